@@ -1,0 +1,2 @@
+//! The `ptc-conformance` command.
+fn main() {}

@@ -1,0 +1,2 @@
+//! Project tools.
+fn main() {}
