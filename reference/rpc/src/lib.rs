@@ -1,1 +1,16 @@
-//! Placeholder.
+//! JSON-RPC 2.0 over bytes: strict JSON text, frames, ids, errors and newline framing.
+//!
+//! Serves both sides: the server reads requests and writes replies, upstream clients do the reverse.
+//! Knows nothing of MCP methods, transports, or PTC-Lisp values; holds no secrets and does no I/O.
+
+#![forbid(unsafe_code)]
+
+mod frame;
+mod framing;
+mod json;
+
+pub use frame::{
+    Frame, Id, Refused, RpcError, write_error, write_notification, write_request, write_result,
+};
+pub use framing::{Framer, Line};
+pub use json::{Elements, Json, Kind, Malformed, Members, parse, write_float, write_string};

@@ -1,0 +1,295 @@
+//! JSON-RPC frames: reading one, its id, and writing requests, replies and errors straight to bytes.
+//!
+//! Knows nothing of what a method means, nor of transports.
+
+use crate::json::{Json, Kind, parse, write_string};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// One frame, read but not judged: which of its members are there.
+///
+/// Of duplicate members the first counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// `jsonrpc` is present and equals `"2.0"`.
+    pub version_ok: bool,
+    /// The `id` member, whatever its kind.
+    pub id: Option<Json<'a>>,
+    /// The `method` member, whatever its kind.
+    pub method: Option<Json<'a>>,
+    /// The `params` member.
+    pub params: Option<Json<'a>>,
+    /// The `result` member.
+    pub result: Option<Json<'a>>,
+    /// The `error` member.
+    pub error: Option<Json<'a>>,
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Not one JSON value: answered with [`RpcError::PARSE`].
+    Malformed,
+    /// JSON, but not an object (batches included): answered with [`RpcError::INVALID_REQUEST`].
+    NotAnObject,
+}
+
+impl<'a> Frame<'a> {
+    /// Reads one frame.
+    ///
+    /// # Errors
+    /// [`Refused`] when the bytes are not JSON, or not an object.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Refused> {
+        let json = parse(bytes).map_err(|_| Refused::Malformed)?;
+        if json.kind() != Kind::Object {
+            return Err(Refused::NotAnObject);
+        }
+        let mut frame = Frame {
+            version_ok: false,
+            id: None,
+            method: None,
+            params: None,
+            result: None,
+            error: None,
+        };
+        let mut version = None;
+        for (name, value) in json.members() {
+            let slot = match name.as_str().as_deref() {
+                Some("jsonrpc") => &mut version,
+                Some("id") => &mut frame.id,
+                Some("method") => &mut frame.method,
+                Some("params") => &mut frame.params,
+                Some("result") => &mut frame.result,
+                Some("error") => &mut frame.error,
+                _ => continue,
+            };
+            slot.get_or_insert(value);
+        }
+        frame.version_ok = version
+            .and_then(Json::as_str)
+            .is_some_and(|version| version == "2.0");
+        Ok(frame)
+    }
+
+    /// The id in canonical form; `None` for a notification.
+    pub fn request_id(&self) -> Option<Id> {
+        self.id.map(Id::from_json)
+    }
+
+    /// The method's name; `None` when it is missing or not a string.
+    pub fn method_name(&self) -> Option<Cow<'a, str>> {
+        self.method.and_then(Json::as_str)
+    }
+
+    /// Answers a request of ours: it has an id, a result or an error, and no method.
+    pub fn is_response(&self) -> bool {
+        self.method.is_none()
+            && self.id.is_some()
+            && (self.result.is_some() || self.error.is_some())
+    }
+}
+
+/// A request id of any kind, compared with its type: `7`, `"7"` and `7.0` are three ids.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(Arc<str>);
+
+impl Id {
+    /// The id that `json` is, in canonical text.
+    pub fn from_json(json: Json<'_>) -> Self {
+        match json.kind() {
+            // The two common kinds are canonical as they stand, unless escaped.
+            Kind::Integer if json.text() != "-0" => Id(json.text().into()),
+            _ => Id(json.compact().into()),
+        }
+    }
+
+    /// The null id.
+    pub fn null() -> Self {
+        Id("null".into())
+    }
+
+    /// The id for a number that a client counts up.
+    pub fn number(number: u64) -> Self {
+        Id(number.to_string().into())
+    }
+
+    /// The id as JSON text.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    /// True for the null id.
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+
+    /// The id as plain text for logs and traces: a string without its quotes, everything else as JSON.
+    pub fn plain(&self) -> Cow<'_, str> {
+        parse(self.0.as_bytes())
+            .ok()
+            .and_then(Json::as_str)
+            .unwrap_or(Cow::Borrowed(&self.0))
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A JSON-RPC error object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcError {
+    /// The code; negative in every error of the protocol.
+    pub code: i64,
+    /// One sentence or less.
+    pub message: Cow<'static, str>,
+    /// The `data` member as JSON text.
+    pub data: Option<String>,
+}
+
+impl RpcError {
+    /// The bytes are not JSON.
+    pub const PARSE: RpcError = RpcError::fixed(-32700, "Parse error");
+    /// JSON, but no request.
+    pub const INVALID_REQUEST: RpcError = RpcError::fixed(-32600, "Invalid Request");
+    /// No such method.
+    pub const METHOD_NOT_FOUND: RpcError = RpcError::fixed(-32601, "Method not found");
+    /// The method's parameters have the wrong shape.
+    pub const INVALID_PARAMS: RpcError = RpcError::fixed(-32602, "Invalid params");
+    /// The server broke.
+    pub const INTERNAL: RpcError = RpcError::fixed(-32603, "Internal error");
+
+    /// An error with a fixed message and no data.
+    pub const fn fixed(code: i64, message: &'static str) -> Self {
+        RpcError {
+            code,
+            message: Cow::Borrowed(message),
+            data: None,
+        }
+    }
+}
+
+/// Appends a result reply; `result` appends the value of the `result` member.
+pub fn write_result(out: &mut Vec<u8>, id: &Id, result: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b"{\"id\":");
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(b",\"jsonrpc\":\"2.0\",\"result\":");
+    result(out);
+    out.push(b'}');
+}
+
+/// Appends an error reply; without an id it is `null`.
+pub fn write_error(out: &mut Vec<u8>, id: Option<&Id>, error: &RpcError) {
+    out.extend_from_slice(b"{\"error\":{\"code\":");
+    out.extend_from_slice(error.code.to_string().as_bytes());
+    if let Some(data) = &error.data {
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(data.as_bytes());
+    }
+    out.extend_from_slice(b",\"message\":");
+    write_string(out, &error.message);
+    out.extend_from_slice(b"},\"id\":");
+    out.extend_from_slice(id.map_or("null", Id::as_json).as_bytes());
+    out.extend_from_slice(b",\"jsonrpc\":\"2.0\"}");
+}
+
+/// Appends a request; `params` is JSON text.
+pub fn write_request(out: &mut Vec<u8>, id: &Id, method: &str, params: Option<&str>) {
+    out.extend_from_slice(b"{\"id\":");
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.push(b',');
+    write_call(out, method, params);
+}
+
+/// Appends a notification; `params` is JSON text.
+pub fn write_notification(out: &mut Vec<u8>, method: &str, params: Option<&str>) {
+    out.push(b'{');
+    write_call(out, method, params);
+}
+
+fn write_call(out: &mut Vec<u8>, method: &str, params: Option<&str>) {
+    out.extend_from_slice(b"\"jsonrpc\":\"2.0\",\"method\":");
+    write_string(out, method);
+    if let Some(params) = params {
+        out.extend_from_slice(b",\"params\":");
+        out.extend_from_slice(params.as_bytes());
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> Id {
+        Id::from_json(parse(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn ids_of_every_kind_compare_with_their_type() {
+        let kinds = ["7", "\"7\"", "7.0", "null", "true", "[7]", "{\"a\":7}"];
+        for (at, one) in kinds.iter().enumerate() {
+            for (other_at, other) in kinds.iter().enumerate() {
+                assert_eq!(id(one) == id(other), at == other_at, "{one} {other}");
+            }
+        }
+        assert_eq!(id("\"\\u0061\""), id("\"a\""));
+        assert_eq!(id("1e3"), id("1000.0"));
+        assert_eq!(id("-0"), id("0"));
+        assert_eq!(id("\"a\\\"b\"").plain(), "a\"b");
+        assert_eq!(id("2.5").plain(), "2.5");
+        assert_eq!(
+            id("123456789012345678901234567890").as_json(),
+            "123456789012345678901234567890"
+        );
+    }
+
+    #[test]
+    fn the_first_duplicate_counts() {
+        let frame =
+            Frame::parse(br#"{"jsonrpc":"2.0","id":41,"id":42,"method":"ping","method":5}"#)
+                .unwrap();
+        assert_eq!(frame.request_id(), Some(id("41")));
+        assert_eq!(frame.method_name().as_deref(), Some("ping"));
+        assert!(frame.version_ok);
+    }
+
+    #[test]
+    fn what_is_no_frame() {
+        assert_eq!(Frame::parse(b"{").unwrap_err(), Refused::Malformed);
+        assert_eq!(Frame::parse(b"").unwrap_err(), Refused::Malformed);
+        for text in ["[]", "1", "\"a\"", "null", "[{}]"] {
+            assert_eq!(
+                Frame::parse(text.as_bytes()).unwrap_err(),
+                Refused::NotAnObject
+            );
+        }
+        assert!(!Frame::parse(br#"{"jsonrpc":2.0}"#).unwrap().version_ok);
+        assert!(
+            Frame::parse(br#"{"id":1,"result":{}}"#)
+                .unwrap()
+                .is_response()
+        );
+    }
+
+    #[test]
+    fn replies() {
+        let mut out = Vec::new();
+        write_result(&mut out, &id("\"a\""), |out| out.extend_from_slice(b"{}"));
+        write_error(&mut out, None, &RpcError::PARSE);
+        write_request(&mut out, &Id::number(3), "tools/list", Some("{}"));
+        write_notification(&mut out, "exit", None);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                r#"{"id":"a","jsonrpc":"2.0","result":{}}"#,
+                r#"{"error":{"code":-32700,"message":"Parse error"},"id":null,"jsonrpc":"2.0"}"#,
+                r#"{"id":3,"jsonrpc":"2.0","method":"tools/list","params":{}}"#,
+                r#"{"jsonrpc":"2.0","method":"exit"}"#,
+            )
+        );
+    }
+}

@@ -1,0 +1,145 @@
+//! Newline framing with a cap: bytes in, lines out. Does no I/O and knows nothing of JSON.
+
+/// Cuts a byte stream into lines of at most `cap` bytes, terminator and `\r` before it not counted.
+///
+/// An over-long line is dropped while it arrives and reported once, when its newline comes.
+#[derive(Debug)]
+pub struct Framer {
+    cap: usize,
+    pending: Vec<u8>,
+    overflowed: bool,
+}
+
+/// What a newline ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// A line without its terminator.
+    Whole(&'a [u8]),
+    /// A line longer than the cap; its bytes are gone.
+    TooLong,
+}
+
+impl Framer {
+    /// Carriage returns before a newline don't count against the cap, but only this many can stand beyond it.
+    const TRAILING_RETURNS_MAX: usize = 64;
+    /// Memory that an emptied buffer may keep.
+    const IDLE_BYTES_MAX: usize = 1 << 20;
+
+    /// A framer for lines of at most `cap` bytes.
+    pub fn new(cap: usize) -> Self {
+        Framer {
+            cap,
+            pending: Vec::new(),
+            overflowed: false,
+        }
+    }
+
+    /// Takes the next bytes of the stream and hands every line that they complete to `each`, in order, until it
+    /// returns false; the bytes after that line are dropped. Returns whether all bytes were taken.
+    pub fn feed(&mut self, mut chunk: &[u8], mut each: impl FnMut(Line<'_>) -> bool) -> bool {
+        while let Some(end) = memchr::memchr(b'\n', chunk) {
+            let (line, rest) = (&chunk[..end], &chunk[end + 1..]);
+            chunk = rest;
+            let go_on = if self.overflowed {
+                each(Line::TooLong)
+            } else if self.pending.is_empty() {
+                each(self.judge(line))
+            } else {
+                self.pending.extend_from_slice(line);
+                each(self.judge(&self.pending))
+            };
+            self.overflowed = false;
+            self.pending.clear();
+            if self.pending.capacity() > Self::IDLE_BYTES_MAX {
+                self.pending = Vec::new();
+            }
+            if !go_on {
+                return false;
+            }
+        }
+        self.hold(chunk);
+        true
+    }
+
+    /// True when bytes of an unfinished line are held.
+    pub fn is_mid_line(&self) -> bool {
+        self.overflowed || !self.pending.is_empty()
+    }
+
+    fn judge<'a>(&self, line: &'a [u8]) -> Line<'a> {
+        let end = line
+            .iter()
+            .rposition(|&byte| byte != b'\r')
+            .map_or(0, |last| last + 1);
+        match end > self.cap {
+            true => Line::TooLong,
+            false => Line::Whole(&line[..end]),
+        }
+    }
+
+    fn hold(&mut self, part: &[u8]) {
+        if self.overflowed {
+            return;
+        }
+        if self.pending.len() + part.len() > self.cap.saturating_add(Self::TRAILING_RETURNS_MAX) {
+            self.overflowed = true;
+            self.pending = Vec::new();
+        } else {
+            self.pending.extend_from_slice(part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(cap: usize, chunks: &[&str]) -> Vec<String> {
+        let mut framer = Framer::new(cap);
+        let mut seen = Vec::new();
+        for chunk in chunks {
+            framer.feed(chunk.as_bytes(), |line| {
+                seen.push(match line {
+                    Line::Whole(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                    Line::TooLong => "<too long>".into(),
+                });
+                true
+            });
+        }
+        seen
+    }
+
+    #[test]
+    fn lines_over_any_number_of_chunks() {
+        assert_eq!(
+            lines(9, &["a\nb\r\n", "c", "d\n", "\n", "e"]),
+            ["a", "b", "cd", ""]
+        );
+        assert_eq!(lines(9, &["x\r\r\n"]), ["x"]);
+    }
+
+    #[test]
+    fn the_cap_is_exact_and_an_over_long_line_is_reported_once() {
+        assert_eq!(
+            lines(3, &["abc\nabcd\nabc\r\nx\n"]),
+            ["abc", "<too long>", "abc", "x"]
+        );
+        let long = "y".repeat(1000);
+        assert_eq!(
+            lines(3, &[&long, &long, "\n", "ok\n"]),
+            ["<too long>", "ok"]
+        );
+        assert!(lines(3, &[&long]).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_handed_out_after_a_stop() {
+        let mut framer = Framer::new(10);
+        let mut seen = 0;
+        let all = framer.feed(b"a\nb\nc\n", |_| {
+            seen += 1;
+            seen < 2
+        });
+        assert_eq!((all, seen), (false, 2));
+    }
+}
