@@ -1,1 +1,21 @@
-//! Placeholder.
+//! Credentials and the redactor: the only crate that sees the bytes of a secret.
+//!
+//! Everything else holds a [`Secret`] it cannot print, an [`AuthHeaders`] it can only hand to an HTTP client, and text that
+//! has been through the [`Redactor`]. Knows nothing of transports, programs or replies.
+
+mod auth;
+mod document;
+mod forms;
+mod redactor;
+mod scrubbed;
+mod secret;
+mod source;
+mod stream;
+
+pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
+pub use document::{ConfigDocument, ConfigFault, Place};
+pub use redactor::{MARKER, Redactor, RedactorBuilder};
+pub use scrubbed::{Scrub, Scrubbed, scrub_json};
+pub use secret::{SECRET_BYTES_COMFORTABLE, Secret};
+pub use source::{CredentialFault, Credentials};
+pub use stream::{ScrubbingWriter, StreamScrubber};

@@ -1,0 +1,188 @@
+//! Auth emitters: from a binding to a request header. The bytes go into sensitive header values and nowhere else.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use crate::redactor::RedactorBuilder;
+use crate::secret::Secret;
+use crate::source::Credentials;
+
+/// Header names that a `custom_header` emitter may not set: `Authorization` has schemes of its own, the rest are the client's.
+pub const RESERVED_AUTH_HEADERS: &[&str] = &[
+    "authorization",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "user-agent",
+];
+
+/// How a secret becomes a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scheme {
+    /// `Authorization: Bearer VALUE`.
+    Bearer,
+    /// `Authorization: Basic base64(user:pass)`; the value is `user:pass` or `{"user":…,"pass":…}`.
+    Basic,
+    /// `NAME: VALUE`.
+    CustomHeader(HeaderName),
+}
+
+/// One entry of an `auth` list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Emitter {
+    /// How.
+    pub scheme: Scheme,
+    /// Name of the credential binding.
+    pub binding: String,
+}
+
+/// Why an emitter can't make its header. Never quotes a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthFault {
+    /// The binding is not defined.
+    UnknownBinding(String),
+    /// A basic value that is neither `user:pass` with a user.
+    BasicShape,
+    /// A basic value that is JSON without string `user` and `pass`.
+    BasicJson,
+    /// A value with characters that a header can't carry.
+    HeaderBytes(String),
+}
+
+impl fmt::Display for AuthFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownBinding(name) => write!(f, "unknown credential binding {name}"),
+            Self::BasicShape => f.write_str("basic credential must be user:pass"),
+            Self::BasicJson => f.write_str("basic credential JSON must contain user and pass"),
+            Self::HeaderBytes(name) => {
+                write!(
+                    f,
+                    "credential for header \"{name}\" contains characters that a header cannot carry"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for AuthFault {}
+
+/// Headers ready to send. Opaque: they can be put into a request and nothing else.
+#[derive(Clone, Default)]
+pub struct AuthHeaders {
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl AuthHeaders {
+    /// Makes the headers of an `auth` list, in order, and registers what is secret in them besides the binding's value.
+    pub fn emit(
+        emitters: &[Emitter],
+        credentials: &Credentials,
+        scrub: &mut RedactorBuilder,
+    ) -> Result<Self, (usize, AuthFault)> {
+        let mut made = Self::default();
+        for (index, emitter) in emitters.iter().enumerate() {
+            made.push(emitter, credentials, scrub)
+                .map_err(|fault| (index, fault))?;
+        }
+        Ok(made)
+    }
+
+    /// One `Authorization: Bearer` header, for a client that has its own secret (an LLM provider).
+    pub fn bearer(secret: &Secret) -> Result<Self, AuthFault> {
+        let text = Zeroizing::new(format!("Bearer {}", secret.expose()));
+        Ok(Self {
+            headers: vec![(AUTHORIZATION, sensitive(&AUTHORIZATION, &text)?)],
+        })
+    }
+
+    /// One header with the bare secret as its value.
+    pub fn custom(name: HeaderName, secret: &Secret) -> Result<Self, AuthFault> {
+        let value = sensitive(&name, secret.expose())?;
+        Ok(Self {
+            headers: vec![(name, value)],
+        })
+    }
+
+    /// True when there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.headers.is_empty()
+    }
+
+    /// Adds the headers to a request. The values are marked sensitive: they print as `Sensitive` and are not indexed.
+    pub fn apply(&self, request: &mut HeaderMap) {
+        for (name, value) in &self.headers {
+            request.append(name, value.clone());
+        }
+    }
+
+    fn push(
+        &mut self,
+        emitter: &Emitter,
+        credentials: &Credentials,
+        scrub: &mut RedactorBuilder,
+    ) -> Result<(), AuthFault> {
+        let secret = credentials
+            .get(&emitter.binding)
+            .ok_or_else(|| AuthFault::UnknownBinding(emitter.binding.clone()))?;
+        let one = match &emitter.scheme {
+            Scheme::Bearer => Self::bearer(secret)?,
+            Scheme::CustomHeader(name) => Self::custom(name.clone(), secret)?,
+            Scheme::Basic => Self::basic(secret, scrub)?,
+        };
+        self.headers.extend(one.headers);
+        Ok(())
+    }
+
+    fn basic(secret: &Secret, scrub: &mut RedactorBuilder) -> Result<Self, AuthFault> {
+        let (pair, password) = basic_pair(secret.expose())?;
+        let text = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.expose())));
+        scrub.add(&password).add(&pair);
+        Ok(Self {
+            headers: vec![(AUTHORIZATION, sensitive(&AUTHORIZATION, &text)?)],
+        })
+    }
+}
+
+impl fmt::Debug for AuthHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.headers.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+/// `user:pass` and the password alone.
+fn basic_pair(value: &str) -> Result<(Secret, Secret), AuthFault> {
+    if let Ok(json) = serde_json::from_str::<Value>(value) {
+        let field = |key| json.get(key).and_then(Value::as_str);
+        let (Some(user), Some(pass)) = (field("user"), field("pass")) else {
+            return Err(AuthFault::BasicJson);
+        };
+        if user.is_empty() || user.contains(':') {
+            return Err(AuthFault::BasicShape);
+        }
+        return Ok((
+            Secret::new(format!("{user}:{pass}")),
+            Secret::new(pass.to_owned()),
+        ));
+    }
+    match value.split_once(':') {
+        Some((user, pass)) if !user.is_empty() => {
+            Ok((Secret::new(value.to_owned()), Secret::new(pass.to_owned())))
+        }
+        _ => Err(AuthFault::BasicShape),
+    }
+}
+
+fn sensitive(name: &HeaderName, text: &str) -> Result<HeaderValue, AuthFault> {
+    let printable = text.bytes().all(|b| (0x20..0x7f).contains(&b));
+    let value = HeaderValue::from_str(text).ok().filter(|_| printable);
+    let mut value = value.ok_or_else(|| AuthFault::HeaderBytes(name.as_str().to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

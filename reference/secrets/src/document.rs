@@ -1,0 +1,321 @@
+//! The upstreams config as a document: read once, credentials lifted out, places found again for refusals.
+//! Knows JSON text and the `credentials` block; knows nothing of what an upstream entry means.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use zeroize::Zeroizing;
+
+use crate::source::{CredentialFault, Credentials, io_words, kind};
+
+/// A config larger than this is a mistake.
+const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A parsed config without its credentials. Its text stays in here (wiped on drop) to locate refusals.
+pub struct ConfigDocument {
+    path: PathBuf,
+    text: Zeroizing<String>,
+    /// Everything but `credentials`.
+    pub root: Map<String, Value>,
+    /// The resolved credentials.
+    pub credentials: Credentials,
+}
+
+/// Where in the file: line and column count from 1, the column in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// A refusal with its place. `Display` gives `FILE:LINE:COLUMN: at PATH: message`, and never a value of a credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFault {
+    /// The config file.
+    pub file: PathBuf,
+    /// Line and column, when the fault is inside the text.
+    pub place: Option<Place>,
+    /// Dotted path of the offending member (`upstreams.fs.auth[0].scheme`), empty for the whole file.
+    pub member: String,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(Place { line, column }) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        f.write_str(": ")?;
+        if !self.member.is_empty() {
+            write!(f, "at {}: ", self.member)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ConfigFault {}
+
+impl ConfigDocument {
+    /// Reads and parses `path`, resolving its credentials through `env`. The root must be an object; an empty file is refused.
+    pub fn read(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigFault> {
+        let refuse = |message: String| ConfigFault {
+            file: path.to_owned(),
+            place: None,
+            member: String::new(),
+            message,
+        };
+        let meta = fs::metadata(path)
+            .map_err(|e| refuse(format!("upstreams config: {}", io_words(&e))))?;
+        if meta.is_dir() {
+            return Err(refuse(
+                "upstreams config: illegal operation on a directory".into(),
+            ));
+        }
+        if meta.len() > CONFIG_BYTES_MAX {
+            return Err(refuse(format!(
+                "upstreams config is {} bytes, exceeding {CONFIG_BYTES_MAX}",
+                meta.len()
+            )));
+        }
+        let bytes =
+            fs::read(path).map_err(|e| refuse(format!("upstreams config: {}", io_words(&e))))?;
+        let text = String::from_utf8(bytes).map_err(|e| {
+            drop(Zeroizing::new(e.into_bytes()));
+            refuse("upstreams config is not UTF-8 text".into())
+        })?;
+        Self::parse(path, text, env)
+    }
+
+    /// Parses config text that came from `path`.
+    pub fn parse(
+        path: &Path,
+        text: String,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigFault> {
+        let text = Zeroizing::new(text);
+        let refuse = |place, member: String, message| ConfigFault {
+            file: path.to_owned(),
+            place,
+            member,
+            message,
+        };
+        if text.trim().is_empty() {
+            return Err(refuse(
+                None,
+                String::new(),
+                "upstreams config is empty".into(),
+            ));
+        }
+        let root: Value = serde_json::from_str(&text).map_err(|e| {
+            let words = e.to_string();
+            let words = words.split(" at line ").next().unwrap_or(&words).to_owned();
+            let place = Place {
+                line: e.line().max(1),
+                column: e.column().max(1),
+            };
+            refuse(
+                Some(place),
+                String::new(),
+                format!("upstreams config JSON decode failed: {words}"),
+            )
+        })?;
+        let mut root = match root {
+            Value::Object(root) => root,
+            other => {
+                let message = format!(
+                    "upstreams config must be a JSON object, got {}",
+                    kind(&other)
+                );
+                return Err(refuse(
+                    Some(Place { line: 1, column: 1 }),
+                    String::new(),
+                    message,
+                ));
+            }
+        };
+        let block = root.remove("credentials").unwrap_or(Value::Null);
+        let credentials =
+            Credentials::resolve(block, env).map_err(|CredentialFault { path: at, message }| {
+                refuse(Some(locate(&text, &at)), dotted(&at), message)
+            })?;
+        Ok(Self {
+            path: path.to_owned(),
+            text,
+            root,
+            credentials,
+        })
+    }
+
+    /// The file that the document came from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A refusal placed at a member: object keys and array indices from the root.
+    pub fn fault(&self, path: &[String], message: String) -> ConfigFault {
+        ConfigFault {
+            file: self.path.clone(),
+            place: Some(locate(&self.text, path)),
+            member: dotted(path),
+            message,
+        }
+    }
+}
+
+impl fmt::Debug for ConfigDocument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigDocument")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+fn dotted(path: &[String]) -> String {
+    let mut out = String::new();
+    for step in path {
+        if !step.is_empty() && step.bytes().all(|b| b.is_ascii_digit()) {
+            out.push_str(&format!("[{step}]"));
+        } else {
+            if !out.is_empty() {
+                out.push('.');
+            }
+            out.push_str(step);
+        }
+    }
+    out
+}
+
+/// The place of the deepest member of `path` that exists in `text`, which is valid JSON. Members that the file repeats are
+/// found at their last occurrence, the one that counts.
+fn locate(text: &str, path: &[String]) -> Place {
+    let mut scan = Scan {
+        bytes: text.as_bytes(),
+        at: 0,
+    };
+    scan.blank();
+    let mut found = scan.at;
+    for step in path {
+        match scan.enter(step) {
+            Some(at) => found = at,
+            None => break,
+        }
+    }
+    let before = &text[..found];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    Place {
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
+}
+
+/// A scanner over valid JSON text that skips values without building them.
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scan<'_> {
+    fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn blank(&mut self) {
+        while self.peek().is_ascii_whitespace() {
+            self.at += 1;
+        }
+    }
+
+    /// Moves to the value of member `step` of the object or array here; gives where the member (its key) begins.
+    fn enter(&mut self, step: &str) -> Option<usize> {
+        let open = self.peek();
+        if open != b'{' && open != b'[' {
+            return None;
+        }
+        self.at += 1;
+        let mut last = None;
+        let mut index = 0usize;
+        loop {
+            self.blank();
+            if matches!(self.peek(), b'}' | b']' | 0) {
+                break;
+            }
+            let begin = self.at;
+            let hit = if open == b'{' {
+                self.skip();
+                let key: Option<String> = serde_json::from_slice(&self.bytes[begin..self.at]).ok();
+                self.blank();
+                self.at += 1;
+                self.blank();
+                key.as_deref() == Some(step)
+            } else {
+                index.to_string() == step
+            };
+            if hit {
+                last = Some((begin, self.at));
+            }
+            self.skip();
+            self.blank();
+            if self.peek() == b',' {
+                self.at += 1;
+            }
+            index += 1;
+        }
+        let (begin, value) = last?;
+        self.at = value;
+        Some(begin)
+    }
+
+    /// Skips one value.
+    fn skip(&mut self) {
+        let mut depth = 0usize;
+        loop {
+            match self.peek() {
+                b'"' => self.string(),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' if depth > 0 => {
+                    depth -= 1;
+                    self.at += 1;
+                }
+                0 => return,
+                b if depth > 0 && (b.is_ascii_whitespace() || b == b',' || b == b':') => {
+                    self.at += 1;
+                    continue;
+                }
+                _ => {
+                    while !matches!(self.peek(), b',' | b'}' | b']' | b':' | 0)
+                        && !self.peek().is_ascii_whitespace()
+                    {
+                        self.at += 1;
+                    }
+                }
+            }
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    fn string(&mut self) {
+        self.at += 1;
+        loop {
+            match self.peek() {
+                b'\\' => self.at += 2,
+                b'"' => {
+                    self.at += 1;
+                    return;
+                }
+                0 => return,
+                _ => self.at += 1,
+            }
+        }
+    }
+}

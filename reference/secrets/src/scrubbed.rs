@@ -1,0 +1,173 @@
+//! `Scrubbed<T>`: proof in the type system that a value went through the redactor. Only the redactor can make one.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Deref, Range};
+
+use serde_json::Value;
+
+use crate::redactor::{MARKER, Redactor};
+
+/// A value that the redactor has seen. There is no other constructor, and no way to change the value inside.
+///
+/// A type composed of parts implements [`Scrub`] and decides which parts are text from outside; parts that are already
+/// `Scrubbed` are left alone.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Scrubbed<T>(T);
+
+impl<T> Scrubbed<T> {
+    pub(crate) fn seal(value: T) -> Self {
+        Self(value)
+    }
+
+    /// Gives the value up, and the proof with it.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+
+    /// Borrows with the proof.
+    pub fn as_ref(&self) -> Scrubbed<&T> {
+        Scrubbed(&self.0)
+    }
+}
+
+impl Scrubbed<String> {
+    /// A piece of scrubbed text is scrubbed: for previews and limits, which cut after scrubbing. `None` when the range is
+    /// not on character boundaries.
+    pub fn cut(&self, range: Range<usize>) -> Option<Scrubbed<String>> {
+        self.0.get(range).map(|piece| Scrubbed(piece.to_owned()))
+    }
+}
+
+impl<T> Deref for Scrubbed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Scrubbed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Scrubbed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Says which parts of a value are scrubbed. Called only with a redactor that has something to look for.
+pub trait Scrub {
+    /// Replaces every secret in the parts that come from outside.
+    fn scrub_in_place(&mut self, redactor: &Redactor);
+}
+
+impl<T> Scrub for Scrubbed<T> {
+    fn scrub_in_place(&mut self, _: &Redactor) {}
+}
+
+impl Scrub for String {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        if let Cow::Owned(clean) = redactor.scrub_str(self) {
+            *self = clean;
+        }
+    }
+}
+
+impl Scrub for Vec<u8> {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        if let Cow::Owned(clean) = redactor.scrub_bytes(self) {
+            *self = clean;
+        }
+    }
+}
+
+impl Scrub for Cow<'_, str> {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        if let Cow::Owned(clean) = redactor.scrub_str(self) {
+            *self = Cow::Owned(clean);
+        }
+    }
+}
+
+impl<T: Scrub> Scrub for Option<T> {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        if let Some(value) = self {
+            value.scrub_in_place(redactor);
+        }
+    }
+}
+
+impl<T: Scrub> Scrub for Vec<T> {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        for value in self {
+            value.scrub_in_place(redactor);
+        }
+    }
+}
+
+impl<A: Scrub, B: Scrub> Scrub for (A, B) {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.0.scrub_in_place(redactor);
+        self.1.scrub_in_place(redactor);
+    }
+}
+
+impl<V: Scrub> Scrub for BTreeMap<String, V> {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        let entries = std::mem::take(self);
+        self.extend(entries.into_iter().map(|(mut key, mut value)| {
+            key.scrub_in_place(redactor);
+            value.scrub_in_place(redactor);
+            (key, value)
+        }));
+    }
+}
+
+/// Every string, every key, and every number that spells a secret of eight bytes or more. For text that is the server's own
+/// in part, see [`scrub_json`].
+impl Scrub for Value {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        scrub_json(self, &[], redactor);
+    }
+}
+
+/// Scrubs JSON, leaving the keys named in `owned_keys` as they are (at any depth): the names that the server itself chose,
+/// which a one-letter secret must not turn into something a client can't read. Iterative: depth is the sender's choice.
+pub fn scrub_json(root: &mut Value, owned_keys: &[&str], redactor: &Redactor) {
+    if redactor.is_empty() {
+        return;
+    }
+    let mut pending = vec![root];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::String(text) => text.scrub_in_place(redactor),
+            Value::Number(number) if redactor.finds_secret_in_number(&number.to_string()) => {
+                *value = Value::String(MARKER.to_owned());
+            }
+            Value::Array(items) => pending.extend(items.iter_mut()),
+            Value::Object(entries) => {
+                let dirty = |key: &String| {
+                    !owned_keys.contains(&key.as_str()) && redactor.finds_secret_in(key)
+                };
+                if entries.keys().any(dirty) {
+                    let old = std::mem::take(entries);
+                    entries.extend(old.into_iter().map(|(key, value)| {
+                        let key = if dirty(&key) {
+                            redactor.scrub_str(&key).into_owned()
+                        } else {
+                            key
+                        };
+                        (key, value)
+                    }));
+                }
+                pending.extend(entries.values_mut());
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! One secret value: wiped on drop, never printed, readable inside this crate only.
+
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// A secret shorter than this many bytes is scrubbed like any other, but scrubbing it mangles ordinary text: start-up warns.
+pub const SECRET_BYTES_COMFORTABLE: usize = 8;
+
+/// A secret. `Debug` shows no byte of it; there is no accessor outside this crate.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Takes ownership of the text; the bytes are wiped when the last clone's buffer is dropped.
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// Length in bytes: the one fact about a secret that may be told.
+    pub fn byte_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True for the empty secret, which is never scrubbed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Compares in time that depends on the lengths only. For checking a presented token.
+    pub fn matches(&self, presented: &[u8]) -> bool {
+        self.0.as_bytes().ct_eq(presented).into()
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_nothing_and_matching_is_exact() {
+        let secret = Secret::new("hunter2-hunter2".into());
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
+        assert!(secret.matches(b"hunter2-hunter2"));
+        assert!(!secret.matches(b"hunter2"));
+    }
+}

@@ -1,0 +1,258 @@
+//! Credential bindings: where secrets come from (`env`, `file`, `literal`), resolved once at start-up.
+//! Knows nothing of upstreams.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::redactor::RedactorBuilder;
+use crate::secret::{SECRET_BYTES_COMFORTABLE, Secret};
+
+/// The resolved bindings of one runtime, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    bindings: BTreeMap<String, Secret>,
+}
+
+/// Why a binding was refused. Never quotes a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialFault {
+    /// Path inside the config, from the root: `["credentials", "github-pat", "var"]`.
+    pub path: Vec<String>,
+    /// What was expected and what was found.
+    pub message: String,
+}
+
+impl fmt::Display for CredentialFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CredentialFault {}
+
+/// The sources that a binding may name, the key that each needs, and the reason when it is known but refused.
+const SOURCES: &[(&str, Option<&str>)] = &[
+    ("env", Some("var")),
+    ("file", Some("path")),
+    ("literal", Some("value")),
+    ("exec", None),
+];
+
+impl Credentials {
+    /// Resolves the `credentials` block, bindings in name order; the first that fails is reported. `env` looks up the
+    /// process environment. The block's strings are wiped whatever happens.
+    pub fn resolve(
+        block: Value,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, CredentialFault> {
+        let mut block = block;
+        let resolved = resolve_block(&block, env);
+        wipe(&mut block);
+        resolved
+    }
+
+    /// The secret bound to `name`.
+    pub fn get(&self, name: &str) -> Option<&Secret> {
+        self.bindings.get(name)
+    }
+
+    /// Names of the bindings, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.bindings.keys().map(String::as_str)
+    }
+
+    /// Bindings whose value is so short that scrubbing it mangles ordinary text.
+    pub fn short_names(&self) -> impl Iterator<Item = &str> {
+        let short =
+            |secret: &Secret| !secret.is_empty() && secret.byte_len() < SECRET_BYTES_COMFORTABLE;
+        self.bindings
+            .iter()
+            .filter(move |(_, secret)| short(secret))
+            .map(|(name, _)| name.as_str())
+    }
+
+    /// Registers every value, used by an upstream or not.
+    pub fn register(&self, builder: &mut RedactorBuilder) {
+        for secret in self.bindings.values() {
+            builder.add(secret);
+        }
+    }
+}
+
+fn resolve_block(
+    block: &Value,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Credentials, CredentialFault> {
+    let bindings = match block {
+        Value::Null => return Ok(Credentials::default()),
+        Value::Object(bindings) => bindings,
+        other => {
+            let message = format!("credentials must be an object, got {}", kind(other));
+            return Err(CredentialFault {
+                path: vec!["credentials".into()],
+                message,
+            });
+        }
+    };
+    let mut names: Vec<&String> = bindings.keys().collect();
+    names.sort();
+    let mut resolved = BTreeMap::new();
+    for name in names {
+        let secret = resolve_binding(name, &bindings[name], env).map_err(|(key, message)| {
+            CredentialFault {
+                path: ["credentials", name]
+                    .into_iter()
+                    .chain(key)
+                    .map(str::to_owned)
+                    .collect(),
+                message,
+            }
+        })?;
+        resolved.insert(name.clone(), secret);
+    }
+    Ok(Credentials { bindings: resolved })
+}
+
+type BindingFault = (Option<&'static str>, String);
+
+fn resolve_binding(
+    name: &str,
+    binding: &Value,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Secret, BindingFault> {
+    let invalid = |key, cause: String| {
+        (
+            key,
+            format!("invalid credential binding \"{name}\": {cause}"),
+        )
+    };
+    let Value::Object(binding) = binding else {
+        return Err(invalid(
+            None,
+            format!("expected an object, got {}", kind(binding)),
+        ));
+    };
+    let source = match binding.get("source") {
+        Some(Value::String(source)) => source.as_str(),
+        Some(other) => {
+            return Err(invalid(
+                Some("source"),
+                format!("`source` must be a string, got {}", kind(other)),
+            ));
+        }
+        None => {
+            return Err(invalid(
+                None,
+                "`source` is missing; use env, file or literal".into(),
+            ));
+        }
+    };
+    match SOURCES.iter().find(|(known, _)| *known == source) {
+        None => Err(invalid(
+            Some("source"),
+            format!("unknown source \"{source}\"; use env, file or literal"),
+        )),
+        Some((_, None)) => Err(invalid(
+            Some("source"),
+            format!("source \"{source}\" is reserved and not supported; use env, file or literal"),
+        )),
+        Some((_, Some(key))) => {
+            let text = text_of(binding, key).map_err(|cause| invalid(Some(*key), cause))?;
+            match source {
+                "env" => from_env(name, text, env),
+                "file" => from_file(name, text),
+                _ => Ok(Secret::new(text.to_owned())),
+            }
+        }
+    }
+}
+
+/// The string under `key`. A literal may be empty; a variable name and a path may not.
+fn text_of<'a>(binding: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
+    match binding.get(key) {
+        Some(Value::String(text)) if !text.is_empty() || key == "value" => Ok(text),
+        Some(Value::String(_)) => Err(format!("`{key}` must not be empty")),
+        Some(other) => Err(format!("`{key}` must be a string, got {}", kind(other))),
+        None => Err(format!("`{key}` is missing")),
+    }
+}
+
+fn from_env(
+    name: &str,
+    var: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Secret, BindingFault> {
+    match env(var) {
+        Some(value) if !value.is_empty() => Ok(Secret::new(value)),
+        _ => Err((
+            Some("var"),
+            format!("credential {name} env {var} is not set"),
+        )),
+    }
+}
+
+/// A credential file larger than this is a mistake (a device, a log).
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+fn from_file(name: &str, path: &str) -> Result<Secret, BindingFault> {
+    let fault = |cause: String| (Some("path"), format!("credential {name}: {cause}"));
+    let path = PathBuf::from(path);
+    let meta = fs::metadata(&path).map_err(|e| fault(io_words(&e)))?;
+    if meta.is_dir() {
+        return Err(fault("illegal operation on a directory".into()));
+    }
+    if meta.len() > FILE_BYTES_MAX {
+        return Err(fault(format!(
+            "file is {} bytes, exceeding {FILE_BYTES_MAX}",
+            meta.len()
+        )));
+    }
+    let bytes = Zeroizing::new(fs::read(&path).map_err(|e| fault(io_words(&e)))?);
+    let text = std::str::from_utf8(&bytes).map_err(|_| fault("file is not UTF-8 text".into()))?;
+    Ok(Secret::new(text.trim_end().to_owned()))
+}
+
+/// An I/O failure in lower-case words without the operating system's number.
+pub(crate) fn io_words(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound => "no such file or directory".into(),
+        ErrorKind::PermissionDenied => "permission denied".into(),
+        ErrorKind::IsADirectory => "illegal operation on a directory".into(),
+        _ => {
+            let text = error.to_string();
+            text.split(" (os error")
+                .next()
+                .unwrap_or(&text)
+                .to_lowercase()
+        }
+    }
+}
+
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn wipe(root: &mut Value) {
+    let mut pending = vec![root];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::String(text) => text.zeroize(),
+            Value::Array(items) => pending.extend(items.iter_mut()),
+            Value::Object(entries) => pending.extend(entries.values_mut()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What the redactor promises, checked from outside the crate.
+
+use std::io::Write;
+
+use ptc_secrets::{ConfigDocument, Redactor, ScrubbingWriter, Secret, scrub_json};
+use serde_json::json;
+
+fn redactor(secrets: &[&str]) -> Redactor {
+    let mut builder = Redactor::builder();
+    for secret in secrets {
+        builder.add(&Secret::new((*secret).to_owned()));
+    }
+    builder.build()
+}
+
+fn check(secrets: &[&str], text: &str, expected: &str) {
+    assert_eq!(redactor(secrets).scrub_str(text), expected, "{text}");
+}
+
+#[test]
+fn longest_first_whatever_the_order() {
+    check(&["abc", "abcdef"], "abcdef abc", "[REDACTED] [REDACTED]");
+    check(&["abcdef", "abc"], "abcdef abc", "[REDACTED] [REDACTED]");
+}
+
+#[test]
+fn overlapping_secrets_leave_no_tail() {
+    check(&["abcdef", "defghi"], "xabcdefghix", "x[REDACTED]x");
+}
+
+#[test]
+fn scrubbing_twice_changes_nothing() {
+    let redactor = redactor(&["E", "xsecretx"]);
+    let once = redactor.scrub_str("Eel xsecretx").into_owned();
+    assert_eq!(once, "[REDACTED]el [REDACTED]");
+    assert_eq!(redactor.scrub_str(&once), once);
+}
+
+#[test]
+fn every_escaped_form_is_found() {
+    let secret = "pä\"ss/wo rd&<'9+\\";
+    for form in [
+        "cMOkInNzL3dvIHJkJjwnOStc",
+        "p%C3%A4%22ss%2Fwo%20rd%26%3C%279%2B%5C",
+        "p%c3%a4%22ss%2fwo%20rd%26%3c%279%2b%5c",
+        "p%C3%A4%22ss%2Fwo+rd%26%3C%279%2B%5C",
+        r#"pä\"ss/wo rd&<'9+\\"#,
+        r#"p\u00e4\"ss/wo rd&<'9+\\"#,
+        r#"p\u00E4\"ss/wo rd&<'9+\\"#,
+        r#"pä\"ss\/wo rd&<'9+\\"#,
+        r#"pä\\\"ss/wo rd&<'9+\\\\"#,
+        "pä&quot;ss/wo rd&amp;&lt;&#39;9+\\",
+        "pä&quot;ss/wo rd&amp;&lt;&#x27;9+\\",
+    ] {
+        check(&[secret], &format!("<<{form}>>"), "<<[REDACTED]>>");
+    }
+}
+
+#[test]
+fn base64_is_found_at_every_alignment() {
+    use base64::Engine as _;
+    let redactor = redactor(&["canary-0123456789"]);
+    for lead in ["", "u", "us", "use", "user:"] {
+        let text =
+            base64::engine::general_purpose::STANDARD.encode(format!("{lead}canary-0123456789"));
+        let clean = redactor.scrub_str(&text).into_owned();
+        assert!(clean.contains("[REDACTED]"), "{lead:?} {clean}");
+        // At most the characters that carry bits of a neighbour remain.
+        assert!(
+            clean.replace("[REDACTED]", "").len() <= lead.len() * 4 / 3 + 6,
+            "{lead:?} {clean}"
+        );
+    }
+}
+
+#[test]
+fn a_split_secret_is_found_at_every_cut() {
+    let redactor = redactor(&["split-secret", "secret-two", "s"]);
+    let text = "one split-secret two split-secret-two, and split-secre";
+    let whole = redactor.scrub_str(text).into_owned();
+    for size in 1..text.len() {
+        let mut stream = redactor.stream();
+        let mut out = Vec::new();
+        for chunk in text.as_bytes().chunks(size) {
+            stream.push(chunk, &mut out);
+        }
+        stream.finish(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), whole, "chunks of {size}");
+    }
+}
+
+#[test]
+fn json_keys_values_and_numbers() {
+    let redactor = redactor(&["1234567890", "s3cr3t-key", "s"]);
+    let mut value = json!({"status": 7, "a s3cr3t-key": [1234567890u64, "x s3cr3t-key"]});
+    scrub_json(&mut value, &["status"], &redactor);
+    assert_eq!(
+        value,
+        json!({"status": 7, "a [REDACTED]": ["[REDACTED]", "x [REDACTED]"]})
+    );
+}
+
+#[test]
+fn an_empty_redactor_borrows() {
+    let redactor = redactor(&[""]);
+    assert!(redactor.is_empty());
+    assert!(matches!(
+        redactor.scrub_str("text"),
+        std::borrow::Cow::Borrowed("text")
+    ));
+}
+
+#[test]
+fn a_writer_joins_the_writes_of_a_line() {
+    let mut sink = Vec::new();
+    let mut writer = ScrubbingWriter::new(&mut sink, redactor(&["log-secret"]));
+    writer.write_all(b"a log-").unwrap();
+    writer.write_all(b"secret b\n").unwrap();
+    drop(writer);
+    assert_eq!(sink, b"a [REDACTED] b\n");
+}
+
+#[test]
+fn a_thousand_secrets_fit() {
+    let secrets: Vec<String> = (0..1000u64)
+        .map(|n| {
+            format!(
+                "ghp_{:036x}",
+                u128::from(n) * 0x9E37_79B9_7F4A_7C15_F39C_u128
+            )
+        })
+        .collect();
+    let redactor = redactor(&secrets.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(
+        redactor.memory_bytes() <= 16 * 1024 * 1024,
+        "{} bytes",
+        redactor.memory_bytes()
+    );
+    assert_eq!(redactor.scrub_str(&secrets[777]), "[REDACTED]");
+}
+
+fn refusal(text: &str) -> String {
+    let env = |name: &str| (name == "SET").then(|| "value".to_owned());
+    let path = std::path::Path::new("u.json");
+    ConfigDocument::parse(path, text.to_owned(), &env)
+        .expect_err("refused")
+        .to_string()
+}
+
+#[test]
+fn refusals_name_cause_and_place_and_no_value() {
+    for (text, expected) in [
+        ("", "u.json: upstreams config is empty"),
+        (
+            "[1]",
+            "u.json:1:1: upstreams config must be a JSON object, got array",
+        ),
+        (
+            "{\"a\": \n tru}",
+            "u.json:2:5: upstreams config JSON decode failed: expected ident",
+        ),
+        (
+            "{\"credentials\": 5}",
+            "u.json:1:2: at credentials: credentials must be an object, got number",
+        ),
+        (
+            "{\"credentials\": {\n  \"b\": {\"source\": \"env\", \"var\": \"UNSET\"}}}",
+            "u.json:2:26: at credentials.b.var: credential b env UNSET is not set",
+        ),
+        (
+            "{\"credentials\": {\"b\": {\"source\": \"exec\", \"command\": \"x\"}}}",
+            "u.json:1:24: at credentials.b.source: invalid credential binding \"b\": source \"exec\" is reserved and not \
+             supported; use env, file or literal",
+        ),
+        (
+            "{\"credentials\": {\"b\": {\"source\": \"literal\", \"value\": 12}}}",
+            "u.json:1:45: at credentials.b.value: invalid credential binding \"b\": `value` must be a string, got number",
+        ),
+        (
+            "{\"credentials\": {\"b\": {\"source\": \"file\", \"path\": \"/no/such\"}}}",
+            "u.json:1:42: at credentials.b.path: credential b: no such file or directory",
+        ),
+    ] {
+        assert_eq!(refusal(text), expected);
+    }
+}
+
+#[test]
+fn sources_resolve_and_short_ones_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "from-a-file \n\n").unwrap();
+    let text = json!({"credentials": {
+        "e": {"source": "env", "var": "SET"},
+        "f": {"source": "file", "path": file},
+        "l": {"source": "literal", "value": "lit", "scheme_hint": "weird"},
+    }, "upstreams": {}});
+    let env = |name: &str| (name == "SET").then(|| "from-the-env".to_owned());
+    let document =
+        ConfigDocument::parse(std::path::Path::new("u.json"), text.to_string(), &env).unwrap();
+    assert!(
+        document
+            .credentials
+            .get("e")
+            .unwrap()
+            .matches(b"from-the-env")
+    );
+    assert!(
+        document
+            .credentials
+            .get("f")
+            .unwrap()
+            .matches(b"from-a-file")
+    );
+    assert_eq!(
+        document.credentials.short_names().collect::<Vec<_>>(),
+        ["l"]
+    );
+    assert!(!document.root.contains_key("credentials"));
+}
