@@ -1,0 +1,170 @@
+//! What a target says that it implements. What it does not claim is reported as not claimed, never as passed.
+//! Knows nothing of cases; what a tool or operation implies is a table here.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+
+use super::link::{Link, result_of};
+use super::{Patience, fault::Fault};
+
+/// The capability that each tool of `tools/list` shows.
+const TOOL_CAPABILITIES: &[(&str, &str)] = &[
+    ("lisp_eval", "lisp_eval"),
+    ("lisp_debug", "debug"),
+    ("lisp_session_start", "sessions"),
+    ("lisp_session_eval", "sessions"),
+    ("lisp_task", "agentic"),
+];
+
+/// A declaration, as `--claims FILE` gives it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Declaration {
+    /// Capabilities that the target implements. Absent: all.
+    pub implements: Option<BTreeSet<String>>,
+    /// Capabilities that it does not.
+    pub lacks: BTreeSet<String>,
+    /// Cases or sections that it claims, as globs over ids. Absent: all.
+    pub cases: Option<Vec<String>>,
+    /// Cases or sections that it does not claim.
+    pub not_cases: Vec<String>,
+}
+
+/// A declaration that can be asked, completed by what was seen of the target.
+#[derive(Debug, Default)]
+pub struct Claims {
+    implements: Option<BTreeSet<String>>,
+    lacks: BTreeSet<String>,
+    cases: Option<Vec<GlobMatcher>>,
+    not_cases: Vec<GlobMatcher>,
+}
+
+impl Declaration {
+    /// Reads a declaration.
+    ///
+    /// # Errors
+    /// A message with the file, and the line when it is not a declaration.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Makes the declaration askable.
+    ///
+    /// # Errors
+    /// A message that names the glob that is none.
+    pub fn claims(&self) -> Result<Claims, String> {
+        let globs = |globs: &[String]| globs.iter().map(|text| glob(text)).collect();
+        Ok(Claims {
+            implements: self.implements.clone(),
+            lacks: self.lacks.clone(),
+            cases: self.cases.as_deref().map(globs).transpose()?,
+            not_cases: globs(&self.not_cases)?,
+        })
+    }
+}
+
+impl Claims {
+    /// Why a case is not claimed, if it is not: a sentence for the report.
+    pub fn refusal<'a>(
+        &self,
+        case: &str,
+        needs: impl IntoIterator<Item = &'a str>,
+    ) -> Option<String> {
+        let listed = self.cases.as_ref();
+        let claimed = listed.is_none_or(|globs| globs.iter().any(|glob| glob.is_match(case)));
+        if !claimed || self.not_cases.iter().any(|glob| glob.is_match(case)) {
+            return Some("the target's declaration leaves this case out".to_owned());
+        }
+        needs
+            .into_iter()
+            .find(|need| !self.has(need))
+            .map(|need| format!("the target does not claim `{need}`"))
+    }
+
+    /// Whether the target claims a capability.
+    pub fn has(&self, capability: &str) -> bool {
+        !self.lacks.contains(capability)
+            && self
+                .implements
+                .as_ref()
+                .is_none_or(|implements| implements.contains(capability))
+    }
+
+    /// Adds what `tools/list`, or a testee's `capabilities`, shows. What was declared stays.
+    ///
+    /// # Errors
+    /// When the target gives no usable answer.
+    pub async fn probe(&mut self, link: &Link, patience: Patience) -> Result<(), Fault> {
+        let asked = if link.is_testee() {
+            link.operation("capabilities", "{}", patience.start).await
+        } else {
+            link.call("tools/list", None, patience.start).await
+        };
+        let answer = asked.map_err(|failed| failed.0)?;
+        if link.is_testee() {
+            let operations = operations(&answer.received).ok_or_else(|| Fault::Malformed {
+                expected: "`{\"id\":…,\"ok\":{\"ops\":[…]}}`".to_owned(),
+                line: answer.received.clone(),
+            })?;
+            self.implements.get_or_insert(operations);
+            return Ok(());
+        }
+        let tools = tools(&answer.received).ok_or_else(|| Fault::Malformed {
+            expected: "a `tools/list` result".to_owned(),
+            line: answer.received.clone(),
+        })?;
+        if !tools.contains("lisp_eval") && self.implements.is_none() {
+            self.lacks.insert("lisp_eval".to_owned());
+        }
+        for (tool, capability) in TOOL_CAPABILITIES {
+            if let Some(implements) = self.implements.as_mut().filter(|_| tools.contains(*tool)) {
+                implements.insert((*capability).to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A glob over ids, in which `*` also crosses `/` and `.`.
+///
+/// # Errors
+/// A message that names the glob.
+pub fn glob(text: &str) -> Result<GlobMatcher, String> {
+    GlobBuilder::new(text)
+        .literal_separator(false)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| format!("`{text}` is not a glob: {error}"))
+}
+
+fn operations(line: &str) -> Option<BTreeSet<String>> {
+    #[derive(Deserialize)]
+    struct Reply {
+        ok: Ok,
+    }
+    #[derive(Deserialize)]
+    struct Ok {
+        ops: BTreeSet<String>,
+    }
+    serde_json::from_str::<Reply>(line)
+        .ok()
+        .map(|reply| reply.ok.ops)
+}
+
+fn tools(line: &str) -> Option<BTreeSet<String>> {
+    #[derive(Deserialize)]
+    struct Listing {
+        tools: Vec<Tool>,
+    }
+    #[derive(Deserialize)]
+    struct Tool {
+        name: String,
+    }
+    let listing: Listing = serde_json::from_value(result_of(line)?).ok()?;
+    Some(listing.tools.into_iter().map(|tool| tool.name).collect())
+}

@@ -1,0 +1,178 @@
+//! What can go wrong between the harness and a target, in words that name the target's part in it.
+//! Knows nothing of cases or verdicts.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::process::Exit;
+
+/// Longest piece of a target's output that a message quotes, in characters.
+const QUOTE_CHARS_MAX: usize = 200;
+
+/// A target that did not do its part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The command could not be started.
+    CannotStart {
+        /// The command, as a shell would take it.
+        command: String,
+        /// What the operating system said.
+        error: String,
+    },
+    /// The process ended although an answer was due.
+    Exited {
+        /// How it ended.
+        exit: Exit,
+    },
+    /// The process closed its standard output, but runs on.
+    ClosedOutput,
+    /// No answer came in time.
+    NoReply {
+        /// How long the harness waited.
+        waited: Duration,
+    },
+    /// The process would not take its input in time.
+    InputStalled {
+        /// How long the harness waited.
+        waited: Duration,
+    },
+    /// The process did not end although it should have.
+    StillRunning {
+        /// How long the harness waited.
+        waited: Duration,
+    },
+    /// A line on standard output that is not a frame.
+    Junk {
+        /// The line.
+        line: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A frame that answers nothing that was asked.
+    Stray {
+        /// The line.
+        line: String,
+    },
+    /// A line longer than the harness keeps.
+    Overlong {
+        /// Its first bytes.
+        head: String,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A reply that is not what the protocol asks for at this place.
+    Malformed {
+        /// What was expected.
+        expected: String,
+        /// What came.
+        line: String,
+    },
+    /// The HTTP exchange itself failed.
+    Http {
+        /// What was tried, and what went wrong.
+        message: String,
+    },
+    /// Something the harness itself needs is missing.
+    Harness {
+        /// What, and how to get it.
+        message: String,
+    },
+}
+
+impl Fault {
+    /// Whether the target is unusable after this, so that it must be started again.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::Stray { .. } | Self::Malformed { .. } => false,
+            Self::CannotStart { .. }
+            | Self::Exited { .. }
+            | Self::ClosedOutput
+            | Self::NoReply { .. }
+            | Self::InputStalled { .. }
+            | Self::StillRunning { .. }
+            | Self::Junk { .. }
+            | Self::Overlong { .. }
+            | Self::Http { .. }
+            | Self::Harness { .. } => true,
+        }
+    }
+
+    /// One word for reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CannotStart { .. } => "cannot-start",
+            Self::Exited { .. } => "crash",
+            Self::ClosedOutput => "closed-output",
+            Self::NoReply { .. } => "no-reply",
+            Self::InputStalled { .. } => "input-stalled",
+            Self::StillRunning { .. } => "still-running",
+            Self::Junk { .. } => "junk",
+            Self::Stray { .. } => "stray-reply",
+            Self::Overlong { .. } => "overlong-line",
+            Self::Malformed { .. } => "malformed-reply",
+            Self::Http { .. } => "http",
+            Self::Harness { .. } => "harness",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CannotStart { command, error } => {
+                write!(f, "the target could not be started: `{command}`: {error}")
+            }
+            Self::Exited { exit } => {
+                write!(f, "the target ended while an answer was due ({exit})")
+            }
+            Self::ClosedOutput => write!(
+                f,
+                "the target closed its standard output while an answer was due, and runs on"
+            ),
+            Self::NoReply { waited } => {
+                write!(
+                    f,
+                    "the target gave no answer within {} ms",
+                    waited.as_millis()
+                )
+            }
+            Self::InputStalled { waited } => write!(
+                f,
+                "the target did not read its input for {} ms",
+                waited.as_millis()
+            ),
+            Self::StillRunning { waited } => write!(
+                f,
+                "the target still ran {} ms after it should have ended",
+                waited.as_millis()
+            ),
+            Self::Junk { line, why } => write!(
+                f,
+                "the target wrote a line that is not a frame ({why}): {}",
+                quote(line)
+            ),
+            Self::Stray { line } => write!(
+                f,
+                "the target sent a frame that answers no open request: {}",
+                quote(line)
+            ),
+            Self::Overlong { head, bytes } => write!(
+                f,
+                "the target wrote a line of {bytes} bytes, more than the harness keeps: {}",
+                quote(head)
+            ),
+            Self::Malformed { expected, line } => {
+                write!(f, "expected {expected}, got: {}", quote(line))
+            }
+            Self::Http { message } | Self::Harness { message } => f.write_str(message),
+        }
+    }
+}
+
+/// `text` as a message shows it: cut to [`QUOTE_CHARS_MAX`] characters.
+pub fn quote(text: &str) -> String {
+    match text.char_indices().nth(QUOTE_CHARS_MAX) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}

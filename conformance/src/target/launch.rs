@@ -1,0 +1,254 @@
+//! How a server under test is started: what its command line, environment and files look like.
+//! A template turns the suite's vocabulary (the reference's flags) into a server's own. Knows nothing of cases.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use super::Patience;
+
+/// A launch template, as `--launch FILE` gives it. What a file leaves out is as for the reference.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Launch {
+    /// The command, when neither `--stdio` nor the reference gives one.
+    pub command: Vec<String>,
+    /// Words put between the command and the flags.
+    pub arguments: Vec<String>,
+    /// A flag with a value: `{name}` and `{value}` are filled in.
+    pub flag: Vec<String>,
+    /// A switch that is on.
+    pub switch_on: Vec<String>,
+    /// A switch that is off.
+    pub switch_off: Vec<String>,
+    /// The server's own name for a flag of the suite; the empty string says that it has none.
+    pub flags: BTreeMap<String, String>,
+    /// The server's own word for a value of a flag: `[values.response-profile] debug = "full"`.
+    pub values: BTreeMap<String, BTreeMap<String, String>>,
+    /// What is put in place of `PTC_RUNNER_MCP_` in names of variables.
+    pub environment_prefix: String,
+    /// Variables that are always set.
+    pub environment: BTreeMap<String, String>,
+    /// Inherited variables that are withheld; a trailing `*` withholds a prefix.
+    pub withheld: Vec<String>,
+    /// Whether `HOME` is an empty directory, so that no configuration of the user's is found.
+    pub scratch_home: bool,
+    /// How the path of an upstreams config is passed: `{file}` is filled in. Empty: the server has no upstreams.
+    pub upstreams: Vec<String>,
+    /// How the HTTP listener is turned on: `{port}` is filled in. Empty: the server has none.
+    pub http: Vec<String>,
+    /// Path of the MCP endpoint.
+    pub http_path: String,
+    /// Path that answers 200 as soon as the listener is up.
+    pub http_ready: String,
+    /// Flags that make a program's prints and result visible, in the suite's vocabulary.
+    pub observe: IndexMap<String, FlagValue>,
+    /// Waits, in milliseconds.
+    pub patience: PatienceMs,
+}
+
+/// The value of a flag.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(untagged)]
+pub enum FlagValue {
+    /// A switch: on or off.
+    Switch(bool),
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(String),
+    /// A flag that is given several times.
+    Many(Vec<String>),
+}
+
+/// Waits of a template, in milliseconds; absent ones keep their default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PatienceMs {
+    /// From starting the process to its first answer.
+    pub start: Option<u64>,
+    /// From a request to its answer.
+    pub reply: Option<u64>,
+    /// From the end of input, or from `exit`, to the end of the process.
+    pub exit: Option<u64>,
+    /// How long silence is watched.
+    pub silence: Option<u64>,
+}
+
+/// Prefix of the variables in the suite's vocabulary.
+pub const ENVIRONMENT_PREFIX: &str = "PTC_RUNNER_MCP_";
+
+impl Default for Launch {
+    fn default() -> Self {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Self {
+            command: Vec::new(),
+            arguments: Vec::new(),
+            flag: words(&["--{name}", "{value}"]),
+            switch_on: words(&["--{name}"]),
+            switch_off: words(&["--no-{name}"]),
+            flags: BTreeMap::new(),
+            values: BTreeMap::new(),
+            environment_prefix: ENVIRONMENT_PREFIX.to_owned(),
+            environment: BTreeMap::new(),
+            withheld: words(&["PTC_*"]),
+            scratch_home: true,
+            upstreams: words(&["--upstreams-config", "{file}"]),
+            http: words(&["--http", "--http-port", "{port}"]),
+            http_path: "/mcp".to_owned(),
+            http_ready: "/ready".to_owned(),
+            observe: IndexMap::from([(
+                "response-profile".to_owned(),
+                FlagValue::Text("debug".to_owned()),
+            )]),
+            patience: PatienceMs::default(),
+        }
+    }
+}
+
+impl Launch {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// A message with the file, and the line when it is not a template.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// The words that pass `flags`, each named as the suite names it.
+    ///
+    /// # Errors
+    /// The name of a flag that the server does not have.
+    pub fn words<'a>(
+        &self,
+        flags: impl IntoIterator<Item = (&'a str, &'a FlagValue)>,
+    ) -> Result<Vec<String>, String> {
+        let mut words = Vec::new();
+        for (name, value) in flags {
+            let own = self.flags.get(name).map_or(name, String::as_str);
+            if own.is_empty() {
+                return Err(name.to_owned());
+            }
+            match value {
+                FlagValue::Switch(true) => fill(&self.switch_on, own, "", &mut words),
+                FlagValue::Switch(false) => fill(&self.switch_off, own, "", &mut words),
+                FlagValue::Number(number) => {
+                    fill(&self.flag, own, &number.to_string(), &mut words);
+                }
+                FlagValue::Text(text) => fill(&self.flag, own, self.value(name, text), &mut words),
+                FlagValue::Many(texts) => {
+                    for text in texts {
+                        fill(&self.flag, own, self.value(name, text), &mut words);
+                    }
+                }
+            }
+        }
+        Ok(words)
+    }
+
+    /// The server's own name for a variable of the suite.
+    pub fn variable(&self, name: &str) -> String {
+        match name.strip_prefix(ENVIRONMENT_PREFIX) {
+            Some(rest) => format!("{}{rest}", self.environment_prefix),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The words that pass an upstreams config, or `None` when the server takes none.
+    pub fn upstreams_words(&self, file: &Path) -> Option<Vec<String>> {
+        placed(&self.upstreams, "{file}", &file.to_string_lossy())
+    }
+
+    /// The words that turn the HTTP listener on, or `None` when the server has none.
+    pub fn http_words(&self, port: u16) -> Option<Vec<String>> {
+        placed(&self.http, "{port}", &port.to_string())
+    }
+
+    /// `base`, with the waits that the template sets.
+    pub fn patience(&self, base: Patience) -> Patience {
+        let of = |given: Option<u64>, base| given.map_or(base, std::time::Duration::from_millis);
+        Patience {
+            start: of(self.patience.start, base.start),
+            reply: of(self.patience.reply, base.reply),
+            exit: of(self.patience.exit, base.exit),
+            silence: of(self.patience.silence, base.silence),
+        }
+    }
+
+    fn value<'a>(&'a self, name: &str, text: &'a str) -> &'a str {
+        self.values
+            .get(name)
+            .and_then(|own| own.get(text))
+            .map_or(text, String::as_str)
+    }
+}
+
+fn fill(pattern: &[String], name: &str, value: &str, words: &mut Vec<String>) {
+    words.extend(
+        pattern
+            .iter()
+            .map(|word| word.replace("{name}", name).replace("{value}", value)),
+    );
+}
+
+fn placed(pattern: &[String], hole: &str, value: &str) -> Option<Vec<String>> {
+    (!pattern.is_empty()).then(|| {
+        pattern
+            .iter()
+            .map(|word| word.replace(hole, value))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_takes_flags_as_the_suite_writes_them() {
+        let flags = [
+            ("sessions", FlagValue::Switch(true)),
+            ("http-auth-rate-limit", FlagValue::Switch(false)),
+            ("max-program-bytes", FlagValue::Number(500)),
+        ];
+        let words = Launch::default().words(flags.iter().map(|(name, value)| (*name, value)));
+        assert_eq!(
+            words.expect("the reference has every flag"),
+            [
+                "--sessions",
+                "--no-http-auth-rate-limit",
+                "--max-program-bytes",
+                "500"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_template_renames_joins_and_refuses() {
+        let launch: Launch = toml::from_str(
+            r#"
+            flag = ["-{name}={value}"]
+            [flags]
+            response-profile = "view"
+            sessions = ""
+            [values.response-profile]
+            debug = "full"
+            "#,
+        )
+        .expect("a template");
+        let view = FlagValue::Text("debug".to_owned());
+        assert_eq!(
+            launch.words([("response-profile", &view)]),
+            Ok(vec!["-view=full".to_owned()])
+        );
+        let on = FlagValue::Switch(true);
+        assert_eq!(
+            launch.words([("sessions", &on)]),
+            Err("sessions".to_owned())
+        );
+    }
+}

@@ -1,0 +1,404 @@
+//! A connection to a started target that can serve many requests at a time, whatever it is reached by.
+//! Speaks MCP to servers and the adapter protocol to testees; knows nothing of cases or verdicts.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tempfile::TempDir;
+
+use super::fault::Fault;
+use super::http::{Endpoint, HttpLink};
+use super::pipe::Pipe;
+use super::process::{Process, Spawn};
+use super::raw::RawConnection;
+use super::{Answer, Patience};
+
+/// The protocol revision that the harness asks for.
+pub const PROTOCOL_VERSION: &str = "2025-11-25";
+/// How often a starting HTTP server is asked whether it is up.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A fault, and the frame that met it.
+pub type Failed = Box<(Fault, String)>;
+
+/// A connection, and what has to be taken down with it.
+#[derive(Debug)]
+pub struct Link {
+    wire: Wire,
+    /// The server process, when the connection is not to its standard streams.
+    server: Option<Pipe>,
+    /// Files that the server was given; removed with the link.
+    _files: Option<TempDir>,
+}
+
+#[derive(Debug)]
+enum Wire {
+    Stdio(Pipe),
+    Http(HttpLink),
+    Testee(Pipe),
+}
+
+/// A program to run, as JSON texts, so that numbers stay as the case wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The program.
+    pub program: String,
+    /// A JSON object.
+    pub context: Option<String>,
+    /// A JSON Schema.
+    pub output_schema: Option<String>,
+}
+
+impl Evaluation {
+    /// As a JSON object: the arguments of `lisp_eval`, and the input of the testee's `lisp_run`.
+    pub fn json(&self) -> String {
+        let mut text = format!("{{\"program\":{}", quoted(&self.program));
+        for (name, value) in [
+            ("context", &self.context),
+            ("output_schema", &self.output_schema),
+        ] {
+            if let Some(value) = value {
+                text.push_str(&format!(",\"{name}\":{value}"));
+            }
+        }
+        text.push('}');
+        text
+    }
+}
+
+impl Link {
+    /// Starts a server that speaks MCP over its standard streams, and shakes hands.
+    ///
+    /// # Errors
+    /// When it does not start, or does not answer `initialize` in time.
+    pub async fn stdio(
+        spawn: &Spawn,
+        files: Option<TempDir>,
+        patience: Patience,
+    ) -> Result<Self, (Failed, String)> {
+        let link = Self {
+            wire: Wire::Stdio(start(spawn)?),
+            server: None,
+            _files: files,
+        };
+        link.shake(patience).await
+    }
+
+    /// Starts an adapter. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn testee(
+        spawn: &Spawn,
+        files: Option<TempDir>,
+        _patience: Patience,
+    ) -> Result<Self, (Failed, String)> {
+        Ok(Self {
+            wire: Wire::Testee(start(spawn)?),
+            server: None,
+            _files: files,
+        })
+    }
+
+    /// Connects to a server that runs already, and shakes hands.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or does not answer `initialize` in time.
+    pub async fn url(endpoint: &Endpoint, patience: Patience) -> Result<Self, (Failed, String)> {
+        let link = Self {
+            wire: Wire::Http(HttpLink::to(endpoint).map_err(unsent)?),
+            server: None,
+            _files: None,
+        };
+        link.shake(patience).await
+    }
+
+    /// Starts a server that listens on a port, waits until it is up, and shakes hands.
+    ///
+    /// # Errors
+    /// When it does not start or listen in time, or does not answer `initialize`.
+    pub async fn http(
+        served: Served,
+        files: Option<TempDir>,
+        patience: Patience,
+    ) -> Result<Self, (Failed, String)> {
+        let server = served.up(patience).await?;
+        let link = Self {
+            wire: Wire::Http(HttpLink::to(&served.endpoint).map_err(unsent)?),
+            server: Some(server),
+            _files: files,
+        };
+        link.shake(patience).await
+    }
+
+    /// Calls a method, with params as JSON text.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn call(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        patience: Duration,
+    ) -> Result<Answer, Failed> {
+        self.ask(|id| frame(id, method, params), patience).await
+    }
+
+    /// Runs a program: `tools/call lisp_eval`, or the testee's `lisp_run`.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn eval(
+        &self,
+        evaluation: &Evaluation,
+        patience: Duration,
+    ) -> Result<Answer, Failed> {
+        let input = evaluation.json();
+        match &self.wire {
+            Wire::Testee(_) => self.operation("lisp_run", &input, patience).await,
+            Wire::Stdio(_) | Wire::Http(_) => {
+                let params = format!("{{\"name\":\"lisp_eval\",\"arguments\":{input}}}");
+                self.call("tools/call", Some(&params), patience).await
+            }
+        }
+    }
+
+    /// Asks a testee for an operation, with its input as JSON text.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn operation(
+        &self,
+        operation: &str,
+        input: &str,
+        patience: Duration,
+    ) -> Result<Answer, Failed> {
+        let operation = quoted(operation);
+        self.ask(
+            |id| format!("{{\"id\":{id},\"op\":{operation},\"input\":{input}}}"),
+            patience,
+        )
+        .await
+    }
+
+    /// Whether the target is an adapter.
+    pub fn is_testee(&self) -> bool {
+        matches!(self.wire, Wire::Testee(_))
+    }
+
+    /// The end of the target's error output, when the harness started it.
+    pub fn stderr(&self) -> String {
+        self.process()
+            .map(|pipe| pipe.stderr().tail())
+            .unwrap_or_default()
+    }
+
+    /// Lets the target end by itself, for at most `patience`, and kills it then.
+    pub async fn close(self, patience: Patience) {
+        if let Wire::Http(link) = &self.wire {
+            link.close(patience.exit).await;
+        }
+        if let Some(server) = &self.server {
+            // A server that listens does not mind the end of its input.
+            server.kill().await;
+        } else if let Some(pipe) = self.process() {
+            pipe.close(patience.exit).await;
+        }
+    }
+
+    /// Takes the target down at once.
+    pub async fn kill(self) {
+        if let Some(pipe) = self.process() {
+            pipe.kill().await;
+        }
+    }
+
+    fn process(&self) -> Option<&Pipe> {
+        match &self.wire {
+            Wire::Stdio(pipe) | Wire::Testee(pipe) => Some(pipe),
+            Wire::Http(_) => self.server.as_ref(),
+        }
+    }
+
+    async fn shake(self, patience: Patience) -> Result<Self, (Failed, String)> {
+        let params = initialize_params();
+        let answered = self.call("initialize", Some(&params), patience.start).await;
+        let failed = match answered {
+            Ok(answer) if result_of(&answer.received).is_some() => {
+                let note = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+                let told = match &self.wire {
+                    Wire::Stdio(pipe) | Wire::Testee(pipe) => pipe.tell(note, patience.reply).await,
+                    Wire::Http(link) => link.post(note, patience.reply).await.map(drop),
+                };
+                match told {
+                    Ok(()) => return Ok(self),
+                    Err(fault) => Box::new((fault, note.to_owned())),
+                }
+            }
+            Ok(answer) => Box::new((
+                Fault::Malformed {
+                    expected: "a result for `initialize`".to_owned(),
+                    line: answer.received,
+                },
+                answer.sent,
+            )),
+            Err(failed) => failed,
+        };
+        if let Some(pipe) = self.process() {
+            pipe.kill().await;
+        }
+        let stderr = self.stderr();
+        Err((failed, stderr))
+    }
+
+    async fn ask(
+        &self,
+        frame: impl FnOnce(u64) -> String,
+        patience: Duration,
+    ) -> Result<Answer, Failed> {
+        match &self.wire {
+            Wire::Stdio(pipe) | Wire::Testee(pipe) => pipe.ask(frame, patience).await,
+            Wire::Http(link) => link.ask(frame, patience).await,
+        }
+    }
+}
+
+/// A server that is to listen: how to start it, and where it will be.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// How to start it; the port is in its words already.
+    pub spawn: Spawn,
+    /// Where it will answer.
+    pub endpoint: Endpoint,
+    /// `host:port`.
+    pub address: String,
+    /// Path that answers 200 as soon as it is up.
+    pub ready: String,
+}
+
+impl Served {
+    /// Starts the server and waits until it is up.
+    ///
+    /// # Errors
+    /// When it ends, or does not listen in time; with its error output.
+    pub async fn up(&self, patience: Patience) -> Result<Pipe, (Failed, String)> {
+        let server = start(&self.spawn)?;
+        let began = Instant::now();
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            self.ready, self.address
+        );
+        loop {
+            if self.answers(&request).await {
+                return Ok(server);
+            }
+            let fault = match server.fault() {
+                Some(fault) => fault,
+                None if began.elapsed() > patience.start => Fault::NoReply {
+                    waited: patience.start,
+                },
+                None => {
+                    tokio::time::sleep(POLL).await;
+                    continue;
+                }
+            };
+            server.kill().await;
+            let stderr = server.stderr().tail();
+            return Err((Box::new((fault, request)), stderr));
+        }
+    }
+
+    async fn answers(&self, request: &str) -> bool {
+        let patience = Duration::from_secs(1);
+        let Ok(mut connection) = RawConnection::open(&self.address, patience).await else {
+            return false;
+        };
+        connection.send(request.as_bytes(), patience).await.is_ok()
+            && connection
+                .receive(false, patience)
+                .await
+                .is_ok_and(|reply| reply.status == 200)
+    }
+}
+
+/// A port that is free at this moment.
+///
+/// # Errors
+/// When the machine has none.
+pub fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A request frame, with params as JSON text.
+pub fn frame(id: u64, method: &str, params: Option<&str>) -> String {
+    let method = quoted(method);
+    match params {
+        Some(params) => {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{method},\"params\":{params}}}")
+        }
+        None => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{method}}}"),
+    }
+}
+
+/// The params of the harness's `initialize`.
+pub fn initialize_params() -> String {
+    format!(
+        "{{\"protocolVersion\":\"{PROTOCOL_VERSION}\",\"capabilities\":{{}},\
+         \"clientInfo\":{{\"name\":\"ptc-conformance\",\"version\":\"{}\"}}}}",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// `text` as a JSON string.
+pub fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The directory for a child's home and files, in the system's temporary directory.
+///
+/// # Errors
+/// When none can be made.
+pub fn scratch() -> Result<(TempDir, PathBuf), Fault> {
+    let made = tempfile::Builder::new()
+        .prefix("ptc-conformance-")
+        .tempdir();
+    match made {
+        Ok(directory) => {
+            let path = directory.path().to_path_buf();
+            Ok((directory, path))
+        }
+        Err(error) => Err(Fault::Harness {
+            message: format!("no temporary directory: {error}"),
+        }),
+    }
+}
+
+/// The `result` of a response frame.
+pub fn result_of(line: &str) -> Option<serde_json::Value> {
+    #[derive(Deserialize)]
+    struct Response {
+        result: Option<serde_json::Value>,
+    }
+    serde_json::from_str::<Response>(line).ok()?.result
+}
+
+/// Starts a process, or says why not.
+///
+/// # Errors
+/// [`Fault::CannotStart`].
+pub fn launch(spawn: &Spawn) -> Result<Process, Fault> {
+    Process::start(spawn).map_err(|error| Fault::CannotStart {
+        command: shell_words::join(&spawn.argv),
+        error: error.to_string(),
+    })
+}
+
+fn start(spawn: &Spawn) -> Result<Pipe, (Failed, String)> {
+    launch(spawn).map(Pipe::over).map_err(unsent)
+}
+
+fn unsent(fault: Fault) -> (Failed, String) {
+    (Box::new((fault, String::new())), String::new())
+}

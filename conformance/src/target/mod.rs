@@ -1,0 +1,55 @@
+//! The ways to reach an implementation under test: a process over stdio, a server over HTTP, a library behind an adapter.
+//! Knows nothing of cases or verdicts, and nothing of any one implementation but how to start it.
+
+pub mod claims;
+pub mod fault;
+pub mod http;
+pub mod launch;
+pub mod lines;
+pub mod link;
+pub mod pipe;
+pub mod process;
+pub mod raw;
+pub mod reference;
+pub mod sse;
+
+use std::time::Duration;
+
+use fault::Fault;
+
+/// One answered request, with the bytes that went each way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The frame that was sent.
+    pub sent: String,
+    /// The frame that answered it.
+    pub received: String,
+    /// What the target wrote unasked while the answer was due.
+    pub strays: Vec<Fault>,
+    /// From sending to the answer.
+    pub took: Duration,
+}
+
+/// How long the harness waits for a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// From starting the process to its first answer.
+    pub start: Duration,
+    /// From a request to its answer.
+    pub reply: Duration,
+    /// From the end of input, or from `exit`, to the end of the process.
+    pub exit: Duration,
+    /// How long silence is watched where a case asserts it.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(10),
+            reply: Duration::from_secs(10),
+            exit: Duration::from_secs(5),
+            silence: Duration::from_millis(150),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Many requests at a time over one process that answers each with the id it was given, one JSON object a line.
+//! Knows nothing of MCP: what a request means is its callers' business.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdin;
+use tokio::sync::{Mutex as AsyncMutex, oneshot};
+
+use super::Answer;
+use super::fault::Fault;
+use super::lines::{Lines, Piece};
+use super::process::{Control, Process, Stderr};
+
+/// How long a process whose output ended may take to end itself before it counts as running on.
+const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
+/// How many unasked lines are kept; more are only counted.
+const STRAYS_KEPT_MAX: usize = 64;
+
+/// A process with requests in flight.
+#[derive(Debug)]
+pub struct Pipe {
+    input: AsyncMutex<Option<ChildStdin>>,
+    control: Arc<AsyncMutex<Control>>,
+    stderr: Stderr,
+    board: Arc<Board>,
+    ids: AtomicU64,
+}
+
+impl Pipe {
+    /// Takes over `process` and begins to read its output.
+    pub fn over(process: Process) -> Self {
+        let (input, lines, control) = process.split();
+        let stderr = control.stderr().clone();
+        let control = Arc::new(AsyncMutex::new(control));
+        let board = Arc::new(Board::default());
+        tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&control)));
+        Self {
+            input: AsyncMutex::new(input),
+            control,
+            stderr,
+            board,
+            ids: AtomicU64::new(1),
+        }
+    }
+
+    /// Sends the request that `frame` makes of a fresh id, and waits at most `patience` for its answer.
+    ///
+    /// # Errors
+    /// A [`Fault`] when no answer came: the process ended, closed its output, or took too long.
+    pub async fn ask(
+        &self,
+        frame: impl FnOnce(u64) -> String,
+        patience: Duration,
+    ) -> Result<Answer, Box<(Fault, String)>> {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let sent = frame(id);
+        let began = Instant::now();
+        let strays_before = self.board.lock().strays_seen;
+        let answer = match self.board.wait_for(id) {
+            Ok(answer) => answer,
+            Err(fault) => return Err(Box::new((fault, sent))),
+        };
+        if let Err(fault) = self.tell(&sent, patience).await {
+            let fault = self.board.abandon(id).unwrap_or(fault);
+            return Err(Box::new((fault, sent)));
+        }
+        let left = patience.saturating_sub(began.elapsed());
+        let fault = match tokio::time::timeout(left, answer).await {
+            Ok(Ok(Ok(received))) => {
+                return Ok(Answer {
+                    sent,
+                    received,
+                    strays: self.board.strays_since(strays_before),
+                    took: began.elapsed(),
+                });
+            }
+            Ok(Ok(Err(fault))) => fault,
+            Ok(Err(_)) => self.board.abandon(id).unwrap_or(Fault::ClosedOutput),
+            Err(_) => {
+                let _broken = self.board.abandon(id);
+                self.board
+                    .strays_since(strays_before)
+                    .into_iter()
+                    .next()
+                    .unwrap_or(Fault::NoReply { waited: patience })
+            }
+        };
+        Err(Box::new((fault, sent)))
+    }
+
+    /// Sends a line that nobody answers.
+    ///
+    /// # Errors
+    /// When the process does not take it within `patience`.
+    pub async fn tell(&self, line: &str, patience: Duration) -> Result<(), Fault> {
+        let mut bytes = Vec::with_capacity(line.len() + 1);
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        let write = async {
+            let mut input = self.input.lock().await;
+            match input.as_mut() {
+                Some(input) => {
+                    input.write_all(&bytes).await?;
+                    input.flush().await
+                }
+                None => Err(std::io::ErrorKind::BrokenPipe.into()),
+            }
+        };
+        match tokio::time::timeout(patience, write).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(self.ended().await),
+            Err(_) => Err(Fault::InputStalled { waited: patience }),
+        }
+    }
+
+    /// The process's error output.
+    pub fn stderr(&self) -> &Stderr {
+        &self.stderr
+    }
+
+    /// Why the process can answer nothing any more, if that is so.
+    pub fn fault(&self) -> Option<Fault> {
+        self.board.lock().broken.clone()
+    }
+
+    /// What the process wrote without being asked, since it started.
+    pub fn strays(&self) -> Vec<Fault> {
+        self.board.strays_since(0)
+    }
+
+    /// Closes the input and waits at most `patience` for the process to end; kills its group then.
+    pub async fn close(&self, patience: Duration) {
+        *self.input.lock().await = None;
+        let mut control = self.control.lock().await;
+        if tokio::time::timeout(patience, control.exited())
+            .await
+            .is_err()
+        {
+            control.kill().await;
+        }
+    }
+
+    /// Kills the process group at once and waits until the child is reaped.
+    pub async fn kill(&self) {
+        self.control.lock().await.kill().await;
+    }
+
+    /// Why nothing can be written any more.
+    async fn ended(&self) -> Fault {
+        let mut control = self.control.lock().await;
+        match tokio::time::timeout(EXIT_AFTER_OUTPUT, control.exited()).await {
+            Ok(exit) => Fault::Exited { exit },
+            Err(_) => Fault::Harness {
+                message: "the target closed its standard input, and runs on".to_owned(),
+            },
+        }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        // When the lock is taken, the reading task is about to let go of the process, which kills it too.
+        if let Ok(control) = self.control.try_lock() {
+            let _gone_already = control.signal(nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+}
+
+/// Who waits for which id, and what came unasked.
+#[derive(Debug, Default)]
+struct Board(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: HashMap<u64, oneshot::Sender<Result<String, Fault>>>,
+    broken: Option<Fault>,
+    strays: Vec<(u64, Fault)>,
+    strays_seen: u64,
+}
+
+impl Board {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for(&self, id: u64) -> Result<oneshot::Receiver<Result<String, Fault>>, Fault> {
+        let mut state = self.lock();
+        if let Some(fault) = &state.broken {
+            return Err(fault.clone());
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.insert(id, sender);
+        Ok(receiver)
+    }
+
+    fn abandon(&self, id: u64) -> Option<Fault> {
+        let mut state = self.lock();
+        state.waiting.remove(&id);
+        state.broken.clone()
+    }
+
+    fn strays_since(&self, before: u64) -> Vec<Fault> {
+        self.lock()
+            .strays
+            .iter()
+            .filter(|(number, _)| *number > before)
+            .map(|(_, fault)| fault.clone())
+            .collect()
+    }
+
+    fn take(&self, piece: Piece) {
+        let line = match piece {
+            Piece::Line(line) | Piece::Unterminated(line) => line,
+            Piece::Overlong { head, bytes } => {
+                let head = String::from_utf8_lossy(&head).into_owned();
+                return self.stray(Fault::Overlong { head, bytes });
+            }
+        };
+        let line = match String::from_utf8(line) {
+            Ok(line) => line,
+            Err(error) => {
+                let line = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                let why = "not UTF-8".to_owned();
+                return self.stray(Fault::Junk { line, why });
+            }
+        };
+        match serde_json::from_str::<Head>(&line) {
+            Ok(head) => self.deliver(head.id.as_ref().and_then(Value::as_u64), line),
+            Err(error) => self.stray(Fault::Junk {
+                line,
+                why: error.to_string(),
+            }),
+        }
+    }
+
+    fn deliver(&self, id: Option<u64>, line: String) {
+        let mut state = self.lock();
+        match id.and_then(|id| state.waiting.remove(&id)) {
+            Some(sender) => {
+                // An asker that gave up a moment ago has reported that already.
+                let _gave_up = sender.send(Ok(line));
+            }
+            None => {
+                drop(state);
+                self.stray(Fault::Stray { line });
+            }
+        }
+    }
+
+    fn stray(&self, fault: Fault) {
+        let mut state = self.lock();
+        state.strays_seen += 1;
+        let number = state.strays_seen;
+        if state.strays.len() < STRAYS_KEPT_MAX {
+            state.strays.push((number, fault));
+        }
+    }
+
+    fn broke(&self, fault: &Fault) {
+        let mut state = self.lock();
+        state.broken = Some(fault.clone());
+        for (_, sender) in state.waiting.drain() {
+            let _gave_up = sender.send(Err(fault.clone()));
+        }
+    }
+}
+
+/// As much of a frame as matching needs.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<Value>,
+}
+
+async fn read(mut lines: Lines, board: Arc<Board>, control: Arc<AsyncMutex<Control>>) {
+    while let Some(piece) = lines.next().await {
+        board.take(piece);
+    }
+    let mut control = control.lock().await;
+    let fault = match tokio::time::timeout(EXIT_AFTER_OUTPUT, control.exited()).await {
+        Ok(exit) => Fault::Exited { exit },
+        Err(_) => Fault::ClosedOutput,
+    };
+    board.broke(&fault);
+}

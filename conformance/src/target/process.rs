@@ -1,0 +1,313 @@
+//! Starts a program in a process group of its own, and makes sure that the whole group is gone afterwards.
+//! Knows nothing of JSON-RPC, cases or verdicts.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::lines::Lines;
+
+/// How much of a child's error output is kept: the end of it.
+pub const STDERR_BYTES_MAX: usize = 4 << 20;
+/// How much of that is shown beside a failure.
+pub const STDERR_TAIL_BYTES: usize = 4 << 10;
+/// How long an exited child's error output may still be read; a surviving grandchild can hold it open.
+const STDERR_DRAIN: Duration = Duration::from_millis(200);
+
+/// Process groups that have been started and not yet been reaped.
+static LIVE: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// What to start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Spawn {
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Variables added to the inherited environment; they win over it.
+    pub env: Vec<(String, String)>,
+    /// Inherited variables that are withheld: a trailing `*` withholds a prefix.
+    pub withheld: Vec<String>,
+    /// Working directory; the harness's own when absent.
+    pub cwd: Option<PathBuf>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It left with this status.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        match status.code() {
+            Some(code) => Self::Code(code),
+            None => Self::Signal(status.signal().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit status {code}"),
+            Self::Signal(number) => match Signal::try_from(*number) {
+                Ok(signal) => write!(f, "killed by {signal}"),
+                Err(_) => write!(f, "killed by signal {number}"),
+            },
+        }
+    }
+}
+
+/// A running child. Dropping it kills its process group; the group is reaped in the background.
+#[derive(Debug)]
+pub struct Process {
+    /// The child's standard output, cut into lines.
+    pub lines: Lines,
+    input: Option<ChildStdin>,
+    control: Control,
+}
+
+/// What can be done to a running child by someone who does not read its output.
+#[derive(Debug)]
+pub struct Control {
+    group: i32,
+    stderr: Stderr,
+    exit: watch::Receiver<Option<Exit>>,
+    /// Dropped to have the supervisor kill the group.
+    _kill: oneshot::Sender<()>,
+}
+
+impl Process {
+    /// Starts `spawn`.
+    ///
+    /// # Errors
+    /// When the program cannot be started at all: not found, not executable, no such directory.
+    pub fn start(spawn: &Spawn) -> std::io::Result<Self> {
+        let (program, arguments) = spawn.argv.split_first().ok_or_else(|| {
+            std::io::Error::new(std::io::ErrorKind::InvalidInput, "the command is empty")
+        })?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        for (name, _) in std::env::vars_os() {
+            if spawn
+                .withheld
+                .iter()
+                .any(|held| covers(held, &name.to_string_lossy()))
+            {
+                command.env_remove(name);
+            }
+        }
+        command.envs(spawn.env.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &spawn.cwd {
+            command.current_dir(directory);
+        }
+        let mut child = command.spawn()?;
+        let group = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .unwrap_or_default();
+        live().insert(group);
+        let missing = || std::io::Error::other("a standard stream of the child is missing");
+        let input = child.stdin.take().ok_or_else(missing)?;
+        let lines = Lines::of(child.stdout.take().ok_or_else(missing)?);
+        let stderr = Stderr::default();
+        let drained = tokio::spawn(
+            stderr
+                .clone()
+                .fill(child.stderr.take().ok_or_else(missing)?),
+        );
+        let (kill, killed) = oneshot::channel();
+        let (exited, exit) = watch::channel(None);
+        tokio::spawn(supervise(child, group, killed, drained, exited));
+        Ok(Self {
+            lines,
+            input: Some(input),
+            control: Control {
+                group,
+                stderr,
+                exit,
+                _kill: kill,
+            },
+        })
+    }
+
+    /// Writes all of `bytes` to the child's standard input.
+    ///
+    /// # Errors
+    /// When the input was closed before, or the child closed its end.
+    pub async fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let Some(input) = self.input.as_mut() else {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        };
+        input.write_all(bytes).await?;
+        input.flush().await
+    }
+
+    /// Closes the child's standard input, which then sees the end of its input.
+    pub fn end_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Signals, exit status and error output.
+    pub fn control(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    /// Takes the child apart, so that one task can write while another reads.
+    pub fn split(self) -> (Option<ChildStdin>, Lines, Control) {
+        (self.input, self.lines, self.control)
+    }
+}
+
+impl Control {
+    /// Process id of the child, which is also the id of its group.
+    pub fn id(&self) -> i32 {
+        self.group
+    }
+
+    /// Sends `signal` to the whole process group.
+    ///
+    /// # Errors
+    /// When the group is gone already.
+    pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
+        if self.exit.borrow().is_some() {
+            return Err(std::io::Error::from(nix::errno::Errno::ESRCH));
+        }
+        killpg(Pid::from_raw(self.group), signal).map_err(std::io::Error::from)
+    }
+
+    /// Waits for the child to end by itself. Its error output is complete then, as far as it can be read.
+    pub async fn exited(&mut self) -> Exit {
+        match self.exit.wait_for(Option::is_some).await {
+            Ok(exit) => exit.unwrap_or(Exit::Signal(0)),
+            // The supervisor ends only after it has published the exit.
+            Err(_) => Exit::Signal(0),
+        }
+    }
+
+    /// How the child ended, if it did.
+    pub fn exit(&self) -> Option<Exit> {
+        *self.exit.borrow()
+    }
+
+    /// Kills the group and waits until the child is reaped.
+    pub async fn kill(&mut self) -> Exit {
+        let _gone_already = self.signal(Signal::SIGKILL);
+        self.exited().await
+    }
+
+    /// The child's error output so far.
+    pub fn stderr(&self) -> &Stderr {
+        &self.stderr
+    }
+}
+
+/// Error output of a child: the last [`STDERR_BYTES_MAX`] bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Stderr(Arc<Mutex<Vec<u8>>>);
+
+impl Stderr {
+    /// All that is kept, as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// The end of it, as much as belongs beside a failure.
+    pub fn tail(&self) -> String {
+        let bytes = self.bytes();
+        let from = bytes.len().saturating_sub(STDERR_TAIL_BYTES);
+        let tail = String::from_utf8_lossy(&bytes[from..]);
+        match from {
+            0 => tail.into_owned(),
+            _ => format!("…{tail}"),
+        }
+    }
+
+    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn fill<R: AsyncRead + Unpin>(self, mut reader: R) {
+        let mut chunk = vec![0; 8 << 10];
+        while let Ok(read @ 1..) = reader.read(&mut chunk).await {
+            let mut bytes = self.bytes();
+            bytes.extend_from_slice(&chunk[..read]);
+            if bytes.len() > 2 * STDERR_BYTES_MAX {
+                let surplus = bytes.len() - STDERR_BYTES_MAX;
+                bytes.drain(..surplus);
+            }
+        }
+    }
+}
+
+/// Kills every process group that is still alive: for the signal handler of the harness.
+pub fn kill_all() {
+    for group in live().iter() {
+        let _gone_already = killpg(Pid::from_raw(*group), Signal::SIGKILL);
+    }
+}
+
+/// Waits until every child has been reaped, at most `patience`. Returns whether none is left.
+pub async fn all_gone(patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    while !live().is_empty() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    true
+}
+
+/// Owns the child: reaps it when it ends, or kills its group when nobody wants it any more.
+async fn supervise(
+    mut child: Child,
+    group: i32,
+    killed: oneshot::Receiver<()>,
+    drained: JoinHandle<()>,
+    exited: watch::Sender<Option<Exit>>,
+) {
+    let status = tokio::select! {
+        status = child.wait() => status,
+        // Nothing is ever sent: the sender is dropped.
+        _ = killed => {
+            let _gone_already = killpg(Pid::from_raw(group), Signal::SIGKILL);
+            child.wait().await
+        }
+    };
+    // What the child left behind in its group goes with it.
+    let _nothing_left = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    live().remove(&group);
+    let _held_open = tokio::time::timeout(STDERR_DRAIN, drained).await;
+    exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
+}
+
+fn covers(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
+}
+
+fn live() -> std::sync::MutexGuard<'static, BTreeSet<i32>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,223 @@
+//! HTTP/1.1 by hand over a bare socket: what is sent is sent byte for byte, so that malformed requests can be made.
+//! Knows nothing of MCP or cases. Plain TCP only.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::fault::Fault;
+use super::http::{BODY_BYTES_MAX, Reply};
+
+/// Largest head (status line and headers) that is read of an answer.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A socket to an HTTP server. It stays open between exchanges as long as the server keeps it open.
+#[derive(Debug)]
+pub struct RawConnection {
+    stream: TcpStream,
+    address: String,
+    read: Vec<u8>,
+}
+
+impl RawConnection {
+    /// Connects to `address`, a `host:port`.
+    ///
+    /// # Errors
+    /// When nobody listens there, or not within `patience`.
+    pub async fn open(address: &str, patience: Duration) -> Result<Self, Fault> {
+        let connected = tokio::time::timeout(patience, TcpStream::connect(address)).await;
+        let failed = |message: String| Fault::Http { message };
+        let stream = connected
+            .map_err(|_| Fault::NoReply { waited: patience })?
+            .map_err(|error| failed(format!("{address}: {error}")))?;
+        stream
+            .set_nodelay(true)
+            .map_err(|error| failed(format!("{address}: {error}")))?;
+        Ok(Self {
+            stream,
+            address: address.to_owned(),
+            read: Vec::new(),
+        })
+    }
+
+    /// Writes `bytes` as they are.
+    ///
+    /// # Errors
+    /// When the server does not take them within `patience`.
+    pub async fn send(&mut self, bytes: &[u8], patience: Duration) -> Result<(), Fault> {
+        let written = tokio::time::timeout(patience, async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        });
+        match written.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.failed(&error.to_string())),
+            Err(_) => Err(Fault::InputStalled { waited: patience }),
+        }
+    }
+
+    /// Ends the sending half; the server sees the end of the request.
+    ///
+    /// # Errors
+    /// When the connection is gone already.
+    pub async fn end_input(&mut self) -> Result<(), Fault> {
+        let ended = self.stream.shutdown().await;
+        ended.map_err(|error| self.failed(&error.to_string()))
+    }
+
+    /// Reads one answer. `to_head` says that it answers a HEAD request and so has no body.
+    ///
+    /// # Errors
+    /// When no complete answer comes within `patience`, or what comes is not HTTP/1.x.
+    pub async fn receive(&mut self, to_head: bool, patience: Duration) -> Result<Reply, Fault> {
+        let deadline = Instant::now() + patience;
+        let received = tokio::time::timeout_at(deadline, self.reply(to_head)).await;
+        received.unwrap_or(Err(Fault::NoReply { waited: patience }))
+    }
+
+    /// Whether the server closes the connection within `patience`, without sending anything more.
+    pub async fn closes(&mut self, patience: Duration) -> bool {
+        self.read.is_empty()
+            && matches!(
+                tokio::time::timeout(patience, self.more()).await,
+                Ok(Ok(false) | Err(_))
+            )
+    }
+
+    async fn reply(&mut self, to_head: bool) -> Result<Reply, Fault> {
+        loop {
+            let head = self.until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;
+            let (status, headers) = parse_head(&head).ok_or_else(|| Fault::Malformed {
+                expected: "an HTTP/1.1 status line and headers".to_owned(),
+                line: head.clone(),
+            })?;
+            // 1xx answers precede the real one.
+            if (100..200).contains(&status) {
+                continue;
+            }
+            let mut reply = Reply {
+                status,
+                headers,
+                body: String::new(),
+            };
+            if !to_head && status != 204 && status != 304 {
+                let body = self.body(&reply).await?;
+                reply.body = String::from_utf8_lossy(&body).into_owned();
+            }
+            return Ok(reply);
+        }
+    }
+
+    async fn body(&mut self, reply: &Reply) -> Result<Vec<u8>, Fault> {
+        let chunked = reply
+            .header("transfer-encoding")
+            .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
+        if chunked {
+            return self.chunks().await;
+        }
+        if let Some(length) = reply.header("content-length") {
+            let length = length
+                .parse()
+                .ok()
+                .filter(|length| *length <= BODY_BYTES_MAX);
+            let Some(length) = length else {
+                return Err(self.failed("the answer's content-length is not usable"));
+            };
+            return self.exactly(length).await;
+        }
+        while self.more().await? {
+            if self.read.len() > BODY_BYTES_MAX {
+                return Err(self.failed("the answer's body does not end"));
+            }
+        }
+        Ok(std::mem::take(&mut self.read))
+    }
+
+    async fn chunks(&mut self) -> Result<Vec<u8>, Fault> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.until(b"\r\n", HEAD_BYTES_MAX).await?;
+            let digits = line.split(';').next().unwrap_or_default().trim();
+            let length = usize::from_str_radix(digits, 16)
+                .ok()
+                .filter(|length| body.len() + length <= BODY_BYTES_MAX);
+            let Some(length) = length else {
+                return Err(self.failed("the answer's chunk size is not usable"));
+            };
+            body.extend(self.exactly(length).await?);
+            if length == 0 {
+                // Trailers, up to the empty line.
+                while !self.until(b"\r\n", HEAD_BYTES_MAX).await?.trim().is_empty() {}
+                return Ok(body);
+            }
+            self.exactly(2).await?;
+        }
+    }
+
+    async fn until(&mut self, end: &[u8], max: usize) -> Result<String, Fault> {
+        loop {
+            let found = self
+                .read
+                .windows(end.len())
+                .position(|window| window == end);
+            if let Some(at) = found {
+                let rest = self.read.split_off(at + end.len());
+                let taken = std::mem::replace(&mut self.read, rest);
+                return Ok(String::from_utf8_lossy(&taken).into_owned());
+            }
+            if self.read.len() > max {
+                return Err(self.failed("the answer's head does not end"));
+            }
+            if !self.more().await? {
+                return Err(
+                    self.failed("the server closed the connection without a complete answer")
+                );
+            }
+        }
+    }
+
+    async fn exactly(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
+        while self.read.len() < length {
+            if !self.more().await? {
+                return Err(self.failed("the server closed the connection inside a body"));
+            }
+        }
+        let rest = self.read.split_off(length);
+        Ok(std::mem::replace(&mut self.read, rest))
+    }
+
+    async fn more(&mut self) -> Result<bool, Fault> {
+        let mut chunk = [0; 16 << 10];
+        match self.stream.read(&mut chunk).await {
+            Ok(0) => Ok(false),
+            Ok(read) => {
+                self.read.extend_from_slice(&chunk[..read]);
+                Ok(true)
+            }
+            Err(error) => Err(self.failed(&error.to_string())),
+        }
+    }
+
+    fn failed(&self, message: &str) -> Fault {
+        Fault::Http {
+            message: format!("{}: {message}", self.address),
+        }
+    }
+}
+
+fn parse_head(head: &str) -> Option<(u16, Vec<(String, String)>)> {
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next()?.splitn(3, ' ');
+    words
+        .next()
+        .filter(|version| version.starts_with("HTTP/1."))?;
+    let status = words.next()?.parse().ok()?;
+    let mut headers = Vec::new();
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(':')?;
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    Some((status, headers))
+}

@@ -1,0 +1,70 @@
+//! Builds the reference implementation with cargo and finds its executable.
+//! This is all that the harness knows of it: the package, the command `start`, and that it is built, not linked.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+/// The package that holds the server.
+const PACKAGE: &str = "ptc-server";
+/// Its executable.
+const BINARY: &str = "ptc";
+/// The subcommand that serves.
+const SERVE: &str = "start";
+
+/// The command that serves, with the executable at `path`.
+pub fn command(path: &Path) -> Vec<String> {
+    vec![path.to_string_lossy().into_owned(), SERVE.to_owned()]
+}
+
+/// Builds the reference in release mode and returns its executable.
+///
+/// # Errors
+/// A message with what cargo said, when there is no workspace here or the build fails.
+pub fn build() -> Result<PathBuf, String> {
+    let root = workspace()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "-p", PACKAGE, "--bin", BINARY])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(&root)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cargo could not be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "the reference could not be built in {}; cargo's messages stand above",
+            root.display()
+        ));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
+        .find_map(|message| message.executable)
+        .ok_or_else(|| format!("cargo built no executable of package {PACKAGE}"))
+}
+
+/// A message of cargo's; only the one about the executable matters.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+}
+
+/// The workspace: where the harness was built, or else around the working directory.
+pub fn workspace() -> Result<PathBuf, String> {
+    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let here = std::env::current_dir().ok();
+    let around = here.iter().flat_map(|here| here.ancestors());
+    built_in
+        .into_iter()
+        .chain(around)
+        .find(|directory| directory.join("reference/server/Cargo.toml").is_file())
+        .map(Path::to_path_buf)
+        .ok_or_else(|| {
+            "no workspace with the reference around here; \
+             name a target with --stdio, --url or --testee, or a built reference with --reference"
+                .to_owned()
+        })
+}
