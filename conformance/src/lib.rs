@@ -1,4 +1,9 @@
-//! Decides, with evidence, whether an implementation of the PTC-Lisp MCP server family conforms.
-//! Depends on nothing of the reference: it would inherit the faults that it must find.
+//! Decides, with evidence, whether an implementation of the PTC-Lisp MCP server family conforms:
+//! reads the specification's fixtures, drives a target, compares. Depends on nothing of the
+//! reference: it would inherit the faults that it must find.
 
+pub mod json;
+pub mod observed;
+pub mod suite;
 pub mod target;
+pub mod verdict;

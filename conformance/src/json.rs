@@ -1,0 +1,668 @@
+//! JSON exactly as it was written: integers of any size, floats kept apart from integers, keys in
+//! order, duplicates refused. Knows nothing of patterns, of fixtures or of the server under test.
+//!
+//! `serde_json::Value` is not used for judging, because it turns a 30-digit integer into a float
+//! and would let a wrong server pass. Two numbers are equal here when both are integers of the
+//! same value, or both are floats with the same bits: `1` is never `1.0`, and `1e2` is `100.0`.
+
+use std::fmt::{self, Write as _};
+
+use indexmap::IndexMap;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// Levels of arrays and objects that [`Json::parse`] accepts. A hostile target can nest as deep as
+/// it likes; the harness refuses instead of overflowing its stack.
+pub const DEPTH_MAX: usize = 512;
+
+/// A JSON value. Equality is by data: the order of object members never counts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number, as written.
+    Number(Number),
+    /// A string.
+    String(String),
+    /// An array.
+    Array(Vec<Json>),
+    /// An object, members in the order of the text.
+    Object(IndexMap<String, Json>),
+}
+
+/// A number token of the JSON grammar.
+#[derive(Clone, Debug)]
+pub struct Number(String);
+
+/// Why a text is not JSON: the byte offset, and what was expected there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// Byte offset into the text.
+    pub at: usize,
+    /// What was expected, with what was found.
+    pub message: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.message, self.at)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+impl Json {
+    /// Reads one JSON value that fills `text`.
+    ///
+    /// # Errors
+    /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels.
+    pub fn parse(text: &str) -> Result<Json, JsonError> {
+        let mut reader = Reader { text, at: 0 };
+        let value = reader.value(0)?;
+        reader.blanks();
+        if reader.at < text.len() {
+            return Err(reader.error("expected the end of the JSON text"));
+        }
+        Ok(value)
+    }
+
+    /// Reads one JSON value from the front of `text`; also gives the bytes read.
+    ///
+    /// # Errors
+    /// As [`Json::parse`], save that text may follow the value.
+    pub fn parse_prefix(text: &str) -> Result<(Json, usize), JsonError> {
+        let mut reader = Reader { text, at: 0 };
+        let value = reader.value(0)?;
+        Ok((value, reader.at))
+    }
+
+    /// The member `key` of an object; `None` for any other value.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members.get(key),
+            _ => None,
+        }
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Json::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value of a boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Json::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// An integer that fits `i64`.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Json::Number(number) => number.as_i64(),
+            _ => None,
+        }
+    }
+
+    /// The elements of an array.
+    pub fn as_array(&self) -> Option<&[Json]> {
+        match self {
+            Json::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The members of an object.
+    pub fn as_object(&self) -> Option<&IndexMap<String, Json>> {
+        match self {
+            Json::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// An object of the given members, in their order.
+    pub fn object<K: Into<String>>(members: impl IntoIterator<Item = (K, Json)>) -> Json {
+        Json::Object(members.into_iter().map(|(k, v)| (k.into(), v)).collect())
+    }
+
+    /// What kind of value this is, in JSON's words (an integer and a float are told apart).
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "boolean",
+            Json::Number(number) if number.is_integer() => "integer",
+            Json::Number(_) => "float",
+            Json::String(_) => "string",
+            Json::Array(_) => "array",
+            Json::Object(_) => "object",
+        }
+    }
+
+    /// Indented text with the members of every object sorted, so that two values can be compared
+    /// line by line.
+    pub fn pretty(&self) -> String {
+        let mut out = String::new();
+        self.write_pretty(&mut out, 0);
+        out
+    }
+
+    fn write_pretty(&self, out: &mut String, indent: usize) {
+        let pad = |out: &mut String, levels: usize| {
+            out.push('\n');
+            for _ in 0..levels {
+                out.push_str("  ");
+            }
+        };
+        match self {
+            Json::Array(items) if !items.is_empty() => {
+                out.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    pad(out, indent + 1);
+                    item.write_pretty(out, indent + 1);
+                }
+                pad(out, indent);
+                out.push(']');
+            }
+            Json::Object(members) if !members.is_empty() => {
+                let mut keys: Vec<&String> = members.keys().collect();
+                keys.sort();
+                out.push('{');
+                for (index, key) in keys.into_iter().enumerate() {
+                    if index > 0 {
+                        out.push(',');
+                    }
+                    pad(out, indent + 1);
+                    write_string(out, key);
+                    out.push_str(": ");
+                    members[key].write_pretty(out, indent + 1);
+                }
+                pad(out, indent);
+                out.push('}');
+            }
+            other => {
+                write!(out, "{other}").expect("a String takes every write");
+            }
+        }
+    }
+}
+
+/// Compact JSON, members in their order, numbers as they were written.
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Json::Null => f.write_str("null"),
+            Json::Bool(value) => write!(f, "{value}"),
+            Json::Number(number) => f.write_str(&number.0),
+            Json::String(text) => {
+                let mut out = String::with_capacity(text.len() + 2);
+                write_string(&mut out, text);
+                f.write_str(&out)
+            }
+            Json::Array(items) => {
+                f.write_char('[')?;
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        f.write_char(',')?;
+                    }
+                    write!(f, "{item}")?;
+                }
+                f.write_char(']')
+            }
+            Json::Object(members) => {
+                f.write_char('{')?;
+                for (index, (key, value)) in members.iter().enumerate() {
+                    if index > 0 {
+                        f.write_char(',')?;
+                    }
+                    let mut out = String::with_capacity(key.len() + 2);
+                    write_string(&mut out, key);
+                    write!(f, "{out}:{value}")?;
+                }
+                f.write_char('}')
+            }
+        }
+    }
+}
+
+/// Appends `text` as a JSON string with its quotes.
+pub fn write_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if (c as u32) < 0x20 => {
+                write!(out, "\\u{:04x}", c as u32).expect("a String takes every write");
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+impl Number {
+    /// A number from a token of the JSON grammar; `None` for any other text.
+    pub fn from_token(token: &str) -> Option<Number> {
+        match Json::parse(token) {
+            Ok(Json::Number(number)) if number.0 == token => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The token, as written.
+    pub fn token(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the token has neither fraction nor exponent.
+    pub fn is_integer(&self) -> bool {
+        !self.0.contains(['.', 'e', 'E'])
+    }
+
+    /// The value, when it is an integer that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        if self.is_integer() {
+            self.0.parse().ok()
+        } else {
+            None
+        }
+    }
+
+    /// The nearest double; infinite when the token is out of range.
+    pub fn as_f64(&self) -> f64 {
+        self.0.parse().unwrap_or(f64::NAN)
+    }
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Number {
+        Number(value.to_string())
+    }
+}
+
+impl From<i64> for Json {
+    fn from(value: i64) -> Json {
+        Json::Number(value.into())
+    }
+}
+
+impl From<&str> for Json {
+    fn from(text: &str) -> Json {
+        Json::String(text.to_owned())
+    }
+}
+
+impl From<String> for Json {
+    fn from(text: String) -> Json {
+        Json::String(text)
+    }
+}
+
+impl From<bool> for Json {
+    fn from(value: bool) -> Json {
+        Json::Bool(value)
+    }
+}
+
+impl From<Vec<Json>> for Json {
+    fn from(items: Vec<Json>) -> Json {
+        Json::Array(items)
+    }
+}
+
+/// By value within a kind: an integer never equals a float, `-0` is `0`, `-0.0` is not `0.0`.
+impl PartialEq for Number {
+    fn eq(&self, other: &Number) -> bool {
+        if self.0 == other.0 {
+            return true;
+        }
+        match (self.is_integer(), other.is_integer()) {
+            // The grammar has no leading zeros, so only the two zeros have two spellings.
+            (true, true) => is_zero(&self.0) && is_zero(&other.0),
+            (false, false) => {
+                let (a, b) = (self.as_f64(), other.as_f64());
+                a.is_finite() && a.to_bits() == b.to_bits()
+            }
+            _ => false,
+        }
+    }
+}
+
+fn is_zero(integer: &str) -> bool {
+    matches!(integer, "0" | "-0")
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
+        self.blanks();
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'"') => Ok(Json::String(self.string()?)),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true", Json::Bool(true)),
+            Some(b'f') => self.word("false", Json::Bool(false)),
+            Some(b'n') => self.word("null", Json::Null),
+            _ => Err(self.error("expected a JSON value")),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Json, JsonError> {
+        self.enter(depth)?;
+        let mut members = IndexMap::new();
+        self.blanks();
+        if self.take(b'}') {
+            return Ok(Json::Object(members));
+        }
+        loop {
+            self.blanks();
+            if self.peek() != Some(b'"') {
+                return Err(self.error("expected a key in double quotes"));
+            }
+            let start = self.at;
+            let key = self.string()?;
+            self.blanks();
+            if !self.take(b':') {
+                return Err(self.error("expected ':' after the key"));
+            }
+            let value = self.value(depth + 1)?;
+            if members.contains_key(&key) {
+                return Err(JsonError {
+                    at: start,
+                    message: format!("duplicate key {key:?}"),
+                });
+            }
+            members.insert(key, value);
+            self.blanks();
+            if self.take(b'}') {
+                return Ok(Json::Object(members));
+            }
+            if !self.take(b',') {
+                return Err(self.error("expected ',' or '}' in an object"));
+            }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Json, JsonError> {
+        self.enter(depth)?;
+        let mut items = Vec::new();
+        self.blanks();
+        if self.take(b']') {
+            return Ok(Json::Array(items));
+        }
+        loop {
+            items.push(self.value(depth + 1)?);
+            self.blanks();
+            if self.take(b']') {
+                return Ok(Json::Array(items));
+            }
+            if !self.take(b',') {
+                return Err(self.error("expected ',' or ']' in an array"));
+            }
+        }
+    }
+
+    fn enter(&mut self, depth: usize) -> Result<(), JsonError> {
+        if depth >= DEPTH_MAX {
+            return Err(self.error("expected at most 512 levels of nesting"));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, JsonError> {
+        let start = self.at;
+        self.at += 1;
+        let mut out = String::new();
+        loop {
+            let rest = &self.text[self.at..];
+            let Some(c) = rest.chars().next() else {
+                return Err(JsonError {
+                    at: start,
+                    message: "unterminated string".to_owned(),
+                });
+            };
+            match c {
+                '"' => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                '\\' => out.push(self.escape()?),
+                c if (c as u32) < 0x20 => {
+                    return Err(self.error("expected no raw control character in a string"));
+                }
+                c => {
+                    out.push(c);
+                    self.at += c.len_utf8();
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, JsonError> {
+        let c = match self.text.as_bytes().get(self.at + 1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode_escape(),
+            _ => return Err(self.error("expected one of \" \\ / b f n r t u after '\\'")),
+        };
+        self.at += 2;
+        Ok(c)
+    }
+
+    fn unicode_escape(&mut self) -> Result<char, JsonError> {
+        let high = self.hex4()?;
+        let code = match high {
+            0xD800..=0xDBFF => {
+                let low = self.hex4()?;
+                if !(0xDC00..=0xDFFF).contains(&low) {
+                    return Err(self.error("expected a low surrogate"));
+                }
+                0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+            }
+            code => code,
+        };
+        char::from_u32(code).ok_or_else(|| self.error("expected no lone surrogate"))
+    }
+
+    /// Reads `\uXXXX`.
+    fn hex4(&mut self) -> Result<u32, JsonError> {
+        let bytes = self.text.as_bytes();
+        let digits = bytes.get(self.at + 2..self.at + 6);
+        let escape = bytes.get(self.at..self.at + 2) == Some(b"\\u");
+        let code = digits
+            .filter(|digits| escape && digits.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| self.error("expected \\u and four hexadecimal digits"))?;
+        self.at += 6;
+        Ok(code)
+    }
+
+    fn number(&mut self) -> Result<Json, JsonError> {
+        let start = self.at;
+        self.take(b'-');
+        if !self.take(b'0') {
+            self.digits()?;
+        }
+        if self.take(b'.') {
+            self.digits()?;
+        }
+        if self.take(b'e') || self.take(b'E') {
+            let _signed = self.take(b'+') || self.take(b'-');
+            self.digits()?;
+        }
+        Ok(Json::Number(Number(self.text[start..self.at].to_owned())))
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start {
+            Err(self.error("expected a digit"))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn word(&mut self, word: &str, value: Json) -> Result<Json, JsonError> {
+        if self.text[self.at..].starts_with(word) {
+            self.at += word.len();
+            Ok(value)
+        } else {
+            Err(self.error("expected a JSON value"))
+        }
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    fn error(&self, expected: &str) -> JsonError {
+        let found = match self.text[self.at..].chars().next() {
+            Some(c) => format!("found {c:?}"),
+            None => "found the end".to_owned(),
+        };
+        JsonError {
+            at: self.at,
+            message: format!("{expected}, {found}"),
+        }
+    }
+}
+
+/// Verbatim text, so that no digit is lost. Only for `serde_json`, and never inside a type that
+/// buffers (`untagged`, `flatten`, internally tagged enums).
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.to_string())
+            .map_err(S::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Json::parse(raw.get()).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Json {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({
+            "description": "Any JSON value. Integers may exceed 64 bits; 1 and 1.0 are different values."
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> String {
+        match Json::parse(text) {
+            Ok(value) => value.to_string(),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    fn same(a: &str, b: &str) -> bool {
+        Json::parse(a).unwrap() == Json::parse(b).unwrap()
+    }
+
+    #[test]
+    fn every_digit_is_kept() {
+        let big = "[123456789012345678901234567890,1.0,-0.0,1E+2]";
+        assert_eq!(check(big), big);
+    }
+
+    #[test]
+    fn numbers_are_equal_by_value_within_a_kind() {
+        assert!(same("[1e2, 100.00]", "[100.0, 1E2]"));
+        assert!(same("-0", "0"));
+        assert!(!same("1", "1.0"));
+        assert!(!same("0.0", "-0.0"));
+        assert!(!same(
+            "10000000000000000000000001",
+            "10000000000000000000000002"
+        ));
+        assert!(!same("1e999", "1e998"));
+    }
+
+    #[test]
+    fn objects_are_equal_in_any_order() {
+        assert!(same(r#"{"a":1,"b":[2]}"#, r#"{"b":[2],"a":1}"#));
+        assert!(!same("[1,2]", "[2,1]"));
+        assert!(!same(r#"{"a":1}"#, r#"{"a":1,"b":null}"#));
+    }
+
+    #[test]
+    fn what_the_grammar_refuses_is_refused_with_its_place() {
+        insta::assert_snapshot!(
+            [
+                "", "{", "[1,]", "01", "+1", "1.", ".5", "nul", "{'a':1}", r#"{"a":1,"a":2}"#, r#""\ud800""#,
+                r#""\u12g4""#, "\"\u{1}\"", "[1] 2", "\"abc", "NaN",
+            ]
+            .map(|text| format!("{text:?} -> {}", check(text)))
+            .join("\n"),
+            @""
+        );
+    }
+
+    #[test]
+    fn nesting_has_an_end() {
+        assert!(Json::parse(&format!("{}{}", "[".repeat(512), "]".repeat(512))).is_ok());
+        assert!(Json::parse(&"[".repeat(1_000_000)).is_err());
+    }
+
+    #[test]
+    fn surrogate_pairs_become_one_character() {
+        assert_eq!(check(r#""\ud83d\ude00 \u00e9""#), "\"😀 é\"");
+    }
+}

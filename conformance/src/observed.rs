@@ -1,0 +1,72 @@
+//! What a target did, as far as it could be seen. The target modules fill these in, the judge
+//! compares them; neither knows the other.
+
+use indexmap::IndexMap;
+
+use crate::json::Json;
+
+/// What came of a program. `None` always means that this target can't show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramRun {
+    /// How it ended.
+    pub outcome: ProgramOutcome,
+    /// The entries printed.
+    pub prints: Option<Vec<String>>,
+    /// Whether the target said that something was cut.
+    pub truncated: Option<bool>,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProgramOutcome {
+    /// With a value.
+    Returned {
+        /// The result text without `user=> `; `Some(None)` when there was none.
+        text: Option<Option<String>>,
+        /// The exact JSON value: `validated`, or what the testee gave. Absent also when none was
+        /// asked for, see [`crate::judge::output_schema`].
+        json: Option<Json>,
+    },
+    /// With an error.
+    Raised {
+        /// The reason's word.
+        reason: String,
+        /// The message.
+        message: Option<String>,
+        /// The printed text of a failed value; `Some(None)` when there was none.
+        value: Option<Option<String>>,
+    },
+}
+
+/// An HTTP response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpMessage {
+    /// Status code.
+    pub status: u16,
+    /// Header fields in order, names as received.
+    pub headers: Vec<(String, String)>,
+    /// The body's bytes.
+    pub body: Vec<u8>,
+}
+
+/// What an operation of a testee answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallAnswer {
+    /// A value.
+    Returned(Json),
+    /// An error.
+    Refused(Json),
+}
+
+/// What came of a command.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommandRun {
+    /// Exit status; `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// The files that the case names, afterwards; absent ones are not in the map.
+    pub files: IndexMap<String, Vec<u8>>,
+}

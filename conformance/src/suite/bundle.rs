@@ -1,0 +1,103 @@
+//! The whole suite as one JSON document, for runners that don't read Markdown, and back again.
+//! Ids and verdicts are the same from either form.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Suite;
+
+/// The value of `format`.
+pub const FORMAT: &str = "ptc-conformance-suite";
+
+/// The version of the model. It grows when an older reader would misjudge a newer bundle.
+pub const VERSION: u32 = 1;
+
+/// A suite on its way to another runner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bundle {
+    /// Always `ptc-conformance-suite`.
+    pub format: String,
+    /// Version of this model.
+    pub version: u32,
+    /// The suite.
+    pub suite: Suite,
+}
+
+/// Why a bundle can't be read.
+#[derive(Debug)]
+pub enum BundleError {
+    /// Not JSON of this shape.
+    Malformed(serde_json::Error),
+    /// Another format or a version that this runner doesn't know.
+    Unknown {
+        /// `format`, as found.
+        format: String,
+        /// `version`, as found.
+        version: u32,
+    },
+    /// Ids that clash or dangle.
+    Inconsistent(Vec<(String, u32, String)>),
+}
+
+impl std::fmt::Display for BundleError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BundleError::Malformed(error) => write!(f, "expected a suite bundle: {error}"),
+            BundleError::Unknown { format, version } => {
+                write!(
+                    f,
+                    "expected {FORMAT} version {VERSION}, found {format} version {version}"
+                )
+            }
+            BundleError::Inconsistent(faults) => {
+                f.write_str("the bundle contradicts itself:")?;
+                faults
+                    .iter()
+                    .try_for_each(|(file, line, message)| write!(f, "\n{file}:{line}: {message}"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BundleError {}
+
+/// The bundle's text, indented, ending with a newline.
+///
+/// # Errors
+/// Never for a suite that was read from fixtures or from a bundle.
+pub fn write(suite: &Suite) -> Result<String, serde_json::Error> {
+    let bundle = Bundle {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        suite: suite.clone(),
+    };
+    serde_json::to_string_pretty(&bundle).map(|text| text + "\n")
+}
+
+/// The suite in a bundle's text.
+///
+/// # Errors
+/// When it isn't a bundle, is a newer one, or its ids clash.
+pub fn read(text: &str) -> Result<Suite, BundleError> {
+    let bundle: Bundle = serde_json::from_str(text).map_err(BundleError::Malformed)?;
+    if bundle.format != FORMAT || bundle.version != VERSION {
+        return Err(BundleError::Unknown {
+            format: bundle.format,
+            version: bundle.version,
+        });
+    }
+    let faults = bundle.suite.faults();
+    if faults.is_empty() {
+        Ok(bundle.suite)
+    } else {
+        Err(BundleError::Inconsistent(faults))
+    }
+}
+
+/// The JSON Schema of a bundle, indented, ending with a newline.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(Bundle);
+    let text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
+    text + "\n"
+}

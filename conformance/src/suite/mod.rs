@@ -1,0 +1,209 @@
+//! The suite as data: sections, clauses, cases, and what each case does and expects. Everything
+//! else meets here: the fixture parser and the bundle reader build a [`Suite`], the runner walks
+//! it, the judge compares against its patterns. Knows nothing of Markdown, processes or verdicts.
+//!
+//! Shape:
+//! ```text
+//! Suite
+//! ├─ sections: Section { id "strings.join", title, file, line, prose }
+//! ├─ clauses:  Clause  { id "strings.join.nil", level MUST|SHOULD|MAY, sentence, section }
+//! └─ cases:    Case    { id "strings.join.nil/3f2a9c01", clauses, section, file, line,
+//!                        target: TargetSpec   how the server under test must be started
+//!                        body:   Clj | Wire | Http | Call | Cli | Fixture }
+//! ```
+//! The bundle (`cargo tool export`) is this model as JSON; see [`bundle`].
+
+pub mod bundle;
+mod case;
+mod pattern;
+mod select;
+mod target;
+mod text;
+
+use std::collections::{HashMap, HashSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::case::{
+    BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect, CljCase, Control,
+    ExpectLine, FileExpect, FixtureCase, FixtureExpect, HeaderExpect, HttpAction, HttpCase,
+    HttpRequest, HttpResponse, HttpStep, LineMatch, MessageExpect, Outcome, ProgramExpect, Raised,
+    Reason, Returned, WireAction, WireCase, WireStep,
+};
+pub use self::pattern::{Hole, HoleKind, Pattern};
+pub use self::select::Selector;
+pub use self::target::{TargetSpec, Transport};
+pub use self::text::{Captures, Fault, Part, Text, Use};
+
+/// The whole suite, in the order of its files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Suite {
+    /// The headings that carry an id.
+    pub sections: Vec<Section>,
+    /// The normative sentences.
+    pub clauses: Vec<Clause>,
+    /// The cases, ids unique.
+    pub cases: Vec<Case>,
+}
+
+/// A heading with an id, and the text below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Section {
+    /// Dotted id, as in `## join {#strings.join}`.
+    pub id: String,
+    /// The heading without its id.
+    pub title: String,
+    /// Path below the suite's root, with forward slashes.
+    pub file: String,
+    /// Line of the heading, from 1.
+    pub line: u32,
+    /// The Markdown between this heading and the next one, without blocks and tables of cases.
+    pub prose: String,
+}
+
+/// A normative sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Clause {
+    /// Dotted id, as in `- {#strings.join.nil} …`.
+    pub id: String,
+    /// How binding the sentence is.
+    pub level: Level,
+    /// The sentence, one line of Markdown.
+    pub sentence: String,
+    /// Id of the section that holds it; empty above the first heading with an id.
+    pub section: String,
+    /// Path below the suite's root.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Why no case can show it (`{#id untested: reason}`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untested: Option<String>,
+}
+
+/// How binding a clause is: the first of the three words that its sentence uses.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Level {
+    /// Optional.
+    #[serde(rename = "MAY")]
+    May,
+    /// A failure is a warning unless the run is strict.
+    #[serde(rename = "SHOULD")]
+    Should,
+    /// A failure is a failure.
+    #[serde(rename = "MUST")]
+    Must,
+}
+
+impl Level {
+    /// The word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Level::May => "MAY",
+            Level::Should => "SHOULD",
+            Level::Must => "MUST",
+        }
+    }
+}
+
+impl Suite {
+    /// The case with this id.
+    pub fn case(&self, id: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.id == id)
+    }
+
+    /// The clause with this id.
+    pub fn clause(&self, id: &str) -> Option<&Clause> {
+        self.clauses.iter().find(|clause| clause.id == id)
+    }
+
+    /// The section with this id.
+    pub fn section(&self, id: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| section.id == id)
+    }
+
+    /// The sentence that a case tests: its first clause's, else the title of its section.
+    pub fn sentence<'s>(&'s self, case: &'s Case) -> &'s str {
+        let clause = case.clauses.first().and_then(|id| self.clause(id));
+        clause
+            .map(|clause| clause.sentence.as_str())
+            .or_else(|| {
+                self.section(&case.section)
+                    .map(|section| section.title.as_str())
+            })
+            .unwrap_or(&case.section)
+    }
+
+    /// How binding a case is: its first clause's level; a case that hangs on a section alone is a
+    /// MUST.
+    pub fn level(&self, case: &Case) -> Level {
+        let clause = case.clauses.first().and_then(|id| self.clause(id));
+        clause.map_or(Level::Must, |clause| clause.level)
+    }
+
+    /// Clauses that no case tests and that don't say why.
+    pub fn untested(&self) -> Vec<&Clause> {
+        let tested: HashSet<&str> = self
+            .cases
+            .iter()
+            .flat_map(|case| &case.clauses)
+            .map(String::as_str)
+            .collect();
+        let silent =
+            |clause: &&Clause| clause.untested.is_none() && !tested.contains(clause.id.as_str());
+        self.clauses.iter().filter(silent).collect()
+    }
+
+    /// What is wrong between the parts: ids used twice, and anchors that nothing declares. Each
+    /// fault is `(file, line, message)`.
+    pub fn faults(&self) -> Vec<(String, u32, String)> {
+        let mut faults = Vec::new();
+        let mut anchors: HashMap<&str, (&str, u32)> = HashMap::new();
+        let sections = self
+            .sections
+            .iter()
+            .map(|section| (&section.id, &section.file, section.line));
+        let clauses = self
+            .clauses
+            .iter()
+            .map(|clause| (&clause.id, &clause.file, clause.line));
+        for (id, file, line) in sections.chain(clauses) {
+            if let Some((first_file, first_line)) = anchors.insert(id, (file, line)) {
+                faults.push((
+                    file.clone(),
+                    line,
+                    format!("id {id} is already declared at {first_file}:{first_line}"),
+                ));
+            }
+        }
+        let mut cases: HashMap<&str, (&str, u32)> = HashMap::new();
+        for case in &self.cases {
+            if let Some((file, line)) = cases.insert(&case.id, (&case.file, case.line)) {
+                let advice = "the same case twice, or two cases to be told apart by a name";
+                faults.push((
+                    case.file.clone(),
+                    case.line,
+                    format!(
+                        "case id {} is already used at {file}:{line}: {advice}",
+                        case.id
+                    ),
+                ));
+            }
+            for anchor in case
+                .clauses
+                .iter()
+                .chain([&case.section])
+                .filter(|id| !id.is_empty())
+            {
+                if !anchors.contains_key(anchor.as_str()) {
+                    let message = format!("no heading or clause declares {{#{anchor}}}");
+                    faults.push((case.file.clone(), case.line, message));
+                }
+            }
+        }
+        faults
+    }
+}

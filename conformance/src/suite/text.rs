@@ -1,0 +1,430 @@
+//! Text that is not only letters: repeated parts, bytes, captured values, holes. Used both for
+//! what is sent (no holes) and for what is expected. Knows JSON, nothing of fixtures or targets.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::pattern::Hole;
+use crate::json::{self, Json};
+
+/// Bytes that a text may grow to. A fixture that asks for more is malformed.
+pub const TEXT_BYTES_MAX: usize = 256 << 20;
+
+/// Values captured so far, by name.
+pub type Captures = HashMap<String, Json>;
+
+/// A text in parts. In the bundle: a plain string when it has only letters, else
+/// `{"$text": [part, …]}`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text {
+    /// The parts, in order; letters are never empty and never neighbours.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a text. In the bundle: a string for letters, else an object with one member, named in
+/// brackets here.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Letters.
+    Lit(String),
+    /// Bytes that need not be UTF-8 (`hex`: two digits each).
+    Bytes(Vec<u8>),
+    /// `{{repeat:N:text}}` (`repeat`: `{"count", "text"}`).
+    Repeat {
+        /// How often.
+        count: u64,
+        /// What.
+        text: Text,
+    },
+    /// `{{fill:N:c}}` (`fill`: `{"bytes", "text"}`): `c` as often as it takes for the whole text to
+    /// have `N` bytes.
+    Fill {
+        /// Bytes of the whole text.
+        bytes: u64,
+        /// One byte of ASCII.
+        text: String,
+    },
+    /// `{{name}}` (`use`: `{"name", "as"}`): a captured value.
+    Use {
+        /// The capture.
+        name: String,
+        /// How it is written.
+        form: Use,
+    },
+    /// `<…>` (`hole`): text to be matched; only in expectations.
+    Hole(Hole),
+}
+
+/// How a captured value is written into a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// As JSON: a string gets its quotes (`json`).
+    Json,
+    /// As the inside of a JSON string: a string is escaped, without quotes (`string`).
+    InString,
+    /// As it is: a string's letters, other values as JSON (`plain`).
+    Plain,
+}
+
+/// Why a text can't be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing was captured under this name.
+    Unbound(String),
+    /// A hole can't be written.
+    Hole,
+    /// The rest is already longer than the fill asks for.
+    Overfull {
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that are there without the fill.
+        present: u64,
+    },
+    /// More than [`TEXT_BYTES_MAX`].
+    TooLong,
+    /// The bytes are not UTF-8 where text is needed.
+    NotUtf8,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Unbound(name) => write!(f, "nothing was captured as {name}"),
+            Fault::Hole => f.write_str("a hole stands where text is sent"),
+            Fault::Overfull { asked, present } => {
+                write!(
+                    f,
+                    "fill to {asked} bytes, but {present} bytes are there already"
+                )
+            }
+            Fault::TooLong => write!(f, "the text grows beyond {TEXT_BYTES_MAX} bytes"),
+            Fault::NotUtf8 => f.write_str("the bytes are not UTF-8"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Text {
+    /// A text of letters only.
+    pub fn plain(text: impl Into<String>) -> Text {
+        let text = text.into();
+        Text {
+            parts: if text.is_empty() {
+                Vec::new()
+            } else {
+                vec![Part::Lit(text)]
+            },
+        }
+    }
+
+    /// The letters, when there is nothing else.
+    pub fn as_plain(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [] => Some(""),
+            [Part::Lit(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether a hole stands in it.
+    pub fn has_holes(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Hole(_)))
+    }
+
+    /// The bytes to be sent.
+    ///
+    /// # Errors
+    /// When a capture is missing, a hole is in it, a fill has no room, or it grows too long.
+    pub fn bytes(&self, captures: &Captures) -> Result<Vec<u8>, Fault> {
+        let mut out = Vec::new();
+        let mut fill = None;
+        for part in &self.parts {
+            match part {
+                Part::Lit(text) => append(&mut out, text.as_bytes(), 1)?,
+                Part::Bytes(bytes) => append(&mut out, bytes, 1)?,
+                Part::Repeat { count, text } => append(&mut out, &text.bytes(captures)?, *count)?,
+                Part::Fill { bytes, text } => fill = Some((out.len(), *bytes, text)),
+                Part::Use { name, form } => {
+                    let value = captures
+                        .get(name)
+                        .ok_or_else(|| Fault::Unbound(name.clone()))?;
+                    append(&mut out, written(value, *form).as_bytes(), 1)?;
+                }
+                Part::Hole(_) => return Err(Fault::Hole),
+            }
+        }
+        if let Some((at, asked, unit)) = fill {
+            let present = out.len() as u64;
+            let missing = asked
+                .checked_sub(present)
+                .ok_or(Fault::Overfull { asked, present })?;
+            let mut filling = Vec::new();
+            append(&mut filling, unit.as_bytes(), missing)?;
+            out.splice(at..at, filling);
+        }
+        Ok(out)
+    }
+
+    /// The bytes to be sent, as text.
+    ///
+    /// # Errors
+    /// As [`Text::bytes`], and when they are not UTF-8.
+    pub fn string(&self, captures: &Captures) -> Result<String, Fault> {
+        String::from_utf8(self.bytes(captures)?).map_err(|_| Fault::NotUtf8)
+    }
+
+    /// One line for people: the letters, with the other parts as they were written.
+    pub fn source(&self) -> String {
+        let mut out = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Lit(text) => out.push_str(text),
+                Part::Bytes(bytes) => bytes.iter().for_each(|byte| {
+                    write!(out, "\\x{byte:02X}").expect("a String takes every write");
+                }),
+                Part::Repeat { count, text } => {
+                    write!(out, "{{{{repeat:{count}:{}}}}}", text.source())
+                        .expect("a String takes every write");
+                }
+                Part::Fill { bytes, text } => {
+                    write!(out, "{{{{fill:{bytes}:{text}}}}}").expect("a String takes every write");
+                }
+                Part::Use { name, .. } => {
+                    write!(out, "{{{{{name}}}}}").expect("a String takes every write");
+                }
+                Part::Hole(hole) => out.push_str(&hole.source()),
+            }
+        }
+        out
+    }
+
+    /// The encoding in the bundle.
+    pub fn to_json(&self) -> Json {
+        match self.as_plain() {
+            Some(text) => Json::from(text),
+            None => Json::object([(
+                "$text",
+                Json::Array(self.parts.iter().map(Part::to_json).collect()),
+            )]),
+        }
+    }
+
+    /// Reads the encoding in the bundle.
+    ///
+    /// # Errors
+    /// Says what was expected.
+    pub fn from_json(json: &Json) -> Result<Text, String> {
+        match (json, json.get("$text")) {
+            (Json::String(text), _) => Ok(Text::plain(text.as_str())),
+            (_, Some(Json::Array(parts))) => Ok(Text {
+                parts: parts
+                    .iter()
+                    .map(Part::from_json)
+                    .collect::<Result<_, _>>()?,
+            }),
+            _ => Err(format!(
+                "expected a text: a string or {{\"$text\": […]}}, found {}",
+                json.kind()
+            )),
+        }
+    }
+}
+
+fn append(out: &mut Vec<u8>, unit: &[u8], count: u64) -> Result<(), Fault> {
+    let grown = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(unit.len()));
+    match grown.and_then(|bytes| bytes.checked_add(out.len())) {
+        Some(total) if total <= TEXT_BYTES_MAX => {
+            for _ in 0..count {
+                out.extend_from_slice(unit);
+            }
+            Ok(())
+        }
+        _ => Err(Fault::TooLong),
+    }
+}
+
+fn written(value: &Json, form: Use) -> String {
+    match (value, form) {
+        (Json::String(text), Use::Plain) => text.clone(),
+        (Json::String(text), Use::InString) => {
+            let mut quoted = String::new();
+            json::write_string(&mut quoted, text);
+            quoted[1..quoted.len() - 1].to_owned()
+        }
+        (value, _) => value.to_string(),
+    }
+}
+
+impl Part {
+    fn to_json(&self) -> Json {
+        match self {
+            Part::Lit(text) => Json::from(text.as_str()),
+            Part::Bytes(bytes) => {
+                let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                Json::object([("hex", Json::from(digits))])
+            }
+            Part::Repeat { count, text } => {
+                let inner = [
+                    ("count", Json::from(*count as i64)),
+                    ("text", text.to_json()),
+                ];
+                Json::object([("repeat", Json::object(inner))])
+            }
+            Part::Fill { bytes, text } => {
+                let inner = [
+                    ("bytes", Json::from(*bytes as i64)),
+                    ("text", Json::from(text.as_str())),
+                ];
+                Json::object([("fill", Json::object(inner))])
+            }
+            Part::Use { name, form } => {
+                let form = match form {
+                    Use::Json => "json",
+                    Use::InString => "string",
+                    Use::Plain => "plain",
+                };
+                Json::object([(
+                    "use",
+                    Json::object([
+                        ("name", Json::from(name.as_str())),
+                        ("as", Json::from(form)),
+                    ]),
+                )])
+            }
+            Part::Hole(hole) => Json::object([("hole", hole.to_json())]),
+        }
+    }
+
+    fn from_json(json: &Json) -> Result<Part, String> {
+        if let Some(text) = json.as_str() {
+            return Ok(Part::Lit(text.to_owned()));
+        }
+        let members = json.as_object().filter(|members| members.len() == 1);
+        let Some((name, value)) = members.and_then(|members| members.get_index(0)) else {
+            return Err("expected a part: a string, or an object with one member".to_owned());
+        };
+        let count = |key: &str| {
+            let count = value
+                .get(key)
+                .and_then(Json::as_i64)
+                .and_then(|count| u64::try_from(count).ok());
+            count.ok_or_else(|| format!("expected a count as {key} of {name}"))
+        };
+        let word = |key: &str| {
+            value
+                .get(key)
+                .and_then(Json::as_str)
+                .ok_or_else(|| format!("expected a string as {key} of {name}"))
+        };
+        match name.as_str() {
+            "hex" => {
+                let digits = value
+                    .as_str()
+                    .ok_or("expected hexadecimal digits")?
+                    .as_bytes();
+                let byte = |pair: &[u8]| {
+                    let text = std::str::from_utf8(pair)
+                        .ok()
+                        .filter(|text| text.len() == 2);
+                    text.and_then(|text| u8::from_str_radix(text, 16).ok())
+                };
+                let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+                bytes
+                    .map(Part::Bytes)
+                    .ok_or_else(|| "expected hexadecimal digits".to_owned())
+            }
+            "repeat" => {
+                let text = value.get("text").ok_or("expected text of repeat")?;
+                Ok(Part::Repeat {
+                    count: count("count")?,
+                    text: Text::from_json(text)?,
+                })
+            }
+            "fill" => Ok(Part::Fill {
+                bytes: count("bytes")?,
+                text: word("text")?.to_owned(),
+            }),
+            "use" => {
+                let form = match word("as")? {
+                    "json" => Use::Json,
+                    "string" => Use::InString,
+                    "plain" => Use::Plain,
+                    other => return Err(format!("expected json, string or plain, found {other}")),
+                };
+                Ok(Part::Use {
+                    name: word("name")?.to_owned(),
+                    form,
+                })
+            }
+            "hole" => Ok(Part::Hole(Hole::from_json(value)?)),
+            other => Err(format!(
+                "expected hex, repeat, fill, use or hole, found {other}"
+            )),
+        }
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        Text::from_json(&Json::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Text {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let text = generator.subschema_for::<Text>();
+        let hole = generator.subschema_for::<Hole>();
+        schemars::json_schema!({
+            "description": "A text: a string, or parts that are written one after the other.",
+            "oneOf": [
+                {"type": "string"},
+                {
+                    "type": "object", "required": ["$text"], "additionalProperties": false,
+                    "properties": {"$text": {"type": "array", "items": {"oneOf": [
+                        {"type": "string"},
+                        {"type": "object", "required": ["hex"], "additionalProperties": false, "properties": {
+                            "hex": {"type": "string", "pattern": "^([0-9a-f]{2})*$", "description": "Bytes."}
+                        }},
+                        {"type": "object", "required": ["repeat"], "additionalProperties": false, "properties": {
+                            "repeat": {
+                                "type": "object", "required": ["count", "text"], "additionalProperties": false,
+                                "properties": {"count": {"type": "integer", "minimum": 0}, "text": text}
+                            }
+                        }},
+                        {"type": "object", "required": ["fill"], "additionalProperties": false, "properties": {
+                            "fill": {
+                                "type": "object", "required": ["bytes", "text"], "additionalProperties": false,
+                                "description": "The one-byte text, as often as the whole text needs to have so many bytes.",
+                                "properties": {"bytes": {"type": "integer", "minimum": 0}, "text": {"type": "string"}}
+                            }
+                        }},
+                        {"type": "object", "required": ["use"], "additionalProperties": false, "properties": {
+                            "use": {
+                                "type": "object", "required": ["name", "as"], "additionalProperties": false,
+                                "properties": {"name": {"type": "string"}, "as": {"enum": ["json", "string", "plain"]}}
+                            }
+                        }},
+                        {"type": "object", "required": ["hole"], "additionalProperties": false, "properties": {"hole": hole}}
+                    ]}}}
+                }
+            ]
+        })
+    }
+}
