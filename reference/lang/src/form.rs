@@ -1,0 +1,71 @@
+//! Forms: what the reader makes of program text. Knows nothing of names' meaning or of values.
+
+use std::borrow::Cow;
+
+use num_bigint::BigInt;
+
+/// A half-open range of byte offsets into the program text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Offset just behind the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The text that the span covers; empty when `text` is not the text that was read.
+    pub fn of(self, text: &str) -> &str {
+        text.get(self.start as usize..self.end as usize)
+            .unwrap_or_default()
+    }
+}
+
+/// One form and where it stands, brackets and prefix characters included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form<'a> {
+    /// What was read.
+    pub kind: FormKind<'a>,
+    /// Where it was read.
+    pub span: Span,
+}
+
+/// The kinds of form. Text is borrowed from the program wherever it stands there verbatim.
+///
+/// A form nests at most one level deeper than [`ReadLimits::nesting`](crate::reader::ReadLimits), so a walk
+/// over a form, its drop included, may recurse.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FormKind<'a> {
+    /// `nil`.
+    Nil,
+    /// `true`, `false`.
+    Bool(bool),
+    /// An integer that fits 64 bits.
+    Int(i64),
+    /// An integer that does not fit 64 bits.
+    BigInt(BigInt),
+    /// A float; `##Inf`, `##-Inf` and `##NaN` too.
+    Float(f64),
+    /// The text of a string literal without its quotes, escapes resolved. A character literal is a string of one grapheme.
+    Str(Cow<'a, str>),
+    /// The pattern of `#"…"` exactly as written between the quotes; nobody has compiled it yet.
+    Regex(&'a str),
+    /// A keyword's name, without the colon.
+    Keyword(&'a str),
+    /// A symbol as written: `x`, `data/x`, `clojure.string/join`, `.method`, `*1`, `%`, `%&`.
+    Symbol(&'a str),
+    /// `(…)`.
+    List(Vec<Form<'a>>),
+    /// `[…]`.
+    Vector(Vec<Form<'a>>),
+    /// `{…}`: keys and values in turn, always an even number. Keys may repeat.
+    Map(Vec<Form<'a>>),
+    /// `#{…}`. Elements may repeat.
+    Set(Vec<Form<'a>>),
+    /// `#(…)`: the forms of the body's list.
+    AnonFn(Vec<Form<'a>>),
+    /// `'x` or `'(…)`: always a symbol or a list. The list holds data only: no `#(…)`, `#'x` or further quote at any depth.
+    Quote(Box<Form<'a>>),
+    /// The symbol of `#'x`.
+    VarQuote(&'a str),
+}
