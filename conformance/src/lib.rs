@@ -4,6 +4,7 @@
 
 pub mod json;
 pub mod observed;
+pub mod report;
 pub mod suite;
 pub mod target;
 pub mod verdict;

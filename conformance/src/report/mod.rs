@@ -1,0 +1,372 @@
+//! The record of a run: what every report is made of, and what `diff`, `merge` and baselines read.
+//! Knows nothing of targets or fixtures; a report can be read where neither is at hand.
+
+pub mod badge;
+pub mod compare;
+pub mod junit;
+pub mod markdown;
+pub mod tap;
+pub mod terminal;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the record's shape. A reader refuses another.
+pub const FORMAT: u32 = 1;
+
+/// One run of the suite, or of a part of it, against one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Version of this shape: 1.
+    pub format: u32,
+    /// The harness, with its version.
+    pub harness: String,
+    /// How the target was reached: a command, a URL.
+    pub target: String,
+    /// The target's own name and version, when it told them.
+    pub server: Option<String>,
+    /// How many cases the suite holds, selected or not.
+    pub suite_cases: usize,
+    /// Whether filters, shards or `--fail-fast` left cases out.
+    pub partial: bool,
+    /// Whether failures of SHOULD clauses count.
+    pub strict: bool,
+    /// Wall-clock time of the run, in milliseconds.
+    pub duration_ms: u64,
+    /// One entry a case, in the suite's order.
+    pub cases: Vec<CaseRecord>,
+    /// What else makes the run fail, such as a baseline entry that matches nothing.
+    pub complaints: Vec<String>,
+}
+
+/// What became of one case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CaseRecord {
+    /// Unique and stable.
+    pub id: String,
+    /// The section that it belongs to.
+    pub section: String,
+    /// The clause that it proves, when it stands below one.
+    pub clause: Option<String>,
+    /// The clause's sentence.
+    pub sentence: Option<String>,
+    /// File and line of the case.
+    pub place: String,
+    /// What became of it.
+    pub status: Status,
+    /// One word for why: `mismatch`, `crash`, `no-reply`, `junk`, ….
+    pub cause: Option<String>,
+    /// One line that says why.
+    pub message: Option<String>,
+    /// What was expected and what was seen, piece by piece.
+    pub findings: Vec<Finding>,
+    /// The case as the suite has it, for reading.
+    pub source: Option<String>,
+    /// The bytes that went each way. Kept for cases that did not pass.
+    pub traffic: Vec<Traffic>,
+    /// The end of the target's error output. Kept for cases that did not pass.
+    pub stderr: Option<String>,
+    /// How long the case took, in microseconds.
+    pub duration_us: u64,
+    /// The command that reruns just this case.
+    pub rerun: Option<String>,
+}
+
+/// What became of a case.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The target did what the case asks for.
+    Pass,
+    /// It did not.
+    Fail,
+    /// It did not, and the baseline says so, with a reason.
+    ExpectedFailure,
+    /// It did, although the baseline says that it does not: the entry has to go.
+    UnexpectedPass,
+    /// It did not, but the clause is a SHOULD.
+    Warning,
+    /// It gave different answers when the case was repeated.
+    Flaky,
+    /// The target cannot show what the case asks for.
+    Unobservable,
+    /// The target does not claim what the case needs.
+    NotClaimed,
+    /// The run ended before the case's turn.
+    NotRun,
+}
+
+impl Status {
+    /// All, in the order of summaries.
+    pub const ALL: [Self; 9] = [
+        Self::Pass,
+        Self::Fail,
+        Self::UnexpectedPass,
+        Self::Flaky,
+        Self::Warning,
+        Self::ExpectedFailure,
+        Self::Unobservable,
+        Self::NotClaimed,
+        Self::NotRun,
+    ];
+
+    /// Whether it makes the run fail.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Fail | Self::UnexpectedPass | Self::Flaky => true,
+            Self::Pass
+            | Self::ExpectedFailure
+            | Self::Warning
+            | Self::Unobservable
+            | Self::NotClaimed
+            | Self::NotRun => false,
+        }
+    }
+
+    /// As summaries print it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Pass => "passed",
+            Self::Fail => "failed",
+            Self::ExpectedFailure => "failed as the baseline expects",
+            Self::UnexpectedPass => "passed against the baseline",
+            Self::Warning => "warned",
+            Self::Flaky => "flaky",
+            Self::Unobservable => "unobservable",
+            Self::NotClaimed => "not claimed",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// One thing that was expected, and what was there instead.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Where, such as a JSON path or `result`.
+    pub at: String,
+    /// What the case asks for.
+    pub expected: String,
+    /// What the target did.
+    pub observed: String,
+}
+
+/// Bytes that went one way, as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Traffic {
+    /// Which way.
+    pub direction: Direction,
+    /// A frame, a request, or a remark of the harness.
+    pub text: String,
+}
+
+/// Which way bytes went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the harness to the target.
+    Sent,
+    /// From the target to the harness.
+    Received,
+    /// A remark: end of input, a signal, a wait.
+    Note,
+}
+
+impl Direction {
+    /// As fixtures write it.
+    pub fn arrow(self) -> &'static str {
+        match self {
+            Self::Sent => "->",
+            Self::Received => "<-",
+            Self::Note => "--",
+        }
+    }
+}
+
+/// Longest piece of traffic that a record keeps, in bytes.
+const TRAFFIC_BYTES_MAX: usize = 16 << 10;
+
+impl Traffic {
+    /// Traffic of that direction; a long text keeps its beginning and its length.
+    pub fn new(direction: Direction, text: &str) -> Self {
+        let text = if text.len() > TRAFFIC_BYTES_MAX {
+            let end = text.floor_char_boundary(TRAFFIC_BYTES_MAX);
+            format!("{}… ({} bytes)", &text[..end], text.len())
+        } else {
+            text.to_owned()
+        };
+        Self { direction, text }
+    }
+}
+
+impl Run {
+    /// How many cases have that status.
+    pub fn count(&self, status: Status) -> usize {
+        self.cases
+            .iter()
+            .filter(|case| case.status == status)
+            .count()
+    }
+
+    /// Whether nothing failed.
+    pub fn passed(&self) -> bool {
+        self.complaints.is_empty() && !self.cases.iter().any(|case| case.status.is_failure())
+    }
+
+    /// The counts that are not zero, as a sentence.
+    pub fn summary(&self) -> String {
+        let counts: Vec<String> = Status::ALL
+            .into_iter()
+            .map(|status| (status, self.count(status)))
+            .filter(|(status, count)| *count > 0 || *status == Status::Pass)
+            .map(|(status, count)| format!("{count} {}", status.words()))
+            .collect();
+        let mut text = format!("{} cases: {}", self.cases.len(), counts.join(", "));
+        if !self.complaints.is_empty() {
+            text.push_str(&format!("; {} complaints", self.complaints.len()));
+        }
+        text
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// A message with the file, when it is not a record of this format.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let run: Self = serde_json::from_str(&text)
+            .map_err(|error| format!("{}: not a report of a run: {error}", path.display()))?;
+        if run.format == FORMAT {
+            Ok(run)
+        } else {
+            Err(format!(
+                "{}: a report of format {}, but this harness reads format {FORMAT}",
+                path.display(),
+                run.format
+            ))
+        }
+    }
+
+    /// The record as JSON text.
+    pub fn json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self)
+            .expect("a record holds only strings, numbers and lists");
+        text.push('\n');
+        text
+    }
+
+    /// The JSON Schema of a record.
+    pub fn schema() -> String {
+        let mut text =
+            serde_json::to_string_pretty(&schemars::schema_for!(Self)).expect("a schema is JSON");
+        text.push('\n');
+        text
+    }
+}
+
+/// A kind of report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The record itself.
+    Json,
+    /// For CI systems.
+    Junit,
+    /// Test Anything Protocol, version 14.
+    Tap,
+    /// A summary for CI pages.
+    Markdown,
+    /// A badge, in the shape that shields.io reads.
+    Badge,
+}
+
+/// Every format, with its name.
+const FORMATS: &[(&str, Format)] = &[
+    ("json", Format::Json),
+    ("junit", Format::Junit),
+    ("tap", Format::Tap),
+    ("markdown", Format::Markdown),
+    ("badge", Format::Badge),
+];
+
+/// A report that was asked for: `FORMAT=FILE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What to write.
+    pub format: Format,
+    /// Where; `-` is standard output.
+    pub path: PathBuf,
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names: Vec<&str> = FORMATS.iter().map(|(name, _)| *name).collect();
+        let known = || {
+            format!(
+                "`{text}`: expected FORMAT=FILE, FORMAT one of {}",
+                names.join(", ")
+            )
+        };
+        let (name, path) = text.split_once('=').ok_or_else(known)?;
+        let found = FORMATS.iter().find(|(known, _)| *known == name);
+        let (_, format) = found.ok_or_else(known)?;
+        if path.is_empty() {
+            return Err(known());
+        }
+        Ok(Self {
+            format: *format,
+            path: PathBuf::from(path),
+        })
+    }
+}
+
+impl Wanted {
+    /// Writes the report.
+    ///
+    /// # Errors
+    /// A message with the file that could not be written.
+    pub fn write(&self, run: &Run) -> Result<(), String> {
+        let text = match self.format {
+            Format::Json => run.json(),
+            Format::Junit => junit::render(run)?,
+            Format::Tap => tap::render(run),
+            Format::Markdown => markdown::render(run),
+            Format::Badge => badge::render(run),
+        };
+        if self.path == Path::new("-") {
+            use std::io::Write;
+            let written = std::io::stdout().lock().write_all(text.as_bytes());
+            return written.map_err(|error| format!("standard output: {error}"));
+        }
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory)
+                .map_err(|error| format!("{}: {error}", directory.display()))?;
+        }
+        std::fs::write(&self.path, text)
+            .map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+/// A text for a terminal or a log: control characters are shown, not obeyed.
+#[derive(Debug, Clone, Copy)]
+pub struct Visible<'a>(pub &'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '\n' | '\t' => write!(f, "{character}")?,
+                control if control.is_control() => write!(f, "{}", control.escape_unicode())?,
+                plain => write!(f, "{plain}")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Renders a run for people: a summary, and for each failure what is needed to understand and repeat it.
+//! Knows only the record.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use similar::{ChangeTag, TextDiff};
+
+use super::{CaseRecord, Run, Status, Visible};
+
+/// Failures of one cause that are shown in full before the rest is only named.
+const SAME_CAUSE_SHOWN_MAX: usize = 3;
+/// Failures that are shown in full at all.
+const SHOWN_MAX: usize = 40;
+/// Ids that a list of unshown failures names.
+const NAMED_MAX: usize = 20;
+/// Longest piece of traffic that is shown, in characters.
+const TRAFFIC_CHARS_MAX: usize = 2000;
+/// Frames of a transcript that are shown: the last ones.
+const TRAFFIC_SHOWN_MAX: usize = 24;
+
+/// The report.
+pub fn render(run: &Run) -> String {
+    let mut text = String::new();
+    failures(run, &mut text);
+    for status in [Status::Warning, Status::Unobservable, Status::NotClaimed] {
+        reasons(run, status, &mut text);
+    }
+    for complaint in &run.complaints {
+        let _infallible = writeln!(text, "complaint: {}", Visible(complaint));
+    }
+    let _infallible = writeln!(
+        text,
+        "{} ({:.1} s against {})",
+        run.summary(),
+        run.duration_ms as f64 / 1000.0,
+        Visible(&run.target)
+    );
+    text
+}
+
+/// Everything about one case that did not pass.
+pub fn details(case: &CaseRecord) -> String {
+    let mut text = String::new();
+    let mut line = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
+    line(&format!("{}: {}", case.id, case.status.words()));
+    line(&format!("  at {}", case.place));
+    if let (Some(clause), Some(sentence)) = (&case.clause, &case.sentence) {
+        line(&format!("  clause {clause}: {}", Visible(sentence)));
+    }
+    if let Some(source) = &case.source {
+        line("  case:");
+        line(&indented(source, "    "));
+    }
+    if let Some(message) = &case.message {
+        line(&format!("  {}", Visible(message)));
+    }
+    for finding in &case.findings {
+        line(&format!("  {}: expected (-) and observed (+)", finding.at));
+        line(&indented(
+            &diff(&finding.expected, &finding.observed),
+            "    ",
+        ));
+    }
+    if !case.traffic.is_empty() {
+        line("  traffic:");
+        let hidden = case.traffic.len().saturating_sub(TRAFFIC_SHOWN_MAX);
+        if hidden > 0 {
+            line(&format!("    … {hidden} earlier frames"));
+        }
+        for frame in &case.traffic[hidden..] {
+            let shown = cut(&frame.text, TRAFFIC_CHARS_MAX);
+            line(&format!(
+                "    {} {}",
+                frame.direction.arrow(),
+                Visible(&shown)
+            ));
+        }
+    }
+    if let Some(stderr) = case.stderr.as_deref().filter(|stderr| !stderr.is_empty()) {
+        line("  standard error of the target:");
+        line(&indented(stderr.trim_end(), "    "));
+    }
+    if let Some(rerun) = &case.rerun {
+        line(&format!("  rerun: {rerun}"));
+    }
+    text
+}
+
+fn failures(run: &Run, text: &mut String) {
+    let mut of_cause: HashMap<String, usize> = HashMap::new();
+    let mut shown = 0;
+    let mut unshown: Vec<&CaseRecord> = Vec::new();
+    for case in run.cases.iter().filter(|case| case.status.is_failure()) {
+        let seen = of_cause.entry(key(case)).or_default();
+        *seen += 1;
+        if *seen <= SAME_CAUSE_SHOWN_MAX && shown < SHOWN_MAX {
+            shown += 1;
+            text.push_str(&details(case));
+            text.push('\n');
+        } else {
+            unshown.push(case);
+        }
+    }
+    if unshown.is_empty() {
+        return;
+    }
+    let _infallible = writeln!(
+        text,
+        "{} more failures (all of them: --report json=FILE):",
+        unshown.len()
+    );
+    for case in unshown.iter().take(NAMED_MAX) {
+        let message = case.message.as_deref().unwrap_or_default();
+        let _infallible = writeln!(text, "  {}: {}", case.id, Visible(&cut(message, 160)));
+    }
+    if unshown.len() > NAMED_MAX {
+        let _infallible = writeln!(text, "  … and {} more", unshown.len() - NAMED_MAX);
+    }
+    text.push('\n');
+}
+
+/// Failures share a cause when the harness met the same trouble; a mismatch is always its own.
+fn key(case: &CaseRecord) -> String {
+    match case.cause.as_deref() {
+        None | Some("mismatch") => case.id.clone(),
+        Some(cause) => cause.to_owned(),
+    }
+}
+
+fn reasons(run: &Run, status: Status, text: &mut String) {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for case in run.cases.iter().filter(|case| case.status == status) {
+        let message = case.message.as_deref().unwrap_or("no reason given");
+        match counts.iter_mut().find(|(known, _)| *known == message) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((message, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (message, count) in counts.iter().take(NAMED_MAX) {
+        let _infallible = writeln!(text, "{}: {count}: {}", status.words(), Visible(message));
+    }
+}
+
+fn diff(expected: &str, observed: &str) -> String {
+    if expected.lines().count() <= 1 && observed.lines().count() <= 1 {
+        return format!("- {expected}\n+ {observed}");
+    }
+    let mut text = String::new();
+    for change in TextDiff::from_lines(expected, observed).iter_all_changes() {
+        let sign = match change.tag() {
+            ChangeTag::Delete => '-',
+            ChangeTag::Insert => '+',
+            ChangeTag::Equal => ' ',
+        };
+        let _infallible = writeln!(text, "{sign} {}", change.value().trim_end_matches('\n'));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn indented(text: &str, margin: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| format!("{margin}{}", Visible(&cut(line, TRAFFIC_CHARS_MAX))))
+        .collect();
+    lines.join("\n")
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
