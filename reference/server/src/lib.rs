@@ -1,1 +1,26 @@
-//! Placeholder.
+//! The MCP server: stdio and HTTP, tools, sessions, diagnostics, settings.
+//!
+//! Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`, secrets are the business of `ptc-secrets`.
+
+#![forbid(unsafe_code)]
+// Parts of the HTTP and session work that the core already has a place for.
+#![allow(dead_code)]
+
+pub mod cli;
+mod clock;
+mod connection;
+mod dispatch;
+mod eval;
+mod gate;
+mod log;
+mod payload;
+mod pool;
+mod preview;
+mod profile;
+mod reason;
+mod reply;
+mod server;
+pub mod settings;
+mod signals;
+mod stdio;
+mod tools;

@@ -1,0 +1,174 @@
+//! The `ptc` command: its subcommands and their exit statuses. Knows nothing of MCP.
+
+use crate::server::{PACKAGE_VERSION, Server};
+use crate::settings::Settings;
+use crate::settings::flags::{FLAGS, Group, Kind};
+use crate::{signals, stdio};
+use ptc_secrets::Redactor;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+/// A subcommand.
+struct Command {
+    name: &'static str,
+    doc: &'static str,
+    run: fn(&[String]) -> ExitCode,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "start",
+        doc: "Serve MCP over stdio, or over HTTP with --http.",
+        run: start,
+    },
+    Command {
+        name: "version",
+        doc: "Print the version.",
+        run: version,
+    },
+    Command {
+        name: "docs",
+        doc: "Print every setting as a Markdown table.",
+        run: docs,
+    },
+    Command {
+        name: "help",
+        doc: "Print this text.",
+        run: help,
+    },
+];
+
+/// Runs the command that `arguments` (without the program's name) names.
+pub fn main(arguments: &[String]) -> ExitCode {
+    let Some((word, rest)) = arguments.split_first() else {
+        eprint!("{}", usage());
+        return ExitCode::SUCCESS;
+    };
+    let word = match word.as_str() {
+        "--help" | "-h" => "help",
+        "--version" | "-V" => "version",
+        other => other,
+    };
+    match COMMANDS.iter().find(|command| command.name == word) {
+        Some(command) => (command.run)(rest),
+        None => {
+            eprint!("{}\nERROR: Unknown command {word}\n", usage());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage() -> String {
+    let mut text = String::from("Usage: ptc COMMAND [FLAGS]\n\nCommands:\n");
+    for command in COMMANDS {
+        let _ = writeln!(text, "  {:<9} {}", command.name, command.doc);
+    }
+    text.push_str("\n`ptc start --help` lists the settings.\n");
+    text
+}
+
+fn print(text: &str) -> ExitCode {
+    // A reader that went away has read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn help(_: &[String]) -> ExitCode {
+    print(&usage())
+}
+
+fn version(_: &[String]) -> ExitCode {
+    print(&format!("ptc {PACKAGE_VERSION}\n"))
+}
+
+fn start(arguments: &[String]) -> ExitCode {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        return print(&start_help());
+    }
+    let settings = match Settings::read(arguments, |name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    signals::hold();
+    let server = Server::new(settings, Redactor::empty());
+    serve_stdio(&server)
+}
+
+fn serve_stdio(server: &std::sync::Arc<Server>) -> ExitCode {
+    let log = server.log.clone();
+    signals::watch(move || {
+        log.flush();
+        std::process::exit(0);
+    });
+    // Unbuffered: every reply is one write.
+    let output = match std::io::stdout().as_fd().try_clone_to_owned() {
+        Ok(output) => Box::new(std::fs::File::from(output)),
+        Err(error) => {
+            eprintln!("cannot write to stdout: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    stdio::serve(server, std::io::stdin().lock(), output);
+    server.log.flush();
+    // Threads of cancelled programs need not be waited for.
+    std::process::exit(0);
+}
+
+fn start_help() -> String {
+    let mut text = String::from(
+        "Usage: ptc start [FLAGS]\n\nServes MCP over stdio, or over HTTP with --http. A flag beats its environment variable.\n\
+         Booleans: --NAME, --no-NAME or --NAME=true.\n",
+    );
+    for group in Group::ALL {
+        let _ = writeln!(text, "\n{}:", group.title());
+        for flag in FLAGS.iter().filter(|flag| flag.group == group) {
+            let _ = writeln!(text, "  --{}{}", flag.name, flag.kind.placeholder());
+            let _ = writeln!(text, "      {}", flag.doc);
+            if let Kind::OneOf(_) | Kind::OneOfOrDefault(_) | Kind::Clamped { .. } = flag.kind {
+                let _ = writeln!(text, "      Takes {}.", flag.kind.expected());
+            }
+            let default = if flag.default.is_empty() {
+                "unset"
+            } else {
+                flag.default
+            };
+            let _ = writeln!(
+                text,
+                "      Default: {default}. Environment: {}",
+                flag.env()
+            );
+        }
+    }
+    text
+}
+
+fn docs(_: &[String]) -> ExitCode {
+    let mut text = String::new();
+    for group in Group::ALL {
+        let _ = writeln!(
+            text,
+            "### {}\n\n| Flag | Environment | Default | Meaning |\n|---|---|---|---|",
+            group.title()
+        );
+        for flag in FLAGS.iter().filter(|flag| flag.group == group) {
+            let _ = writeln!(
+                text,
+                "| `--{}` | `{}` | {} | {} |",
+                flag.name,
+                flag.env(),
+                flag.default.replace('|', "\\|"),
+                flag.doc.replace('|', "\\|")
+            );
+        }
+        text.push('\n');
+    }
+    print(&text)
+}

@@ -1,0 +1,292 @@
+//! What a tool answers, as data: a small object of named fields that is scrubbed first and cut and written afterwards.
+//!
+//! Knows nothing of profiles, limits or envelopes.
+
+use ptc_rpc::{write_float, write_string};
+use ptc_secrets::{Redactor, Scrub};
+use std::borrow::Cow;
+
+/// An object with its fields in ascending order of their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Payload {
+    fields: Vec<(Cow<'static, str>, Field)>,
+}
+
+/// One value of a payload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Field {
+    /// `null`
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A double; one that isn't finite is written as `null`.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// JSON text that is exact or absent: when scrubbing would change it, it is omitted.
+    Exact(String),
+    /// JSON text of the server's own making or scrubbed as text.
+    Json(String),
+    /// An array.
+    List(Vec<Field>),
+    /// An object.
+    Object(Payload),
+}
+
+impl Payload {
+    /// An empty object.
+    pub fn new() -> Self {
+        Payload::default()
+    }
+
+    /// Sets a field; setting it again replaces it.
+    pub fn set(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<Field>,
+    ) -> &mut Self {
+        let (name, value) = (name.into(), value.into());
+        match self.position(&name) {
+            Ok(at) => self.fields[at].1 = value,
+            Err(at) => self.fields.insert(at, (name, value)),
+        }
+        self
+    }
+
+    /// The same, for building in one expression.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Field>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// A field.
+    pub fn get(&self, name: &str) -> Option<&Field> {
+        self.position(name).ok().map(|at| &self.fields[at].1)
+    }
+
+    /// A field that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name) {
+            Some(Field::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// True when the field is `true`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.get(name) == Some(&Field::Bool(true))
+    }
+
+    /// Takes a field out.
+    pub fn remove(&mut self, name: &str) -> Option<Field> {
+        self.position(name).ok().map(|at| self.fields.remove(at).1)
+    }
+
+    /// The fields in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
+        self.fields.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// True when there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Appends the object as compact JSON.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (at, (name, value)) in self.fields.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            write_string(out, name);
+            out.push(b':');
+            value.write(out);
+        }
+        out.push(b'}');
+    }
+
+    /// The object as compact JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        String::from_utf8(out).expect("JSON written from strings is UTF-8")
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.fields
+            .binary_search_by(|(other, _)| (**other).cmp(name))
+    }
+}
+
+impl Field {
+    /// Appends the value as compact JSON.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Field::Null => out.extend_from_slice(b"null"),
+            Field::Bool(true) => out.extend_from_slice(b"true"),
+            Field::Bool(false) => out.extend_from_slice(b"false"),
+            Field::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Field::Float(value) => write_float(out, *value),
+            Field::Text(text) => write_string(out, text),
+            Field::Exact(json) | Field::Json(json) => out.extend_from_slice(json.as_bytes()),
+            Field::List(items) => {
+                out.push(b'[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    item.write(out);
+                }
+                out.push(b']');
+            }
+            Field::Object(object) => object.write(out),
+        }
+    }
+
+    /// Bytes of the compact JSON.
+    pub fn json_bytes(&self) -> usize {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out.len()
+    }
+
+    /// Nothing worth showing: null, an empty text, list or object.
+    pub fn is_blank(&self) -> bool {
+        match self {
+            Field::Null => true,
+            Field::Text(text) => text.is_empty(),
+            Field::List(items) => items.is_empty(),
+            Field::Object(object) => object.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl From<bool> for Field {
+    fn from(value: bool) -> Self {
+        Field::Bool(value)
+    }
+}
+
+impl From<String> for Field {
+    fn from(value: String) -> Self {
+        Field::Text(value)
+    }
+}
+
+impl From<&str> for Field {
+    fn from(value: &str) -> Self {
+        Field::Text(value.to_owned())
+    }
+}
+
+impl From<i64> for Field {
+    fn from(value: i64) -> Self {
+        Field::Int(value)
+    }
+}
+
+impl From<usize> for Field {
+    fn from(value: usize) -> Self {
+        Field::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u64> for Field {
+    fn from(value: u64) -> Self {
+        Field::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Payload> for Field {
+    fn from(value: Payload) -> Self {
+        Field::Object(value)
+    }
+}
+
+impl<T: Into<Field>> From<Vec<T>> for Field {
+    fn from(values: Vec<T>) -> Self {
+        Field::List(values.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Field>> From<Option<T>> for Field {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Field::Null, Into::into)
+    }
+}
+
+impl Scrub for Payload {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.fields.retain_mut(|(_, value)| {
+            if matches!(value, Field::Exact(json) if redactor.finds_secret_in(json)) {
+                return false;
+            }
+            value.scrub_in_place(redactor);
+            true
+        });
+        // Names chosen by the server are static; the others come from outside.
+        if self
+            .fields
+            .iter()
+            .any(|(name, _)| matches!(name, Cow::Owned(_)))
+        {
+            for (name, value) in std::mem::take(&mut self.fields) {
+                match name {
+                    Cow::Owned(name) => {
+                        let name = redactor.scrub_str(&name).into_owned();
+                        self.set(name, value);
+                    }
+                    own => {
+                        self.set(own, value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Scrub for Field {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        match self {
+            Field::Text(text) | Field::Json(text) => text.scrub_in_place(redactor),
+            Field::List(items) => items.scrub_in_place(redactor),
+            Field::Object(object) => object.scrub_in_place(redactor),
+            Field::Null | Field::Bool(_) | Field::Int(_) | Field::Float(_) | Field::Exact(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_ordered_and_replaced() {
+        let mut payload = Payload::new()
+            .with("status", "ok")
+            .with("prints", vec!["a\n"]);
+        payload
+            .set("status", "error")
+            .set("n", 3usize)
+            .set("x", 2.0_f64.into_field());
+        assert_eq!(
+            payload.to_json(),
+            r#"{"n":3,"prints":["a\n"],"status":"error","x":2.0}"#
+        );
+    }
+
+    trait IntoField {
+        fn into_field(self) -> Field;
+    }
+
+    impl IntoField for f64 {
+        fn into_field(self) -> Field {
+            Field::Float(self)
+        }
+    }
+}

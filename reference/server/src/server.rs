@@ -1,0 +1,151 @@
+//! What the whole process shares: settings, gate, threads, log, redactor, tools.
+//!
+//! Knows nothing of frames or transports.
+
+use crate::gate::Gate;
+use crate::log::Log;
+use crate::pool::Pool;
+use crate::settings::{Level, Settings, Warning};
+use crate::tools;
+use ptc_secrets::{Redactor, Scrubbed};
+use std::sync::{Arc, OnceLock};
+
+/// One server.
+pub struct Server {
+    /// What the operator asked for.
+    pub settings: Settings,
+    /// Scrubs whatever leaves.
+    pub redactor: Redactor,
+    /// Log lines.
+    pub log: Log,
+    /// Bounds the programs that run at once.
+    pub gate: Arc<Gate>,
+    /// The threads that they run on.
+    pub pool: Pool,
+    tools_list: OnceLock<Arc<Scrubbed<String>>>,
+}
+
+/// The server's name in `serverInfo`.
+pub const NAME: &str = "ptc_lisp";
+/// The version of this package.
+pub const PACKAGE_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit that this was built from, twelve hex digits, as the build says.
+const BUILD_COMMIT: Option<&str> = option_env!("PTC_BUILD_COMMIT");
+/// `"true"` when the build's tree had changes.
+const BUILD_DIRTY: Option<&str> = option_env!("PTC_BUILD_DIRTY");
+
+/// Limits of a program without upstreams.
+const PROGRAM_TIMEOUT_MS: u64 = 1_000;
+const PROGRAM_MEMORY_BYTES: u64 = 10 << 20;
+/// Limits of a program with upstreams.
+const AGGREGATOR_TIMEOUT_MS: u64 = 10_000;
+const AGGREGATOR_MEMORY_BYTES: u64 = 100 << 20;
+const _: () = assert!(PROGRAM_TIMEOUT_MS < AGGREGATOR_TIMEOUT_MS);
+const _: () = assert!(PROGRAM_MEMORY_BYTES < AGGREGATOR_MEMORY_BYTES);
+
+impl Server {
+    /// A server with these settings. Logs the warnings that reading them gave.
+    pub fn new(settings: Settings, redactor: Redactor) -> Arc<Self> {
+        let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
+        let server = Server {
+            gate: Gate::new(settings.concurrent_calls),
+            pool: Pool::new(settings.concurrent_calls),
+            tools_list: OnceLock::new(),
+            settings,
+            redactor,
+            log,
+        };
+        server.log_boot();
+        Arc::new(server)
+    }
+
+    /// Whether upstream servers are configured.
+    pub fn is_aggregator(&self) -> bool {
+        false
+    }
+
+    /// Wall-clock limit of one program in milliseconds.
+    pub fn program_timeout_ms(&self) -> u64 {
+        let default = match self.is_aggregator() {
+            true => AGGREGATOR_TIMEOUT_MS,
+            false => PROGRAM_TIMEOUT_MS,
+        };
+        self.settings.program_timeout_ms.unwrap_or(default)
+    }
+
+    /// Memory limit of one program in bytes.
+    pub fn program_memory_bytes(&self) -> u64 {
+        let default = match self.is_aggregator() {
+            true => AGGREGATOR_MEMORY_BYTES,
+            false => PROGRAM_MEMORY_BYTES,
+        };
+        self.settings.program_memory_bytes.unwrap_or(default)
+    }
+
+    /// The result of `tools/list`.
+    pub fn tools_list(&self) -> Arc<Scrubbed<String>> {
+        self.tools_list
+            .get_or_init(|| Arc::new(self.redactor.scrub(tools::list_json(self))))
+            .clone()
+    }
+
+    /// `serverInfo` as JSON.
+    pub fn info_json() -> String {
+        let dirty = BUILD_DIRTY == Some("true");
+        let version = match (BUILD_COMMIT, dirty) {
+            (None, _) => PACKAGE_VERSION.to_owned(),
+            (Some(commit), false) => format!("{PACKAGE_VERSION}+{commit}"),
+            (Some(commit), true) => format!("{PACKAGE_VERSION}+{commit}.dirty"),
+        };
+        format!(
+            "{{\"build\":{{\"git_commit\":\"{}\",\"git_dirty\":{dirty},\"package_version\":\"{PACKAGE_VERSION}\"}},\
+             \"name\":\"{NAME}\",\"version\":\"{version}\"}}",
+            BUILD_COMMIT.unwrap_or("unknown")
+        )
+    }
+
+    fn log_boot(&self) {
+        for warning in &self.settings.warnings {
+            match warning {
+                Warning::Ignored(ignored) => {
+                    let event = match ignored.flag {
+                        "trace-payloads" => "trace_payloads_invalid",
+                        "catalog-mode" => "catalog_mode_invalid",
+                        _ => "setting_ignored",
+                    };
+                    self.log.event(Level::Warn, event, None, |fields| {
+                        fields
+                            .text("expected", &ignored.expected)
+                            .text("fallback", &ignored.using)
+                            .text("flag", &format!("--{}", ignored.flag))
+                            .text("value", &ignored.got);
+                    });
+                }
+                Warning::Clamped {
+                    flag,
+                    requested,
+                    used,
+                    min,
+                    max,
+                } => {
+                    let event = format!("{}_clamped", flag.replace('-', "_"));
+                    self.log.event(Level::Warn, &event, None, |fields| {
+                        fields.number("clamped_to", used);
+                        if *max < u64::MAX {
+                            fields.number("max", max);
+                        }
+                        fields.number("min", min).number("requested", requested);
+                    });
+                }
+            }
+        }
+        let diagnostics = &self.settings.diagnostics;
+        if diagnostics.debug_tool {
+            self.log.event(Level::Info, "debug_config", None, |fields| {
+                fields
+                    .number("max_response_bytes", diagnostics.response_bytes)
+                    .number("ring_size", diagnostics.ring_size);
+            });
+        }
+    }
+}

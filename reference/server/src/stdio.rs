@@ -1,0 +1,155 @@
+//! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways that it all ends.
+//!
+//! Frames are read and cheap requests answered on one thread; programs answer from theirs. Nothing but frames goes to
+//! stdout. Knows nothing of methods.
+
+use crate::connection::{Answer, Connection, Transport};
+use crate::dispatch::{Handled, handle};
+use crate::reply::Reply;
+use crate::server::Server;
+use crate::settings::Level;
+use ptc_rpc::{Frame, Framer, Line, Refused, RpcError};
+use ptc_secrets::Scrubbed;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Time that calls in flight get to finish after end of input.
+const END_OF_INPUT_GRACE: Duration = Duration::from_millis(100);
+/// Time that calls in flight get to finish after `exit`.
+const EXIT_GRACE: Duration = Duration::from_millis(2000);
+/// Bytes read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Serves `input` and `output` until end of input or `exit`. Whatever still runs then is cancelled.
+pub fn serve(server: &Arc<Server>, mut input: impl Read, output: Box<dyn Write + Send>) {
+    let output = Output::new(output);
+    let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
+    let mut framer = Framer::new(server.settings.frame_bytes);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut exit = false;
+    while !exit {
+        let read = match input.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                server
+                    .log
+                    .event(Level::Error, "stdin_read_error", None, |fields| {
+                        fields.text("reason", &error.to_string());
+                    });
+                break;
+            }
+        };
+        exit = !framer.feed(&chunk[..read], |line| {
+            take(server, &connection, &output, line)
+        });
+    }
+    end(server, &connection, exit);
+}
+
+/// Handles one line; false ends the service.
+fn take(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    output: &Arc<Output>,
+    line: Line<'_>,
+) -> bool {
+    let parsed = match line {
+        Line::Whole(bytes) => Frame::parse(bytes),
+        Line::TooLong => {
+            server
+                .log
+                .event(Level::Warn, "frame_too_large", None, |fields| {
+                    fields.number("max_frame_bytes", server.settings.frame_bytes);
+                });
+            Err(Refused::Malformed)
+        }
+    };
+    let handled = match parsed {
+        Ok(frame) => handle(server, connection, &frame, || {
+            let output = output.clone();
+            let answer: Answer = Box::new(move |reply| output.send(&reply));
+            answer
+        }),
+        Err(Refused::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
+        Err(Refused::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
+    };
+    match handled {
+        Handled::Silent | Handled::Later => true,
+        Handled::Now(reply) => {
+            output.send(&server.redactor.scrub(reply));
+            true
+        }
+        Handled::Exit(reply) => {
+            if let Some(reply) = reply {
+                output.send(&server.redactor.scrub(reply));
+            }
+            false
+        }
+    }
+}
+
+fn end(server: &Arc<Server>, connection: &Arc<Connection>, exit: bool) {
+    let (grace, event) = match exit {
+        true => (EXIT_GRACE, "exit_drained"),
+        false => (END_OF_INPUT_GRACE, "stdin_eof"),
+    };
+    let in_flight = connection.in_flight();
+    if exit {
+        server
+            .log
+            .event(Level::Debug, "exit_notification", None, |fields| {
+                fields.number("in_flight", in_flight);
+            });
+    }
+    let remaining = connection.wait_until_quiet(grace);
+    connection.cancel_all();
+    if exit && remaining > 0 {
+        server
+            .log
+            .event(Level::Warn, "exit_grace_elapsed", None, |fields| {
+                fields.number("remaining", remaining);
+            });
+    } else {
+        server.log.event(Level::Info, event, None, |_| {});
+    }
+}
+
+/// The one writer of a stream: whole frames, one after the other.
+struct Output {
+    stream: Mutex<Stream>,
+}
+
+struct Stream {
+    writer: Box<dyn Write + Send>,
+    buffer: Vec<u8>,
+}
+
+/// Memory that the write buffer may keep between replies.
+const IDLE_BUFFER_BYTES_MAX: usize = 256 << 10;
+
+impl Output {
+    fn new(writer: Box<dyn Write + Send>) -> Arc<Self> {
+        Arc::new(Output {
+            stream: Mutex::new(Stream {
+                writer,
+                buffer: Vec::new(),
+            }),
+        })
+    }
+
+    fn send(&self, reply: &Scrubbed<Reply>) {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let Stream { writer, buffer } = &mut *stream;
+        buffer.clear();
+        Reply::write(reply, buffer);
+        buffer.push(b'\n');
+        // A client that closed its end gets no more replies; end of input tells the rest.
+        let _ = writer.write_all(buffer).and_then(|()| writer.flush());
+        if buffer.capacity() > IDLE_BUFFER_BYTES_MAX {
+            *buffer = Vec::new();
+        }
+    }
+}

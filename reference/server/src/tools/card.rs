@@ -1,0 +1,47 @@
+//! What the tools say to a model about themselves and the language. Our own words; golden, not spec.
+
+use crate::server::Server;
+use crate::settings::ResponseProfile;
+
+/// What the description of `lisp_eval` says about the response profile; empty for `debug`.
+pub fn profile_note(profile: ResponseProfile) -> &'static str {
+    match profile {
+        ResponseProfile::Slim => {
+            "Response profile: slim. The answer is plain text in content[0].text; neither structuredContent nor \
+             an outputSchema is returned. Start the server with --response-profile structured for machine-readable \
+             results, or with --debug-tool for diagnostics."
+        }
+        ResponseProfile::Structured => {
+            "Response profile: structured. A compact structuredContent comes with the text; fields that only serve \
+             debugging are left out."
+        }
+        ResponseProfile::Debug => "",
+    }
+}
+
+/// The language in brief.
+pub const LANGUAGE: &str = "\
+PTC-Lisp is a subset of Clojure. One or more top-level forms; the value of the last one is the result.
+- Data: nil, booleans, numbers, strings, keywords, vectors, maps, sets. JSON objects arrive as maps with string keys; `(:k m)` finds `\"k\"` too.
+- Forms: let, if, when, cond, case, fn, #(...), defn, loop/recur, for, doseq, ->, ->>, destructuring.
+- Libraries: clojure.core basics, clojure.string as str/*, clojure.set as set/*, json/*, dates, parse-*, format, regex.
+- Parallel: pmap, pcalls. End early with (return v), or with an error value by (fail v).
+- See shapes with println, keys, type; look things up with (apropos \"text\"), (doc 'name), (dir 'ns), (meta 'name).
+- Not there: files, network, processes, macros, ns/require, atoms, Java classes, sorted-map.";
+
+/// The description of `lisp_eval`.
+pub fn lisp_eval(server: &Server) -> String {
+    let note = profile_note(server.settings.profile);
+    let base = ptc_protocol_description();
+    [note, base, LANGUAGE]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+fn ptc_protocol_description() -> &'static str {
+    "Evaluate one PTC-Lisp program in a sandbox. Suited to exact computation, filtering, aggregation and reshaping of \
+     data. No app tools are available inside the program; pass data in through the `context` argument and read it as \
+     `data/<key>`. Each call stands alone: nothing is remembered between calls."
+}

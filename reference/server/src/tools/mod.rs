@@ -1,0 +1,102 @@
+//! The MCP tools as one table. Knows nothing of frames; each tool lives in its own file.
+
+mod card;
+mod lisp_eval;
+pub mod program;
+
+use crate::connection::{Call, Connection};
+use crate::payload::{Field, Payload};
+use crate::profile::View;
+use crate::reply::ToolReply;
+use crate::server::Server;
+use ptc_rpc::{Id, Json};
+use std::sync::Arc;
+
+/// One tool.
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether `tools/list` shows it.
+    pub listed: fn(&Server) -> bool,
+    /// Whether its results follow the response profile; all others are mirrored in full.
+    pub profiled: bool,
+    /// Its entry in `tools/list`, without the name.
+    pub entry: fn(&Server) -> Payload,
+    /// What a call does.
+    pub run: Run,
+}
+
+/// How a tool runs.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// At once, while frames are read.
+    Now(fn(&Request<'_>) -> ToolReply),
+    /// As a program on a thread, behind the gate. Arguments are judged first; an `Err` is the refusal.
+    Program(fn(&Request<'_>) -> Result<Work, ToolReply>),
+}
+
+/// A program that is ready to run.
+pub type Work = Box<dyn FnOnce(&Arc<Call>) -> ToolReply + Send>;
+
+/// What a tool is called with.
+pub struct Request<'a> {
+    /// The process.
+    pub server: &'a Arc<Server>,
+    /// The client.
+    pub connection: &'a Arc<Connection>,
+    /// The request's id.
+    pub id: &'a Id,
+    /// `params.arguments` as sent.
+    pub arguments: Option<Json<'a>>,
+}
+
+/// Every tool, in the order of `tools/list`.
+const TOOLS: &[Tool] = &[Tool {
+    name: "lisp_eval",
+    listed: |_| true,
+    profiled: true,
+    entry: lisp_eval::entry,
+    run: Run::Program(lisp_eval::prepare),
+}];
+
+impl Tool {
+    /// How its results are shown.
+    pub fn view(&self, server: &Server) -> View {
+        match self.profiled {
+            true => View::Profile(server.settings.profile),
+            false => View::Mirrored,
+        }
+    }
+}
+
+/// The tool that a call names.
+pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
+    listed(server).find(|tool| tool.name == name)
+}
+
+/// The tools that `tools/list` shows.
+pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
+    TOOLS.iter().filter(|tool| (tool.listed)(server))
+}
+
+/// The result of `tools/list` as JSON.
+pub fn list_json(server: &Server) -> String {
+    let tools: Vec<Field> = listed(server)
+        .map(|tool| Field::Object((tool.entry)(server).with("name", tool.name)))
+        .collect();
+    Payload::new().with("tools", Field::List(tools)).to_json()
+}
+
+/// The four hints of a tool.
+pub fn annotations(
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+    open_world: bool,
+) -> Payload {
+    Payload::new()
+        .with("destructiveHint", destructive)
+        .with("idempotentHint", idempotent)
+        .with("openWorldHint", open_world)
+        .with("readOnlyHint", read_only)
+}

@@ -1,0 +1,226 @@
+//! Arguments that name a program, judged one after the other: `program`, `context`, `signature`, `output_schema`.
+//!
+//! Knows the wording of both tools that take a program (mcp-core facts, section 5); runs nothing.
+
+use crate::settings::Settings;
+use ptc_rpc::{Json, Kind};
+
+/// A program's arguments, judged.
+pub struct Arguments {
+    /// The program's text, untrimmed.
+    pub program: String,
+    /// The context as compact JSON; `{}` when there is none.
+    pub context: String,
+    /// The output schema as JSON text.
+    pub output_schema: Option<String>,
+}
+
+/// The kind of a JSON value as messages call it. A string is `unknown`, as clients know it.
+pub fn kind_word(value: Json<'_>) -> &'static str {
+    match value.kind() {
+        Kind::Null => "null",
+        Kind::Bool => "boolean",
+        Kind::Integer => "integer",
+        Kind::Float => "number",
+        Kind::String => "unknown",
+        Kind::Array => "array",
+        Kind::Object => "object",
+    }
+}
+
+/// Judges the arguments of `lisp_eval`.
+///
+/// # Errors
+/// The message of the first argument that is wrong.
+pub fn judge(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Arguments, String> {
+    let arguments = arguments
+        .filter(|arguments| arguments.kind() == Kind::Object)
+        .unwrap_or(Json::EMPTY_OBJECT);
+    let program = arguments
+        .get("program")
+        .ok_or("argument `program` is required")?;
+    let program = program.as_str().ok_or_else(|| {
+        format!(
+            "argument `program` must be a string, got {}",
+            kind_word(program)
+        )
+    })?;
+    if program.trim().is_empty() {
+        return Err("argument `program` must be a non-empty string".into());
+    }
+    if program.len() > settings.program_bytes {
+        return Err(format!(
+            "argument `program` exceeds max_program_bytes ({} > {})",
+            program.len(),
+            settings.program_bytes
+        ));
+    }
+    let context = context(arguments, settings)?;
+    no_signature(arguments)?;
+    Ok(Arguments {
+        program: program.into_owned(),
+        context,
+        output_schema: output_schema(arguments)?,
+    })
+}
+
+/// Refuses the argument that `output_schema` replaced.
+///
+/// # Errors
+/// The message.
+pub fn no_signature(arguments: Json<'_>) -> Result<(), String> {
+    match arguments.get("signature") {
+        Some(_) => Err("argument `signature` is no longer supported; use `output_schema`".into()),
+        None => Ok(()),
+    }
+}
+
+/// The output schema, an object when present.
+///
+/// # Errors
+/// The message.
+pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
+    match arguments.get("output_schema") {
+        None => Ok(None),
+        Some(schema) if schema.kind() == Kind::Object => Ok(Some(schema.compact())),
+        Some(other) => Err(format!(
+            "argument `output_schema` must be a JSON object, got {}",
+            kind_word(other)
+        )),
+    }
+}
+
+fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, String> {
+    let context = match arguments.get("context") {
+        None => return Ok("{}".into()),
+        Some(context) if context.is_null() => return Ok("{}".into()),
+        Some(context) if context.kind() == Kind::Object => context.compact(),
+        Some(other) => {
+            return Err(format!(
+                "argument `context` must be a JSON object, got {}",
+                kind_word(other)
+            ));
+        }
+    };
+    if context.len() > settings.context_bytes {
+        return Err(format!(
+            "argument `context` exceeds max_context_bytes ({} > {})",
+            context.len(),
+            settings.context_bytes
+        ));
+    }
+    match bad_context_key(&context) {
+        None => Ok(context),
+        Some(key) if key.is_empty() => Err("argument `context` keys must be non-empty".into()),
+        Some(key) => {
+            let mut shown = Vec::new();
+            ptc_rpc::write_string(&mut shown, &key);
+            Err(format!(
+                "argument `context` keys may not contain `/` (would shadow PTC-Lisp namespace): {}",
+                String::from_utf8_lossy(&shown)
+            ))
+        }
+    }
+}
+
+/// The first top-level key, in ascending order, that no program could name.
+pub fn bad_context_key(context: &str) -> Option<String> {
+    let json = ptc_rpc::parse(context.as_bytes()).ok()?;
+    json.members()
+        .filter_map(|(name, _)| name.as_str())
+        .filter(|name| name.is_empty() || name.contains('/'))
+        .min()
+        .map(|name| name.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arguments: &str) -> String {
+        let settings = Settings::read(
+            &[
+                "--max-program-bytes=10".into(),
+                "--max-context-bytes=12".into(),
+            ],
+            |_| None,
+        )
+        .unwrap();
+        let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
+        match judge(Some(json), &settings) {
+            Ok(judged) => format!(
+                "{} {} {:?}",
+                judged.program, judged.context, judged.output_schema
+            ),
+            Err(message) => message,
+        }
+    }
+
+    #[test]
+    fn the_first_wrong_argument_is_named() {
+        for (arguments, expected) in [
+            (r#"{"program":"(+ 1 2)"}"#, "(+ 1 2) {} None"),
+            (
+                r#"{"program":"1","context":{"a" : 1},"output_schema":{}}"#,
+                r#"1 {"a":1} Some("{}")"#,
+            ),
+            (r#"{"program":"1","context":null}"#, "1 {} None"),
+            ("5", "argument `program` is required"),
+            ("{}", "argument `program` is required"),
+            (
+                r#"{"program":1.5}"#,
+                "argument `program` must be a string, got number",
+            ),
+            (
+                r#"{"program":null}"#,
+                "argument `program` must be a string, got null",
+            ),
+            (
+                r#"{"program":" \u00a0\u2003\u3000\n"}"#,
+                "argument `program` must be a non-empty string",
+            ),
+            (
+                r#"{"program":"               "}"#,
+                "argument `program` must be a non-empty string",
+            ),
+            (
+                r#"{"program":"12345678901"}"#,
+                "argument `program` exceeds max_program_bytes (11 > 10)",
+            ),
+            (
+                r#"{"program":"éééééé"}"#,
+                "argument `program` exceeds max_program_bytes (12 > 10)",
+            ),
+            (
+                r#"{"program":"1","context":"x"}"#,
+                "argument `context` must be a JSON object, got unknown",
+            ),
+            (
+                r#"{"program":"1","context":{"abcdefghi":1}}"#,
+                "argument `context` exceeds max_context_bytes (15 > 12)",
+            ),
+            (
+                r#"{"program":"1","context":{"b/":1,"":1}}"#,
+                "argument `context` exceeds max_context_bytes (13 > 12)",
+            ),
+            (
+                r#"{"program":"1","context":{"":1}}"#,
+                "argument `context` keys must be non-empty",
+            ),
+            (
+                r#"{"program":"1","context":{"a/b":1}}"#,
+                "argument `context` keys may not contain `/` (would shadow PTC-Lisp namespace): \"a/b\"",
+            ),
+            (
+                r#"{"program":"1","signature":null}"#,
+                "argument `signature` is no longer supported; use `output_schema`",
+            ),
+            (
+                r#"{"program":"1","output_schema":null}"#,
+                "argument `output_schema` must be a JSON object, got null",
+            ),
+        ] {
+            assert_eq!(check(arguments), expected, "{arguments}");
+        }
+    }
+}
