@@ -1,5 +1,154 @@
-//! PTC-Lisp. Knows nothing of I/O, clocks, randomness or threads' owners.
+//! PTC-Lisp: reads, analyses and runs programs. Pure: it knows no clock, files, network,
+//! environment or randomness; what a program may ask of the world it asks a [`Host`].
+//!
+//! ```
+//! use ptc_lang::{Ended, Env, Host, Limits, Program, run};
+//!
+//! struct Nowhere;
+//! impl Host for Nowhere {
+//!     fn now_micros(&self) -> i64 {
+//!         0
+//!     }
+//! }
+//!
+//! let (outcome, _) = run(&Program::new("(+ 1 2)"), &Env::new(), &Limits::default(), &Nowhere);
+//! assert!(matches!(outcome.ended, Ended::Value(value) if ptc_lang::print::readable(&value) == "3"));
+//! ```
 
+mod analyze;
+mod builtins;
+mod env;
+pub mod error;
+mod eval;
 pub mod form;
+mod function;
 pub mod fuzz;
+pub mod heap;
+mod host;
+pub mod json;
+mod limits;
+pub mod print;
 pub mod reader;
+mod regex;
+mod time;
+pub mod value;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+pub use analyze::special_forms;
+pub use builtins::{Arity, Builtin, Home, METHODS, NAMESPACES, Section, all as builtins};
+pub use env::Env;
+pub use error::{Error, Kind, Reason};
+pub use host::{Discovery, Host, HostFault, Pulse};
+pub use limits::Limits;
+pub use value::Value;
+
+use error::Unwind;
+use eval::{Eval, Shared};
+use reader::ReadLimits;
+
+/// The text of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    text: Arc<str>,
+}
+
+impl Program {
+    /// A program of `text`; nothing is checked yet.
+    pub fn new(text: impl Into<Arc<str>>) -> Program {
+        Program { text: text.into() }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// How a program ended, and what it printed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub ended: Ended,
+    /// What `println` printed, a line an element, each cut to the limit of a line.
+    pub prints: Vec<String>,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The value of the last expression.
+    Value(Value),
+    /// `(return v)`
+    Return(Value),
+    /// `(fail v)`
+    Fail(Value),
+    /// An error, or a limit.
+    Error(Error),
+}
+
+/// Reads, analyses and runs `program`.
+///
+/// The second result is `env` with what the program defined; `env` itself when it failed. Results
+/// of the history (`*1`) are the caller's to remember: see [`Env::remember`].
+pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (Outcome, Env) {
+    let failed = |error: Error| {
+        (
+            Outcome {
+                ended: Ended::Error(error),
+                prints: Vec::new(),
+            },
+            env.clone(),
+        )
+    };
+    let read_limits = ReadLimits {
+        nesting: limits.nesting,
+        symbols: limits.symbols,
+        ..ReadLimits::default()
+    };
+    let forms = match reader::read(&program.text, &read_limits) {
+        Ok(forms) => forms,
+        Err(error) => {
+            let span = error.span;
+            return failed(Kind::Read(Box::new(error)).at(span));
+        }
+    };
+    let mut env = env.clone();
+    let analysis = match analyze::analyze(&program.text, &forms, &mut env.names) {
+        Ok(analysis) => analysis,
+        Err(error) => return failed(error),
+    };
+    drop(forms);
+    let shared = Shared {
+        host,
+        limits,
+        env: &env,
+        workers: AtomicUsize::new(0),
+    };
+    let mut eval = Eval::new(&shared, &env);
+    let result = eval.run(&analysis.body, analysis.slots, analysis.levels);
+    let prints = std::mem::take(&mut eval.prints);
+    let Eval {
+        globals,
+        journal,
+        steps,
+        ..
+    } = eval;
+    let ended = match result {
+        Ok(value) => Ended::Value(value),
+        Err(stop) => match *stop {
+            Unwind::Return(value) => Ended::Return(value),
+            Unwind::Fail(value) => Ended::Fail(value),
+            Unwind::Raise(error) => Ended::Error(error),
+            Unwind::Limit(limit) => Ended::Error(limit.kind().anywhere()),
+        },
+    };
+    let kept = matches!(ended, Ended::Value(_) | Ended::Return(_));
+    if kept {
+        env.globals = globals;
+        env.journal = journal;
+        env.steps = steps;
+    }
+    (Outcome { ended, prints }, env)
+}

@@ -1,0 +1,283 @@
+//! What the analyzer makes of forms: resolved slots, no names left to look up. Knows nothing of
+//! evaluation.
+
+use std::sync::Arc;
+
+use crate::builtins::Builtin;
+use crate::form::Span;
+use crate::value::{Text, Value};
+
+/// An expression.
+#[derive(Debug)]
+pub enum Ir {
+    /// A value known beforehand.
+    Const(Value),
+    /// A local of the running function; `last` when nothing reads it afterwards, so that it may be
+    /// moved out and changed in place.
+    Local {
+        /// Position in the frame.
+        slot: u32,
+        /// Whether this is the last read.
+        last: bool,
+    },
+    /// A captured local of an enclosing function.
+    Capture(u32),
+    /// The running function itself, by its own name.
+    Itself,
+    /// A global: its definition, else the builtin of that name.
+    Global(Box<Global>),
+    /// `data/NAME`
+    Data(Box<(Text, Span)>),
+    /// `*1`, `*2`, `*3`
+    History(u8),
+    /// `(if test then else)`
+    If(Box<(Ir, Ir, Ir)>),
+    /// `(cond test expr …)`, with what stands for no match
+    Cond(Box<(Box<[(Ir, Ir)]>, Ir)>),
+    /// `(case expr constant expr …)`
+    Case(Box<Case>),
+    /// Expressions in turn; the last one counts.
+    Do(Box<[Ir]>),
+    /// `(and …)`
+    And(Box<[Ir]>),
+    /// `(or …)`
+    Or(Box<[Ir]>),
+    /// Bindings in turn, then a body.
+    Let(Box<(Box<[(Pattern, Ir)]>, Ir)>),
+    /// `if-let` and its kin.
+    IfLet(Box<IfLet>),
+    /// `some->` and its kin: each step binds `slot`; nil ends it.
+    Some(Box<SomeChain>),
+    /// `(loop [bindings] body)`
+    Loop(Box<Loop>),
+    /// `(recur …)`, always in tail position
+    Recur(Box<[Ir]>),
+    /// `[…]`
+    Vector(Box<[Ir]>),
+    /// `{…}`
+    Map(Box<[(Ir, Ir)]>),
+    /// `#{…}`
+    Set(Box<[Ir]>),
+    /// A function literal.
+    Fn(Box<MakeFn>),
+    /// A builtin with one argument, its arity checked.
+    Builtin1(Box<(&'static Builtin, Ir, Span)>),
+    /// A builtin with two arguments, its arity checked.
+    Builtin2(Box<(&'static Builtin, Ir, Ir, Span)>),
+    /// A builtin with three arguments, its arity checked.
+    Builtin3(Box<(&'static Builtin, Ir, Ir, Ir, Span)>),
+    /// A builtin with any number of arguments.
+    BuiltinN(Box<(&'static Builtin, Box<[Ir]>, Span)>),
+    /// Any other call.
+    Call(Box<Call>),
+    /// `(def name value)`, `(defonce name value)`
+    Def(Box<Def>),
+    /// `for` and `doseq`
+    For(Box<For>),
+    /// `(task id expr)`
+    Task(Box<(Ir, Ir)>),
+    /// `(budget/remaining)`
+    Budget,
+}
+
+/// A reference to a global.
+#[derive(Debug)]
+pub struct Global {
+    /// Position in the table of globals.
+    pub id: u32,
+    /// What stands there when nothing is defined.
+    pub fallback: Option<&'static Builtin>,
+    /// As written.
+    pub name: Text,
+    /// Where.
+    pub span: Span,
+}
+
+/// `case` with its constants in source order.
+#[derive(Debug)]
+pub struct Case {
+    /// What is looked up.
+    pub subject: Ir,
+    /// Constants, each with the index of its branch.
+    pub constants: Box<[(Value, usize)]>,
+    /// The branches.
+    pub branches: Box<[Ir]>,
+    /// What stands for no match.
+    pub default: Ir,
+}
+
+/// Which values of an `if-let` count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// Neither nil nor false.
+    Truthy,
+    /// Not nil.
+    Some,
+    /// A collection with a first item, which is what is bound.
+    First,
+}
+
+/// `if-let`, `when-let`, `if-some`, `when-some`, `when-first`.
+#[derive(Debug)]
+pub struct IfLet {
+    /// Where the value goes.
+    pub slot: u32,
+    /// The value.
+    pub value: Ir,
+    /// Which values count.
+    pub test: Test,
+    /// With the binding.
+    pub then: Ir,
+    /// Without it.
+    pub otherwise: Ir,
+    /// Where the form stands.
+    pub span: Span,
+}
+
+/// `some->` and `some->>`.
+#[derive(Debug)]
+pub struct SomeChain {
+    /// Holds the value between steps.
+    pub slot: u32,
+    /// The first value.
+    pub start: Ir,
+    /// What is done with it, in turn.
+    pub steps: Box<[Ir]>,
+}
+
+/// `loop`
+#[derive(Debug)]
+pub struct Loop {
+    /// Patterns and their first values.
+    pub bindings: Box<[(Pattern, Ir)]>,
+    /// The body.
+    pub body: Ir,
+    /// Slots from here on are bound inside.
+    pub floor: u32,
+}
+
+/// A function literal with what it captures from where it stands.
+#[derive(Debug)]
+pub struct MakeFn {
+    /// The code.
+    pub lambda: Arc<Lambda>,
+    /// Reads of the enclosing frame, in the order of the captures.
+    pub captures: Box<[Ir]>,
+}
+
+/// The code of a function.
+#[derive(Debug)]
+pub struct Lambda {
+    /// Its name, when it has one.
+    pub name: Option<Text>,
+    /// One pattern for each positional parameter.
+    pub params: Box<[Pattern]>,
+    /// The pattern after `&`.
+    pub rest: Option<Pattern>,
+    /// Every parameter is a plain name and there is no rest, so that arguments are the frame.
+    pub plain: bool,
+    /// Slots that a frame needs.
+    pub slots: u32,
+    /// The body.
+    pub body: Ir,
+    /// Levels of nesting in the body, which bounds the native stack that it needs.
+    pub levels: u32,
+    /// Where the literal stands.
+    pub span: Span,
+}
+
+/// A call of something that is no known builtin.
+#[derive(Debug)]
+pub struct Call {
+    /// What is called.
+    pub callee: Ir,
+    /// Its arguments.
+    pub args: Box<[Ir]>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A definition.
+#[derive(Debug)]
+pub struct Def {
+    /// Position in the table of globals.
+    pub id: u32,
+    /// The name.
+    pub name: Text,
+    /// The docstring.
+    pub doc: Option<Text>,
+    /// The value.
+    pub value: Ir,
+    /// `defonce`: nothing happens when there is a definition.
+    pub once: bool,
+}
+
+/// `for` and `doseq`.
+#[derive(Debug)]
+pub struct For {
+    /// The clauses in order; the first is always [`Clause::Each`].
+    pub clauses: Box<[Clause]>,
+    /// The body.
+    pub body: Ir,
+    /// Whether the results are kept.
+    pub collect: bool,
+    /// Slots from here on are bound anew before each time that the body reads them.
+    pub floor: u32,
+    /// Where the form stands.
+    pub span: Span,
+}
+
+/// A clause of `for`.
+#[derive(Debug)]
+pub enum Clause {
+    /// `pattern collection`
+    Each(Pattern, Ir),
+    /// `:when test`
+    When(Ir),
+    /// `:while test`
+    While(Ir),
+    /// `:let [bindings]`
+    Let(Box<[(Pattern, Ir)]>),
+}
+
+/// How a value is taken apart.
+#[derive(Debug)]
+pub enum Pattern {
+    /// A name.
+    Slot(u32),
+    /// `[a b & rest :as all]`
+    Sequence(Box<SequencePattern>),
+    /// `{:keys [a] …}`
+    Map(Box<MapPattern>),
+}
+
+/// `[a b & rest :as all]`
+#[derive(Debug)]
+pub struct SequencePattern {
+    /// By position.
+    pub items: Box<[Pattern]>,
+    /// After `&`.
+    pub rest: Option<Pattern>,
+    /// `:as`
+    pub all: Option<u32>,
+}
+
+/// `{:keys [a] :or {a 1} :as all}` and `{pattern key}`
+#[derive(Debug)]
+pub struct MapPattern {
+    /// What goes where.
+    pub entries: Box<[MapEntryPattern]>,
+    /// `:as`
+    pub all: Option<u32>,
+}
+
+/// One key of a map pattern.
+#[derive(Debug)]
+pub struct MapEntryPattern {
+    /// Where it goes.
+    pub pattern: Pattern,
+    /// What is looked up.
+    pub key: Value,
+    /// `:or`, evaluated when the key is not there.
+    pub default: Option<Ir>,
+}

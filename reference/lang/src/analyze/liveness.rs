@@ -1,0 +1,365 @@
+//! Marks the last read of each local, so that the evaluator may move it and collections change in
+//! place. Knows nothing of names.
+//!
+//! The walk goes against the order of evaluation and carries the set of slots that are still read
+//! later. Bodies that run again keep alive everything that they read from outside.
+
+use super::ir::{Clause, Ir, Lambda, Pattern};
+
+/// Slots that are read later.
+#[derive(Clone, Default, PartialEq)]
+struct Live(Vec<bool>);
+
+impl Live {
+    fn has(&self, slot: u32) -> bool {
+        self.0.get(slot as usize).copied().unwrap_or(false)
+    }
+
+    fn add(&mut self, slot: u32) {
+        let slot = slot as usize;
+        if self.0.len() <= slot {
+            self.0.resize(slot + 1, false);
+        }
+        self.0[slot] = true;
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if let Some(flag) = self.0.get_mut(slot as usize) {
+            *flag = false;
+        }
+    }
+
+    fn join(&mut self, other: &Live) {
+        for (slot, flag) in other.0.iter().enumerate() {
+            if *flag {
+                self.add(slot as u32);
+            }
+        }
+    }
+}
+
+/// Marks the body and the parameter defaults of a function.
+pub fn mark_lambda(lambda: &mut Lambda) {
+    let mut live = Live::default();
+    mark(&mut lambda.body, &mut live);
+    if let Some(rest) = &mut lambda.rest {
+        mark_pattern(rest, &mut live);
+    }
+    for param in lambda.params.iter_mut().rev() {
+        mark_pattern(param, &mut live);
+    }
+}
+
+/// Marks a top-level expression.
+pub fn mark_top(ir: &mut Ir) {
+    mark(ir, &mut Live::default());
+}
+
+fn mark(ir: &mut Ir, live: &mut Live) {
+    match ir {
+        Ir::Local { slot, last } => {
+            *last = !live.has(*slot);
+            live.add(*slot);
+        }
+        Ir::Const(_)
+        | Ir::Capture(_)
+        | Ir::Itself
+        | Ir::Global(_)
+        | Ir::Data(_)
+        | Ir::History(_)
+        | Ir::Budget => {}
+        Ir::If(parts) => {
+            let mut other = live.clone();
+            mark(&mut parts.1, live);
+            mark(&mut parts.2, &mut other);
+            live.join(&other);
+            mark(&mut parts.0, live);
+        }
+        Ir::Cond(parts) => {
+            let after = live.clone();
+            mark(&mut parts.1, live);
+            for (test, expr) in parts.0.iter_mut().rev() {
+                let mut taken = after.clone();
+                mark(expr, &mut taken);
+                live.join(&taken);
+                mark(test, live);
+            }
+        }
+        Ir::Case(case) => {
+            let after = live.clone();
+            mark(&mut case.default, live);
+            for branch in &mut case.branches {
+                let mut taken = after.clone();
+                mark(branch, &mut taken);
+                live.join(&taken);
+            }
+            mark(&mut case.subject, live);
+        }
+        Ir::And(parts) | Ir::Or(parts) => {
+            let after = live.clone();
+            for part in parts.iter_mut().rev() {
+                live.join(&after);
+                mark(part, live);
+            }
+        }
+        Ir::Do(parts) | Ir::Vector(parts) | Ir::Set(parts) | Ir::Recur(parts) => {
+            mark_all(parts, live)
+        }
+        Ir::Map(entries) => {
+            for (key, value) in entries.iter_mut().rev() {
+                mark(value, live);
+                mark(key, live);
+            }
+        }
+        Ir::Let(parts) => {
+            mark(&mut parts.1, live);
+            mark_bindings(&mut parts.0, live);
+        }
+        Ir::IfLet(parts) => {
+            let mut other = live.clone();
+            mark(&mut parts.then, live);
+            live.remove(parts.slot);
+            mark(&mut parts.otherwise, &mut other);
+            live.join(&other);
+            mark(&mut parts.value, live);
+        }
+        Ir::Some(chain) => {
+            // A nil ends the chain early, so whatever is live afterwards is live between steps too.
+            let after = live.clone();
+            for step in chain.steps.iter_mut().rev() {
+                live.join(&after);
+                live.remove(chain.slot);
+                mark(step, live);
+                live.add(chain.slot);
+            }
+            live.remove(chain.slot);
+            mark(&mut chain.start, live);
+        }
+        Ir::Loop(parts) => {
+            let mut outer = Live::default();
+            reads(&parts.body, &mut outer);
+            outer.0.truncate(parts.floor as usize);
+            live.join(&outer);
+            mark(&mut parts.body, live);
+            live.join(&outer);
+            mark_bindings(&mut parts.bindings, live);
+        }
+        Ir::Fn(make) => mark_all(&mut make.captures, live),
+        Ir::Builtin1(call) => mark(&mut call.1, live),
+        Ir::Builtin2(call) => {
+            mark(&mut call.2, live);
+            mark(&mut call.1, live);
+        }
+        Ir::Builtin3(call) => {
+            mark(&mut call.3, live);
+            mark(&mut call.2, live);
+            mark(&mut call.1, live);
+        }
+        Ir::BuiltinN(call) => mark_all(&mut call.1, live),
+        Ir::Call(call) => {
+            mark_all(&mut call.args, live);
+            mark(&mut call.callee, live);
+        }
+        Ir::Def(def) => mark(&mut def.value, live),
+        Ir::Task(parts) => {
+            mark(&mut parts.1, live);
+            mark(&mut parts.0, live);
+        }
+        Ir::For(parts) => {
+            // Everything but the first collection may be evaluated again.
+            let mut outer = Live::default();
+            reads(&parts.body, &mut outer);
+            for clause in parts.clauses.iter().skip(1) {
+                clause_reads(clause, &mut outer);
+            }
+            outer.0.truncate(parts.floor as usize);
+            live.join(&outer);
+            mark(&mut parts.body, live);
+            for (at, clause) in parts.clauses.iter_mut().enumerate().rev() {
+                live.join(&outer);
+                match clause {
+                    Clause::Each(pattern, collection) => {
+                        mark_pattern(pattern, live);
+                        if at > 0 {
+                            live.join(&outer);
+                        }
+                        mark(collection, live);
+                    }
+                    Clause::When(test) | Clause::While(test) => mark(test, live),
+                    Clause::Let(bindings) => mark_bindings(bindings, live),
+                }
+            }
+        }
+    }
+}
+
+fn mark_all(parts: &mut [Ir], live: &mut Live) {
+    for part in parts.iter_mut().rev() {
+        mark(part, live);
+    }
+}
+
+fn mark_bindings(bindings: &mut [(Pattern, Ir)], live: &mut Live) {
+    for (pattern, value) in bindings.iter_mut().rev() {
+        mark_pattern(pattern, live);
+        mark(value, live);
+    }
+}
+
+fn mark_pattern(pattern: &mut Pattern, live: &mut Live) {
+    match pattern {
+        Pattern::Slot(slot) => live.remove(*slot),
+        Pattern::Sequence(parts) => {
+            if let Some(rest) = &mut parts.rest {
+                mark_pattern(rest, live);
+            }
+            for item in parts.items.iter_mut().rev() {
+                mark_pattern(item, live);
+            }
+            if let Some(all) = parts.all {
+                live.remove(all);
+            }
+        }
+        Pattern::Map(parts) => {
+            for entry in parts.entries.iter_mut().rev() {
+                mark_pattern(&mut entry.pattern, live);
+                if let Some(default) = &mut entry.default {
+                    mark(default, live);
+                }
+            }
+            if let Some(all) = parts.all {
+                live.remove(all);
+            }
+        }
+    }
+}
+
+/// Adds every slot that `ir` reads anywhere, its own bindings included.
+fn reads(ir: &Ir, found: &mut Live) {
+    let mut all = |parts: &[Ir]| parts.iter().for_each(|part| reads(part, found));
+    match ir {
+        Ir::Local { slot, .. } => found.add(*slot),
+        Ir::Const(_)
+        | Ir::Capture(_)
+        | Ir::Itself
+        | Ir::Global(_)
+        | Ir::Data(_)
+        | Ir::History(_)
+        | Ir::Budget => {}
+        Ir::If(parts) => {
+            reads(&parts.0, found);
+            reads(&parts.1, found);
+            reads(&parts.2, found);
+        }
+        Ir::Cond(parts) => {
+            for (test, expr) in &parts.0 {
+                reads(test, found);
+                reads(expr, found);
+            }
+            reads(&parts.1, found);
+        }
+        Ir::Case(case) => {
+            all(&case.branches);
+            reads(&case.subject, found);
+            reads(&case.default, found);
+        }
+        Ir::Do(parts)
+        | Ir::And(parts)
+        | Ir::Or(parts)
+        | Ir::Vector(parts)
+        | Ir::Set(parts)
+        | Ir::Recur(parts) => {
+            all(parts);
+        }
+        Ir::Map(entries) => {
+            for (key, value) in entries {
+                reads(key, found);
+                reads(value, found);
+            }
+        }
+        Ir::Let(parts) => {
+            binding_reads(&parts.0, found);
+            reads(&parts.1, found);
+        }
+        Ir::IfLet(parts) => {
+            reads(&parts.value, found);
+            reads(&parts.then, found);
+            reads(&parts.otherwise, found);
+        }
+        Ir::Some(chain) => {
+            all(&chain.steps);
+            reads(&chain.start, found);
+        }
+        Ir::Loop(parts) => {
+            binding_reads(&parts.bindings, found);
+            reads(&parts.body, found);
+        }
+        Ir::Fn(make) => all(&make.captures),
+        Ir::Builtin1(call) => reads(&call.1, found),
+        Ir::Builtin2(call) => {
+            reads(&call.1, found);
+            reads(&call.2, found);
+        }
+        Ir::Builtin3(call) => {
+            reads(&call.1, found);
+            reads(&call.2, found);
+            reads(&call.3, found);
+        }
+        Ir::BuiltinN(call) => all(&call.1),
+        Ir::Call(call) => {
+            all(&call.args);
+            reads(&call.callee, found);
+        }
+        Ir::Def(def) => reads(&def.value, found),
+        Ir::Task(parts) => {
+            reads(&parts.0, found);
+            reads(&parts.1, found);
+        }
+        Ir::For(parts) => {
+            parts
+                .clauses
+                .iter()
+                .for_each(|clause| clause_reads(clause, found));
+            reads(&parts.body, found);
+        }
+    }
+}
+
+fn binding_reads(bindings: &[(Pattern, Ir)], found: &mut Live) {
+    for (pattern, value) in bindings {
+        pattern_reads(pattern, found);
+        reads(value, found);
+    }
+}
+
+fn clause_reads(clause: &Clause, found: &mut Live) {
+    match clause {
+        Clause::Each(pattern, value) => {
+            pattern_reads(pattern, found);
+            reads(value, found);
+        }
+        Clause::When(test) | Clause::While(test) => reads(test, found),
+        Clause::Let(bindings) => binding_reads(bindings, found),
+    }
+}
+
+fn pattern_reads(pattern: &Pattern, found: &mut Live) {
+    match pattern {
+        Pattern::Slot(_) => {}
+        Pattern::Sequence(parts) => {
+            parts
+                .items
+                .iter()
+                .chain(&parts.rest)
+                .for_each(|item| pattern_reads(item, found));
+        }
+        Pattern::Map(parts) => {
+            for entry in &parts.entries {
+                pattern_reads(&entry.pattern, found);
+                if let Some(default) = &entry.default {
+                    reads(default, found);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! The analyzer: forms to IR, with every static error found once. Knows names and scopes; knows
+//! nothing of values at run time.
+
+mod forms;
+pub mod ir;
+mod liveness;
+mod scope;
+mod suggest;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::builtins::{self, Builtin, NAMESPACES};
+use crate::env::Names;
+use crate::error::{Error, Kind};
+use crate::form::{Form, FormKind, Span};
+use crate::regex::Regex;
+use crate::value::{Text, Value};
+pub use forms::{SPECIAL_FORMS, SpecialForm};
+use ir::{Call, Global, Ir, Lambda, MakeFn, Pattern};
+use scope::{FnScope, Place};
+
+/// Nesting of the analysed program, threading macros expanded, above which it is refused.
+const LEVELS_MAX: u32 = 2_000;
+
+/// The analysed program and the names that it uses.
+pub(crate) struct Analysis {
+    /// Top-level expressions in order.
+    pub body: Vec<Ir>,
+    /// Slots that top-level bindings need.
+    pub slots: u32,
+    /// Levels of nesting.
+    pub levels: u32,
+}
+
+/// Analyses the forms of a program.
+///
+/// `names` gains the globals that the program defines.
+pub(crate) fn analyze(
+    text: &str,
+    forms: &[Form<'_>],
+    names: &mut Arc<Names>,
+) -> Result<Analysis, Error> {
+    let mut analyzer = Analyzer {
+        text,
+        names,
+        defined: HashSet::new(),
+        scopes: vec![FnScope::default()],
+        unbound: Vec::new(),
+        level: 0,
+        deepest: 0,
+    };
+    // Most programs define nothing, and a scan of bytes is cheaper than a walk over forms.
+    if text.contains("(def") {
+        collect_definitions(forms, &mut analyzer.defined);
+    }
+    let mut body = Vec::with_capacity(forms.len());
+    for form in forms {
+        let mut ir = analyzer.expr(form)?;
+        liveness::mark_top(&mut ir);
+        body.push(ir);
+    }
+    if !analyzer.unbound.is_empty() {
+        return Err(analyzer.unbound_error());
+    }
+    Ok(Analysis {
+        body,
+        slots: analyzer.scopes[0].slots_max,
+        levels: analyzer.deepest,
+    })
+}
+
+/// The table of special forms.
+pub fn special_forms() -> &'static [SpecialForm] {
+    SPECIAL_FORMS
+}
+
+/// Every name that some `def` anywhere in the program may bind (ruling 20).
+fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) {
+    for form in forms {
+        match &form.kind {
+            FormKind::List(items) => {
+                if let [head, name, ..] = items.as_slice()
+                    && let (FormKind::Symbol("def" | "defn" | "defonce"), FormKind::Symbol(name)) =
+                        (&head.kind, &name.kind)
+                {
+                    found.insert(name);
+                }
+                if !matches!(
+                    items.first().map(|head| &head.kind),
+                    Some(FormKind::Symbol("comment" | "quote"))
+                ) {
+                    collect_definitions(items, found);
+                }
+            }
+            FormKind::Vector(items)
+            | FormKind::Map(items)
+            | FormKind::Set(items)
+            | FormKind::AnonFn(items) => {
+                collect_definitions(items, found);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A step of a threading macro.
+type Forms<'a> = Vec<Form<'a>>;
+
+pub(crate) struct Analyzer<'p, 'e> {
+    text: &'p str,
+    names: &'e mut Arc<Names>,
+    defined: HashSet<&'p str>,
+    /// The function being analysed is the last one.
+    scopes: Vec<FnScope>,
+    /// Names without a meaning, in order, each once.
+    unbound: Vec<(String, Span)>,
+    level: u32,
+    deepest: u32,
+}
+
+impl<'p> Analyzer<'p, '_> {
+    /// An expression whose value is not what the function returns.
+    fn expr(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
+        self.analyze(form, false)
+    }
+
+    /// An expression; `tail` when its value is what the innermost loop or function returns.
+    fn analyze(&mut self, form: &Form<'_>, tail: bool) -> Result<Ir, Error> {
+        self.level += 1;
+        self.deepest = self.deepest.max(self.level);
+        if self.level > LEVELS_MAX {
+            return Err(Kind::Form(format!(
+                "the program nests deeper than {LEVELS_MAX} levels once its threading macros are expanded"
+            ))
+            .at(form.span));
+        }
+        // The reader bounds nesting, but threading macros nest their steps.
+        let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.form(form, tail));
+        self.level -= 1;
+        result
+    }
+
+    fn form(&mut self, form: &Form<'_>, tail: bool) -> Result<Ir, Error> {
+        Ok(match &form.kind {
+            FormKind::Nil => Ir::Const(Value::Nil),
+            FormKind::Bool(value) => Ir::Const(Value::Bool(*value)),
+            FormKind::Int(value) => Ir::Const(Value::Int(*value)),
+            FormKind::BigInt(value) => Ir::Const(Value::integer(value.clone())),
+            FormKind::Float(value) => Ir::Const(Value::Float(*value)),
+            FormKind::Str(text) => Ir::Const(Value::str(&**text)),
+            FormKind::Regex(pattern) => {
+                Ir::Const(Value::Regex(Arc::new(regex_literal(pattern, form.span)?)))
+            }
+            FormKind::Keyword(name) => Ir::Const(Value::keyword(*name)),
+            FormKind::Symbol(name) => self.symbol(name, form.span)?,
+            FormKind::List(items) => self.list(items, form, tail)?,
+            FormKind::Vector(items) => self.vector(items)?,
+            FormKind::Set(items) => self.set(items)?,
+            FormKind::Map(items) => self.map(items)?,
+            FormKind::AnonFn(items) => self.anonymous(items, form.span)?,
+            FormKind::Quote(quoted) => Ir::Const(quoted_value(quoted)?),
+            FormKind::VarQuote(name) => self.var_quote(name, form.span),
+        })
+    }
+
+    fn vector(&mut self, items: &[Form<'_>]) -> Result<Ir, Error> {
+        let parts = self.all(items)?;
+        if parts.iter().all(|part| matches!(part, Ir::Const(_))) {
+            return Ok(Ir::Const(Value::vector(
+                parts.into_vec().into_iter().map(constant).collect(),
+            )));
+        }
+        Ok(Ir::Vector(parts))
+    }
+
+    fn set(&mut self, items: &[Form<'_>]) -> Result<Ir, Error> {
+        let parts = self.all(items)?;
+        self.refuse_duplicates("element", "set", items.iter().zip(&parts))?;
+        if parts.iter().all(|part| matches!(part, Ir::Const(_))) {
+            return Ok(Ir::Const(Value::Set(
+                parts.into_vec().into_iter().map(constant).collect(),
+            )));
+        }
+        Ok(Ir::Set(parts))
+    }
+
+    fn map(&mut self, items: &[Form<'_>]) -> Result<Ir, Error> {
+        let parts = self.all(items)?;
+        self.refuse_duplicates("key", "map", items.iter().zip(&parts).step_by(2))?;
+        let mut entries = Vec::with_capacity(parts.len() / 2);
+        let mut parts = parts.into_vec().into_iter();
+        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+            entries.push((key, value));
+        }
+        if entries
+            .iter()
+            .all(|entry| matches!(entry, (Ir::Const(_), Ir::Const(_))))
+        {
+            let entries = entries
+                .into_iter()
+                .map(|(key, value)| (constant(key), constant(value)));
+            return Ok(Ir::Const(Value::Map(entries.collect())));
+        }
+        Ok(Ir::Map(entries.into_boxed_slice()))
+    }
+
+    /// A literal that has a constant, or the same text, twice was not meant so.
+    fn refuse_duplicates<'f>(
+        &self,
+        part: &'static str,
+        literal: &'static str,
+        parts: impl Iterator<Item = (&'f Form<'f>, &'f Ir)>,
+    ) -> Result<(), Error> {
+        let mut seen = std::collections::BTreeSet::new();
+        for (form, ir) in parts {
+            if let Ir::Const(value) = ir
+                && !seen.insert(value)
+            {
+                let text = form.span.of(self.text).to_owned();
+                return Err(Kind::Duplicate {
+                    part,
+                    literal,
+                    text,
+                }
+                .at(form.span));
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&mut self, items: &[Form<'_>]) -> Result<Box<[Ir]>, Error> {
+        items.iter().map(|item| self.expr(item)).collect()
+    }
+
+    /// A body: the last expression counts.
+    fn body(&mut self, forms: &[Form<'_>], tail: bool) -> Result<Ir, Error> {
+        match forms {
+            [] => Ok(Ir::Const(Value::Nil)),
+            [only] => self.analyze(only, tail),
+            [first @ .., last] => {
+                let mut parts = Vec::with_capacity(forms.len());
+                for form in first {
+                    parts.push(self.expr(form)?);
+                }
+                parts.push(self.analyze(last, tail)?);
+                Ok(Ir::Do(parts.into_boxed_slice()))
+            }
+        }
+    }
+
+    fn list(&mut self, items: &[Form<'_>], form: &Form<'_>, tail: bool) -> Result<Ir, Error> {
+        let Some((head, args)) = items.split_first() else {
+            return Err(
+                Kind::Form("() is no expression; write [] for an empty vector".into())
+                    .at(form.span),
+            );
+        };
+        if let FormKind::Symbol(name) = head.kind {
+            if let Some(special) = forms::special(name)
+                && !self.is_local(name)
+            {
+                return special(self, args, form.span, tail);
+            }
+            if let Some(method) = name.strip_prefix('.')
+                && builtins::lookup(name).is_none()
+                && !method.is_empty()
+            {
+                return Err(Kind::Method(name.to_owned()).at(head.span));
+            }
+        }
+        self.call(head, args, form.span)
+    }
+
+    fn call(&mut self, head: &Form<'_>, args: &[Form<'_>], span: Span) -> Result<Ir, Error> {
+        let callee = self.expr(head)?;
+        let args = self.all(args)?;
+        let Ir::Const(Value::Builtin(builtin)) = callee else {
+            return Ok(Ir::Call(Box::new(Call { callee, args, span })));
+        };
+        Ok(builtin_call(builtin, args, span))
+    }
+
+    fn symbol(&mut self, name: &str, span: Span) -> Result<Ir, Error> {
+        if let Some(place) = self.resolve_local(name) {
+            return Ok(place);
+        }
+        let builtin = builtins::lookup(name);
+        if let Some(id) = self.global(name) {
+            let global = Global {
+                id,
+                fallback: builtin,
+                name: name.into(),
+                span,
+            };
+            return Ok(Ir::Global(Box::new(global)));
+        }
+        if let Some(builtin) = builtin {
+            return Ok(Ir::Const(builtin.value()));
+        }
+        match name {
+            "*1" => return Ok(Ir::History(0)),
+            "*2" => return Ok(Ir::History(1)),
+            "*3" => return Ok(Ir::History(2)),
+            "budget/remaining" => return Ok(Ir::Budget),
+            _ => {}
+        }
+        if let Some((namespace, member)) = name.split_once('/')
+            && !namespace.is_empty()
+            && !member.is_empty()
+        {
+            return self.qualified(name, namespace, member, span);
+        }
+        if name.starts_with('%') {
+            return Err(Kind::Form(format!(
+                "placeholder '{name}' only has a meaning inside #(…)"
+            ))
+            .at(span));
+        }
+        if name.starts_with('.') && name.len() > 1 {
+            return Err(Kind::Method(name.to_owned()).at(span));
+        }
+        if !self.unbound.iter().any(|(known, _)| known == name) {
+            self.unbound.push((name.to_owned(), span));
+        }
+        Ok(Ir::Const(Value::Nil))
+    }
+
+    fn qualified(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        member: &str,
+        span: Span,
+    ) -> Result<Ir, Error> {
+        match namespace {
+            "data" => return Ok(Ir::Data(Box::new((member.into(), span)))),
+            "tool" => {
+                // Which tools exist is known only to the host of the call that runs it.
+                return Ok(Ir::Const(builtins::tool_value(member)));
+            }
+            "budget" => {
+                let problem =
+                    format!("{name} does not exist. The budget namespace offers: budget/remaining");
+                return Err(Kind::Form(problem).at(span));
+            }
+            _ => {}
+        }
+        let problem = match NAMESPACES
+            .iter()
+            .find(|known| known.spellings.contains(&namespace))
+        {
+            Some(known) => {
+                let offers = builtins::members(known.id).join(", ");
+                format!(
+                    "{member} is not available in {namespace}/. {}: {offers}",
+                    known.title
+                )
+            }
+            None => {
+                let spellings = NAMESPACES.iter().flat_map(|known| known.spellings.iter());
+                let known = spellings
+                    .map(|spelling| format!("{spelling}/"))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                format!(
+                    "unknown namespace {namespace}/. Available namespaces: data/, tool/, budget/, {known}"
+                )
+            }
+        };
+        Err(Kind::Form(problem).at(span))
+    }
+
+    fn var_quote(&mut self, name: &str, span: Span) -> Ir {
+        if self.global(name).is_some() || builtins::lookup(name).is_some() {
+            return Ir::Const(Value::Var(name.into()));
+        }
+        if !self.unbound.iter().any(|(known, _)| known == name) {
+            self.unbound.push((name.to_owned(), span));
+        }
+        Ir::Const(Value::Nil)
+    }
+
+    /// The position of a global that is defined, or that some `def` of this program may define.
+    fn global(&mut self, name: &str) -> Option<u32> {
+        if let Some(id) = self.names.get(name) {
+            return Some(id);
+        }
+        self.defined
+            .contains(name)
+            .then(|| Arc::make_mut(self.names).intern(name))
+    }
+
+    fn is_local(&self, name: &str) -> bool {
+        self.scopes.iter().any(|scope| scope.find(name).is_some())
+    }
+
+    /// A read of the local or captured variable `name`.
+    fn resolve_local(&mut self, name: &str) -> Option<Ir> {
+        let owner = self
+            .scopes
+            .iter()
+            .rposition(|scope| scope.find(name).is_some())?;
+        let mut place = self.scopes[owner].find(name)?;
+        // Every function between captures it in turn.
+        for scope in &mut self.scopes[owner + 1..] {
+            place = scope.capture(place);
+        }
+        Some(place.read())
+    }
+
+    /// Binds `name` from here on and returns its slot.
+    fn bind(&mut self, name: &str) -> u32 {
+        self.scope().bind(name)
+    }
+
+    fn scope(&mut self) -> &mut FnScope {
+        self.scopes.last_mut().expect("the top level is a scope")
+    }
+
+    /// Runs `inside` with bindings that end with it.
+    fn block<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let mark = self.scope().mark();
+        let result = inside(self);
+        self.scope().release(mark);
+        result
+    }
+
+    /// A function of `params` with a body; `name` is bound inside it.
+    fn function(
+        &mut self,
+        name: Option<&str>,
+        display: Option<&str>,
+        params: &[Form<'_>],
+        body: &[Form<'_>],
+        span: Span,
+    ) -> Result<Ir, Error> {
+        self.scopes.push(FnScope::named(name));
+        let outer_level = std::mem::take(&mut self.level);
+        let outer_deepest = std::mem::take(&mut self.deepest);
+        let made = self.function_inside(display, params, body, span);
+        let levels = std::mem::replace(&mut self.deepest, outer_deepest.max(outer_level + 1));
+        self.level = outer_level;
+        let scope = self.scopes.pop().expect("pushed above");
+        let (params, rest, plain, body) = made?;
+        let mut lambda = Lambda {
+            name: display.map(Text::from),
+            params,
+            rest,
+            plain,
+            slots: scope.slots_max,
+            body,
+            levels,
+            span,
+        };
+        liveness::mark_lambda(&mut lambda);
+        let captures = scope.captures.iter().map(|place| place.read()).collect();
+        Ok(Ir::Fn(Box::new(MakeFn {
+            lambda: Arc::new(lambda),
+            captures,
+        })))
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn function_inside(
+        &mut self,
+        display: Option<&str>,
+        params: &[Form<'_>],
+        body: &[Form<'_>],
+        span: Span,
+    ) -> Result<(Box<[Pattern]>, Option<Pattern>, bool, Ir), Error> {
+        let _ = (display, span);
+        let (params, rest) = self.parameters(params)?;
+        // Plain arguments must fill slots 0, 1, … in order.
+        let plain = rest.is_none()
+            && params
+                .iter()
+                .enumerate()
+                .all(|(at, param)| matches!(param, Pattern::Slot(slot) if *slot == at as u32));
+        self.scope().recur = Some(params.len() + usize::from(rest.is_some()));
+        let body = self.body(body, true)?;
+        Ok((params, rest, plain, body))
+    }
+
+    fn unbound_error(&self) -> Error {
+        let span = self.unbound[0].1;
+        let mut known: Vec<&str> = self.names.all().collect();
+        known.extend(self.defined.iter().copied());
+        known.extend(builtins::bare_names().map(|name| -> &str { name }));
+        known.extend(forms::names().map(|name| -> &str { name }));
+        let suggest = |name: &String| (name.clone(), suggest::nearest(name, known.iter().copied()));
+        let names = self.unbound.iter().map(|(name, _)| suggest(name));
+        Kind::Unbound(names.collect()).at(span)
+    }
+}
+
+/// The cheapest form of a call whose callee is known.
+fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
+    if !builtin.arity.accepts(args.len()) {
+        return Ir::BuiltinN(Box::new((builtin, args, span)));
+    }
+    let mut parts = args.into_vec();
+    match parts.len() {
+        1 => {
+            let a = parts.pop().expect("one");
+            Ir::Builtin1(Box::new((builtin, a, span)))
+        }
+        2 => {
+            let b = parts.pop().expect("two");
+            let a = parts.pop().expect("two");
+            Ir::Builtin2(Box::new((builtin, a, b, span)))
+        }
+        3 => {
+            let c = parts.pop().expect("three");
+            let b = parts.pop().expect("three");
+            let a = parts.pop().expect("three");
+            Ir::Builtin3(Box::new((builtin, a, b, c, span)))
+        }
+        _ => Ir::BuiltinN(Box::new((builtin, parts.into_boxed_slice(), span))),
+    }
+}
+
+fn constant(ir: Ir) -> Value {
+    match ir {
+        Ir::Const(value) => value,
+        _ => Value::Nil,
+    }
+}
+
+fn regex_literal(pattern: &str, span: Span) -> Result<Regex, Error> {
+    Regex::new(pattern)
+        .map_err(|problem| Kind::Form(format!("regex #\"{pattern}\": {problem}")).at(span))
+}
+
+/// The value of quoted data.
+fn quoted_value(form: &Form<'_>) -> Result<Value, Error> {
+    let all = |items: &[Form<'_>]| {
+        items
+            .iter()
+            .map(quoted_value)
+            .collect::<Result<Vec<_>, _>>()
+    };
+    Ok(match &form.kind {
+        FormKind::Nil => Value::Nil,
+        FormKind::Bool(value) => Value::Bool(*value),
+        FormKind::Int(value) => Value::Int(*value),
+        FormKind::BigInt(value) => Value::integer(value.clone()),
+        FormKind::Float(value) => Value::Float(*value),
+        FormKind::Str(text) => Value::str(&**text),
+        FormKind::Regex(pattern) => Value::Regex(Arc::new(regex_literal(pattern, form.span)?)),
+        FormKind::Keyword(name) => Value::keyword(*name),
+        FormKind::Symbol(name) => Value::Symbol((*name).into()),
+        FormKind::List(items) | FormKind::Vector(items) => Value::vector(all(items)?),
+        FormKind::Set(items) => Value::Set(all(items)?.into_iter().collect()),
+        FormKind::Map(items) => {
+            let mut parts = all(items)?.into_iter();
+            let mut entries = Vec::with_capacity(items.len() / 2);
+            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+                entries.push((key, value));
+            }
+            Value::Map(entries.into())
+        }
+        FormKind::AnonFn(_) | FormKind::Quote(_) | FormKind::VarQuote(_) => {
+            return Err(Kind::Form(
+                "a quoted list holds data only, no functions or further quotes".into(),
+            )
+            .at(form.span));
+        }
+    })
+}
+
+/// Where a name is found, before it is read.
+impl Place {
+    fn read(self) -> Ir {
+        match self {
+            Place::Slot(slot) => Ir::Local { slot, last: false },
+            Place::Capture(at) => Ir::Capture(at),
+            Place::Itself => Ir::Itself,
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The builtin table: every function of the language in one place. Knows no forms and no hosts.
+//!
+//! A row names the clause that specifies it, where it is offered, how many arguments it takes, what
+//! it does in one sentence, and the function that does it. Help, `doc`, `apropos`, `dir`, `meta`,
+//! coverage and tests are derived from the rows.
+
+mod core;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use crate::error::Stop;
+use crate::eval::Eval;
+use crate::function::{Combinator, Combined};
+use crate::value::{Text, Value};
+
+/// What a function does: it may take its arguments out of `args`.
+pub type Run = fn(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>;
+
+/// A row of the builtin table.
+#[derive(Debug)]
+pub struct Builtin {
+    /// As it is written and printed, such as `map`, `.contains` or `json/parse-string`.
+    pub name: &'static str,
+    /// The section or clause of the specification.
+    pub id: &'static str,
+    /// Where listings put it.
+    pub section: Section,
+    /// The namespaces that offer it.
+    pub homes: &'static [Home],
+    /// Whether it is known by its bare name.
+    pub bare: bool,
+    /// How many arguments it takes.
+    pub arity: Arity,
+    /// How it is called, one shape after the other.
+    pub signatures: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// The function, or the constant that the name stands for.
+    pub run: Body,
+}
+
+/// What a name of the table stands for.
+#[derive(Debug)]
+pub enum Body {
+    /// A function.
+    Function(Run),
+    /// A constant.
+    Constant(f64),
+}
+
+/// How many arguments a function takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arity {
+    /// At least.
+    pub min: u8,
+    /// At most; none when there is no upper bound.
+    pub max: Option<u8>,
+}
+
+impl Arity {
+    /// Whether `count` arguments are right.
+    #[inline]
+    pub const fn accepts(self, count: usize) -> bool {
+        count >= self.min as usize
+            && match self.max {
+                Some(max) => count <= max as usize,
+                None => true,
+            }
+    }
+}
+
+/// Exactly `count` arguments.
+pub const fn exactly(count: u8) -> Arity {
+    Arity {
+        min: count,
+        max: Some(count),
+    }
+}
+
+/// `min` to `max` arguments.
+pub const fn between(min: u8, max: u8) -> Arity {
+    Arity {
+        min,
+        max: Some(max),
+    }
+}
+
+/// `min` arguments or more.
+pub const fn at_least(min: u8) -> Arity {
+    Arity { min, max: None }
+}
+
+/// Where listings put a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// `def` and its kin
+    Definitions,
+    /// `if` and its kin
+    Conditionals,
+    /// `->` and its kin
+    Threading,
+    /// `do`, `and`, `or`, `comment`
+    ControlFlow,
+    /// `for`, `doseq`
+    Iteration,
+    /// the bulk
+    Core,
+    /// `juxt`, `pmap`, `pcalls`
+    FunctionalTools,
+    /// `apropos` and its kin
+    Discovery,
+    /// `return`, `fail`, `task` and its kin
+    AgentControl,
+    /// strings
+    Strings,
+    /// sets
+    Sets,
+    /// regular expressions
+    Regex,
+    /// mathematics
+    Math,
+    /// Java members
+    Interop,
+    /// JSON
+    Json,
+}
+
+impl Section {
+    /// As it is shown.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Section::Definitions => "Definitions & Bindings",
+            Section::Conditionals => "Conditionals",
+            Section::Threading => "Threading Macros",
+            Section::ControlFlow => "Control Flow",
+            Section::Iteration => "Iteration",
+            Section::Core => "Core",
+            Section::FunctionalTools => "Functional Tools",
+            Section::Discovery => "Discovery",
+            Section::AgentControl => "Agent Control",
+            Section::Strings => "String Functions",
+            Section::Sets => "Set Operations",
+            Section::Regex => "Regex Functions",
+            Section::Math => "Math Functions",
+            Section::Interop => "Interop",
+            Section::Json => "JSON",
+        }
+    }
+}
+
+/// A namespace that offers functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// `clojure.core`
+    Core,
+    /// `clojure.string`
+    String,
+    /// `clojure.set`
+    Set,
+    /// `clojure.walk`
+    Walk,
+    /// `regex`
+    Regex,
+    /// `json`
+    Json,
+    /// `java.lang.Math`
+    Math,
+    /// `java.lang.System`
+    System,
+    /// `java.lang.Boolean`
+    Boolean,
+    /// `java.lang.Double`
+    Double,
+    /// `java.lang.Float`
+    Float,
+    /// `java.lang.Integer`
+    Integer,
+    /// `java.lang.Long`
+    Long,
+    /// `java.time.LocalDate`
+    LocalDate,
+    /// `java.time.Instant`
+    Instant,
+    /// `java.time.Duration`
+    Duration,
+}
+
+/// A row of the table of namespaces.
+pub struct Namespace {
+    /// Which.
+    pub id: Home,
+    /// How it may be written before the slash; the first one is its full name.
+    pub spellings: &'static [&'static str],
+    /// How messages call what it offers.
+    pub title: &'static str,
+}
+
+/// Every namespace that offers functions.
+pub const NAMESPACES: &[Namespace] = &[
+    Namespace {
+        id: Home::Json,
+        spellings: &["json"],
+        title: "JSON functions",
+    },
+    Namespace {
+        id: Home::Core,
+        spellings: &["clojure.core", "core"],
+        title: "Core functions",
+    },
+    Namespace {
+        id: Home::String,
+        spellings: &["clojure.string", "str", "string"],
+        title: "String functions",
+    },
+    Namespace {
+        id: Home::Set,
+        spellings: &["clojure.set", "set"],
+        title: "Set functions",
+    },
+    Namespace {
+        id: Home::Walk,
+        spellings: &["clojure.walk", "walk"],
+        title: "Walk functions",
+    },
+    Namespace {
+        id: Home::Regex,
+        spellings: &["regex"],
+        title: "Regex functions",
+    },
+    Namespace {
+        id: Home::Math,
+        spellings: &["Math"],
+        title: "Math functions",
+    },
+    Namespace {
+        id: Home::System,
+        spellings: &["System"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Boolean,
+        spellings: &["Boolean"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Double,
+        spellings: &["Double"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Float,
+        spellings: &["Float"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Integer,
+        spellings: &["Integer"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Long,
+        spellings: &["Long"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::LocalDate,
+        spellings: &["LocalDate", "java.time.LocalDate"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Instant,
+        spellings: &["Instant", "java.time.Instant"],
+        title: "Interop functions",
+    },
+    Namespace {
+        id: Home::Duration,
+        spellings: &["Duration", "java.time.Duration"],
+        title: "Interop functions",
+    },
+];
+
+/// The rows of each area.
+pub const TABLES: &[&[Builtin]] = &[core::ROWS];
+
+/// The methods that `(.name object …)` knows.
+pub const METHODS: &[&str] = &[
+    ".contains",
+    ".endsWith",
+    ".getTime",
+    ".indexOf",
+    ".isAfter",
+    ".isBefore",
+    ".lastIndexOf",
+    ".length",
+    ".minusDays",
+    ".plusDays",
+    ".startsWith",
+    ".substring",
+    ".toDays",
+    ".toEpochDay",
+    ".toLowerCase",
+    ".toMillis",
+    ".toUpperCase",
+];
+
+/// A row of a function.
+#[allow(clippy::too_many_arguments)]
+pub const fn row(
+    name: &'static str,
+    id: &'static str,
+    section: Section,
+    homes: &'static [Home],
+    arity: Arity,
+    signatures: &'static str,
+    doc: &'static str,
+    run: Run,
+) -> Builtin {
+    Builtin {
+        name,
+        id,
+        section,
+        homes,
+        bare: true,
+        arity,
+        signatures,
+        doc,
+        run: Body::Function(run),
+    }
+}
+
+impl Builtin {
+    /// This row, known only with its namespace.
+    pub const fn qualified(mut self) -> Builtin {
+        self.bare = false;
+        self
+    }
+
+    /// What the name stands for.
+    pub fn value(&'static self) -> Value {
+        match self.run {
+            Body::Function(_) => Value::Builtin(self),
+            Body::Constant(constant) => Value::Float(constant),
+        }
+    }
+
+    /// Its name without a namespace.
+    pub fn member(&self) -> &'static str {
+        match self.name.split_once('/') {
+            Some((namespace, member)) if !namespace.is_empty() && !member.is_empty() => member,
+            _ => self.name,
+        }
+    }
+}
+
+/// Every row.
+pub fn all() -> impl Iterator<Item = &'static Builtin> {
+    TABLES.iter().copied().flatten()
+}
+
+/// What `name` stands for, with or without a namespace.
+#[inline]
+pub fn lookup(name: &str) -> Option<&'static Builtin> {
+    INDEX.get(name).copied()
+}
+
+/// The names that need no namespace.
+pub fn bare_names() -> impl Iterator<Item = &'static str> {
+    all()
+        .filter(|builtin| builtin.bare)
+        .map(|builtin| builtin.name)
+}
+
+/// What a namespace offers, sorted.
+pub fn members(home: Home) -> Vec<&'static str> {
+    let mut members: Vec<_> = all()
+        .filter(|builtin| builtin.homes.contains(&home))
+        .map(|builtin| builtin.member())
+        .collect();
+    members.sort_unstable();
+    members.dedup();
+    members
+}
+
+type Index = HashMap<Box<str>, &'static Builtin, foldhash::fast::FixedState>;
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut index = Index::default();
+    for builtin in all() {
+        if builtin.bare {
+            index.insert(builtin.name.into(), builtin);
+        }
+        for home in builtin.homes {
+            let spellings = NAMESPACES
+                .iter()
+                .filter(|namespace| namespace.id == *home)
+                .flat_map(|namespace| namespace.spellings);
+            for spelling in spellings {
+                index.insert(format!("{spelling}/{}", builtin.member()).into(), builtin);
+            }
+        }
+    }
+    index
+});
+
+/// The function that `tool/NAME` stands for.
+pub fn tool_value(name: &str) -> Value {
+    Value::Combined(Arc::new(Combined::new(
+        Combinator::Tool,
+        vec![Value::Str(Text::from(name))],
+    )))
+}
+
+/// A function made of `parts`.
+pub fn made_of(kind: Combinator, parts: Vec<Value>) -> Value {
+    Value::Combined(Arc::new(Combined::new(kind, parts)))
+}
+
+// Two rows of one table never share a name with the same home, and every row is described.
+const _: () = {
+    let mut table = 0;
+    while table < TABLES.len() {
+        let rows = TABLES[table];
+        let mut at = 0;
+        while at < rows.len() {
+            assert!(!rows[at].doc.is_empty(), "every builtin has a doc sentence");
+            assert!(!rows[at].id.is_empty(), "every builtin names its clause");
+            let mut other = at + 1;
+            while other < rows.len() {
+                assert!(
+                    !same(rows[at].name, rows[other].name),
+                    "a builtin is listed twice"
+                );
+                other += 1;
+            }
+            at += 1;
+        }
+        table += 1;
+    }
+};
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// What a flexible read of `key` finds in `holder`, which may be a map, a set or nil.
+pub fn get<'v>(holder: &'v Value, key: &Value) -> Option<&'v Value> {
+    match holder {
+        Value::Map(map) => map.lookup(key),
+        Value::Set(set) => set.get(key),
+        _ => None,
+    }
+}

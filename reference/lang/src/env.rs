@@ -1,0 +1,146 @@
+//! What outlives a program: definitions, the last results, the journal, and the context that it was
+//! given. Knows nothing of sessions' rules.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::value::{Map, Text, Value};
+
+/// The surroundings of a program. Opaque to hosts, cheap to clone.
+#[derive(Clone, Default)]
+pub struct Env {
+    pub(crate) context: Map,
+    pub(crate) names: Arc<Names>,
+    /// By position of the name; none where it was never defined or was forgotten.
+    pub(crate) globals: Arc<Vec<Option<Definition>>>,
+    /// `*1`, `*2`, `*3`
+    pub(crate) history: [Value; 3],
+    /// Results of `task` by id.
+    pub(crate) journal: Map,
+    /// Summaries of `step-done` by id.
+    pub(crate) steps: Map,
+}
+
+/// A global's value.
+#[derive(Clone)]
+pub(crate) struct Definition {
+    pub value: Value,
+    pub doc: Option<Text>,
+}
+
+impl Env {
+    /// Empty surroundings.
+    pub fn new() -> Env {
+        Env::default()
+    }
+
+    /// These surroundings with the context that `data/NAME` reads.
+    pub fn with_context(mut self, context: Map) -> Env {
+        self.context = context;
+        self
+    }
+
+    /// The definitions in order of their names, each with its docstring.
+    pub fn definitions(&self) -> Vec<(&str, &Value, Option<&str>)> {
+        let mut all: Vec<_> = self
+            .names
+            .names
+            .iter()
+            .zip(self.globals.iter())
+            .filter_map(|(name, definition)| {
+                let definition = definition.as_ref()?;
+                Some((&**name, &definition.value, definition.doc.as_deref()))
+            })
+            .collect();
+        all.sort_by_key(|(name, ..)| *name);
+        all
+    }
+
+    /// The value that `name` is defined as.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let id = self.names.get(name)?;
+        self.globals
+            .get(id as usize)?
+            .as_ref()
+            .map(|definition| &definition.value)
+    }
+
+    /// Defines `name`.
+    pub fn define(&mut self, name: &str, value: Value) {
+        let id = Arc::make_mut(&mut self.names).intern(name) as usize;
+        let globals = Arc::make_mut(&mut self.globals);
+        if globals.len() <= id {
+            globals.resize(id + 1, None);
+        }
+        globals[id] = Some(Definition { value, doc: None });
+    }
+
+    /// Removes the definition of `name`; false when there is none.
+    pub fn forget(&mut self, name: &str) -> bool {
+        let Some(id) = self.names.get(name) else {
+            return false;
+        };
+        let globals = Arc::make_mut(&mut self.globals);
+        globals
+            .get_mut(id as usize)
+            .is_some_and(|definition| definition.take().is_some())
+    }
+
+    /// The last three results, the latest first.
+    pub fn history(&self) -> &[Value; 3] {
+        &self.history
+    }
+
+    /// Makes `value` the latest result.
+    pub fn remember(&mut self, value: Value) {
+        self.history.rotate_right(1);
+        self.history[0] = value;
+    }
+
+    /// Forgets the last results.
+    pub fn clear_history(&mut self) {
+        self.history = Default::default();
+    }
+
+    /// Results of `task` by id.
+    pub fn journal(&self) -> &Map {
+        &self.journal
+    }
+
+    /// Summaries of `step-done` by id.
+    pub fn steps(&self) -> &Map {
+        &self.steps
+    }
+}
+
+/// Names of globals and their positions. A position never changes, so that code compiled earlier
+/// stays right.
+#[derive(Clone, Default)]
+pub(crate) struct Names {
+    positions: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
+    names: Vec<Arc<str>>,
+}
+
+impl Names {
+    pub fn get(&self, name: &str) -> Option<u32> {
+        if self.names.is_empty() {
+            return None;
+        }
+        self.positions.get(name).copied()
+    }
+
+    pub fn intern(&mut self, name: &str) -> u32 {
+        if let Some(id) = self.get(name) {
+            return id;
+        }
+        let id = self.names.len() as u32;
+        let name: Arc<str> = name.into();
+        self.names.push(Arc::clone(&name));
+        self.positions.insert(name, id);
+        id
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+}

@@ -1,0 +1,129 @@
+//! Every sentence that an error can say. Knows nothing of how errors come about.
+
+use std::fmt::{Display, Formatter, Result};
+
+use super::{Found, Kind};
+use crate::builtins::{Arity, METHODS};
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Kind::Read(error) => write!(f, "{error}"),
+            Kind::Usage { expected } => write!(f, "Analysis error: expected {expected}"),
+            Kind::Form(problem) => write!(f, "invalid_form: {problem}"),
+            Kind::Unbound(names) => unbound(f, names),
+            Kind::Duplicate { part, literal, text } => {
+                write!(f, "duplicate_key: duplicate {part} {text} in {literal} literal")
+            }
+            Kind::Type { function, expected, found } => {
+                write!(f, "type_error: {}expected {expected}, got {found}", Prefix(function))
+            }
+            Kind::Value { function, problem } => write!(f, "type_error: {}{problem}", Prefix(function)),
+            Kind::Arity { function, accepts, given } => {
+                write!(f, "arity_error: {function} expects {accepts}, got {given}")
+            }
+            Kind::Arithmetic(problem) => write!(f, "arithmetic_error: {problem}"),
+            Kind::NotCallable(text) => write!(f, "not callable: {text}"),
+            Kind::Destructure { expected, found } => {
+                write!(f, "destructure_error: expected {expected}, got {found}")
+            }
+            Kind::LoopLimit(limit) => write!(
+                f,
+                "Loop limit exceeded: more than {limit} iterations of one loop or recur; use map, reduce or for over a collection"
+            ),
+            Kind::Method(name) => {
+                write!(f, "Unsupported method '{name}'. Supported interop methods: {}", METHODS.join(", "))
+            }
+            Kind::Data(name) => write!(
+                f,
+                "runtime_error: data/{name} is not bound: the `context` object did not provide a `{name}` key"
+            ),
+            Kind::UnknownTool { name, available } if available.is_empty() => {
+                write!(f, "Unknown tool: {name}. No tools available.")
+            }
+            Kind::UnknownTool { name, available } => {
+                write!(f, "Unknown tool: {name}. Available tools: {}", available.join(", "))
+            }
+            Kind::ToolArgs { name, found } => tool_args(f, name, found.as_deref()),
+            Kind::Branch { form, index, cause } => write!(f, "{form}_error: item {index}: {cause}"),
+            Kind::Parallel { form, problem } => write!(f, "{form}_error: {problem}"),
+            Kind::Capacity => f.write_str(
+                "parallel_capacity_exceeded: all parallel workers are busy; nest pmap and pcalls less, or run one of them with map",
+            ),
+            Kind::Host { message, .. } => f.write_str(message),
+            Kind::Other(problem) => write!(f, "runtime_error: {problem}"),
+            Kind::Timeout => f.write_str("the program ran longer than its time limit"),
+            Kind::Memory => f.write_str("the program wanted more memory than its limit"),
+            Kind::WorkerMemory => f.write_str("memory_exceeded: a parallel worker wanted more memory than its limit"),
+            Kind::Cancelled => f.write_str("the call was cancelled"),
+        }
+    }
+}
+
+/// `name: ` where there is a name.
+struct Prefix<'a>(&'a str);
+
+impl Display for Prefix<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "{}: ", self.0)
+        }
+    }
+}
+
+impl Display for Found {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        // `nil nil` would say it twice.
+        if self.kind.word() == self.text {
+            f.write_str(&self.text)
+        } else {
+            write!(f, "{} {}", self.kind.word(), self.text)
+        }
+    }
+}
+
+impl Display for Arity {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let noun = |count: usize| if count == 1 { "argument" } else { "arguments" };
+        match (self.min, self.max) {
+            (min, Some(max)) if min == max => write!(f, "{min} {}", noun(min.into())),
+            (min, Some(max)) if min + 1 == max => write!(f, "{min} or {max} arguments"),
+            (min, Some(max)) => write!(f, "{min} to {max} arguments"),
+            (min, None) => write!(f, "at least {min} {}", noun(min.into())),
+        }
+    }
+}
+
+fn unbound(f: &mut Formatter<'_>, names: &[(String, Option<String>)]) -> Result {
+    f.write_str(if names.len() == 1 {
+        "Undefined variable: "
+    } else {
+        "Undefined variables: "
+    })?;
+    for (at, (name, _)) in names.iter().enumerate() {
+        write!(f, "{}{name}", if at == 0 { "" } else { ", " })?;
+    }
+    for (name, suggestion) in names {
+        if let Some(suggestion) = suggestion {
+            if names.len() == 1 {
+                write!(f, ". Did you mean {suggestion}?")?;
+            } else {
+                write!(f, ". Did you mean {suggestion} for {name}?")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tool_args(f: &mut Formatter<'_>, name: &str, found: Option<&str>) -> Result {
+    write!(
+        f,
+        "invalid_tool_args: Tool calls take one map of named arguments: (tool/{name} {{:key value}}), not positional ones."
+    )?;
+    match found {
+        Some(found) => write!(f, " Got {found}; wrap it as {{:key {found}}}."),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,332 @@
+//! Why a program stopped, as data. Knows no sentences: those live in `message`.
+
+mod message;
+
+use crate::builtins::Arity;
+use crate::form::Span;
+use crate::reader::ReadError;
+use crate::value::{Type, Value};
+
+/// The closed union of outcome reasons that the language itself can give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The text is no program.
+    ParseError,
+    /// The program is malformed or went wrong.
+    RuntimeError,
+    /// It took too long.
+    Timeout,
+    /// It wanted too much memory.
+    MemoryLimit,
+    /// Nobody waited for it any more.
+    Cancelled,
+}
+
+impl Reason {
+    /// The wire word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Reason::ParseError => "parse_error",
+            Reason::RuntimeError => "runtime_error",
+            Reason::Timeout => "timeout",
+            Reason::MemoryLimit => "memory_limit",
+            Reason::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A program's failure: what kind, and where in the text.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// What went wrong.
+    pub kind: Kind,
+    /// Where, when it is known.
+    pub span: Option<Span>,
+}
+
+/// What went wrong. [`std::fmt::Display`] gives the sentence.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// The reader refused the text.
+    Read(Box<ReadError>),
+    /// A special form was used in a shape that it does not have.
+    Usage {
+        /// The shape that it has, such as `(let [bindings] body ...)`.
+        expected: &'static str,
+    },
+    /// A form that cannot be analysed, in words.
+    Form(String),
+    /// Names without a meaning, each with a suggestion.
+    Unbound(Vec<(String, Option<String>)>),
+    /// A literal map or set that has a constant twice.
+    Duplicate {
+        /// `key` or `element`.
+        part: &'static str,
+        /// `map` or `set`.
+        literal: &'static str,
+        /// The constant as written.
+        text: String,
+    },
+    /// An argument of the wrong kind.
+    Type {
+        /// The function as written; empty until the caller fills it in.
+        function: String,
+        /// What it takes.
+        expected: &'static str,
+        /// What it was given.
+        found: Found,
+    },
+    /// A value of the right kind that will not do, in words.
+    Value {
+        /// The function as written; empty until the caller fills it in.
+        function: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The wrong number of arguments.
+    Arity {
+        /// The function as written.
+        function: String,
+        /// How many it takes.
+        accepts: Arity,
+        /// How many it was given.
+        given: usize,
+    },
+    /// Arithmetic without a result, in words.
+    Arithmetic(&'static str),
+    /// A value in call position that cannot be called.
+    NotCallable(String),
+    /// A binding pattern met a value that it cannot take apart.
+    Destructure {
+        /// What the pattern takes.
+        expected: &'static str,
+        /// What it met.
+        found: Found,
+    },
+    /// A `loop` or function went round too often.
+    LoopLimit(u32),
+    /// A method that no class here has.
+    Method(String),
+    /// `data/NAME` that the context does not have.
+    Data(String),
+    /// `tool/NAME` that does not exist.
+    UnknownTool {
+        /// As written, without `tool/`.
+        name: String,
+        /// The tools that there are.
+        available: Vec<String>,
+    },
+    /// A tool called with something else than one map.
+    ToolArgs {
+        /// As written, without `tool/`.
+        name: String,
+        /// The single argument it was given, printed.
+        found: Option<String>,
+    },
+    /// A branch of `pmap` or `pcalls` failed.
+    Branch {
+        /// `pmap` or `pcalls`.
+        form: &'static str,
+        /// Which item.
+        index: usize,
+        /// Why.
+        cause: Box<Kind>,
+    },
+    /// Something `pmap` or `pcalls` does not allow, in words.
+    Parallel {
+        /// `pmap` or `pcalls`.
+        form: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// No worker was free.
+    Capacity,
+    /// What the host raised.
+    Host {
+        /// The finer kind; empty for none.
+        kind: &'static str,
+        /// The whole text.
+        message: String,
+    },
+    /// Anything else, in words.
+    Other(String),
+    /// The wall clock ran out.
+    Timeout,
+    /// Memory ran out.
+    Memory,
+    /// A parallel worker's memory ran out.
+    WorkerMemory,
+    /// Nobody waits any more.
+    Cancelled,
+}
+
+/// A value as a message shows it: its kind and a short preview.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What it is.
+    pub kind: Type,
+    /// It, printed and cut.
+    pub text: String,
+}
+
+impl Found {
+    /// Describes `value`.
+    pub fn of(value: &Value) -> Found {
+        Found {
+            kind: value.kind(),
+            text: crate::print::brief(value),
+        }
+    }
+}
+
+impl Error {
+    /// The outcome reason.
+    pub fn reason(&self) -> Reason {
+        self.kind.reason()
+    }
+
+    /// The finer kind, such as `type_error`; the reason's word when there is none.
+    pub fn code(&self) -> &'static str {
+        self.kind.code()
+    }
+
+    /// The sentence.
+    pub fn message(&self) -> String {
+        self.kind.to_string()
+    }
+}
+
+impl Kind {
+    /// The outcome reason.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Kind::Read(error) if error.is_syntax() => Reason::ParseError,
+            Kind::Timeout => Reason::Timeout,
+            Kind::Memory | Kind::WorkerMemory => Reason::MemoryLimit,
+            Kind::Cancelled => Reason::Cancelled,
+            _ => Reason::RuntimeError,
+        }
+    }
+
+    /// The finer kind; the reason's word when there is none.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Kind::Read(error) if !error.is_syntax() => "symbol_limit_exceeded",
+            Kind::Usage { .. } => "invalid_arity",
+            Kind::Form(_) => "invalid_form",
+            Kind::Unbound(_) => "unbound_var",
+            Kind::Duplicate { .. } => "duplicate_key",
+            Kind::Type { .. } | Kind::Value { .. } => "type_error",
+            Kind::Arity { .. } => "arity_error",
+            Kind::Arithmetic(_) => "arithmetic_error",
+            Kind::NotCallable(_) => "not_callable",
+            Kind::Destructure { .. } => "destructure_error",
+            Kind::LoopLimit(_) => "loop_limit_exceeded",
+            Kind::Method(_) => "unsupported_method",
+            Kind::UnknownTool { .. } => "unknown_tool",
+            Kind::ToolArgs { .. } => "invalid_tool_args",
+            Kind::Branch { form: "pmap", .. } | Kind::Parallel { form: "pmap", .. } => "pmap_error",
+            Kind::Branch { .. } | Kind::Parallel { .. } => "pcalls_error",
+            Kind::Capacity => "parallel_capacity_exceeded",
+            Kind::Host { kind, .. } if !kind.is_empty() => kind,
+            _ => self.reason().word(),
+        }
+    }
+
+    /// This kind without a place.
+    pub fn anywhere(self) -> Error {
+        Error {
+            kind: self,
+            span: None,
+        }
+    }
+
+    /// This kind at `span`.
+    pub fn at(self, span: Span) -> Error {
+        Error {
+            kind: self,
+            span: Some(span),
+        }
+    }
+}
+
+/// Why evaluation unwinds. A limit is not an error: no construct of the language can catch it.
+pub enum Unwind {
+    /// Something went wrong.
+    Raise(Error),
+    /// A limit was reached.
+    Limit(Limit),
+    /// `(return v)`
+    Return(Value),
+    /// `(fail v)`
+    Fail(Value),
+}
+
+/// A limit that ends the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Memory.
+    Memory,
+    /// Memory of a parallel worker.
+    WorkerMemory,
+    /// Wall clock.
+    Time,
+    /// Nobody waits for the answer.
+    Cancelled,
+}
+
+impl Limit {
+    /// As an error of the outcome.
+    pub fn kind(self) -> Kind {
+        match self {
+            Limit::Memory => Kind::Memory,
+            Limit::WorkerMemory => Kind::WorkerMemory,
+            Limit::Time => Kind::Timeout,
+            Limit::Cancelled => Kind::Cancelled,
+        }
+    }
+}
+
+/// Boxed so that a `Result<Value, Stop>` is as small as a `Value`.
+pub type Stop = Box<Unwind>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Box::new(Unwind::Raise(error))
+    }
+}
+
+impl From<Kind> for Stop {
+    #[cold]
+    fn from(kind: Kind) -> Stop {
+        Box::new(Unwind::Raise(kind.anywhere()))
+    }
+}
+
+impl From<Limit> for Stop {
+    #[cold]
+    fn from(limit: Limit) -> Stop {
+        Box::new(Unwind::Limit(limit))
+    }
+}
+
+/// An argument of the wrong kind; the caller of the function fills in its name.
+#[cold]
+pub fn wrong_type(expected: &'static str, found: &Value) -> Stop {
+    Kind::Type {
+        function: String::new(),
+        expected,
+        found: Found::of(found),
+    }
+    .into()
+}
+
+/// A value of the right kind that will not do; the caller of the function fills in its name.
+#[cold]
+pub fn bad_value(problem: impl Into<String>) -> Stop {
+    Kind::Value {
+        function: String::new(),
+        problem: problem.into(),
+    }
+    .into()
+}

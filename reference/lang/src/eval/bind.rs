@@ -1,0 +1,91 @@
+//! Taking values apart: destructuring in every binding position.
+
+use super::{Eval, Frame, Outcome};
+use crate::analyze::ir::{MapPattern, Pattern, SequencePattern};
+use crate::error::{Found, Kind};
+use crate::value::Value;
+
+impl Eval<'_> {
+    /// Puts `value`, or its parts, where `pattern` says.
+    #[inline]
+    pub(super) fn bind(
+        &mut self,
+        pattern: &Pattern,
+        value: Value,
+        frame: Frame<'_>,
+    ) -> Outcome<()> {
+        match pattern {
+            Pattern::Slot(slot) => {
+                self.stack[frame.base + *slot as usize] = value;
+                Ok(())
+            }
+            Pattern::Sequence(parts) => self.bind_sequence(parts, value, frame),
+            Pattern::Map(parts) => self.bind_map(parts, value, frame),
+        }
+    }
+
+    fn bind_sequence(
+        &mut self,
+        parts: &SequencePattern,
+        value: Value,
+        frame: Frame<'_>,
+    ) -> Outcome<()> {
+        let items = match &value {
+            Value::Nil => Vec::new(),
+            Value::Vector(items) if parts.rest.is_none() => {
+                // Only what is asked for is looked at.
+                items.iter().take(parts.items.len()).cloned().collect()
+            }
+            Value::Vector(_) | Value::Str(_) => self.items(&value)?,
+            _ => {
+                return Err(Kind::Destructure {
+                    expected: "vector, string or nil",
+                    found: Found::of(&value),
+                }
+                .into());
+            }
+        };
+        let mut items = items.into_iter();
+        for pattern in &parts.items {
+            let item = items.next().unwrap_or_default();
+            self.bind(pattern, item, frame)?;
+        }
+        if let Some(rest) = &parts.rest {
+            let rest_items = Value::vector(items.collect());
+            self.bind(rest, rest_items, frame)?;
+        }
+        if let Some(slot) = parts.all {
+            self.stack[frame.base + slot as usize] = value;
+        }
+        Ok(())
+    }
+
+    fn bind_map(&mut self, parts: &MapPattern, value: Value, frame: Frame<'_>) -> Outcome<()> {
+        let map = match &value {
+            Value::Map(map) => Some(map),
+            Value::Nil => None,
+            // With nothing to look up, any value will do for `:as`.
+            _ if parts.entries.is_empty() => None,
+            _ => {
+                return Err(Kind::Destructure {
+                    expected: "map or nil",
+                    found: Found::of(&value),
+                }
+                .into());
+            }
+        };
+        for entry in &parts.entries {
+            let found = map.and_then(|map| map.lookup(&entry.key)).cloned();
+            let found = match (found, &entry.default) {
+                (Some(found), _) => found,
+                (None, Some(default)) => self.eval(default, frame)?,
+                (None, None) => Value::Nil,
+            };
+            self.bind(&entry.pattern, found, frame)?;
+        }
+        if let Some(slot) = parts.all {
+            self.stack[frame.base + slot as usize] = value;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,432 @@
+//! Calling: closures, builtins, and everything else that stands in call position.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Eval, Frame, Outcome, at, not_callable};
+use crate::analyze::ir::{Call, Lambda};
+use crate::builtins::{Arity, at_least, exactly};
+use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::function::{Closure, Combinator, Combined};
+use crate::host::HostFault;
+use crate::value::{Map, Value};
+
+/// Native stack kept free below every function's own need.
+const STACK_RESERVE: usize = 160 * 1024;
+/// Native stack that one level of a function's body takes at most.
+const LEVEL_BYTES: usize = if cfg!(debug_assertions) {
+    12 * 1024
+} else {
+    2 * 1024
+};
+/// Size of a new piece of native stack.
+const STACK_SEGMENT: usize = 2 * 1024 * 1024;
+
+impl<'r> Eval<'r> {
+    pub(super) fn eval_call(&mut self, call: &Call, frame: Frame<'_>) -> Outcome {
+        let callee = self.eval(&call.callee, frame)?;
+        let result = match call.args.as_ref() {
+            [] => self.call(&callee, &mut []),
+            [a] => {
+                let mut args = [self.eval(a, frame)?];
+                self.call(&callee, &mut args)
+            }
+            [a, b] => {
+                let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
+                self.call(&callee, &mut args)
+            }
+            args => {
+                let mut args = self.eval_all(args, frame)?;
+                self.call(&callee, &mut args)
+            }
+        };
+        result.map_err(|stop| at(stop, call.span))
+    }
+
+    /// Calls `callee`; arguments may be moved out of `args`.
+    pub fn call(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
+        match callee {
+            Value::Fn(closure) => self.call_closure(closure, args),
+            Value::Builtin(builtin) => {
+                self.tick()?;
+                self.invoke(builtin, args)
+            }
+            _ => self.call_rare(callee, args),
+        }
+    }
+
+    /// Calls `callee` with one argument.
+    #[inline]
+    pub fn call1(&mut self, callee: &Value, arg: Value) -> Outcome {
+        self.call(callee, &mut [arg])
+    }
+
+    /// Calls `callee` with two arguments.
+    #[inline]
+    pub fn call2(&mut self, callee: &Value, a: Value, b: Value) -> Outcome {
+        self.call(callee, &mut [a, b])
+    }
+
+    /// Whether `value` may stand in call position.
+    pub fn callable(value: &Value) -> bool {
+        matches!(
+            value,
+            Value::Fn(_)
+                | Value::Builtin(_)
+                | Value::Combined(_)
+                | Value::Keyword(_)
+                | Value::Map(_)
+                | Value::Set(_)
+                | Value::Vector(_)
+                | Value::Var(_)
+        )
+    }
+
+    #[inline(never)]
+    fn call_rare(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
+        self.tick()?;
+        match callee {
+            Value::Keyword(name) => {
+                takes(
+                    &format!(":{name}"),
+                    crate::builtins::between(1, 2),
+                    args.len(),
+                )?;
+                Ok(crate::builtins::get(&args[0], callee)
+                    .cloned()
+                    .unwrap_or_else(|| default(args)))
+            }
+            Value::Map(map) => {
+                takes("a map", crate::builtins::between(1, 2), args.len())?;
+                self.walk(&args[0])?;
+                Ok(map
+                    .lookup(&args[0])
+                    .cloned()
+                    .unwrap_or_else(|| default(args)))
+            }
+            Value::Set(set) => {
+                takes("a set", crate::builtins::between(1, 2), args.len())?;
+                self.walk(&args[0])?;
+                Ok(set.get(&args[0]).cloned().unwrap_or_else(|| default(args)))
+            }
+            Value::Vector(items) => {
+                takes("a vector", exactly(1), args.len())?;
+                let Value::Int(index) = args[0] else {
+                    return Err(named_type("a vector", "an integer index", &args[0]));
+                };
+                match usize::try_from(index)
+                    .ok()
+                    .and_then(|index| items.get(index))
+                {
+                    Some(item) => Ok(item.clone()),
+                    None => Err(bad_value(format!(
+                        "index {index} is out of range for a vector of {} items",
+                        items.len()
+                    ))),
+                }
+            }
+            Value::Var(name) => {
+                let value = match self.global(name) {
+                    Some(value) => value,
+                    None => match crate::builtins::lookup(name) {
+                        Some(builtin) => builtin.value(),
+                        None => return Err(Kind::Unbound(vec![(name.to_string(), None)]).into()),
+                    },
+                };
+                self.call(&value, args)
+            }
+            Value::Combined(combined) => {
+                self.on_stack(1, |eval| eval.call_combined(combined, args))
+            }
+            _ => Err(not_callable(callee)),
+        }
+    }
+
+    fn call_combined(&mut self, combined: &Combined, args: &mut [Value]) -> Outcome {
+        let parts = combined.parts.as_slice();
+        match combined.kind {
+            Combinator::Partial => {
+                let [function, bound @ ..] = parts else {
+                    return Ok(Value::Nil);
+                };
+                let mut all: SmallVec<[Value; 4]> = bound.iter().cloned().collect();
+                all.extend(args.iter_mut().map(std::mem::take));
+                self.call(function, &mut all)
+            }
+            Combinator::Comp => {
+                let Some((first, rest)) = parts.split_last() else {
+                    takes("the identity made by (comp)", exactly(1), args.len())?;
+                    return Ok(std::mem::take(&mut args[0]));
+                };
+                let mut value = self.call(first, args)?;
+                for function in rest.iter().rev() {
+                    value = self.call1(function, value)?;
+                }
+                Ok(value)
+            }
+            Combinator::Juxt => {
+                let mut results = Vec::with_capacity(parts.len());
+                for function in parts {
+                    let mut copy: SmallVec<[Value; 4]> = args.iter().cloned().collect();
+                    results.push(self.call(function, &mut copy)?);
+                }
+                Ok(Value::vector(results))
+            }
+            Combinator::Complement => Ok(Value::Bool(!self.call(&parts[0], args)?.truthy())),
+            Combinator::Constantly => Ok(parts[0].clone()),
+            Combinator::Fnil => {
+                let [function, defaults @ ..] = parts else {
+                    return Ok(Value::Nil);
+                };
+                for (arg, default) in args.iter_mut().zip(defaults) {
+                    if arg.is_nil() {
+                        *arg = default.clone();
+                    }
+                }
+                self.call(function, args)
+            }
+            Combinator::EveryPred => {
+                let mut last = Value::Bool(true);
+                for arg in args.iter() {
+                    for predicate in parts {
+                        last = self.call1(predicate, arg.clone())?;
+                        if !last.truthy() {
+                            return Ok(Value::Bool(false));
+                        }
+                    }
+                }
+                Ok(Value::Bool(last.truthy()))
+            }
+            Combinator::SomeFn => {
+                let mut last = Value::Nil;
+                for arg in args.iter() {
+                    for function in parts {
+                        last = self.call1(function, arg.clone())?;
+                        if last.truthy() {
+                            return Ok(last);
+                        }
+                    }
+                }
+                Ok(last)
+            }
+            Combinator::Tool => {
+                let Some(Value::Str(name)) = parts.first() else {
+                    return Ok(Value::Nil);
+                };
+                self.call_tool(name, args)
+            }
+        }
+    }
+
+    /// Calls a tool of the host. `:key value` pairs may stand for a map.
+    fn call_tool(&mut self, name: &str, args: &mut [Value]) -> Outcome {
+        let args = match args {
+            [] => Value::Map(Map::new()),
+            [map @ Value::Map(_)] => std::mem::take(map),
+            [found] => {
+                return Err(Kind::ToolArgs {
+                    name: name.into(),
+                    found: Some(crate::print::brief(found)),
+                }
+                .into());
+            }
+            pairs
+                if pairs.len().is_multiple_of(2)
+                    && pairs
+                        .iter()
+                        .step_by(2)
+                        .all(|key| matches!(key, Value::Keyword(_))) =>
+            {
+                let entries = pairs
+                    .chunks_exact_mut(2)
+                    .map(|pair| (std::mem::take(&mut pair[0]), std::mem::take(&mut pair[1])));
+                Value::Map(entries.collect())
+            }
+            _ => {
+                return Err(Kind::ToolArgs {
+                    name: name.into(),
+                    found: None,
+                }
+                .into());
+            }
+        };
+        let host = self.host();
+        if host
+            .tool_names()
+            .binary_search_by(|known| known.as_str().cmp(name))
+            .is_err()
+        {
+            let available = host.tool_names().to_vec();
+            return Err(Kind::UnknownTool {
+                name: name.into(),
+                available,
+            }
+            .into());
+        }
+        // Arguments are walked by the host; a deadline that has passed need not start a call.
+        self.walk(&args)?;
+        self.refuel()?;
+        host.call(name, &args).map_err(host_fault)
+    }
+
+    /// Calls a closure: its frame is pushed, its body evaluated, and `recur` goes round.
+    pub(super) fn call_closure(&mut self, closure: &Arc<Closure>, args: &mut [Value]) -> Outcome {
+        self.tick()?;
+        let lambda = &*closure.lambda;
+        if !(lambda.params.len() == args.len()
+            || (lambda.rest.is_some() && args.len() > lambda.params.len()))
+        {
+            return Err(arity(lambda, args.len()));
+        }
+        self.depth += 1;
+        let result = self.on_stack(lambda.levels, |eval| {
+            let base = eval.stack.len();
+            let result = eval.run_closure(closure, args, base);
+            eval.stack.truncate(base);
+            result
+        });
+        self.depth -= 1;
+        result
+    }
+
+    #[inline]
+    fn run_closure(&mut self, closure: &Arc<Closure>, args: &mut [Value], base: usize) -> Outcome {
+        let lambda = &*closure.lambda;
+        let frame = Frame {
+            base,
+            closure: Some(closure),
+        };
+        if lambda.plain {
+            self.stack.extend(args.iter_mut().map(std::mem::take));
+            self.stack.resize(base + lambda.slots as usize, Value::Nil);
+        } else {
+            self.stack.resize(base + lambda.slots as usize, Value::Nil);
+            self.bind_params(lambda, args, frame)?;
+        }
+        let mut rounds = 0;
+        loop {
+            let value = self.eval(&lambda.body, frame)?;
+            let Some(mut values) = self.recur.take() else {
+                return Ok(value);
+            };
+            self.next_round(&mut rounds)?;
+            // The rest of a recur is already a collection.
+            if let Some(rest) = &lambda.rest {
+                let rest_value = values.pop().unwrap_or_default();
+                self.bind(rest, rest_value, frame)?;
+            }
+            for (pattern, value) in lambda.params.iter().zip(values) {
+                self.bind(pattern, value, frame)?;
+            }
+        }
+    }
+
+    fn bind_params(
+        &mut self,
+        lambda: &Lambda,
+        args: &mut [Value],
+        frame: Frame<'_>,
+    ) -> Outcome<()> {
+        let (positional, rest) = args.split_at_mut(lambda.params.len());
+        for (pattern, arg) in lambda.params.iter().zip(positional) {
+            self.bind(pattern, std::mem::take(arg), frame)?;
+        }
+        if let Some(pattern) = &lambda.rest {
+            let rest = rest.iter_mut().map(std::mem::take).collect();
+            self.bind(pattern, Value::vector(rest), frame)?;
+        }
+        Ok(())
+    }
+
+    /// Runs `inside` with native stack for `levels` levels of nesting.
+    #[inline]
+    pub(super) fn on_stack<T>(&mut self, levels: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let marker = 0u8;
+        let here = std::ptr::from_ref(&marker) as usize;
+        let need = levels as usize * LEVEL_BYTES;
+        if here > self.stack_floor.saturating_add(need) && self.stack_floor != 0 {
+            return inside(self);
+        }
+        self.grow_stack(need, inside)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow_stack<T>(&mut self, need: usize, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let floor = self.stack_floor;
+        let need = need + STACK_RESERVE;
+        let remaining = stacker::remaining_stack().unwrap_or(0);
+        if floor == 0 && remaining > need + STACK_RESERVE {
+            // The thread's own stack, met for the first time.
+            self.stack_floor = floor_of(remaining);
+            let result = inside(self);
+            self.stack_floor = floor;
+            return result;
+        }
+        let result = stacker::grow(need + STACK_SEGMENT, || {
+            self.stack_floor = floor_of(stacker::remaining_stack().unwrap_or(need));
+            inside(self)
+        });
+        self.stack_floor = floor;
+        result
+    }
+}
+
+/// The address below which the current stack has only its reserve left.
+#[inline(never)]
+fn floor_of(remaining: usize) -> usize {
+    let marker = 0u8;
+    (std::ptr::from_ref(&marker) as usize).saturating_sub(remaining.saturating_sub(STACK_RESERVE))
+}
+
+fn default(args: &mut [Value]) -> Value {
+    args.get_mut(1).map(std::mem::take).unwrap_or_default()
+}
+
+fn takes(function: &str, accepts: Arity, given: usize) -> Outcome<()> {
+    if accepts.accepts(given) {
+        return Ok(());
+    }
+    Err(Kind::Arity {
+        function: function.to_owned(),
+        accepts,
+        given,
+    }
+    .into())
+}
+
+#[cold]
+fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
+    super::named(wrong_type(expected, found), function)
+}
+
+#[cold]
+fn arity(lambda: &Lambda, given: usize) -> Stop {
+    let function = lambda
+        .name
+        .as_ref()
+        .map_or_else(|| "the function".to_owned(), |name| name.to_string());
+    let count = u8::try_from(lambda.params.len()).unwrap_or(u8::MAX);
+    let accepts = if lambda.rest.is_some() {
+        at_least(count)
+    } else {
+        exactly(count)
+    };
+    Kind::Arity {
+        function,
+        accepts,
+        given,
+    }
+    .into()
+}
+
+pub(crate) fn host_fault(fault: HostFault) -> Stop {
+    use crate::error::Limit;
+    use crate::host::Pulse;
+    match fault {
+        HostFault::Raise { kind, message } => Kind::Host { kind, message }.into(),
+        HostFault::Stopped(Pulse::Cancelled) => Limit::Cancelled.into(),
+        HostFault::Stopped(_) => Limit::Time.into(),
+    }
+}

@@ -1,0 +1,706 @@
+//! The evaluator: IR to values. Every loop and every growth is charged; a limit ends the program.
+
+mod bind;
+mod call;
+mod parallel;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use smallvec::SmallVec;
+
+use crate::analyze::ir::{Clause, For, Ir, Test};
+use crate::builtins::{Body, Builtin};
+use crate::env::{Definition, Env};
+use crate::error::{Error, Kind, Limit, Stop, Unwind};
+use crate::form::Span;
+use crate::function::Closure;
+use crate::heap;
+use crate::host::{Host, Pulse};
+use crate::limits::Limits;
+use crate::value::{Map, Set, Value, equal};
+
+/// Result of evaluating.
+pub type Outcome<T = Value> = Result<T, Stop>;
+
+/// Steps between two looks at the clock and at memory.
+const FUEL: u32 = 1024;
+/// Bytes charged for each level of calls, standing for the native stack that it takes.
+const CALL_BYTES: isize = 512;
+
+/// What all workers of one program share.
+pub struct Shared<'r> {
+    /// The world.
+    pub host: &'r dyn Host,
+    /// The limits.
+    pub limits: &'r Limits,
+    /// What the program was given.
+    pub env: &'r Env,
+    /// Parallel workers alive.
+    pub workers: AtomicUsize,
+}
+
+/// An evaluator: one for the program and one for each parallel worker.
+pub struct Eval<'r> {
+    shared: &'r Shared<'r>,
+    /// Frames of all running functions, one behind the other.
+    stack: Vec<Value>,
+    fuel: u32,
+    depth: u32,
+    /// Live bytes of the thread when this evaluator started.
+    heap_base: isize,
+    /// Below this address the native stack is grown before a call.
+    stack_floor: usize,
+    /// What `recur` passes on, when one is under way.
+    recur: Option<SmallVec<[Value; 4]>>,
+    /// By position.
+    pub(crate) globals: Arc<Vec<Option<Definition>>>,
+    pub(crate) journal: Map,
+    pub(crate) steps: Map,
+    /// Printed lines, with what they took.
+    pub(crate) prints: Vec<String>,
+    /// Inside `pmap` or `pcalls`.
+    worker: bool,
+}
+
+/// Where the running function's locals and captures are.
+#[derive(Clone, Copy)]
+struct Frame<'f> {
+    base: usize,
+    closure: Option<&'f Arc<Closure>>,
+}
+
+impl<'r> Eval<'r> {
+    /// An evaluator that starts from the definitions of `env`.
+    pub fn new(shared: &'r Shared<'r>, env: &Env) -> Eval<'r> {
+        Eval {
+            shared,
+            stack: Vec::new(),
+            fuel: FUEL,
+            depth: 0,
+            heap_base: heap::live(),
+            stack_floor: 0,
+            recur: None,
+            globals: Arc::clone(&env.globals),
+            journal: env.journal.clone(),
+            steps: env.steps.clone(),
+            prints: Vec::new(),
+            worker: false,
+        }
+    }
+
+    /// Evaluates top-level expressions in turn.
+    pub(crate) fn run(&mut self, body: &[Ir], slots: u32, levels: u32) -> Outcome {
+        self.on_stack(levels, |eval| {
+            eval.stack.resize(slots as usize, Value::Nil);
+            let frame = Frame {
+                base: 0,
+                closure: None,
+            };
+            let mut last = Value::Nil;
+            for ir in body {
+                last = eval.eval(ir, frame)?;
+            }
+            Ok(last)
+        })
+    }
+
+    // --- what builtins may ask of the evaluator
+
+    /// The world.
+    pub fn host(&self) -> &'r dyn Host {
+        self.shared.host
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &'r Limits {
+        self.shared.limits
+    }
+
+    /// Charges `steps` of work. A function over a collection charges its length, or once per item.
+    #[inline]
+    pub fn charge(&mut self, steps: usize) -> Outcome<()> {
+        match u32::try_from(steps) {
+            Ok(steps) if steps < self.fuel => {
+                self.fuel -= steps;
+                Ok(())
+            }
+            _ => self.refuel(),
+        }
+    }
+
+    /// Asks for `bytes` before they are allocated.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) -> Outcome<()> {
+        // Small growth is caught by the next look at memory.
+        if bytes < 4096 {
+            Ok(())
+        } else {
+            self.reserve_large(bytes)
+        }
+    }
+
+    /// Asks for room for `count` values before they are allocated.
+    pub fn reserve_values(&mut self, count: usize) -> Outcome<()> {
+        self.reserve(count.saturating_mul(size_of::<Value>()))
+    }
+
+    /// Charges a full walk over `value`, shared parts each time they are reached.
+    pub fn walk(&mut self, value: &Value) -> Outcome<()> {
+        self.walk_weight(value.shape().weight)
+    }
+
+    /// Charges a comparison of two values.
+    #[inline]
+    pub fn walk_both(&mut self, a: &Value, b: &Value) -> Outcome<()> {
+        let weight = a.shape().weight.min(b.shape().weight);
+        if weight <= 1 {
+            Ok(())
+        } else {
+            self.walk_weight(weight)
+        }
+    }
+
+    /// Charges a walk of `weight` nodes. More than any time limit allows stops at once.
+    pub fn walk_weight(&mut self, weight: u64) -> Outcome<()> {
+        /// No walk of this many nodes ends within any time limit.
+        const WALK_MAX: u64 = 1 << 32;
+        if weight > WALK_MAX {
+            return Err(Limit::Time.into());
+        }
+        // Slices let the clock be looked at in between.
+        self.charge(weight as usize)
+    }
+
+    #[cold]
+    fn reserve_large(&mut self, bytes: usize) -> Outcome<()> {
+        let wanted = isize::try_from(bytes).unwrap_or(isize::MAX);
+        if self.held().saturating_add(wanted) > self.memory_limit() {
+            return Err(self.out_of_memory());
+        }
+        Ok(())
+    }
+
+    fn held(&self) -> isize {
+        heap::live() - self.heap_base + self.depth as isize * CALL_BYTES
+    }
+
+    fn memory_limit(&self) -> isize {
+        let bytes = if self.worker {
+            self.limits().worker_memory_bytes
+        } else {
+            self.limits().memory_bytes
+        };
+        isize::try_from(bytes).unwrap_or(isize::MAX)
+    }
+
+    fn out_of_memory(&self) -> Stop {
+        if self.worker {
+            Limit::WorkerMemory.into()
+        } else {
+            Limit::Memory.into()
+        }
+    }
+
+    /// Looks at memory and at the clock.
+    #[cold]
+    #[inline(never)]
+    pub fn refuel(&mut self) -> Outcome<()> {
+        self.fuel = FUEL;
+        if self.held() > self.memory_limit() {
+            return Err(self.out_of_memory());
+        }
+        match self.shared.host.pulse() {
+            Pulse::Continue => Ok(()),
+            Pulse::TimedOut => Err(Limit::Time.into()),
+            Pulse::Cancelled => Err(Limit::Cancelled.into()),
+        }
+    }
+
+    #[inline]
+    fn tick(&mut self) -> Outcome<()> {
+        self.fuel -= 1;
+        if self.fuel == 0 {
+            self.refuel()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Prints a line; lines of parallel branches go nowhere.
+    pub fn print(&mut self, line: String) {
+        if !self.worker {
+            self.prints.push(line);
+        }
+    }
+
+    /// The value that a global is defined as, by name.
+    pub fn global(&self, name: &str) -> Option<Value> {
+        let id = self.shared.env.names.get(name);
+        id.and_then(|id| {
+            self.globals
+                .get(id as usize)?
+                .as_ref()
+                .map(|definition| definition.value.clone())
+        })
+    }
+
+    // --- expressions
+
+    fn eval(&mut self, ir: &Ir, frame: Frame<'_>) -> Outcome {
+        match ir {
+            Ir::Const(value) => Ok(value.clone()),
+            Ir::Local { slot, last } => {
+                let slot = &mut self.stack[frame.base + *slot as usize];
+                Ok(if *last {
+                    std::mem::take(slot)
+                } else {
+                    slot.clone()
+                })
+            }
+            Ir::Builtin2(call) => {
+                let (builtin, a, b, span) = &**call;
+                let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
+                self.builtin(builtin, &mut args, *span)
+            }
+            Ir::Builtin1(call) => {
+                let (builtin, a, span) = &**call;
+                let mut args = [self.eval(a, frame)?];
+                self.builtin(builtin, &mut args, *span)
+            }
+            Ir::If(parts) => {
+                let (test, then, otherwise) = &**parts;
+                if self.eval(test, frame)?.truthy() {
+                    self.eval(then, frame)
+                } else {
+                    self.eval(otherwise, frame)
+                }
+            }
+            Ir::Call(call) => self.eval_call(call, frame),
+            Ir::Global(global) => match self.globals.get(global.id as usize) {
+                Some(Some(definition)) => Ok(definition.value.clone()),
+                _ => self.undefined(global),
+            },
+            Ir::Capture(at) => Ok(frame
+                .closure
+                .map_or(Value::Nil, |closure| closure.captures[*at as usize].clone())),
+            Ir::Itself => Ok(frame
+                .closure
+                .map_or(Value::Nil, |closure| Value::Fn(Arc::clone(closure)))),
+            Ir::Builtin3(call) => {
+                let (builtin, a, b, c, span) = &**call;
+                let mut args = [
+                    self.eval(a, frame)?,
+                    self.eval(b, frame)?,
+                    self.eval(c, frame)?,
+                ];
+                self.builtin(builtin, &mut args, *span)
+            }
+            Ir::BuiltinN(call) => {
+                let (builtin, args, span) = &**call;
+                let mut args = self.eval_all(args, frame)?;
+                self.builtin(builtin, &mut args, *span)
+            }
+            Ir::Do(parts) => {
+                let Some((last, first)) = parts.split_last() else {
+                    return Ok(Value::Nil);
+                };
+                for part in first {
+                    self.eval(part, frame)?;
+                }
+                self.eval(last, frame)
+            }
+            Ir::Let(parts) => {
+                for (pattern, value) in &parts.0 {
+                    let value = self.eval(value, frame)?;
+                    self.bind(pattern, value, frame)?;
+                }
+                self.eval(&parts.1, frame)
+            }
+            _ => self.eval_rare(ir, frame),
+        }
+    }
+
+    /// Kept apart so that the frame of [`Eval::eval`] stays small.
+    #[inline(never)]
+    fn eval_rare(&mut self, ir: &Ir, frame: Frame<'_>) -> Outcome {
+        match ir {
+            Ir::And(parts) => {
+                let mut last = Value::Nil;
+                for part in parts {
+                    last = self.eval(part, frame)?;
+                    if !last.truthy() {
+                        break;
+                    }
+                }
+                Ok(last)
+            }
+            Ir::Or(parts) => {
+                let mut last = Value::Nil;
+                for part in parts {
+                    last = self.eval(part, frame)?;
+                    if last.truthy() {
+                        break;
+                    }
+                }
+                Ok(last)
+            }
+            Ir::Cond(parts) => {
+                for (test, result) in &parts.0 {
+                    if self.eval(test, frame)?.truthy() {
+                        return self.eval(result, frame);
+                    }
+                }
+                self.eval(&parts.1, frame)
+            }
+            Ir::Case(case) => {
+                let subject = self.eval(&case.subject, frame)?;
+                self.charge(case.constants.len())?;
+                let branch = case
+                    .constants
+                    .iter()
+                    .find(|(constant, _)| equal(constant, &subject));
+                match branch {
+                    Some((_, branch)) => self.eval(&case.branches[*branch], frame),
+                    None => self.eval(&case.default, frame),
+                }
+            }
+            Ir::IfLet(parts) => {
+                let mut value = self.eval(&parts.value, frame)?;
+                let counts = match parts.test {
+                    Test::Truthy => value.truthy(),
+                    Test::Some => !value.is_nil(),
+                    Test::First => match self
+                        .items(&value)
+                        .map_err(|stop| at(stop, parts.span))?
+                        .into_iter()
+                        .next()
+                    {
+                        Some(first) => {
+                            value = first;
+                            true
+                        }
+                        None => false,
+                    },
+                };
+                if !counts {
+                    return self.eval(&parts.otherwise, frame);
+                }
+                self.stack[frame.base + parts.slot as usize] = value;
+                self.eval(&parts.then, frame)
+            }
+            Ir::Some(chain) => {
+                let mut value = self.eval(&chain.start, frame)?;
+                for step in &chain.steps {
+                    if value.is_nil() {
+                        break;
+                    }
+                    self.stack[frame.base + chain.slot as usize] = value;
+                    value = self.eval(step, frame)?;
+                }
+                Ok(value)
+            }
+            Ir::Loop(parts) => {
+                for (pattern, value) in &parts.bindings {
+                    let value = self.eval(value, frame)?;
+                    self.bind(pattern, value, frame)?;
+                }
+                let mut rounds = 0;
+                loop {
+                    let value = self.eval(&parts.body, frame)?;
+                    let Some(values) = self.recur.take() else {
+                        return Ok(value);
+                    };
+                    self.next_round(&mut rounds)?;
+                    for ((pattern, _), value) in parts.bindings.iter().zip(values) {
+                        self.bind(pattern, value, frame)?;
+                    }
+                }
+            }
+            Ir::Recur(args) => {
+                self.recur = Some(self.eval_all(args, frame)?);
+                Ok(Value::Nil)
+            }
+            Ir::Vector(parts) => {
+                let mut items = Vec::with_capacity(parts.len());
+                for part in parts {
+                    items.push(self.eval(part, frame)?);
+                }
+                Ok(Value::vector(items))
+            }
+            Ir::Map(parts) => {
+                let mut entries = Vec::with_capacity(parts.len());
+                for (key, value) in parts {
+                    let key = self.eval(key, frame)?;
+                    self.walk(&key)?;
+                    entries.push((key, self.eval(value, frame)?));
+                }
+                Ok(Value::Map(Map::from(entries)))
+            }
+            Ir::Set(parts) => {
+                let mut members = Vec::with_capacity(parts.len());
+                for part in parts {
+                    let member = self.eval(part, frame)?;
+                    self.walk(&member)?;
+                    members.push(member);
+                }
+                Ok(Value::Set(members.into_iter().collect::<Set>()))
+            }
+            Ir::Fn(make) => {
+                let mut captures = Vec::with_capacity(make.captures.len());
+                for capture in &make.captures {
+                    captures.push(self.eval(capture, frame)?);
+                }
+                Ok(Value::Fn(Arc::new(Closure::new(
+                    Arc::clone(&make.lambda),
+                    captures,
+                ))))
+            }
+            Ir::Data(data) => {
+                let (name, span) = &**data;
+                match self.shared.env.context.get(&Value::Str(name.clone())) {
+                    Some(value) => Ok(value.clone()),
+                    None => Err(Kind::Data(name.to_string()).at(*span).into()),
+                }
+            }
+            Ir::History(at) => Ok(self.shared.env.history[*at as usize].clone()),
+            Ir::Budget => Ok(match self.shared.host.budget() {
+                Value::Nil => Value::Map(Map::new()),
+                budget => budget,
+            }),
+            Ir::Def(def) => {
+                let id = def.id as usize;
+                if def.once && matches!(self.globals.get(id), Some(Some(_))) {
+                    return Ok(Value::Var(def.name.clone()));
+                }
+                let value = self.eval(&def.value, frame)?;
+                let globals = Arc::make_mut(&mut self.globals);
+                if globals.len() <= id {
+                    globals.resize(id + 1, None);
+                }
+                globals[id] = Some(Definition {
+                    value,
+                    doc: def.doc.clone(),
+                });
+                Ok(Value::Var(def.name.clone()))
+            }
+            Ir::For(parts) => {
+                let mut results = Vec::new();
+                self.eval_for(parts, 0, frame, &mut results)?;
+                Ok(if parts.collect {
+                    Value::vector(results)
+                } else {
+                    Value::Nil
+                })
+            }
+            Ir::Task(parts) => {
+                let id = self.eval(&parts.0, frame)?;
+                let id = self.task_id(&id)?;
+                if let Some(done) = self.journal.get(&id) {
+                    return Ok(done.clone());
+                }
+                let value = self.eval(&parts.1, frame)?;
+                self.journal.insert(id, value.clone());
+                Ok(value)
+            }
+            // The frequent expressions are in `eval`.
+            _ => self.eval(ir, frame),
+        }
+    }
+
+    /// Ids of tasks and steps are text, whatever they were written as.
+    pub(crate) fn task_id(&mut self, id: &Value) -> Outcome {
+        self.walk(id)?;
+        Ok(match id {
+            Value::Str(_) => id.clone(),
+            _ => Value::str(crate::print::text(id)),
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn undefined(&self, global: &crate::analyze::ir::Global) -> Outcome {
+        match global.fallback {
+            Some(builtin) => Ok(builtin.value()),
+            None => Err(Kind::Unbound(vec![(global.name.to_string(), None)])
+                .at(global.span)
+                .into()),
+        }
+    }
+
+    fn next_round(&mut self, rounds: &mut u32) -> Outcome<()> {
+        *rounds += 1;
+        let limit = self.shared.limits.loop_iterations;
+        if *rounds > limit {
+            return Err(Kind::LoopLimit(limit).into());
+        }
+        self.tick()
+    }
+
+    fn eval_all(&mut self, parts: &[Ir], frame: Frame<'_>) -> Outcome<SmallVec<[Value; 4]>> {
+        let mut values = SmallVec::with_capacity(parts.len());
+        for part in parts {
+            values.push(self.eval(part, frame)?);
+        }
+        Ok(values)
+    }
+
+    /// Clauses from `at` on, then the body. False when a `:while` ended the innermost `Each`.
+    fn eval_for(
+        &mut self,
+        parts: &For,
+        at: usize,
+        frame: Frame<'_>,
+        results: &mut Vec<Value>,
+    ) -> Outcome<bool> {
+        let Some(clause) = parts.clauses.get(at) else {
+            let value = self.eval(&parts.body, frame)?;
+            if parts.collect {
+                results.push(value);
+            }
+            return Ok(true);
+        };
+        match clause {
+            Clause::Each(pattern, collection) => {
+                let collection = self.eval(collection, frame)?;
+                let items = self
+                    .items(&collection)
+                    .map_err(|stop| crate::eval::at(stop, parts.span))?;
+                drop(collection);
+                for item in items {
+                    self.tick()?;
+                    self.bind(pattern, item, frame)?;
+                    if !self.eval_for(parts, at + 1, frame, results)? {
+                        break;
+                    }
+                }
+                Ok(true)
+            }
+            Clause::When(test) => {
+                if self.eval(test, frame)?.truthy() {
+                    self.eval_for(parts, at + 1, frame, results)
+                } else {
+                    Ok(true)
+                }
+            }
+            Clause::While(test) => {
+                if self.eval(test, frame)?.truthy() {
+                    self.eval_for(parts, at + 1, frame, results)
+                } else {
+                    Ok(false)
+                }
+            }
+            Clause::Let(bindings) => {
+                for (pattern, value) in bindings {
+                    let value = self.eval(value, frame)?;
+                    self.bind(pattern, value, frame)?;
+                }
+                self.eval_for(parts, at + 1, frame, results)
+            }
+        }
+    }
+
+    /// The items of anything seqable: a map gives entries, a string graphemes, nil nothing. Moved
+    /// out when `value` is the only holder.
+    pub fn items(&mut self, value: &Value) -> Outcome<Vec<Value>> {
+        Ok(match value {
+            Value::Nil => Vec::new(),
+            Value::Vector(items) => {
+                self.reserve_values(items.len())?;
+                items.iter().cloned().collect()
+            }
+            Value::Map(entries) => {
+                self.reserve(entries.len() * 96)?;
+                entries
+                    .iter()
+                    .map(|(key, value)| Value::vector(vec![key.clone(), value.clone()]))
+                    .collect()
+            }
+            Value::Set(members) => {
+                self.reserve_values(members.len())?;
+                members.iter().cloned().collect()
+            }
+            Value::Str(text) => {
+                self.reserve(text.len().saturating_mul(64))?;
+                text.graphemes().map(Value::from).collect()
+            }
+            _ => return Err(crate::error::wrong_type("a collection", value)),
+        })
+    }
+
+    /// The items of `value`, which is given up.
+    pub fn into_items(&mut self, value: Value) -> Outcome<Vec<Value>> {
+        match value {
+            Value::Vector(items) => {
+                if items.copy_bytes() > 0 {
+                    self.reserve_values(items.len())?;
+                }
+                Ok(items.into_vec())
+            }
+            other => self.items(&other),
+        }
+    }
+
+    /// Calls a builtin whose arguments are evaluated.
+    #[inline]
+    fn builtin(&mut self, builtin: &'static Builtin, args: &mut [Value], span: Span) -> Outcome {
+        self.tick()?;
+        match self.invoke(builtin, args) {
+            Ok(value) => Ok(value),
+            Err(stop) => Err(at(stop, span)),
+        }
+    }
+
+    /// Calls a builtin and lets errors carry its name.
+    #[inline]
+    fn invoke(&mut self, builtin: &'static Builtin, args: &mut [Value]) -> Outcome {
+        let Body::Function(run) = builtin.run else {
+            return Err(not_callable(&builtin.value()));
+        };
+        if !builtin.arity.accepts(args.len()) {
+            let (function, accepts) = (builtin.name.to_owned(), builtin.arity);
+            return Err(Kind::Arity {
+                function,
+                accepts,
+                given: args.len(),
+            }
+            .into());
+        }
+        match run(self, args) {
+            Ok(value) => Ok(value),
+            Err(stop) => Err(named(stop, builtin.name)),
+        }
+    }
+}
+
+/// A value that cannot be called.
+#[cold]
+pub(crate) fn not_callable(value: &Value) -> Stop {
+    Kind::NotCallable(crate::print::brief(value)).into()
+}
+
+/// Lets an error say where it happened, unless it knows.
+#[cold]
+fn at(mut stop: Stop, span: Span) -> Stop {
+    if let Unwind::Raise(Error {
+        span: place @ None, ..
+    }) = &mut *stop
+    {
+        *place = Some(span);
+    }
+    stop
+}
+
+/// Lets an error say which function it comes from, unless it knows.
+#[cold]
+fn named(mut stop: Stop, name: &str) -> Stop {
+    if let Unwind::Raise(Error {
+        kind: Kind::Type { function, .. } | Kind::Value { function, .. },
+        ..
+    }) = &mut *stop
+        && function.is_empty()
+    {
+        name.clone_into(function);
+    }
+    stop
+}

@@ -1,0 +1,145 @@
+//! `pmap` and `pcalls`: real threads, order kept, branches isolated.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::{Eval, Outcome};
+use crate::error::{Error, Kind, Limit, Stop, Unwind};
+use crate::heap;
+use crate::value::Value;
+
+impl<'r> Eval<'r> {
+    /// Calls `run` for every index below `count` on parallel workers and returns the results in order.
+    ///
+    /// At most `limits.workers` are alive in the whole program; without a free one this is a
+    /// capacity error. The first index that fails decides the error.
+    pub(crate) fn parallel(
+        &mut self,
+        form: &'static str,
+        count: usize,
+        run: &(dyn Fn(&mut Eval<'_>, usize) -> Outcome + Sync),
+    ) -> Outcome<Vec<Value>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        self.reserve_values(count)?;
+        let shared = self.shared;
+        let workers = claim(&shared.workers, shared.limits.workers, count);
+        if workers == 0 {
+            return Err(Kind::Capacity.into());
+        }
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let results: Mutex<Vec<Option<Outcome>>> = Mutex::new((0..count).map(|_| None).collect());
+        let (globals, journal, steps) = (&self.globals, &self.journal, &self.steps);
+        let worker = || {
+            let mut eval = Eval::new(shared, shared.env);
+            eval.globals = std::sync::Arc::clone(globals);
+            eval.journal = journal.clone();
+            eval.steps = steps.clone();
+            eval.worker = true;
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count || stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let result = run(&mut eval, index);
+                if result.is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                if let Ok(mut results) = results.lock() {
+                    results[index] = Some(result);
+                }
+                // Definitions of one branch are not seen by the next.
+                eval.globals = std::sync::Arc::clone(globals);
+                eval.journal = journal.clone();
+                eval.steps = steps.clone();
+            }
+            let base = eval.heap_base;
+            drop(eval);
+            heap::live() - base
+        };
+        let mut held = 0;
+        let mut spawned = 0;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..workers)
+                .map_while(|_| {
+                    std::thread::Builder::new()
+                        .name("pmap".into())
+                        .spawn_scoped(scope, worker)
+                        .ok()
+                })
+                .collect();
+            spawned = threads.len();
+            for thread in threads {
+                held += thread.join().unwrap_or(0);
+            }
+        });
+        shared.workers.fetch_sub(workers, Ordering::AcqRel);
+        // What the workers allocated and did not free is now held by this thread.
+        heap::adopt(held);
+        if spawned == 0 {
+            return Err(Kind::Capacity.into());
+        }
+        let results = results.into_inner().unwrap_or_default();
+        let mut values = Vec::with_capacity(count);
+        for (index, result) in results.into_iter().enumerate() {
+            match result {
+                Some(Ok(value)) => values.push(value),
+                Some(Err(stop)) => return Err(branch_error(form, index, stop)),
+                // Not started because a later index failed first; that error follows.
+                None => {}
+            }
+        }
+        if values.len() < count {
+            return Err(Kind::Parallel {
+                form,
+                problem: "a worker ended without an answer".into(),
+            }
+            .into());
+        }
+        self.refuel()?;
+        Ok(values)
+    }
+}
+
+/// Claims up to `wanted` of the free workers and returns how many.
+fn claim(alive: &AtomicUsize, most: usize, wanted: usize) -> usize {
+    let mut claimed = 0;
+    let _ = alive.fetch_update(Ordering::AcqRel, Ordering::Acquire, |alive| {
+        claimed = wanted.min(most.saturating_sub(alive));
+        (claimed > 0).then_some(alive + claimed)
+    });
+    claimed
+}
+
+/// The error of the branch with index `index`, seen from outside.
+fn branch_error(form: &'static str, index: usize, stop: Stop) -> Stop {
+    match *stop {
+        Unwind::Raise(Error {
+            kind: Kind::Capacity,
+            ..
+        }) => Kind::Capacity.into(),
+        Unwind::Raise(Error { kind, span }) => {
+            let kind = Kind::Branch {
+                form,
+                index,
+                cause: Box::new(kind),
+            };
+            Error { kind, span }.into()
+        }
+        Unwind::Limit(
+            limit @ (Limit::Time | Limit::Cancelled | Limit::Memory | Limit::WorkerMemory),
+        ) => limit.into(),
+        Unwind::Return(_) => Kind::Parallel {
+            form,
+            problem: format!("return called inside {form}"),
+        }
+        .into(),
+        Unwind::Fail(_) => Kind::Parallel {
+            form,
+            problem: format!("fail called inside {form}"),
+        }
+        .into(),
+    }
+}

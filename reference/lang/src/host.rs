@@ -1,0 +1,104 @@
+//! What a program may ask of the world. Knows nothing of how it is answered.
+
+use crate::value::Value;
+
+/// The world that a program runs in. Asked from several threads at once by `pmap`.
+pub trait Host: Sync {
+    /// Names that may follow `tool/` in a program, sorted.
+    fn tool_names(&self) -> &[String] {
+        &[]
+    }
+
+    /// Calls the tool `tool` with `args`, which is a map. Blocks until it answers.
+    ///
+    /// Errors: [`HostFault::Raise`] stops the program as a runtime error with exactly that text.
+    fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
+        let _ = args;
+        Err(HostFault::Raise {
+            kind: "unknown_tool",
+            message: format!("Unknown tool: {tool}."),
+        })
+    }
+
+    /// Answers a discovery form about something that is no local name; `None` when there is no
+    /// discovery backend.
+    fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
+        let _ = request;
+        None
+    }
+
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    fn now_micros(&self) -> i64;
+
+    /// Whether the program may go on. Polled every few thousand steps and before each tool call.
+    fn pulse(&self) -> Pulse {
+        Pulse::Continue
+    }
+
+    /// What `(budget/remaining)` answers; nil where there is no budget.
+    fn budget(&self) -> Value {
+        Value::Nil
+    }
+}
+
+/// Whether a program may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pulse {
+    /// It may.
+    Continue,
+    /// Its wall clock ran out.
+    TimedOut,
+    /// Nobody waits for the answer any more.
+    Cancelled,
+}
+
+/// Why the host did not answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostFault {
+    /// A programmer's fault: the program ends with `runtime_error`.
+    Raise {
+        /// The finer kind, such as `unknown_tool`; empty for none.
+        kind: &'static str,
+        /// The whole text.
+        message: String,
+    },
+    /// The program was stopped while it waited.
+    Stopped(Pulse),
+}
+
+/// A discovery form that reaches the host.
+#[derive(Clone, Debug)]
+pub enum Discovery<'a> {
+    /// `(tool/servers)`
+    Servers,
+    /// `(apropos query opts)`; `local` are the matches among local names, best first.
+    Apropos {
+        /// What to look for.
+        query: &'a str,
+        /// `:limit`
+        limit: usize,
+        /// `:load`
+        load: bool,
+        /// Lines of local matches, best first, to follow the host's own.
+        local: &'a [Value],
+    },
+    /// `(dir server opts)`
+    Dir {
+        /// The server's name.
+        server: &'a str,
+        /// `:limit`
+        limit: usize,
+        /// `:offset`
+        offset: usize,
+    },
+    /// `(doc 'server/tool)`
+    Doc {
+        /// As written.
+        reference: &'a str,
+    },
+    /// `(meta 'server/tool)`
+    Meta {
+        /// As written.
+        reference: &'a str,
+    },
+}

@@ -1,0 +1,1 @@
+//! JSON text to values and back. Knows no files and no protocol.

@@ -1,0 +1,34 @@
+//! The limits of a program. Knows nothing of how they are kept.
+
+/// What a program may use. The wall clock is the host's: see [`crate::host::Host::pulse`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that the program may hold at once.
+    pub memory_bytes: u64,
+    /// Bytes that each parallel worker may hold at once.
+    pub worker_memory_bytes: u64,
+    /// Rounds of one `loop` or recurring function.
+    pub loop_iterations: u32,
+    /// Parallel workers alive in the whole program.
+    pub workers: usize,
+    /// Brackets that may be open at once.
+    pub nesting: u32,
+    /// Distinct symbols and keywords in a program.
+    pub symbols: u32,
+    /// Graphemes of one printed line.
+    pub print_graphemes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            memory_bytes: 10 * 1024 * 1024,
+            worker_memory_bytes: 10 * 1024 * 1024,
+            loop_iterations: 1_000,
+            workers: 8,
+            nesting: 64,
+            symbols: 10_000,
+            print_graphemes: 2_000,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Maps in term order of their keys: one sorted buffer, or a tree once a large one is changed.
+//! Knows nothing of flexible keys beyond the one lookup that all accessors share.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::order::key_cmp;
+use super::shape::{DROP_DEPTH_MAX, Shape, drop_flat};
+use super::{Text, Value};
+
+/// Above this length a change makes a tree, so that it costs the logarithm of the size.
+const FLAT_LEN_MAX: usize = 64;
+/// Up to this length a scan beats a binary search.
+const SCAN_LEN_MAX: usize = 8;
+
+/// A map from values to values.
+#[derive(Clone)]
+pub struct Map(Arc<Data>);
+
+#[derive(Clone)]
+struct Data {
+    entries: Store,
+    shape: Shape,
+}
+
+#[derive(Clone)]
+enum Store {
+    /// Sorted by key.
+    Flat(Vec<(Value, Value)>),
+    Tree(Box<imbl::OrdMap<Value, Value>>),
+}
+
+impl Map {
+    /// The empty map.
+    pub fn new() -> Map {
+        Map(Arc::new(Data {
+            entries: Store::Flat(Vec::new()),
+            shape: Shape::EMPTY,
+        }))
+    }
+
+    /// Number of entries.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0.entries {
+            Store::Flat(entries) => entries.len(),
+            Store::Tree(entries) => entries.len(),
+        }
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value stored under exactly `key`: 1 and 1.0 are two keys.
+    #[inline]
+    pub fn get(&self, key: &Value) -> Option<&Value> {
+        match &self.0.entries {
+            Store::Flat(entries) => find(entries, key).ok().map(|at| &entries[at].1),
+            Store::Tree(entries) => entries.get(key),
+        }
+    }
+
+    /// The entry that a flexible read of `key` finds (ruling 29): exact, then the other kind
+    /// (keyword for string and back), then hyphens as underscores, in the same order of kinds.
+    pub fn find(&self, key: &Value) -> Option<(&Value, &Value)> {
+        if let Some(entry) = self.entry(key) {
+            return Some(entry);
+        }
+        let text = key.key_text()?;
+        let other = |text: &Text| match key {
+            Value::Str(_) => Value::Keyword(text.clone()),
+            _ => Value::Str(text.clone()),
+        };
+        if let Some(entry) = self.entry(&other(text)) {
+            return Some(entry);
+        }
+        if !text.contains('-') {
+            return None;
+        }
+        let under = Text::from(text.replace('-', "_"));
+        let same = match key {
+            Value::Str(_) => Value::Str(under.clone()),
+            _ => Value::Keyword(under.clone()),
+        };
+        self.entry(&same).or_else(|| self.entry(&other(&under)))
+    }
+
+    /// The value that a flexible read of `key` finds.
+    #[inline]
+    pub fn lookup(&self, key: &Value) -> Option<&Value> {
+        self.find(key).map(|(_, value)| value)
+    }
+
+    /// The entry stored under exactly `key`.
+    pub fn entry(&self, key: &Value) -> Option<(&Value, &Value)> {
+        match &self.0.entries {
+            Store::Flat(entries) => find(entries, key)
+                .ok()
+                .map(|at| (&entries[at].0, &entries[at].1)),
+            Store::Tree(entries) => entries.get_key_value(key),
+        }
+    }
+
+    /// Whether exactly `key` is there.
+    pub fn contains(&self, key: &Value) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The entries in term order of their keys.
+    pub fn iter(&self) -> Entries<'_> {
+        match &self.0.entries {
+            Store::Flat(entries) => Entries::Flat(entries.iter()),
+            Store::Tree(entries) => Entries::Tree(Box::new(entries.iter())),
+        }
+    }
+
+    /// The keys in term order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Value> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// The values in term order of their keys.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// Size and depth.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.0.shape
+    }
+
+    /// Whether both are the same allocation.
+    #[inline]
+    pub fn same(&self, other: &Map) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Stores `value` under exactly `key` and returns what was there.
+    pub fn insert(&mut self, key: Value, value: Value) -> Option<Value> {
+        let data = self.change();
+        let (key_shape, value_shape) = (key.shape(), value.shape());
+        let old = match &mut data.entries {
+            Store::Flat(entries) => match find(entries, &key) {
+                Ok(at) => Some(std::mem::replace(&mut entries[at].1, value)),
+                Err(at) => {
+                    entries.insert(at, (key, value));
+                    None
+                }
+            },
+            Store::Tree(entries) => entries.insert(key, value),
+        };
+        data.shape = match &old {
+            Some(old) => data.shape.without(old.shape()).with(value_shape),
+            None => data.shape.with(key_shape).with(value_shape),
+        };
+        old
+    }
+
+    /// Removes exactly `key`.
+    pub fn remove(&mut self, key: &Value) -> Option<Value> {
+        if !self.contains(key) {
+            return None;
+        }
+        let data = self.change();
+        let removed = match &mut data.entries {
+            Store::Flat(entries) => find(entries, key).ok().map(|at| entries.remove(at)),
+            Store::Tree(entries) => entries.remove_with_key(key),
+        };
+        removed.map(|(key, value)| {
+            data.shape = data.shape.without(key.shape()).without(value.shape());
+            value
+        })
+    }
+
+    /// Takes the value under `key` out for an update in place; `nil` stands there until it is
+    /// stored again.
+    pub fn take(&mut self, key: &Value) -> Option<Value> {
+        if !self.contains(key) {
+            return None;
+        }
+        let data = self.change();
+        let slot = match &mut data.entries {
+            Store::Flat(entries) => find(entries, key).ok().map(|at| &mut entries[at].1),
+            Store::Tree(entries) => entries.get_mut(key),
+        }?;
+        let value = std::mem::take(slot);
+        data.shape = data.shape.without(value.shape()).with(Shape::LEAF);
+        Some(value)
+    }
+
+    /// Moves the parts out when nobody else holds them.
+    pub(super) fn take_parts(&mut self, into: &mut Vec<Value>) {
+        if let Some(data) = Arc::get_mut(&mut self.0) {
+            data.take_parts(into);
+        }
+    }
+
+    fn change(&mut self) -> &mut Data {
+        if self.len() > FLAT_LEN_MAX
+            && let Store::Flat(entries) = &self.0.entries
+        {
+            let tree = entries
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            self.0 = Arc::new(Data {
+                entries: Store::Tree(Box::new(tree)),
+                shape: self.0.shape,
+            });
+        }
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+/// Where `key` is, or where it belongs.
+#[inline]
+fn find(entries: &[(Value, Value)], key: &Value) -> Result<usize, usize> {
+    if entries.len() <= SCAN_LEN_MAX {
+        // Most maps are small records with text keys: equality alone finds the hit.
+        if let Some(text) = key.key_text() {
+            let keyword = matches!(key, Value::Keyword(_));
+            for (at, (candidate, _)) in entries.iter().enumerate() {
+                match candidate {
+                    Value::Keyword(name) if keyword && name == text => return Ok(at),
+                    Value::Str(name) if !keyword && name == text => return Ok(at),
+                    _ => {}
+                }
+            }
+        }
+    }
+    entries.binary_search_by(|(candidate, _)| key_cmp(candidate, key))
+}
+
+impl Data {
+    fn take_parts(&mut self, into: &mut Vec<Value>) {
+        match std::mem::replace(&mut self.entries, Store::Flat(Vec::new())) {
+            Store::Flat(entries) => {
+                into.extend(entries.into_iter().flat_map(|(key, value)| [key, value]))
+            }
+            Store::Tree(entries) => {
+                into.extend(entries.into_iter().flat_map(|(key, value)| [key, value]))
+            }
+        }
+        self.shape = Shape::EMPTY;
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        if self.shape.depth >= DROP_DEPTH_MAX {
+            let mut parts = Vec::new();
+            self.take_parts(&mut parts);
+            drop_flat(parts);
+        }
+    }
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Map::new()
+    }
+}
+
+impl From<Vec<(Value, Value)>> for Map {
+    /// Of equal keys the last one wins.
+    fn from(mut entries: Vec<(Value, Value)>) -> Self {
+        let mut sorted = true;
+        for pair in entries.windows(2) {
+            if key_cmp(&pair[0].0, &pair[1].0) != Ordering::Less {
+                sorted = false;
+                break;
+            }
+        }
+        if !sorted {
+            entries.sort_by(|a, b| key_cmp(&a.0, &b.0));
+            // The later of two equal neighbours is kept: swap the values, drop the second.
+            entries.dedup_by(|later, earlier| {
+                let same = key_cmp(&later.0, &earlier.0) == Ordering::Equal;
+                if same {
+                    std::mem::swap(&mut later.1, &mut earlier.1);
+                }
+                same
+            });
+        }
+        let mut shape = Shape::EMPTY;
+        for (key, value) in &entries {
+            shape = shape.with(key.shape()).with(value.shape());
+        }
+        Map(Arc::new(Data {
+            entries: Store::Flat(entries),
+            shape,
+        }))
+    }
+}
+
+impl FromIterator<(Value, Value)> for Map {
+    fn from_iter<T: IntoIterator<Item = (Value, Value)>>(iter: T) -> Self {
+        Map::from(iter.into_iter().collect::<Vec<_>>())
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = (&'a Value, &'a Value);
+    type IntoIter = Entries<'a>;
+
+    fn into_iter(self) -> Entries<'a> {
+        self.iter()
+    }
+}
+
+/// The entries of a map in term order of their keys.
+pub enum Entries<'a> {
+    /// From one buffer.
+    Flat(std::slice::Iter<'a, (Value, Value)>),
+    /// From a tree.
+    Tree(Box<imbl::ordmap::Iter<'a, Value, Value, imbl::shared_ptr::DefaultSharedPtr>>),
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a Value, &'a Value);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Entries::Flat(entries) => entries.next().map(|(key, value)| (key, value)),
+            Entries::Tree(entries) => entries.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Entries::Flat(entries) => entries.size_hint(),
+            Entries::Tree(entries) => entries.size_hint(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Entries<'_> {}

@@ -1,0 +1,301 @@
+//! Values of PTC-Lisp. Knows nothing of programs, meters or hosts.
+//!
+//! A value is 16 bytes: small things are held in place, everything else is shared. Collections
+//! update in place when nobody else holds them. Deep values are compared, hashed and dropped
+//! without native recursion.
+
+mod map;
+mod order;
+mod set;
+pub mod shape;
+mod text;
+mod vector;
+
+use std::sync::Arc;
+
+pub use map::{Entries, Map};
+pub use num_bigint::BigInt;
+pub use order::{equal, key_cmp, number_cmp, term_cmp};
+pub use set::{Members, Set};
+pub use shape::Shape;
+pub use text::Text;
+pub use vector::{Items, Vector};
+
+use crate::builtins::Builtin;
+use crate::function::{Closure, Combined};
+use crate::regex::Regex;
+
+/// Any value of the language.
+#[derive(Clone, Default)]
+pub enum Value {
+    /// `nil`
+    #[default]
+    Nil,
+    /// `true`, `false`
+    Bool(bool),
+    /// An integer that fits 64 bits; larger ones are always `BigInt`.
+    Int(i64),
+    /// A double, specials included.
+    Float(f64),
+    /// An integer that does not fit 64 bits.
+    BigInt(Arc<BigInt>),
+    /// A string; its elements are graphemes.
+    Str(Text),
+    /// A keyword, named without its colon.
+    Keyword(Text),
+    /// A quoted symbol.
+    Symbol(Text),
+    /// A vector; every sequence function returns one.
+    Vector(Vector),
+    /// A map in term order of its keys.
+    Map(Map),
+    /// A set in term order.
+    Set(Set),
+    /// A function written in the program.
+    Fn(Arc<Closure>),
+    /// A function of the builtin table.
+    Builtin(&'static Builtin),
+    /// A function made by `partial`, `comp`, `juxt` and their kin, or a tool.
+    Combined(Arc<Combined>),
+    /// A var, from `def` or `#'name`.
+    Var(Text),
+    /// A compiled regular expression.
+    Regex(Arc<Regex>),
+    /// A calendar date as days since 1970-01-01.
+    Date(i32),
+    /// A moment in UTC.
+    Instant(Instant),
+    /// A span of time in microseconds.
+    Duration(i64),
+}
+
+const _: () = assert!(size_of::<Value>() == 16);
+const _: () = assert!(size_of::<Result<Value, Box<()>>>() == 16);
+
+/// A moment in UTC with the precision that it was written with.
+#[derive(Clone, Copy, Debug)]
+pub struct Instant {
+    micros: Packed,
+    /// Fraction digits shown when printed: 0 to 6.
+    pub digits: u8,
+}
+
+/// Microseconds as bytes, without alignment, so that `Instant` fits beside the tag.
+type Packed = [u8; 8];
+
+impl Instant {
+    /// A moment `micros` microseconds after 1970-01-01T00:00:00Z, printed with `digits` fraction digits.
+    pub fn new(micros: i64, digits: u8) -> Self {
+        Instant {
+            micros: micros.to_ne_bytes(),
+            digits,
+        }
+    }
+
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub fn micros(self) -> i64 {
+        i64::from_ne_bytes(self.micros)
+    }
+}
+
+/// What a value is, in the words of messages (ruling 39).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `nil`
+    Nil,
+    /// `true` or `false`
+    Boolean,
+    /// whole number
+    Integer,
+    /// double
+    Float,
+    /// text
+    String,
+    /// `:k`
+    Keyword,
+    /// `'s`
+    Symbol,
+    /// `[…]`
+    Vector,
+    /// `{…}`
+    Map,
+    /// `#{…}`
+    Set,
+    /// anything made to be called
+    Function,
+    /// `#'x`
+    Var,
+    /// `#"…"`
+    Regex,
+    /// calendar date
+    Date,
+    /// moment
+    Instant,
+    /// span of time
+    Duration,
+}
+
+impl Type {
+    /// The word that messages use.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Type::Nil => "nil",
+            Type::Boolean => "boolean",
+            Type::Integer => "integer",
+            Type::Float => "float",
+            Type::String => "string",
+            Type::Keyword => "keyword",
+            Type::Symbol => "symbol",
+            Type::Vector => "vector",
+            Type::Map => "map",
+            Type::Set => "set",
+            Type::Function => "function",
+            Type::Var => "var",
+            Type::Regex => "regex",
+            Type::Date => "date",
+            Type::Instant => "instant",
+            Type::Duration => "duration",
+        }
+    }
+}
+
+impl Value {
+    /// A string value.
+    pub fn str(text: impl Into<Text>) -> Value {
+        Value::Str(text.into())
+    }
+
+    /// A keyword value; `name` has no colon.
+    pub fn keyword(name: impl Into<Text>) -> Value {
+        Value::Keyword(name.into())
+    }
+
+    /// A vector value.
+    pub fn vector(items: Vec<Value>) -> Value {
+        Value::Vector(Vector::from(items))
+    }
+
+    /// An integer of any size, in its one representation.
+    pub fn integer(int: BigInt) -> Value {
+        match i64::try_from(&int) {
+            Ok(small) => Value::Int(small),
+            Err(_) => Value::BigInt(Arc::new(int)),
+        }
+    }
+
+    /// Everything but `nil` and `false` counts as true.
+    #[inline]
+    pub fn truthy(&self) -> bool {
+        !matches!(self, Value::Nil | Value::Bool(false))
+    }
+
+    /// Whether this is `nil`.
+    #[inline]
+    pub fn is_nil(&self) -> bool {
+        matches!(self, Value::Nil)
+    }
+
+    /// What this value is.
+    pub fn kind(&self) -> Type {
+        match self {
+            Value::Nil => Type::Nil,
+            Value::Bool(_) => Type::Boolean,
+            Value::Int(_) | Value::BigInt(_) => Type::Integer,
+            Value::Float(_) => Type::Float,
+            Value::Str(_) => Type::String,
+            Value::Keyword(_) => Type::Keyword,
+            Value::Symbol(_) => Type::Symbol,
+            Value::Vector(_) => Type::Vector,
+            Value::Map(_) => Type::Map,
+            Value::Set(_) => Type::Set,
+            Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) => Type::Function,
+            Value::Var(_) => Type::Var,
+            Value::Regex(_) => Type::Regex,
+            Value::Date(_) => Type::Date,
+            Value::Instant(_) => Type::Instant,
+            Value::Duration(_) => Type::Duration,
+        }
+    }
+
+    /// Nodes that a full walk visits, and how deep it goes. Constant time.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        match self {
+            Value::Vector(vector) => vector.shape(),
+            Value::Map(map) => map.shape(),
+            Value::Set(set) => set.shape(),
+            Value::Fn(closure) => Shape {
+                weight: 1,
+                depth: closure.depth,
+            },
+            Value::Combined(combined) => Shape {
+                weight: 1,
+                depth: combined.depth,
+            },
+            _ => Shape::LEAF,
+        }
+    }
+
+    /// The name of a keyword, the text of a string: what flexible key lookup compares.
+    #[inline]
+    pub fn key_text(&self) -> Option<&Text> {
+        match self {
+            Value::Str(text) | Value::Keyword(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        i64::try_from(value).map_or_else(|_| Value::integer(value.into()), Value::Int)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Value::Float(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::str(value)
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value::str(value)
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(value: Vec<Value>) -> Self {
+        Value::vector(value)
+    }
+}
+
+impl From<Map> for Value {
+    fn from(value: Map) -> Self {
+        Value::Map(value)
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&crate::print::readable(self))
+    }
+}

@@ -1,0 +1,327 @@
+//! Comparing values: identity of keys, term order, and `=`. Knows nothing of meters: callers charge
+//! by weight before they compare.
+//!
+//! Three relations, all without native recursion:
+//! - key identity (`Eq`, `Ord` of [`Value`]): by value and kind; 1 and 1.0 differ, NaN equals itself;
+//! - term order ([`term_cmp`]): as `sort` and `<` see it; 1 and 1.0 are level;
+//! - equality ([`equal`]): as `=` sees it; numbers by value, NaN equals nothing at any depth.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use num_bigint::BigInt;
+use num_traits::FromPrimitive;
+use smallvec::SmallVec;
+
+use super::Value;
+
+/// Which numbers are level.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// An integer comes before the float of the same value.
+    Key,
+    /// Numbers of one value are level.
+    Term,
+}
+
+/// Term order of two values as `compare` and `sort` see it. NaN stands after every other number.
+pub fn term_cmp(a: &Value, b: &Value) -> Ordering {
+    order(a, b, Mode::Term)
+}
+
+/// The order that maps and sets keep: term order, an integer before the float of the same value.
+#[inline]
+pub fn key_cmp(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Str(a), Value::Str(b)) | (Value::Keyword(a), Value::Keyword(b)) => a.cmp(b),
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        _ => order(a, b, Mode::Key),
+    }
+}
+
+/// Equality as `=` sees it.
+pub fn equal(a: &Value, b: &Value) -> bool {
+    let mut pending: SmallVec<[(Side<'_>, Side<'_>); 4]> = SmallVec::new();
+    let mut next = Some((a, b));
+    loop {
+        if let Some((a, b)) = next {
+            match (a, b) {
+                (Value::Vector(a), Value::Vector(b)) => {
+                    if a.len() != b.len() {
+                        return false;
+                    }
+                    pending.push((Side::Items(a.iter()), Side::Items(b.iter())));
+                }
+                (Value::Map(a), Value::Map(b)) => {
+                    if a.len() != b.len()
+                        || !a.keys().zip(b.keys()).all(|(a, b)| a == b && !has_nan(a))
+                    {
+                        return false;
+                    }
+                    pending.push((Side::Values(a.iter()), Side::Values(b.iter())));
+                }
+                (Value::Set(a), Value::Set(b)) => {
+                    if a.len() != b.len() || !a.iter().zip(b).all(|(a, b)| a == b && !has_nan(a)) {
+                        return false;
+                    }
+                }
+                _ => {
+                    if !level(a, b) {
+                        return false;
+                    }
+                }
+            }
+        }
+        next = loop {
+            let Some((left, right)) = pending.last_mut() else {
+                return true;
+            };
+            match (left.next(), right.next()) {
+                (Some(a), Some(b)) => break Some((a, b)),
+                _ => pending.pop(),
+            };
+        };
+    }
+}
+
+/// Equality of values without parts.
+#[inline]
+fn level(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Nil, Value::Nil) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Int(a), Value::Int(b)) => a == b,
+        (Value::Float(a), Value::Float(b)) => a == b,
+        (Value::Str(a), Value::Str(b)) | (Value::Keyword(a), Value::Keyword(b)) => a == b,
+        (
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
+        ) => !is_nan(a) && !is_nan(b) && number_cmp(a, b) == Ordering::Equal,
+        _ => rank(a) == rank(b) && order(a, b, Mode::Key) == Ordering::Equal,
+    }
+}
+
+fn is_nan(value: &Value) -> bool {
+    matches!(value, Value::Float(float) if float.is_nan())
+}
+
+/// Whether a NaN is anywhere inside.
+fn has_nan(value: &Value) -> bool {
+    let mut pending: SmallVec<[&Value; 8]> = SmallVec::from_slice(&[value]);
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Float(float) if float.is_nan() => return true,
+            Value::Vector(items) => pending.extend(items.iter()),
+            Value::Set(members) => pending.extend(members.iter()),
+            Value::Map(entries) => {
+                pending.extend(entries.iter().flat_map(|(key, value)| [key, value]))
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+impl PartialEq for Value {
+    /// Key identity, not the language's `=`: see [`equal`].
+    fn eq(&self, other: &Value) -> bool {
+        key_cmp(self, other) == Ordering::Equal
+    }
+}
+
+impl Eq for Value {}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Value) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Value {
+    fn cmp(&self, other: &Value) -> Ordering {
+        key_cmp(self, other)
+    }
+}
+
+/// One side of a comparison in progress.
+enum Side<'a> {
+    Items(super::Items<'a>),
+    Keys(super::Entries<'a>),
+    Values(super::Entries<'a>),
+    Members(super::Members<'a>),
+}
+
+impl<'a> Iterator for Side<'a> {
+    type Item = &'a Value;
+
+    fn next(&mut self) -> Option<&'a Value> {
+        match self {
+            Side::Items(items) => items.next(),
+            Side::Keys(entries) => entries.next().map(|(key, _)| key),
+            Side::Values(entries) => entries.next().map(|(_, value)| value),
+            Side::Members(members) => members.next(),
+        }
+    }
+}
+
+fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
+    let mut pending: SmallVec<[(Side<'_>, Side<'_>); 4]> = SmallVec::new();
+    let mut next = Some((a, b));
+    loop {
+        if let Some((a, b)) = next {
+            let found = match (a, b) {
+                (Value::Vector(a), Value::Vector(b)) if !a.same(b) => {
+                    pending.push((Side::Items(a.iter()), Side::Items(b.iter())));
+                    Ordering::Equal
+                }
+                (Value::Map(a), Value::Map(b)) if !a.same(b) => {
+                    pending.push((Side::Values(a.iter()), Side::Values(b.iter())));
+                    pending.push((Side::Keys(a.iter()), Side::Keys(b.iter())));
+                    a.len().cmp(&b.len())
+                }
+                (Value::Set(a), Value::Set(b)) if !a.same(b) => {
+                    pending.push((Side::Members(a.iter()), Side::Members(b.iter())));
+                    a.len().cmp(&b.len())
+                }
+                _ => flat_order(a, b, mode),
+            };
+            if found != Ordering::Equal {
+                return found;
+            }
+        }
+        next = loop {
+            let Some((left, right)) = pending.last_mut() else {
+                return Ordering::Equal;
+            };
+            match (left.next(), right.next()) {
+                (Some(a), Some(b)) => break Some((a, b)),
+                (None, None) => {
+                    pending.pop();
+                }
+                (None, Some(_)) => return Ordering::Less,
+                (Some(_), None) => return Ordering::Greater,
+            }
+        };
+    }
+}
+
+/// Order of values without parts, and of values of different ranks.
+fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
+        ) => {
+            let by_value = number_cmp(a, b);
+            match mode {
+                Mode::Key => by_value
+                    .then_with(|| matches!(a, Value::Float(_)).cmp(&matches!(b, Value::Float(_)))),
+                Mode::Term => by_value,
+            }
+        }
+        (Value::Str(a), Value::Str(b))
+        | (Value::Symbol(a), Value::Symbol(b))
+        | (Value::Var(a), Value::Var(b)) => a.cmp(b),
+        (Value::Regex(a), Value::Regex(b)) => a.source().cmp(b.source()),
+        (Value::Date(a), Value::Date(b)) => a.cmp(b),
+        (Value::Instant(a), Value::Instant(b)) => a.micros().cmp(&b.micros()),
+        (Value::Duration(a), Value::Duration(b)) => a.cmp(b),
+        (Value::Builtin(a), Value::Builtin(b)) => (a.name, a.id).cmp(&(b.name, b.id)),
+        (Value::Fn(a), Value::Fn(b)) => Arc::as_ptr(a)
+            .cast::<u8>()
+            .cmp(&Arc::as_ptr(b).cast::<u8>()),
+        (Value::Combined(a), Value::Combined(b)) => Arc::as_ptr(a)
+            .cast::<u8>()
+            .cmp(&Arc::as_ptr(b).cast::<u8>()),
+        _ => {
+            let (left, right) = (rank(a), rank(b));
+            if left == SPELLED && right == SPELLED {
+                return spelling(a).cmp(&spelling(b));
+            }
+            left.cmp(&right)
+        }
+    }
+}
+
+/// Keywords, booleans and nil stand in one rank, by spelling.
+const SPELLED: u8 = 1;
+
+/// The place of a kind in term order.
+fn rank(value: &Value) -> u8 {
+    match value {
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => 0,
+        Value::Nil | Value::Bool(_) | Value::Keyword(_) => SPELLED,
+        Value::Symbol(_) => 2,
+        Value::Builtin(_) => 3,
+        Value::Fn(_) => 4,
+        Value::Combined(_) => 5,
+        Value::Var(_) => 6,
+        Value::Regex(_) => 7,
+        Value::Date(_) => 8,
+        Value::Instant(_) => 9,
+        Value::Duration(_) => 10,
+        Value::Map(_) => 11,
+        Value::Set(_) => 12,
+        Value::Vector(_) => 13,
+        Value::Str(_) => 14,
+    }
+}
+
+/// Spelling, and whether it is a keyword: `nil` comes before `:nil`.
+fn spelling(value: &Value) -> (&str, bool) {
+    match value {
+        Value::Nil => ("nil", false),
+        Value::Bool(true) => ("true", false),
+        Value::Bool(false) => ("false", false),
+        Value::Keyword(name) => (name, true),
+        _ => ("", false),
+    }
+}
+
+/// Exact order of two numbers; NaN stands after every other number and level with itself.
+pub fn number_cmp(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (Value::Float(a), Value::Float(b)) => float_cmp(*a, *b),
+        (Value::BigInt(a), Value::BigInt(b)) => a.cmp(b),
+        (Value::BigInt(a), Value::Int(_)) => a.sign().cmp(&num_bigint::Sign::NoSign),
+        (Value::Int(_), Value::BigInt(b)) => num_bigint::Sign::NoSign.cmp(&b.sign()),
+        (Value::Int(a), Value::Float(b)) => int_float_cmp(*a, *b),
+        (Value::Float(a), Value::Int(b)) => int_float_cmp(*b, *a).reverse(),
+        (Value::BigInt(a), Value::Float(b)) => big_float_cmp(a, *b),
+        (Value::Float(a), Value::BigInt(b)) => big_float_cmp(b, *a).reverse(),
+        _ => Ordering::Equal,
+    }
+}
+
+fn float_cmp(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+fn int_float_cmp(int: i64, float: f64) -> Ordering {
+    const EXACT: i64 = 1 << 53;
+    if (-EXACT..=EXACT).contains(&int) || !float.is_finite() {
+        return float_cmp(int as f64, float);
+    }
+    if float.abs() >= 9.3e18 {
+        return if float > 0.0 {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        };
+    }
+    // Below 2^64 in size, so the cast is exact up to the fraction.
+    i128::from(int)
+        .cmp(&(float.trunc() as i128))
+        .then_with(|| 0.0.partial_cmp(&float.fract()).unwrap_or(Ordering::Equal))
+}
+
+fn big_float_cmp(int: &BigInt, float: f64) -> Ordering {
+    match BigInt::from_f64(float) {
+        Some(whole) => int.cmp(&whole),
+        None if float == f64::NEG_INFINITY => Ordering::Greater,
+        None => Ordering::Less,
+    }
+}

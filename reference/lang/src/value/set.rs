@@ -1,0 +1,106 @@
+//! Sets in term order: a map whose values are not looked at. Knows nothing of set algebra.
+
+use super::shape::Shape;
+use super::{Map, Value};
+
+/// A set of values. 1 and 1.0 are two members; one NaN equals another.
+#[derive(Clone, Default)]
+pub struct Set(Map);
+
+impl Set {
+    /// The empty set.
+    pub fn new() -> Set {
+        Set(Map::new())
+    }
+
+    /// Number of members.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether exactly `member` is there.
+    pub fn contains(&self, member: &Value) -> bool {
+        self.0.contains(member)
+    }
+
+    /// The member as stored.
+    pub fn get(&self, member: &Value) -> Option<&Value> {
+        self.0.entry(member).map(|(member, _)| member)
+    }
+
+    /// Adds `member`; false when it was there already.
+    pub fn insert(&mut self, member: Value) -> bool {
+        if self.contains(&member) {
+            return false;
+        }
+        self.0.insert(member, Value::Nil);
+        true
+    }
+
+    /// Removes `member`; false when it was not there.
+    pub fn remove(&mut self, member: &Value) -> bool {
+        self.0.remove(member).is_some()
+    }
+
+    /// The members in term order.
+    pub fn iter(&self) -> Members<'_> {
+        Members(self.0.iter())
+    }
+
+    /// Size and depth.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    /// Whether both are the same allocation.
+    pub fn same(&self, other: &Set) -> bool {
+        self.0.same(&other.0)
+    }
+
+    pub(super) fn take_parts(&mut self, into: &mut Vec<Value>) {
+        self.0.take_parts(into);
+    }
+}
+
+impl FromIterator<Value> for Set {
+    fn from_iter<T: IntoIterator<Item = Value>>(iter: T) -> Self {
+        Set(iter
+            .into_iter()
+            .map(|member| (member, Value::Nil))
+            .collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Set {
+    type Item = &'a Value;
+    type IntoIter = Members<'a>;
+
+    fn into_iter(self) -> Members<'a> {
+        self.iter()
+    }
+}
+
+/// The members of a set in term order.
+pub struct Members<'a>(super::Entries<'a>);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = &'a Value;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Value> {
+        self.0.next().map(|(member, _)| member)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Members<'_> {}

@@ -1,0 +1,81 @@
+//! How big and how deep a value is, kept with each collection. Knows nothing of what is inside.
+
+use super::Value;
+
+/// What a walk over a value costs. Shared parts count each time they are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Nodes visited by a full walk, saturating.
+    pub weight: u64,
+    /// Levels of nesting; never less than the true depth.
+    pub depth: u32,
+}
+
+impl Shape {
+    /// A value without parts.
+    pub const LEAF: Shape = Shape {
+        weight: 1,
+        depth: 0,
+    };
+    /// A collection without parts.
+    pub const EMPTY: Shape = Shape {
+        weight: 1,
+        depth: 1,
+    };
+
+    /// The shape of a collection of `parts`.
+    pub fn of<'a>(parts: impl Iterator<Item = &'a Value>) -> Shape {
+        parts.fold(Shape::EMPTY, |shape, part| shape.with(part.shape()))
+    }
+
+    /// This collection with one more part.
+    #[inline]
+    pub fn with(self, part: Shape) -> Shape {
+        Shape {
+            weight: self.weight.saturating_add(part.weight),
+            depth: self.depth.max(part.depth.saturating_add(1)),
+        }
+    }
+
+    /// This collection with one part less. The depth stays as an upper bound.
+    #[inline]
+    pub fn without(self, part: Shape) -> Shape {
+        let weight = if self.weight == u64::MAX {
+            u64::MAX
+        } else {
+            self.weight.saturating_sub(part.weight).max(1)
+        };
+        Shape {
+            weight,
+            depth: self.depth,
+        }
+    }
+}
+
+/// Values nested deeper than this are dropped through a worklist instead of the native stack.
+pub const DROP_DEPTH_MAX: u32 = 128;
+
+/// Drops `parts` and what they alone hold without native recursion.
+pub fn drop_flat(mut parts: Vec<Value>) {
+    while let Some(mut part) = parts.pop() {
+        if part.shape().depth < DROP_DEPTH_MAX {
+            continue;
+        }
+        match &mut part {
+            Value::Vector(vector) => vector.take_parts(&mut parts),
+            Value::Map(map) => map.take_parts(&mut parts),
+            Value::Set(set) => set.take_parts(&mut parts),
+            Value::Fn(closure) => {
+                if let Some(closure) = std::sync::Arc::get_mut(closure) {
+                    parts.extend(std::mem::take(&mut closure.captures));
+                }
+            }
+            Value::Combined(combined) => {
+                if let Some(combined) = std::sync::Arc::get_mut(combined) {
+                    parts.extend(std::mem::take(&mut combined.parts));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Vectors: one flat buffer, or a tree once a large shared one is changed. Knows nothing of meters.
+
+use std::sync::Arc;
+
+use super::Value;
+use super::shape::{DROP_DEPTH_MAX, Shape, drop_flat};
+
+/// Above this length a change to a shared vector makes a tree that shares structure.
+const FLAT_LEN_MAX: usize = 64;
+
+/// A vector of values.
+#[derive(Clone)]
+pub struct Vector(Arc<Data>);
+
+#[derive(Clone)]
+struct Data {
+    items: Store,
+    shape: Shape,
+}
+
+#[derive(Clone)]
+enum Store {
+    Flat(Vec<Value>),
+    Tree(Box<imbl::Vector<Value>>),
+}
+
+impl Vector {
+    /// Number of items.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match &self.0.items {
+            Store::Flat(items) => items.len(),
+            Store::Tree(items) => items.len(),
+        }
+    }
+
+    /// Whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The item at `index`.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Value> {
+        match &self.0.items {
+            Store::Flat(items) => items.get(index),
+            Store::Tree(items) => items.get(index),
+        }
+    }
+
+    /// The items in order.
+    pub fn iter(&self) -> Items<'_> {
+        match &self.0.items {
+            Store::Flat(items) => Items::Flat(items.iter()),
+            Store::Tree(items) => Items::Tree(Box::new(items.iter())),
+        }
+    }
+
+    /// The items as one slice, when they are stored so.
+    pub fn as_slice(&self) -> Option<&[Value]> {
+        match &self.0.items {
+            Store::Flat(items) => Some(items),
+            Store::Tree(_) => None,
+        }
+    }
+
+    /// The items as an owned buffer; moved out when nobody else holds this vector.
+    pub fn into_vec(mut self) -> Vec<Value> {
+        if let Some(data) = Arc::get_mut(&mut self.0)
+            && let Store::Flat(items) = &mut data.items
+        {
+            data.shape = Shape::EMPTY;
+            return std::mem::take(items);
+        }
+        self.iter().cloned().collect()
+    }
+
+    /// Size and depth.
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.0.shape
+    }
+
+    /// Whether both are the same allocation.
+    #[inline]
+    pub fn same(&self, other: &Vector) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Bytes that a change may copy: nothing when this is the only holder.
+    pub fn copy_bytes(&self) -> usize {
+        if Arc::strong_count(&self.0) == 1 {
+            0
+        } else {
+            self.len().min(FLAT_LEN_MAX) * size_of::<Value>()
+        }
+    }
+
+    /// Appends `item`.
+    pub fn push(&mut self, item: Value) {
+        let data = self.change();
+        data.shape = data.shape.with(item.shape());
+        match &mut data.items {
+            Store::Flat(items) => items.push(item),
+            Store::Tree(items) => items.push_back(item),
+        }
+    }
+
+    /// Removes and returns the last item.
+    pub fn pop(&mut self) -> Option<Value> {
+        if self.is_empty() {
+            return None;
+        }
+        let data = self.change();
+        let item = match &mut data.items {
+            Store::Flat(items) => items.pop(),
+            Store::Tree(items) => items.pop_back(),
+        };
+        if let Some(item) = &item {
+            data.shape = data.shape.without(item.shape());
+        }
+        item
+    }
+
+    /// Replaces the item at `index`, which must exist, and returns the old one.
+    pub fn set(&mut self, index: usize, item: Value) -> Option<Value> {
+        if index >= self.len() {
+            return None;
+        }
+        let data = self.change();
+        let slot = match &mut data.items {
+            Store::Flat(items) => items.get_mut(index)?,
+            Store::Tree(items) => items.get_mut(index)?,
+        };
+        let shape = item.shape();
+        let old = std::mem::replace(slot, item);
+        data.shape = data.shape.without(old.shape()).with(shape);
+        Some(old)
+    }
+
+    /// Takes the item at `index` out for an update in place; `nil` stands there until [`Vector::set`].
+    pub fn take(&mut self, index: usize) -> Option<Value> {
+        self.set(index, Value::Nil)
+    }
+
+    /// Moves the parts out when nobody else holds them.
+    pub(super) fn take_parts(&mut self, into: &mut Vec<Value>) {
+        if let Some(data) = Arc::get_mut(&mut self.0) {
+            data.take_parts(into);
+        }
+    }
+
+    fn change(&mut self) -> &mut Data {
+        if Arc::get_mut(&mut self.0).is_none() && self.len() > FLAT_LEN_MAX {
+            if let Store::Flat(items) = &self.0.items {
+                let tree = items.iter().cloned().collect();
+                self.0 = Arc::new(Data {
+                    items: Store::Tree(Box::new(tree)),
+                    shape: self.0.shape,
+                });
+            }
+        }
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl Data {
+    fn take_parts(&mut self, into: &mut Vec<Value>) {
+        match std::mem::replace(&mut self.items, Store::Flat(Vec::new())) {
+            Store::Flat(mut items) => into.append(&mut items),
+            Store::Tree(items) => into.extend(*items),
+        }
+        self.shape = Shape::EMPTY;
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        if self.shape.depth >= DROP_DEPTH_MAX {
+            let mut parts = Vec::new();
+            self.take_parts(&mut parts);
+            drop_flat(parts);
+        }
+    }
+}
+
+impl From<Vec<Value>> for Vector {
+    fn from(items: Vec<Value>) -> Self {
+        let shape = Shape::of(items.iter());
+        Vector(Arc::new(Data {
+            items: Store::Flat(items),
+            shape,
+        }))
+    }
+}
+
+impl FromIterator<Value> for Vector {
+    fn from_iter<T: IntoIterator<Item = Value>>(iter: T) -> Self {
+        Vector::from(iter.into_iter().collect::<Vec<_>>())
+    }
+}
+
+impl Default for Vector {
+    fn default() -> Self {
+        Vector::from(Vec::new())
+    }
+}
+
+impl<'a> IntoIterator for &'a Vector {
+    type Item = &'a Value;
+    type IntoIter = Items<'a>;
+
+    fn into_iter(self) -> Items<'a> {
+        self.iter()
+    }
+}
+
+/// The items of a vector in order.
+pub enum Items<'a> {
+    /// From one buffer.
+    Flat(std::slice::Iter<'a, Value>),
+    /// From a tree.
+    Tree(Box<imbl::vector::Iter<'a, Value, imbl::shared_ptr::DefaultSharedPtr>>),
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = &'a Value;
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a Value> {
+        match self {
+            Items::Flat(items) => items.next(),
+            Items::Tree(items) => items.next(),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            Items::Flat(items) => items.size_hint(),
+            Items::Tree(items) => items.size_hint(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Items<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self {
+            Items::Flat(items) => items.next_back(),
+            Items::Tree(items) => items.next_back(),
+        }
+    }
+}
+
+impl ExactSizeIterator for Items<'_> {}
+
+impl<'a> From<std::slice::Iter<'a, Value>> for Items<'a> {
+    fn from(items: std::slice::Iter<'a, Value>) -> Self {
+        Items::Flat(items)
+    }
+}

@@ -1,0 +1,38 @@
+//! One program of each kind, through the public surface only. Behaviour belongs in the specification.
+
+use ptc_lang::{Ended, Env, Host, Limits, Program, print, run};
+
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+}
+
+fn check(program: &str) -> String {
+    let (outcome, _) = run(
+        &Program::new(program),
+        &Env::new(),
+        &Limits::default(),
+        &Nowhere,
+    );
+    match outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => print::readable(&value),
+        Ended::Fail(value) => format!("fail {}", print::readable(&value)),
+        Ended::Error(error) => format!("{}: {}", error.reason().word(), error.message()),
+    }
+}
+
+#[test]
+fn programs() {
+    insta::assert_snapshot!(check("(let [[a {:keys [b]}] [1 {:b 2}]] [a b])"), @"[1 2]");
+    insta::assert_snapshot!(check("(return {:a [1 2.0 \"x\"]})"), @r#"{:a [1 2.0 "x"]}"#);
+    insta::assert_snapshot!(check("(-> 5 return)"), @"5");
+    insta::assert_snapshot!(check("(defn f [x & r] [x r]) (f 1 2 3)"), @"[1 [2 3]]");
+    insta::assert_snapshot!(check("(zork 1)"), @"runtime_error: Undefined variable: zork");
+    insta::assert_snapshot!(check("(for [x [1 2] y [3 4] :when (case x 1 true false)] [x y])"), @"[[1 3] [1 4]]");
+    insta::assert_snapshot!(check("((fn f [n] (if (case n 0 true false) :done (f 0))) 7)"), @":done");
+    insta::assert_snapshot!(check("(defn forever [n] [(forever n)]) (forever 1)"), @"memory_limit: the program wanted more memory than its limit");
+    insta::assert_snapshot!(check("(loop [i 0] (if (case i 5 true false) i (recur 5)))"), @"5");
+}
