@@ -17,6 +17,8 @@ pub struct Env {
     pub(crate) history: [Value; 3],
     /// Results of `task` by id.
     pub(crate) journal: Map,
+    /// Whether `task` looks its result up and keeps it.
+    pub(crate) keeps_journal: bool,
     /// Summaries of `step-done` by id.
     pub(crate) steps: Map,
 }
@@ -37,6 +39,18 @@ impl Env {
     /// These surroundings with the context that `data/NAME` reads.
     pub fn with_context(mut self, context: Map) -> Env {
         self.context = context;
+        self
+    }
+
+    /// The context that `data/NAME` reads.
+    pub fn context(&self) -> &Map {
+        &self.context
+    }
+
+    /// These surroundings with a journal: `task` finds what is in it, and keeps what it evaluates.
+    pub fn with_journal(mut self, journal: Map) -> Env {
+        self.journal = journal;
+        self.keeps_journal = true;
         self
     }
 
@@ -102,9 +116,9 @@ impl Env {
         self.history = Default::default();
     }
 
-    /// Results of `task` by id.
-    pub fn journal(&self) -> &Map {
-        &self.journal
+    /// Results of `task` by id; none when no journal is kept.
+    pub fn journal(&self) -> Option<&Map> {
+        self.keeps_journal.then_some(&self.journal)
     }
 
     /// Summaries of `step-done` by id.

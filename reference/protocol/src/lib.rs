@@ -1,1 +1,49 @@
-//! Placeholder.
+//! The wire format of `lisp_eval`: payloads, signatures, JSON values, tool descriptions.
+//!
+//! One place for what every surface shares: in-process agents, the MCP server, other libraries. Knows
+//! nothing of transports, sessions, models or upstreams.
+//!
+//! - Payloads: [`render_success`], [`render_success_from_step`], [`render_error`] over the closed [`ErrorReason`].
+//! - Types: [`parse_signature`], [`validate_return`], [`atomize_value`], [`json_schema_to_type`], [`type_to_json_schema`].
+//! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`].
+//! - The tool itself: [`validate_program`], [`tool_description`], and the language, re-exported as [`lang`].
+
+mod description;
+mod encoding;
+mod feedback;
+mod format;
+mod history;
+mod json_value;
+mod lisp_text;
+mod operations;
+mod payload;
+mod program;
+mod reason;
+mod returns;
+mod schema;
+mod signature;
+mod typed;
+
+pub use description::{PROFILES, Profile, tool_description};
+pub use encoding::{EncodingError, decode_value, encode_value};
+pub use feedback::{
+    Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, execution_feedback, preview,
+    untrusted_block,
+};
+pub use format::{FormatOptions, Formatted, format_value};
+pub use history::{HISTORY_SIZE_MAX, shorten, size_units};
+pub use json_value::{NotJson, json_to_value, to_json_value};
+pub use operations::{InvalidInput, OPERATIONS, Operation, OperationFn};
+pub use payload::{
+    Step, StepOptions, SuccessOptions, error_payload, render_error, render_success,
+    render_success_from_step, success_payload,
+};
+pub use program::{InvalidProgram, validate_program};
+pub use ptc_lang as lang;
+pub use reason::{ErrorReason, REASONS};
+pub use returns::{Mismatch, Segment, describe_mismatches, validate_return};
+pub use schema::{
+    json_schema_to_type, parameters_schema, provider_schema, tool_definition, type_to_json_schema,
+};
+pub use signature::{Prim, Signature, SignatureError, Type, parse_signature};
+pub use typed::{atomize_value, parse_instant};

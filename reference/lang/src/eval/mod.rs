@@ -496,6 +496,9 @@ impl<'r> Eval<'r> {
             Ir::Task(parts) => {
                 let id = self.eval(&parts.0, frame)?;
                 let id = self.task_id(&id)?;
+                if !self.shared.env.keeps_journal {
+                    return self.eval(&parts.1, frame);
+                }
                 if let Some(done) = self.journal.get(&id) {
                     return Ok(done.clone());
                 }

@@ -1,0 +1,180 @@
+//! Language values as JSON without loss, for adapters and tests: `{"$kw":"a"}`, `{"$map":[[k,v],…]}`, ….
+//!
+//! | JSON | value |
+//! |---|---|
+//! | null, booleans, numbers, strings, arrays | themselves; a number is an integer without `.` and exponent |
+//! | object without `$` keys | map with string keys |
+//! | `{"$map":[[k,v],…]}` | map with other keys |
+//! | `{"$kw":"a"}` `{"$symbol":"a"}` `{"$var":"a"}` | keyword, symbol, var |
+//! | `{"$set":[…]}` | set |
+//! | `{"$float":"NaN"}` `"Infinity"` `"-Infinity"` | what JSON numbers cannot say |
+//! | `{"$datetime":s}` `{"$date":s}` `{"$duration":n}` | instant and date as ISO-8601 text, duration in microseconds |
+//! | `{"$tuple":[…]}` | read as a vector: programs have no tuples |
+//! | `{"$opaque":s}` | a function; read as one, and written for what cannot be written |
+
+use std::fmt;
+
+use ptc_lang::Value;
+use ptc_lang::value::{Map, Set};
+use serde_json::{Value as Json, json};
+
+use crate::json_value::{json_number, json_to_value, temporal_text};
+use crate::typed::parse_instant;
+
+/// A JSON text that encodes no value: which tag, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodingError {
+    /// The sentence.
+    pub message: String,
+}
+
+impl fmt::Display for EncodingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for EncodingError {}
+
+const FLOATS: &[(&str, f64)] = &[
+    ("NaN", f64::NAN),
+    ("Infinity", f64::INFINITY),
+    ("-Infinity", f64::NEG_INFINITY),
+];
+
+/// Reads an encoded value. The JSON's depth is bounded by its reader.
+///
+/// # Errors
+/// An unknown tag, or one that does not hold what it should.
+pub fn decode_value(encoded: &Json) -> Result<Value, EncodingError> {
+    match encoded {
+        Json::Array(items) => Ok(Value::vector(decode_all(items)?)),
+        Json::Object(object) => match object.iter().next() {
+            Some((tag, content)) if tag.starts_with('$') && object.len() == 1 => {
+                decode_tagged(tag, content)
+            }
+            _ => {
+                let entries = object
+                    .iter()
+                    .map(|(key, value)| Ok((Value::str(key.as_str()), decode_value(value)?)));
+                Ok(Value::Map(
+                    entries.collect::<Result<Vec<_>, EncodingError>>()?.into(),
+                ))
+            }
+        },
+        plain => Ok(json_to_value(plain)),
+    }
+}
+
+/// Writes a value so that [`decode_value`] reads it back; functions and regexes become `$opaque`.
+#[must_use]
+pub fn encode_value(value: &Value) -> Json {
+    match value {
+        Value::Nil => Json::Null,
+        Value::Bool(bool) => Json::Bool(*bool),
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => match (json_number(value), value) {
+            (Some(number), _) => Json::Number(number),
+            (None, Value::Float(float)) if float.is_nan() => json!({ "$float": "NaN" }),
+            (None, Value::Float(float)) if *float > 0.0 => json!({ "$float": "Infinity" }),
+            (None, _) => json!({ "$float": "-Infinity" }),
+        },
+        Value::Str(text) => text.as_str().into(),
+        Value::Keyword(name) => json!({ "$kw": name.as_str() }),
+        Value::Symbol(name) => json!({ "$symbol": name.as_str() }),
+        Value::Var(name) => json!({ "$var": name.as_str() }),
+        Value::Vector(items) => items.iter().map(encode_value).collect(),
+        Value::Set(members) => {
+            json!({ "$set": members.iter().map(encode_value).collect::<Vec<_>>() })
+        }
+        Value::Map(map) => encode_map(map),
+        Value::Instant(_) => json!({ "$datetime": temporal_text(value) }),
+        Value::Date(_) => json!({ "$date": temporal_text(value) }),
+        Value::Duration(micros) => json!({ "$duration": micros }),
+        Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) => json!({ "$opaque": "function" }),
+        Value::Regex(_) => json!({ "$opaque": "regex" }),
+    }
+}
+
+fn encode_map(map: &Map) -> Json {
+    let plain = map
+        .keys()
+        .all(|key| matches!(key, Value::Str(text) if !text.as_str().starts_with('$')));
+    if plain {
+        let entries = map.iter().filter_map(|(key, value)| {
+            Some((key.key_text()?.as_str().to_owned(), encode_value(value)))
+        });
+        return Json::Object(entries.collect());
+    }
+    let pairs: Vec<Json> = map
+        .iter()
+        .map(|(key, value)| json!([encode_value(key), encode_value(value)]))
+        .collect();
+    json!({ "$map": pairs })
+}
+
+fn decode_all(items: &[Json]) -> Result<Vec<Value>, EncodingError> {
+    items.iter().map(decode_value).collect()
+}
+
+fn decode_tagged(tag: &str, content: &Json) -> Result<Value, EncodingError> {
+    let text = content.as_str();
+    let decoded = match tag {
+        "$kw" => text.map(Value::keyword),
+        "$symbol" => text.map(|name| Value::Symbol(name.into())),
+        "$var" => text.map(|name| Value::Var(name.into())),
+        "$float" => FLOATS
+            .iter()
+            .find(|(name, _)| Some(*name) == text)
+            .map(|(_, float)| Value::Float(*float)),
+        "$datetime" => text.and_then(parse_instant).map(Value::Instant),
+        "$date" => text.and_then(parse_date),
+        "$duration" => content.as_i64().map(Value::Duration),
+        "$opaque" => Some(opaque()),
+        "$tuple" => match content {
+            Json::Array(items) => Some(Value::vector(decode_all(items)?)),
+            _ => None,
+        },
+        "$set" => match content {
+            Json::Array(items) => {
+                let mut set = Set::new();
+                for member in decode_all(items)? {
+                    set.insert(member);
+                }
+                Some(Value::Set(set))
+            }
+            _ => None,
+        },
+        "$map" => decode_pairs(content)?,
+        _ => None,
+    };
+    decoded.ok_or_else(|| EncodingError {
+        message: format!("`{tag}` does not encode a value: {content}"),
+    })
+}
+
+fn decode_pairs(content: &Json) -> Result<Option<Value>, EncodingError> {
+    let Json::Array(pairs) = content else {
+        return Ok(None);
+    };
+    let mut entries = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        match pair.as_array().map(Vec::as_slice) {
+            Some([key, value]) => entries.push((decode_value(key)?, decode_value(value)?)),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(Value::Map(Map::from(entries))))
+}
+
+fn parse_date(text: &str) -> Option<Value> {
+    let date: jiff::civil::Date = text.parse().ok()?;
+    let days = date.since(jiff::civil::date(1970, 1, 1)).ok()?.get_days();
+    Some(Value::Date(days))
+}
+
+/// Any function will do: what matters is that it has no JSON form.
+fn opaque() -> Value {
+    ptc_lang::builtins()
+        .next()
+        .map_or(Value::Nil, Value::Builtin)
+}

@@ -1,0 +1,207 @@
+//! Values as text with limits: how many items, how long a string, how much in all.
+//! Texts of single values come from the language's printer; only the elisions are ours.
+
+use ptc_lang::Value;
+
+/// No text is longer than this, whatever the options say: shared structure can describe gigabytes.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
+const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
+const STACK_GROWTH_BYTES: usize = 1024 * 1024;
+
+/// The limits of one rendering; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FormatOptions {
+    /// Items shown of each list, map and set, at every level.
+    pub items: Option<usize>,
+    /// Characters shown of a string; maps divide it among their entries.
+    pub printable: Option<usize>,
+    /// Characters written at all; the text is cut there.
+    pub chars: Option<usize>,
+}
+
+/// A rendered value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Formatted {
+    /// The text.
+    pub text: String,
+    /// Whether an item or string limit left something out.
+    pub truncated: bool,
+    /// Whether the text was cut at the end.
+    pub cut: bool,
+}
+
+/// Renders a value: `[1 2 ...] (2/5)`, `"very long ..." (10/21 chars)`.
+#[must_use]
+pub fn format_value(value: &Value, options: FormatOptions) -> Formatted {
+    let room = options.chars.unwrap_or(usize::MAX);
+    let mut writer = Writer {
+        text: String::new(),
+        room,
+        items: options.items,
+        truncated: false,
+        cut: false,
+    };
+    writer.value(value, options.printable);
+    Formatted {
+        text: writer.text,
+        truncated: writer.truncated,
+        cut: writer.cut,
+    }
+}
+
+struct Writer {
+    text: String,
+    /// Characters that may still be written.
+    room: usize,
+    items: Option<usize>,
+    truncated: bool,
+    cut: bool,
+}
+
+impl Writer {
+    fn value(&mut self, value: &Value, printable: Option<usize>) {
+        if self.cut {
+            return;
+        }
+        match value {
+            Value::Str(text) => self.string(text, printable),
+            Value::Vector(items) => {
+                let shown = self.items.unwrap_or(usize::MAX);
+                self.collection(
+                    "[",
+                    "]",
+                    items.len(),
+                    shown,
+                    items.iter(),
+                    |writer, item| {
+                        writer.value(item, printable);
+                    },
+                );
+            }
+            Value::Set(members) => {
+                let shown = self.items.unwrap_or(usize::MAX);
+                self.collection(
+                    "#{",
+                    "}",
+                    members.len(),
+                    shown,
+                    members.iter(),
+                    |writer, member| {
+                        writer.value(member, printable);
+                    },
+                );
+            }
+            Value::Map(map) => {
+                let (shown, each) = share(map.len(), self.items, printable);
+                self.collection(
+                    "{",
+                    "}",
+                    map.len(),
+                    shown,
+                    map.iter(),
+                    |writer, (key, value)| {
+                        writer.value(key, printable);
+                        writer.write(" ");
+                        writer.value(value, each);
+                    },
+                );
+            }
+            leaf => self.write(&ptc_lang::print::readable(leaf)),
+        }
+    }
+
+    fn string(&mut self, text: &ptc_lang::value::Text, printable: Option<usize>) {
+        let total = match printable {
+            Some(limit) if text.as_str().len() > limit => text.count(),
+            _ => 0,
+        };
+        match printable {
+            Some(limit) if total > limit => {
+                let head: String = text.graphemes().take(limit).collect();
+                self.truncated = true;
+                let quoted = ptc_lang::print::readable(&Value::str(format!("{head}...")));
+                self.write(&format!("{quoted} ({limit}/{total} chars)"));
+            }
+            _ if text.as_str().len() > TEXT_BYTES_MAX || self.room < text.as_str().len() => {
+                // Escaping never shortens a text, so no more of it than there is room for can show.
+                let head: String = text
+                    .as_str()
+                    .chars()
+                    .take(self.room.min(TEXT_BYTES_MAX))
+                    .collect();
+                let quoted = ptc_lang::print::readable(&Value::str(head));
+                self.write(quoted.strip_suffix('"').unwrap_or(&quoted));
+                self.cut = true;
+            }
+            _ => self.write(&ptc_lang::print::readable(&Value::Str(text.clone()))),
+        }
+    }
+
+    fn collection<T>(
+        &mut self,
+        open: &str,
+        close: &str,
+        total: usize,
+        shown: usize,
+        parts: impl Iterator<Item = T>,
+        mut part: impl FnMut(&mut Self, T),
+    ) {
+        stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+            self.write(open);
+            for (i, item) in parts.take(shown).enumerate() {
+                if self.cut {
+                    return;
+                }
+                if i > 0 {
+                    self.write(" ");
+                }
+                part(self, item);
+            }
+            if total > shown {
+                self.truncated = true;
+                self.write(&format!(" ...{close} ({shown}/{total})"));
+            } else {
+                self.write(close);
+            }
+        });
+    }
+
+    fn write(&mut self, text: &str) {
+        if self.cut {
+            return;
+        }
+        if self.text.len() + text.len() > TEXT_BYTES_MAX {
+            self.cut = true;
+            return;
+        }
+        if text.len() <= self.room {
+            self.text.push_str(text);
+            // Bytes are an upper bound of characters; counting exactly matters only near the end.
+            self.room -= if self.room == usize::MAX {
+                0
+            } else {
+                text.chars().count()
+            };
+            return;
+        }
+        for c in text.chars() {
+            if self.room == 0 {
+                self.cut = true;
+                return;
+            }
+            self.text.push(c);
+            self.room -= 1;
+        }
+    }
+}
+
+/// How many entries of a map are shown, and the string limit for each value.
+fn share(len: usize, items: Option<usize>, printable: Option<usize>) -> (usize, Option<usize>) {
+    let Some(limit) = printable else {
+        return (items.unwrap_or(usize::MAX), None);
+    };
+    let shown = (limit / 30).max(1).min(items.unwrap_or(usize::MAX));
+    let entries = shown.min(len).max(1);
+    let each = limit.saturating_sub(10 * entries) / entries;
+    (shown, Some(each.max(10)))
+}

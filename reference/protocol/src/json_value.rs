@@ -1,0 +1,176 @@
+//! Language values to JSON and back, strictly: what JSON cannot say is refused with its path.
+//! The lenient conversions of combined mode live with combined mode.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use ptc_lang::Value;
+use ptc_lang::value::{BigInt, Map};
+use serde_json::{Number, Value as Json};
+
+/// Deeper values are refused: no JSON reader takes them, and ours stops at 128.
+const DEPTH_MAX: usize = 512;
+/// Values with more nodes, shared parts counted each time, are refused before the walk.
+const NODES_MAX: u64 = 10_000_000;
+
+/// A value without a JSON form. `path`: map keys joined by `.`, indices as `[i]`, empty for the value itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotJson {
+    /// Where the offending part is.
+    pub path: String,
+}
+
+impl fmt::Display for NotJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() {
+            "<root>"
+        } else {
+            &self.path
+        };
+        write!(f, "non-JSON-encodable value at {path}")
+    }
+}
+
+impl std::error::Error for NotJson {}
+
+/// The JSON form of a value: keywords are their names, temporals ISO-8601 text.
+///
+/// # Errors
+/// The path of the first part, in iteration order, that JSON cannot say: a set, function, var, regex or
+/// symbol, an infinity or NaN; for a map with other keys than strings and keywords, or with a keyword and a
+/// string of one name, the path of the map.
+pub fn to_json_value(value: &Value) -> Result<Json, NotJson> {
+    if value.shape().weight > NODES_MAX {
+        return Err(NotJson {
+            path: String::new(),
+        });
+    }
+    let mut path = Vec::new();
+    convert(value, &mut path).ok_or_else(|| NotJson {
+        path: path_text(&path),
+    })
+}
+
+/// The value of a JSON document: objects are maps with string keys, arrays vectors, numbers exact.
+#[must_use]
+pub fn json_to_value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Nil,
+        Json::Bool(bool) => Value::Bool(*bool),
+        Json::Number(number) => number_value(number),
+        Json::String(text) => Value::str(text.as_str()),
+        Json::Array(items) => Value::vector(items.iter().map(json_to_value).collect()),
+        Json::Object(entries) => Value::Map(
+            entries
+                .iter()
+                .map(|(key, value)| (Value::str(key.as_str()), json_to_value(value)))
+                .collect(),
+        ),
+    }
+}
+
+/// The JSON number of an integer or a finite float, in the language's own digits.
+pub(crate) fn json_number(value: &Value) -> Option<Number> {
+    match value {
+        Value::Int(int) => Some(Number::from(*int)),
+        Value::BigInt(int) => int.to_string().parse().ok(),
+        Value::Float(float) if float.is_finite() => ptc_lang::print::readable(value).parse().ok(),
+        _ => None,
+    }
+}
+
+/// The ISO-8601 text of a date, instant or duration.
+pub(crate) fn temporal_text(value: &Value) -> Option<String> {
+    matches!(
+        value,
+        Value::Date(_) | Value::Instant(_) | Value::Duration(_)
+    )
+    .then(|| ptc_lang::print::display(value))
+}
+
+enum Step<'a> {
+    Key(&'a str),
+    Index(usize),
+}
+
+/// On `None`, `path` is left at the offender.
+fn convert<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Json> {
+    if path.len() > DEPTH_MAX {
+        return None;
+    }
+    match value {
+        Value::Nil => Some(Json::Null),
+        Value::Bool(bool) => Some(Json::Bool(*bool)),
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => json_number(value).map(Json::Number),
+        Value::Str(text) | Value::Keyword(text) => Some(Json::String(text.as_str().to_owned())),
+        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
+            temporal_text(value).map(Json::String)
+        }
+        Value::Vector(items) => {
+            let mut array = Vec::with_capacity(items.len());
+            for (i, item) in items.iter().enumerate() {
+                path.push(Step::Index(i));
+                array.push(convert(item, path)?);
+                path.pop();
+            }
+            Some(Json::Array(array))
+        }
+        Value::Map(map) => convert_map(map, path),
+        Value::Symbol(_)
+        | Value::Set(_)
+        | Value::Fn(_)
+        | Value::Builtin(_)
+        | Value::Combined(_)
+        | Value::Var(_)
+        | Value::Regex(_) => None,
+    }
+}
+
+fn convert_map<'a>(map: &'a Map, path: &mut Vec<Step<'a>>) -> Option<Json> {
+    let mut object = serde_json::Map::new();
+    if map.keys().any(|key| key.key_text().is_none()) || has_converging_keys(map) {
+        return None;
+    }
+    for (key, value) in map {
+        let name = key.key_text()?.as_str();
+        path.push(Step::Key(name));
+        object.insert(name.to_owned(), convert(value, path)?);
+        path.pop();
+    }
+    Some(Json::Object(object))
+}
+
+/// Whether a keyword and a string of one name are both keys.
+fn has_converging_keys(map: &Map) -> bool {
+    map.keys().any(|key| match key {
+        Value::Keyword(name) => map.contains(&Value::Str(name.clone())),
+        _ => false,
+    })
+}
+
+fn path_text(path: &[Step<'_>]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if text.is_empty() || key.is_empty() => text.push_str(key),
+            Step::Key(key) => {
+                let _ = write!(text, ".{key}");
+            }
+            Step::Index(i) => {
+                let _ = write!(text, "[{i}]");
+            }
+        }
+    }
+    text
+}
+
+fn number_value(number: &Number) -> Value {
+    let text = number.to_string();
+    if let Ok(int) = text.parse::<i64>() {
+        return Value::Int(int);
+    }
+    match text.parse::<BigInt>() {
+        Ok(int) => Value::integer(int),
+        Err(_) => Value::Float(text.parse().unwrap_or(f64::NAN)),
+    }
+}

@@ -1,0 +1,377 @@
+//! The library as a table of operations, JSON in and JSON out: what an adapter of the testee protocol calls.
+//! Decodes and encodes; every decision is made elsewhere.
+
+use std::collections::BTreeMap;
+
+use ptc_lang::Value;
+use serde_json::{Map, Value as Json, json};
+
+use crate::description::{Profile, tool_description};
+use crate::encoding::{decode_value, encode_value};
+use crate::feedback::{Execution, MemoryDelta, PreviewOptions};
+use crate::format::{FormatOptions, format_value};
+use crate::history::{HISTORY_SIZE_MAX, shorten, size_units};
+use crate::json_value::to_json_value;
+use crate::payload::{
+    Step, StepOptions, SuccessOptions, render_error, render_success, render_success_from_step,
+};
+use crate::program::validate_program;
+use crate::reason::ErrorReason;
+use crate::returns::{Segment, describe_mismatches, validate_return};
+use crate::schema::{
+    json_schema_to_type, parameters_schema, provider_schema, tool_definition, type_to_json_schema,
+};
+use crate::signature::{Signature, Type, parse_signature};
+use crate::typed::atomize_value;
+
+/// An operation takes its input object and gives a result, or an error as the operation defines it.
+pub type OperationFn = fn(&Json) -> Result<Json, Json>;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// The name in the testee protocol.
+    pub name: &'static str,
+    /// What it does with which input, in a sentence.
+    pub doc: &'static str,
+    /// The operation.
+    pub run: OperationFn,
+}
+
+/// The input is not what the operation takes: the caller's mistake. On the wire `{"invalid":FIELD}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidInput(pub &'static str);
+
+impl From<InvalidInput> for Json {
+    fn from(invalid: InvalidInput) -> Json {
+        json!({ "invalid": invalid.0 })
+    }
+}
+
+/// Every operation of this crate, by name.
+pub const OPERATIONS: &[Operation] = &[
+    Operation {
+        name: "atomize_value",
+        doc: "`{type, value}`: the value in the form that the type asks for.",
+        run: op_atomize_value,
+    },
+    Operation {
+        name: "format_value",
+        doc: "`{value, opts: {limit?, printable_limit?}}`: `{text, truncated}`.",
+        run: op_format_value,
+    },
+    Operation {
+        name: "history_truncation",
+        doc: "`{value}`: the value as it enters the history, with sizes before and after.",
+        run: op_history_truncation,
+    },
+    Operation {
+        name: "json_schema_to_type",
+        doc: "`{schema}`: the type tree of an `output_schema`, or why it is refused.",
+        run: op_json_schema_to_type,
+    },
+    Operation {
+        name: "parse_signature",
+        doc: "`{text}`: `{params, returns, render}`, or the parse error.",
+        run: op_parse_signature,
+    },
+    Operation {
+        name: "render_error",
+        doc: "`{reason, message, opts: {feedback?, result?}}`: the error payload.",
+        run: op_render_error,
+    },
+    Operation {
+        name: "render_success",
+        doc: "`{step: {return?}, execution, opts: {validated?, include_memory?}}`: the success payload.",
+        run: op_render_success,
+    },
+    Operation {
+        name: "render_success_from_step",
+        doc: "`{step: {return, prints, memory}, opts}`: the success payload of a step.",
+        run: op_render_success_from_step,
+    },
+    Operation {
+        name: "signature_to_json_schema",
+        doc: "`{signature, name, description?}`: return, provider and tool schemas.",
+        run: op_signature_to_json_schema,
+    },
+    Operation {
+        name: "to_json_value",
+        doc: "`{value}`: the JSON form, or the path of what has none.",
+        run: op_to_json_value,
+    },
+    Operation {
+        name: "tool_description",
+        doc: "`{profile}`: the description.",
+        run: op_tool_description,
+    },
+    Operation {
+        name: "validate_program",
+        doc: "`{program?}`: the program, or `{reason, message}`.",
+        run: op_validate_program,
+    },
+    Operation {
+        name: "validate_return",
+        doc: "`{signature | json_schema, value}`: null, or `{errors, joined}`.",
+        run: op_validate_return,
+    },
+];
+
+fn op_parse_signature(input: &Json) -> Result<Json, Json> {
+    let signature =
+        parse_signature(text_of(input, "text")?).map_err(|error| Json::from(error.to_string()))?;
+    let params: Vec<Json> = signature
+        .params
+        .iter()
+        .map(|(name, t)| json!([name, t.to_tree()]))
+        .collect();
+    Ok(
+        json!({ "params": params, "returns": signature.returns.to_tree(), "render": signature.to_string() }),
+    )
+}
+
+fn op_validate_return(input: &Json) -> Result<Json, Json> {
+    let value = value_of(input, "value")?;
+    let expected = match (input.get("json_schema"), input.get("signature")) {
+        (Some(schema), _) => json_schema_to_type(schema).map_err(Json::from)?,
+        (None, None | Some(Json::Null)) => return Ok(Json::Null),
+        (None, Some(_)) => type_of(input, "signature")?,
+    };
+    let Err(mismatches) = validate_return(&expected, &value) else {
+        return Ok(Json::Null);
+    };
+    let errors: Vec<Json> = mismatches
+        .iter()
+        .map(|mismatch| {
+            let path: Vec<Json> = mismatch
+                .path
+                .iter()
+                .map(|segment| match segment {
+                    Segment::Field(name) => name.as_str().into(),
+                    Segment::Index(index) => (*index).into(),
+                })
+                .collect();
+            json!({ "path": path, "message": mismatch.message })
+        })
+        .collect();
+    Err(json!({ "errors": errors, "joined": describe_mismatches(&mismatches, None) }))
+}
+
+fn op_to_json_value(input: &Json) -> Result<Json, Json> {
+    to_json_value(&value_of(input, "value")?).map_err(|error| error.to_string().into())
+}
+
+fn op_atomize_value(input: &Json) -> Result<Json, Json> {
+    Ok(encode_value(&atomize_value(
+        &value_of(input, "value")?,
+        &type_of(input, "type")?,
+    )))
+}
+
+fn op_validate_program(input: &Json) -> Result<Json, Json> {
+    let program = input
+        .get("program")
+        .map(decode_value)
+        .transpose()
+        .map_err(|_| InvalidInput("program"))?;
+    match validate_program(program.as_ref()) {
+        Ok(text) => Ok(text.into()),
+        Err(invalid) => {
+            Err(json!({ "reason": ErrorReason::ArgsError.as_str(), "message": invalid.message }))
+        }
+    }
+}
+
+fn op_format_value(input: &Json) -> Result<Json, Json> {
+    let options = input.get("opts").unwrap_or(&Json::Null);
+    let options = FormatOptions {
+        items: count_of(options, "limit")?,
+        printable: count_of(options, "printable_limit")?,
+        chars: None,
+    };
+    let formatted = format_value(&value_of(input, "value")?, options);
+    Ok(json!({ "text": formatted.text, "truncated": formatted.truncated || formatted.cut }))
+}
+
+fn op_history_truncation(input: &Json) -> Result<Json, Json> {
+    let value = value_of(input, "value")?;
+    let kept = shorten(&value, HISTORY_SIZE_MAX);
+    Ok(
+        json!({ "value": encode_value(&kept), "in_size": size_units(&value), "out_size": size_units(&kept) }),
+    )
+}
+
+fn op_json_schema_to_type(input: &Json) -> Result<Json, Json> {
+    let schema = input.get("schema").ok_or(InvalidInput("schema"))?;
+    json_schema_to_type(schema)
+        .map(|t| t.to_tree())
+        .map_err(Json::from)
+}
+
+fn op_signature_to_json_schema(input: &Json) -> Result<Json, Json> {
+    let parsed = parse_signature(text_of(input, "signature")?);
+    let name = text_of(input, "name")?;
+    let description = input.get("description").and_then(Json::as_str);
+    let definition = |signature: Option<&Signature>| {
+        tool_definition(name, description, parameters_schema(signature))
+    };
+    Ok(match parsed {
+        Ok(signature) => json!({
+            "return_schema": type_to_json_schema(&signature.returns),
+            "provider_schema": provider_schema(&signature.returns),
+            "tool_definition": definition(Some(&signature)),
+        }),
+        Err(error) => {
+            json!({ "signature_error": error.to_string(), "tool_definition": definition(None) })
+        }
+    })
+}
+
+fn op_tool_description(input: &Json) -> Result<Json, Json> {
+    let profile = Profile::from_name(text_of(input, "profile")?).ok_or(InvalidInput("profile"))?;
+    Ok(tool_description(profile).into())
+}
+
+fn op_render_error(input: &Json) -> Result<Json, Json> {
+    let reason = ErrorReason::from_wire(text_of(input, "reason")?).ok_or(InvalidInput("reason"))?;
+    let options = input.get("opts").unwrap_or(&Json::Null);
+    let text = render_error(
+        reason,
+        text_of(input, "message")?,
+        options.get("feedback").cloned(),
+        options.get("result").cloned(),
+    );
+    parsed(&text)
+}
+
+fn op_render_success(input: &Json) -> Result<Json, Json> {
+    let execution = execution_of(
+        input
+            .get("execution")
+            .and_then(Json::as_object)
+            .ok_or(InvalidInput("execution"))?,
+    )?;
+    let returned = match input.get("step").and_then(|step| step.get("return")) {
+        Some(value) => decode_value(value).map_err(|_| InvalidInput("step"))?,
+        None => Value::Nil,
+    };
+    let options = input.get("opts").unwrap_or(&Json::Null);
+    let options = SuccessOptions {
+        validated: options.get("validated").cloned(),
+        include_memory: options
+            .get("include_memory")
+            .and_then(Json::as_bool)
+            .unwrap_or(true),
+    };
+    parsed(&render_success(&returned, &execution, options))
+}
+
+fn op_render_success_from_step(input: &Json) -> Result<Json, Json> {
+    let step = input.get("step").ok_or(InvalidInput("step"))?;
+    let options = input.get("opts").unwrap_or(&Json::Null);
+    let format = options.get("format_options").unwrap_or(&Json::Null);
+    let limits = PreviewOptions::default();
+    let step = Step {
+        returned: value_of(step, "return")?,
+        prints: texts(step.get("prints")),
+        memory: names_of(step.get("memory"))?,
+    };
+    let options = StepOptions {
+        validated: options.get("validated").cloned(),
+        include_memory: options
+            .get("include_memory")
+            .and_then(Json::as_bool)
+            .unwrap_or(false),
+        prior_memory: names_of(options.get("prior_memory"))?,
+        preview: PreviewOptions {
+            preview_chars: count_of(format, "preview_max_chars")?.unwrap_or(limits.preview_chars),
+            feedback_chars: count_of(format, "feedback_max_chars")?
+                .unwrap_or(limits.feedback_chars),
+        },
+    };
+    parsed(&render_success_from_step(&step, options))
+}
+
+fn parsed(payload: &str) -> Result<Json, Json> {
+    serde_json::from_str(payload).map_err(|error| error.to_string().into())
+}
+
+fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidInput> {
+    input
+        .get(field)
+        .and_then(Json::as_str)
+        .ok_or(InvalidInput(field))
+}
+
+fn value_of(input: &Json, field: &'static str) -> Result<Value, InvalidInput> {
+    let encoded = input.get(field).ok_or(InvalidInput(field))?;
+    decode_value(encoded).map_err(|_| InvalidInput(field))
+}
+
+fn type_of(input: &Json, field: &'static str) -> Result<Type, InvalidInput> {
+    let signature = parse_signature(text_of(input, field)?).map_err(|_| InvalidInput(field))?;
+    Ok(signature.returns)
+}
+
+fn count_of(options: &Json, field: &'static str) -> Result<Option<usize>, InvalidInput> {
+    match options.get(field) {
+        None | Some(Json::Null) => Ok(None),
+        Some(count) => match count.as_u64().and_then(|count| usize::try_from(count).ok()) {
+            Some(count) => Ok(Some(count)),
+            None => Err(InvalidInput(field)),
+        },
+    }
+}
+
+fn texts(list: Option<&Json>) -> Vec<String> {
+    let list = list
+        .and_then(Json::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    list.iter()
+        .filter_map(Json::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn names_of(memory: Option<&Json>) -> Result<BTreeMap<String, Value>, InvalidInput> {
+    let decoded = match memory {
+        None | Some(Json::Null) => return Ok(BTreeMap::new()),
+        Some(memory) => decode_value(memory).map_err(|_| InvalidInput("memory"))?,
+    };
+    let Value::Map(map) = &decoded else {
+        return Err(InvalidInput("memory"));
+    };
+    let named = map
+        .iter()
+        .map(|(key, value)| Some((key.key_text()?.as_str().to_owned(), value.clone())));
+    named.collect::<Option<_>>().ok_or(InvalidInput("memory"))
+}
+
+fn execution_of(fields: &Map<String, Json>) -> Result<Execution, InvalidInput> {
+    let flag = |value: Option<&Json>| value.and_then(Json::as_bool);
+    let memory = fields.get("memory").unwrap_or(&Json::Null);
+    let changed = memory.get("changed").and_then(Json::as_object);
+    let changed = changed.into_iter().flatten();
+    Ok(Execution {
+        result: fields
+            .get("result")
+            .and_then(Json::as_str)
+            .map(str::to_owned),
+        prints: texts(fields.get("prints")),
+        feedback: fields
+            .get("feedback")
+            .and_then(Json::as_str)
+            .ok_or(InvalidInput("execution"))?
+            .to_owned(),
+        memory: MemoryDelta {
+            changed: changed
+                .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())))
+                .collect(),
+            stored_keys: texts(memory.get("stored_keys")),
+            truncated: flag(memory.get("truncated")).unwrap_or(false),
+        },
+        truncated: flag(fields.get("truncated")).ok_or(InvalidInput("execution"))?,
+        visible_truncated: flag(fields.get("visible_truncated")),
+    })
+}

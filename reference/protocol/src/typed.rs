@@ -1,0 +1,76 @@
+//! Plain JSON values into the form that a type asks for. Only datetimes change.
+
+use ptc_lang::Value;
+use ptc_lang::value::{Instant, Map};
+
+use crate::returns::find_field;
+use crate::signature::{Prim, Type};
+
+/// Turns ISO-8601 strings with an offset into instants where the type says `:datetime`. Keys stay strings
+/// (reads find them by keyword too), and whatever does not fit is left for validation to report.
+#[must_use]
+pub fn atomize_value(value: &Value, expected: &Type) -> Value {
+    match (expected, value) {
+        (Type::Optional(inner), _) => atomize_value(value, inner),
+        (Type::Prim(Prim::Datetime), Value::Str(text)) => {
+            parse_instant(text.as_str()).map_or_else(|| value.clone(), Value::Instant)
+        }
+        (Type::List(item), Value::Vector(items)) if changes(item) => Value::vector(
+            items
+                .iter()
+                .map(|value| atomize_value(value, item))
+                .collect(),
+        ),
+        (Type::Map(fields) | Type::ClosedMap(fields), Value::Map(map)) => {
+            Value::Map(atomize_fields(map, fields))
+        }
+        _ => value.clone(),
+    }
+}
+
+/// A moment with an offset: `2026-05-07T14:00:00.120+02:00`, a space for the `T` allowed. Up to six fraction
+/// digits are kept, and the offset is applied.
+#[must_use]
+pub fn parse_instant(text: &str) -> Option<Instant> {
+    let bytes = text.as_bytes();
+    let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
+    let spelled_out = bytes.len() > 19
+        && marks.iter().all(|(at, mark)| bytes[*at] == *mark)
+        && matches!(bytes[10], b'T' | b't' | b' ')
+        && !bytes.contains(&b'[');
+    if !spelled_out {
+        return None;
+    }
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    let fraction = match bytes[19] {
+        b'.' | b',' => bytes[20..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count()
+            .min(6),
+        _ => 0,
+    };
+    Some(Instant::new(
+        moment.as_microsecond(),
+        u8::try_from(fraction).ok()?,
+    ))
+}
+
+/// Whether a value of this type can hold a datetime at all.
+fn changes(t: &Type) -> bool {
+    match t {
+        Type::Prim(prim) => *prim == Prim::Datetime,
+        Type::Optional(inner) | Type::List(inner) => changes(inner),
+        Type::Map(fields) | Type::ClosedMap(fields) => fields.iter().any(|(_, t)| changes(t)),
+    }
+}
+
+fn atomize_fields(map: &Map, fields: &[(String, Type)]) -> Map {
+    let mut typed = map.clone();
+    for (name, expected) in fields.iter().filter(|(_, expected)| changes(expected)) {
+        if let Some((key, value)) = find_field(map, name) {
+            typed.insert(key.clone(), atomize_value(value, expected));
+        }
+    }
+    typed
+}
