@@ -85,7 +85,7 @@ pub fn preview(value: &Value, items: usize, graphemes: usize) -> Preview {
             let mut text = out[..end].to_owned();
             let _ = write!(
                 text,
-                "... (truncated at {graphemes} chars; use println on specific fields)"
+                " ... (truncated at {graphemes} chars; use println on specific fields)"
             );
             Preview {
                 text,
@@ -148,9 +148,12 @@ impl Printer {
             let Some(top) = open.last_mut() else { return };
             next = self.advance(top);
             if next.is_none() {
-                let close = top.close;
+                let Open { close, total, .. } = *top;
                 open.pop();
                 self.out.push_str(close);
+                if total > self.items_max {
+                    let _ = write!(self.out, " ({}/{total})", self.items_max);
+                }
             }
         }
     }
@@ -169,7 +172,7 @@ impl Printer {
         }
         if open.shown == self.items_max && open.total > self.items_max {
             self.cut_items = true;
-            let _ = write!(self.out, " ... ({}/{})", self.items_max, open.total);
+            self.out.push_str(" ...");
             return None;
         }
         let part = match &mut open.parts {
@@ -238,7 +241,7 @@ impl Printer {
                 (crate::function::Combinator::Tool, Some(Value::Str(name))) => {
                     write!(out, "#fn[tool/{}]", name.as_str())
                 }
-                (kind, _) => write!(out, "#fn[{}]", kind.name()),
+                _ => out.write_str("#fn[anonymous]"),
             },
             Value::Var(name) => write!(out, "#'{}", name.as_str()),
             Value::Regex(regex) => write!(out, "#\"{}\"", regex.source()),
