@@ -1,14 +1,15 @@
 //! The `ptc` command: its subcommands and their exit statuses. Knows nothing of MCP.
 
 use crate::server::{PACKAGE_VERSION, Server};
-use crate::settings::Settings;
 use crate::settings::flags::{FLAGS, Group, Kind};
-use crate::{signals, stdio};
+use crate::settings::{HttpSettings, Settings};
+use crate::{http, signals, stdio};
 use ptc_secrets::Redactor;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// A subcommand.
 struct Command {
@@ -98,11 +99,45 @@ fn start(arguments: &[String]) -> ExitCode {
         }
     };
     signals::hold();
-    let server = Server::new(settings, Redactor::empty());
-    serve_stdio(&server)
+    let mut secrets = Redactor::builder();
+    if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
+        secrets.add(token);
+    }
+    let server = Server::new(settings, secrets.build());
+    match server.settings.http.clone() {
+        None => serve_stdio(&server),
+        Some(http) => serve_http(server, http),
+    }
 }
 
-fn serve_stdio(server: &std::sync::Arc<Server>) -> ExitCode {
+fn serve_http(server: Arc<Server>, settings: HttpSettings) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("cannot start the HTTP runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    signals::watch(move || {
+        // A second signal finds the drain under way.
+        let _ = stop.send(true);
+    });
+    let served = runtime.block_on(http::serve(server.clone(), settings, stopped));
+    server.log.flush();
+    match served {
+        Ok(()) => std::process::exit(0),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve_stdio(server: &Arc<Server>) -> ExitCode {
     let log = server.log.clone();
     signals::watch(move || {
         log.flush();

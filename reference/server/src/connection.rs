@@ -58,6 +58,8 @@ struct Calls {
 
 /// One call in flight.
 pub struct Call {
+    /// What it is known by among the calls in flight: the request's id, or a number where ids of several clients meet.
+    pub key: Id,
     /// The request's id.
     pub id: Id,
     /// When it was taken in.
@@ -129,19 +131,20 @@ impl Connection {
         self.calls().in_flight.len()
     }
 
-    /// Takes a call in. `permit` is asked for last, when nothing else speaks against the call.
+    /// Takes a call in under `key`. A place is asked for last, when nothing else speaks against the call.
     ///
     /// # Errors
     /// [`NotAdmitted`], and the answer back to say so with.
     pub fn admit(
         &self,
+        key: Id,
         id: Id,
         answer: Answer,
         gate: &Arc<crate::gate::Gate>,
     ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
         let mut calls = self.calls();
         let in_flight = calls.in_flight.len();
-        let Entry::Vacant(place) = calls.in_flight.entry(id.clone()) else {
+        let Entry::Vacant(place) = calls.in_flight.entry(key.clone()) else {
             return Err((NotAdmitted::Duplicate, answer));
         };
         if in_flight >= self.in_flight_max {
@@ -151,6 +154,7 @@ impl Connection {
             return Err((NotAdmitted::Full(gate.cap()), answer));
         };
         let call = Arc::new(Call {
+            key,
             id,
             started: Instant::now(),
             cancelled: AtomicBool::new(false),
@@ -178,10 +182,10 @@ impl Connection {
         true
     }
 
-    /// Cancels the call `id`; its place is free at once. Returns its answer, to be used or dropped, or `None` when no such
+    /// Cancels the call `key`; its place is free at once. Returns its answer, to be used or dropped, or `None` when no such
     /// call is in flight.
-    pub fn cancel(&self, id: &Id) -> Option<Answer> {
-        let call = self.calls().in_flight.get(id).cloned()?;
+    pub fn cancel(&self, key: &Id) -> Option<Answer> {
+        let call = self.calls().in_flight.get(key).cloned()?;
         self.cancel_call(&call)
     }
 
@@ -224,7 +228,7 @@ impl Connection {
             .get(&call.id)
             .is_some_and(|known| Arc::ptr_eq(known, call))
         {
-            calls.in_flight.remove(&call.id);
+            calls.in_flight.remove(&call.key);
         }
     }
 
@@ -267,12 +271,12 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
         let call = connection
-            .admit(Id::number(1), nobody(), &gate)
+            .admit(Id::number(1), Id::number(1), nobody(), &gate)
             .ok()
             .unwrap();
         assert_eq!(
             connection
-                .admit(Id::number(1), nobody(), &gate)
+                .admit(Id::number(1), Id::number(1), nobody(), &gate)
                 .err()
                 .unwrap()
                 .0,
@@ -280,7 +284,11 @@ mod tests {
         );
         assert!(connection.finish(&call, reply));
         assert!(!connection.finish(&call, reply));
-        assert!(connection.admit(Id::number(1), nobody(), &gate).is_ok());
+        assert!(
+            connection
+                .admit(Id::number(1), Id::number(1), nobody(), &gate)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -288,12 +296,12 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, 1);
         let call = connection
-            .admit(Id::number(1), nobody(), &gate)
+            .admit(Id::number(1), Id::number(1), nobody(), &gate)
             .ok()
             .unwrap();
         assert_eq!(
             connection
-                .admit(Id::number(2), nobody(), &gate)
+                .admit(Id::number(2), Id::number(2), nobody(), &gate)
                 .err()
                 .unwrap()
                 .0,
@@ -307,11 +315,19 @@ mod tests {
         assert!(!connection.finish(&call, reply));
         let other = Connection::new("o".into(), Transport::Stdio, 9);
         let held: Vec<_> = (0..2)
-            .map(|n| other.admit(Id::number(n), nobody(), &gate).is_ok())
+            .map(|n| {
+                other
+                    .admit(Id::number(n), Id::number(n), nobody(), &gate)
+                    .is_ok()
+            })
             .collect();
         assert_eq!(held, [true, true]);
         assert_eq!(
-            other.admit(Id::number(9), nobody(), &gate).err().unwrap().0,
+            other
+                .admit(Id::number(9), Id::number(9), nobody(), &gate)
+                .err()
+                .unwrap()
+                .0,
             NotAdmitted::Full(2)
         );
     }

@@ -2,7 +2,9 @@
 //!
 //! Knows nothing of transports; they hand in frames and a way to answer later.
 
-use crate::connection::{Answer, Call, Connection, NotAdmitted, SESSION_REVISIONS, Transport};
+use crate::connection::{
+    Answer, Call, Connection, NotAdmitted, SESSION_REVISIONS, STATELESS_REVISION, Transport,
+};
 use crate::profile::View;
 use crate::reason::Refusal;
 use crate::reply::{Era, Reply, ToolReply};
@@ -19,8 +21,8 @@ pub enum Handled {
     Silent,
     /// Send this.
     Now(Reply),
-    /// The answer that was handed in will be used, or dropped.
-    Later,
+    /// The answer that was handed in will be used, or dropped; the call is known by this key.
+    Later(Id),
     /// Send this, if anything, and end the connection.
     Exit(Option<Reply>),
 }
@@ -68,6 +70,9 @@ pub fn handle(
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
     let id = frame.request_id();
+    if let Some(id) = id.clone().filter(|_| is_stateless(frame)) {
+        return handle_stateless(server, connection, frame, id, answer);
+    }
     if !frame.version_ok || frame.method.is_none() {
         // A response of ours to nobody's question has no id to answer.
         let id = id.filter(|_| !frame.is_response());
@@ -78,7 +83,17 @@ pub fn handle(
         return notification(server, connection, method.as_deref(), frame.params);
     };
     match method.as_deref() {
-        Some("tools/call") => tools_call(server, connection, id, frame.params, answer),
+        Some("tools/call") => {
+            let place = Place {
+                server,
+                connection,
+                key: id.clone(),
+                id,
+                era: Era::Session,
+                revision: connection.revision(),
+            };
+            tools_call(place, frame.params, answer)
+        }
         Some("exit") => {
             server
                 .log
@@ -246,31 +261,40 @@ fn own_result(_: &Server, id: Id, json: String) -> Reply {
     Reply::json(id, Arc::new(ptc_secrets::Redactor::empty().scrub(json)))
 }
 
+/// Where a `tools/call` stands.
+struct Place<'a> {
+    server: &'a Arc<Server>,
+    connection: &'a Arc<Connection>,
+    key: Id,
+    id: Id,
+    era: Era,
+    revision: &'static str,
+}
+
 /// `tools/call`: refusals at once, programs on their threads.
 fn tools_call(
-    server: &Arc<Server>,
-    connection: &Arc<Connection>,
-    id: Id,
+    place: Place<'_>,
     params: Option<Json<'_>>,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
+    let Place {
+        server,
+        connection,
+        id,
+        era,
+        ..
+    } = &place;
     let Some(params) = params.filter(|params| params.kind() == Kind::Object) else {
-        return Handled::Now(Reply::error(Some(id), RpcError::INVALID_PARAMS));
+        return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
     };
-    let era = Era::Session;
     let name = params
         .get("name")
         .and_then(Json::as_str)
         .unwrap_or_default();
     let tool = tools::find(server, &name);
     let view = tool.map_or(View::Mirrored, |tool| tool.view(server));
-    let refuse = |refusal: Refusal| {
-        Handled::Now(Reply::tool(
-            id.clone(),
-            era,
-            ToolReply::new(refusal.payload(), view),
-        ))
-    };
+    let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
+    let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
     if connection.is_draining() {
         server.log.event(
             Level::Info,
@@ -280,9 +304,9 @@ fn tools_call(
         );
         return refuse(Refusal::ShuttingDown);
     }
-    started(server, &id, &name);
+    started(server, id, &name);
     let Some(tool) = tool else {
-        stopped(server, &id, true, None);
+        stopped(server, id, true, None);
         return refuse(Refusal::UnknownTool {
             name: name.into_owned(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
@@ -291,36 +315,37 @@ fn tools_call(
     let request = Request {
         server,
         connection,
-        id: &id,
+        id,
         arguments: params.get("arguments"),
+        revision: place.revision,
     };
     match tool.run {
         Run::Now(run) => {
-            let reply = run(&request);
-            stopped(server, &id, reply.is_error(), None);
-            Handled::Now(Reply::tool(id, era, reply))
+            let answered = run(&request);
+            stopped(server, id, answered.is_error(), None);
+            reply(answered)
         }
         Run::Program(prepare) => match prepare(&request) {
-            Err(reply) => {
-                stopped(server, &id, reply.is_error(), None);
-                Handled::Now(Reply::tool(id, era, reply))
+            Err(refusal) => {
+                stopped(server, id, refusal.is_error(), None);
+                reply(refusal)
             }
-            Ok(work) => admit(server, connection, id, era, tool, work, answer()),
+            Ok(work) => admit(place, tool, work, answer()),
         },
     }
 }
 
 /// Takes a prepared program in and hands it to a thread, or says why not.
-fn admit(
-    server: &Arc<Server>,
-    connection: &Arc<Connection>,
-    id: Id,
-    era: Era,
-    tool: &'static Tool,
-    work: Work,
-    answer: Answer,
-) -> Handled {
-    let call = match connection.admit(id.clone(), answer, &server.gate) {
+fn admit(place: Place<'_>, tool: &'static Tool, work: Work, answer: Answer) -> Handled {
+    let Place {
+        server,
+        connection,
+        key,
+        id,
+        era,
+        ..
+    } = place;
+    let call = match connection.admit(key.clone(), id.clone(), answer, &server.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
             server.log.event(
@@ -353,7 +378,7 @@ fn admit(
                 .scrub(Reply::error(Some(id), RpcError::INTERNAL))
         });
     }
-    Handled::Later
+    Handled::Later(key)
 }
 
 /// On a thread of the pool: runs the program and answers its call.
@@ -406,7 +431,132 @@ fn log_id(id: &Id) -> Option<Cow<'_, str>> {
     (!id.is_null()).then(|| id.plain())
 }
 
-/// Revisions that `initialize` knows, for those who list them.
-pub const fn session_revisions() -> &'static [&'static str] {
-    &SESSION_REVISIONS
+/// The key under `_meta` that names the revision of a stateless request.
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key under `_meta` that every stateless request needs as well.
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The code for a revision that the server doesn't speak.
+const UNSUPPORTED_VERSION: i64 = -32022;
+/// How long a client may keep what `tools/list` and `server/discover` say: it can't change while the process lives.
+const CACHE_TTL_MS: u64 = 300_000;
+
+/// Whether a frame belongs to the revision without sessions: it says its revision, or asks what only that one knows.
+pub fn is_stateless(frame: &Frame<'_>) -> bool {
+    let method = frame.method_name();
+    match method.as_deref() {
+        Some("initialize") => false,
+        Some("server/discover") => true,
+        _ => meta(frame, META_VERSION).is_some(),
+    }
+}
+
+/// The revision that a stateless request says.
+///
+/// # Errors
+/// `Invalid params` when a required member of `_meta` is missing or has the wrong kind.
+pub fn stateless_version<'a>(frame: &Frame<'a>) -> Result<Cow<'a, str>, RpcError> {
+    let missing = |key: &str| RpcError {
+        message: format!("Invalid params: _meta needs {key}").into(),
+        ..RpcError::INVALID_PARAMS
+    };
+    let version = meta(frame, META_VERSION)
+        .and_then(Json::as_str)
+        .ok_or_else(|| missing(META_VERSION))?;
+    match meta(frame, META_CAPABILITIES).map(Json::kind) {
+        Some(Kind::Object) => Ok(version),
+        _ => Err(missing(META_CAPABILITIES)),
+    }
+}
+
+fn meta<'a>(frame: &Frame<'a>, key: &str) -> Option<Json<'a>> {
+    frame.params?.get("_meta")?.get(key)
+}
+
+/// Handles one frame of the revision without sessions. `key` is what a call is known by while it is in flight.
+pub fn handle_stateless(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    frame: &Frame<'_>,
+    key: Id,
+    answer: impl FnOnce() -> Answer,
+) -> Handled {
+    let Some(id) = frame.request_id() else {
+        return notification(
+            server,
+            connection,
+            frame.method_name().as_deref(),
+            frame.params,
+        );
+    };
+    let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
+    let nameable = frame
+        .id
+        .is_some_and(|id| matches!(id.kind(), Kind::String | Kind::Integer));
+    if !frame.version_ok || !nameable {
+        return refuse(RpcError::INVALID_REQUEST);
+    }
+    match stateless_version(frame) {
+        Err(error) => return refuse(error),
+        Ok(version) if version != STATELESS_REVISION => return refuse(unsupported(&version)),
+        Ok(_) => {}
+    }
+    let result = |json: String| Handled::Now(own_result(server, id.clone(), json));
+    match frame.method_name().as_deref() {
+        Some("server/discover") => {
+            let versions = supported_json();
+            result(format!(
+                "{{{}\"cacheScope\":\"private\",\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\
+                 \"supportedVersions\":{versions},\"ttlMs\":{CACHE_TTL_MS}}}",
+                Era::Stateless.result_members()
+            ))
+        }
+        Some("tools/list") => {
+            let list = server.tools_list();
+            let tools = list.strip_prefix('{').unwrap_or("}");
+            let json = format!(
+                "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
+                Era::Stateless.result_members()
+            );
+            // Scrubbing what is scrubbed changes nothing.
+            Handled::Now(Reply::json(
+                id.clone(),
+                Arc::new(server.redactor.scrub(json)),
+            ))
+        }
+        Some("tools/call") => {
+            let place = Place {
+                server,
+                connection,
+                key,
+                id: id.clone(),
+                era: Era::Stateless,
+                revision: STATELESS_REVISION,
+            };
+            tools_call(place, frame.params, answer)
+        }
+        name => {
+            method_not_found(server, name, Some(&id));
+            refuse(RpcError::METHOD_NOT_FOUND)
+        }
+    }
+}
+
+fn unsupported(requested: &str) -> RpcError {
+    let mut data = format!("{{\"supported\":{},\"requested\":", supported_json()).into_bytes();
+    ptc_rpc::write_string(&mut data, requested);
+    data.push(b'}');
+    RpcError {
+        code: UNSUPPORTED_VERSION,
+        message: "Unsupported protocol version".into(),
+        data: String::from_utf8(data).ok(),
+    }
+}
+
+/// The revisions of both eras, the newest first, as a JSON array.
+fn supported_json() -> String {
+    let all: Vec<String> = std::iter::once(STATELESS_REVISION)
+        .chain(SESSION_REVISIONS)
+        .map(|revision| format!("\"{revision}\""))
+        .collect();
+    format!("[{}]", all.join(","))
 }

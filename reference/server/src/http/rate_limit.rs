@@ -1,0 +1,175 @@
+//! Failed authentications per address: so many in a window, then a block. Time is handed in; knows nothing of HTTP.
+
+use crate::settings::RateLimitSettings;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The failures of every address.
+pub struct RateLimit {
+    settings: RateLimitSettings,
+    sources: Mutex<HashMap<IpAddr, Source>>,
+}
+
+struct Source {
+    failures: u64,
+    window_start: Instant,
+    blocked_until: Option<Instant>,
+}
+
+/// Addresses remembered; beyond that the stalest are forgotten, so that a flood of addresses takes no memory.
+const SOURCES_MAX: usize = 16_384;
+
+impl RateLimit {
+    /// No failure yet.
+    pub fn new(settings: RateLimitSettings) -> Self {
+        RateLimit {
+            settings,
+            sources: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// How long `source` is still blocked; `None` when it isn't.
+    pub fn blocked(&self, source: IpAddr, now: Instant) -> Option<Duration> {
+        let until = self.sources().get(&source)?.blocked_until?;
+        until
+            .checked_duration_since(now)
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Counts a failure. Returns the length of the block that it causes, if it causes one.
+    pub fn failed(&self, source: IpAddr, now: Instant) -> Option<Duration> {
+        let window = Duration::from_millis(self.settings.window_ms);
+        let block = Duration::from_millis(self.settings.block_ms);
+        let mut sources = self.sources();
+        if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
+            let stalest = sources
+                .iter()
+                .min_by_key(|(_, state)| state.window_start)
+                .map(|(source, _)| *source);
+            stalest.and_then(|stalest| sources.remove(&stalest));
+        }
+        let state = sources.entry(source).or_insert(Source {
+            failures: 0,
+            window_start: now,
+            blocked_until: None,
+        });
+        if state.blocked_until.is_some_and(|until| until > now) {
+            return None;
+        }
+        if now.duration_since(state.window_start) >= window {
+            state.failures = 0;
+            state.window_start = now;
+        }
+        state.failures += 1;
+        if state.failures < self.settings.failures_max {
+            return None;
+        }
+        state.blocked_until = Some(now + block);
+        Some(block)
+    }
+
+    /// Forgets the failures of `source`.
+    pub fn succeeded(&self, source: IpAddr) {
+        let mut sources = self.sources();
+        if !sources.is_empty() {
+            sources.remove(&source);
+        }
+    }
+
+    /// Forgets whoever is past both window and block.
+    pub fn sweep(&self, now: Instant) {
+        let window = Duration::from_millis(self.settings.window_ms);
+        self.sources().retain(|_, state| {
+            now.duration_since(state.window_start) < window
+                || state.blocked_until.is_some_and(|until| until > now)
+        });
+    }
+
+    fn sources(&self) -> MutexGuard<'_, HashMap<IpAddr, Source>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
+    fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
+        let limit = RateLimit::new(RateLimitSettings {
+            window_ms,
+            failures_max,
+            block_ms,
+        });
+        let source = IpAddr::from([127, 0, 0, 1]);
+        let mut now = Instant::now();
+        let mut met = Vec::new();
+        for wait in waits {
+            now += Duration::from_millis(*wait);
+            met.push(match limit.blocked(source, now) {
+                Some(_) => "429",
+                None => {
+                    limit.failed(source, now);
+                    "401"
+                }
+            });
+        }
+        met.join(" ")
+    }
+
+    #[test]
+    fn the_failure_that_reaches_the_limit_is_still_answered() {
+        assert_eq!(check(3, 1000, 60_000, &[0, 0, 0, 0]), "401 401 401 429");
+    }
+
+    #[test]
+    fn a_block_that_ends_leaves_the_count() {
+        assert_eq!(
+            check(3, 1000, 60_000, &[0, 0, 0, 0, 1200, 0]),
+            "401 401 401 429 401 429"
+        );
+    }
+
+    #[test]
+    fn a_window_that_ends_clears_the_count() {
+        assert_eq!(
+            check(3, 1000, 500, &[0, 0, 600, 0, 0, 0]),
+            "401 401 401 401 401 429"
+        );
+    }
+
+    #[test]
+    fn a_success_clears_the_count() {
+        let limit = RateLimit::new(RateLimitSettings {
+            window_ms: 1000,
+            failures_max: 2,
+            block_ms: 1000,
+        });
+        let (source, now) = (IpAddr::from([10, 0, 0, 1]), Instant::now());
+        assert_eq!(limit.failed(source, now), None);
+        limit.succeeded(source);
+        assert_eq!(limit.failed(source, now), None);
+        assert!(limit.failed(source, now).is_some() && limit.blocked(source, now).is_some());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let limit = RateLimit::new(RateLimitSettings {
+            window_ms: 1000,
+            failures_max: 2,
+            block_ms: 1000,
+        });
+        let now = Instant::now();
+        for number in 0..20_000u32 {
+            limit.failed(IpAddr::from(number.to_be_bytes()), now);
+            if number > 17_000 {
+                break;
+            }
+        }
+        assert!(limit.sources().len() <= SOURCES_MAX);
+        limit.sweep(now + Duration::from_millis(1001));
+        assert!(limit.sources().is_empty());
+    }
+}

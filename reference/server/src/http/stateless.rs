@@ -1,0 +1,154 @@
+//! Headers that mirror a stateless request (revision 2026-07-28): read, decoded, compared. Pure.
+
+use ptc_rpc::{Frame, Json, RpcError};
+use std::borrow::Cow;
+
+/// The headers of one request, as far as they matter here.
+pub struct Headers<'a> {
+    /// `MCP-Protocol-Version`
+    pub version: Option<&'a str>,
+    /// `Mcp-Method`
+    pub method: Option<&'a str>,
+    /// `Mcp-Name`
+    pub name: Option<&'a str>,
+}
+
+/// The code of a header that contradicts the body.
+pub const HEADER_MISMATCH: i64 = -32020;
+
+/// Compares headers with the body.
+///
+/// # Errors
+/// The error that names the header.
+pub fn check(headers: &Headers<'_>, frame: &Frame<'_>, version: &str) -> Result<(), RpcError> {
+    compare("MCP-Protocol-Version", headers.version, version)?;
+    let method = frame.method_name().unwrap_or_default();
+    compare("Mcp-Method", headers.method, &method)?;
+    if method == "tools/call" {
+        let name = frame
+            .params
+            .and_then(|params| params.get("name"))
+            .and_then(Json::as_str);
+        let given = headers.name.map(decode).transpose()?;
+        compare("Mcp-Name", given.as_deref(), &name.unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn compare(header: &str, given: Option<&str>, body: &str) -> Result<(), RpcError> {
+    match given {
+        Some(given) if given == body => Ok(()),
+        Some(_) => Err(mismatch(format!(
+            "Header mismatch: {header} header does not match the body"
+        ))),
+        None => Err(mismatch(format!(
+            "Header mismatch: {header} header is required"
+        ))),
+    }
+}
+
+fn mismatch(message: String) -> RpcError {
+    RpcError {
+        code: HEADER_MISMATCH,
+        message: message.into(),
+        data: None,
+    }
+}
+
+/// A header value, out of its Base64 dress when it wears one.
+fn decode(value: &str) -> Result<Cow<'_, str>, RpcError> {
+    let Some(inner) = value
+        .strip_prefix("=?base64?")
+        .and_then(|rest| rest.strip_suffix("?="))
+    else {
+        return Ok(Cow::Borrowed(value));
+    };
+    base64(inner)
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .map(Cow::Owned)
+        .ok_or_else(|| mismatch("Header mismatch: Mcp-Name header is not valid Base64 text".into()))
+}
+
+/// Standard Base64 with padding.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+        return None;
+    }
+    let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
+    for digit in digits.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held & 0xFF) as u8);
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(version: Option<&str>, method: Option<&str>, name: Option<&str>) -> String {
+        let body =
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lisp_eval"}}"#;
+        let frame = Frame::parse(body.as_bytes()).unwrap();
+        match check(
+            &Headers {
+                version,
+                method,
+                name,
+            },
+            &frame,
+            "2026-07-28",
+        ) {
+            Ok(()) => "ok".into(),
+            Err(error) => error.message.into_owned(),
+        }
+    }
+
+    #[test]
+    fn headers_mirror_the_body() {
+        let (version, method) = (Some("2026-07-28"), Some("tools/call"));
+        assert_eq!(verdict(version, method, Some("lisp_eval")), "ok");
+        assert_eq!(
+            verdict(version, method, Some("=?base64?bGlzcF9ldmFs?=")),
+            "ok"
+        );
+        assert_eq!(
+            verdict(version, method, None),
+            "Header mismatch: Mcp-Name header is required"
+        );
+        assert_eq!(
+            verdict(version, method, Some("lisp_task")),
+            "Header mismatch: Mcp-Name header does not match the body"
+        );
+        assert_eq!(
+            verdict(version, method, Some("=?base64?!!?=")),
+            "Header mismatch: Mcp-Name header is not valid Base64 text"
+        );
+        assert!(verdict(version, Some("TOOLS/CALL"), None).contains("Mcp-Method"));
+        assert!(verdict(None, method, None).contains("MCP-Protocol-Version"));
+    }
+
+    #[test]
+    fn base64_is_strict() {
+        assert_eq!(
+            base64("SGVsbG8sIOS4lueVjA==").unwrap(),
+            "Hello, 世界".as_bytes()
+        );
+        for wrong in ["A", "AB", "====", "AB=C", "A b="] {
+            assert!(base64(wrong).is_none(), "{wrong}");
+        }
+    }
+}
