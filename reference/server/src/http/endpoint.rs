@@ -2,7 +2,10 @@
 //!
 //! The order is part of the contract (http facts, A4). Knows nothing of sockets.
 
-#![allow(clippy::result_large_err, reason = "a refusal is a response, made once and moved once")]
+#![allow(
+    clippy::result_large_err,
+    reason = "a refusal is a response, made once and moved once"
+)]
 
 use super::access::Access;
 use super::guard::{self, Bearer, OriginRule};

@@ -72,7 +72,7 @@ fn decode(value: &str) -> Result<Cow<'_, str>, RpcError> {
 /// Standard Base64 with padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=');
-    if text.len() % 4 != 0 || text.len() - digits.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
         return None;
     }
     let (mut bits, mut held, mut out) = (0u32, 0, Vec::new());
