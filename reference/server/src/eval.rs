@@ -1,9 +1,21 @@
-//! Runs a program for a tool and turns its outcome into a payload. The only file that touches the language's API.
+//! Runs programs and turns their outcomes into payloads. The only file that touches the language's evaluation API.
+//!
+//! Knows nothing of profiles or transports; what is cut for a client is cut later.
 
+use crate::clock;
 use crate::connection::Call;
 use crate::payload::{Field, Payload};
+use crate::reason::{Refusal, error_payload};
 use crate::server::Server;
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Env, Error, Host, Limits, Outcome, Program, Pulse, Reason, Value};
+use ptc_protocol::{
+    ErrorReason, Execution, PreviewOptions, Turns, Type, describe_mismatches, execution_feedback,
+    json_schema_to_type, json_to_value, to_json_value, validate_return,
+};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// One program to run.
 pub struct Job<'a> {
@@ -20,24 +32,158 @@ pub struct Job<'a> {
 }
 
 /// What a returned value must match.
-pub struct Schema;
+pub struct Schema(Type);
 
 impl Schema {
     /// Reads `output_schema`.
     ///
     /// # Errors
     /// The message of the refusal.
-    pub fn read(_: Option<&str>) -> Result<Option<Self>, String> {
-        Ok(None)
+    pub fn read(json: Option<&str>) -> Result<Option<Self>, String> {
+        let Some(json) = json else { return Ok(None) };
+        let invalid = |reason: String| format!("argument `output_schema` is invalid: {reason}");
+        let tree = serde_json::from_str(json)
+            .map_err(|_| invalid("schema is nested too deeply".into()))?;
+        json_schema_to_type(&tree)
+            .map(|expected| Some(Schema(expected)))
+            .map_err(invalid)
+    }
+
+    /// The JSON of a value that matches.
+    ///
+    /// # Errors
+    /// The message of the `validation_error`.
+    fn validated(&self, value: &Value) -> Result<String, String> {
+        validate_return(&self.0, value)
+            .map_err(|mismatches| describe_mismatches(&mismatches, Some("return")))?;
+        to_json_value(value)
+            .map(|json| json.to_string())
+            .map_err(|error| format!("validated value: {error}"))
     }
 }
 
 /// Runs a program that keeps nothing.
 pub fn one_shot(job: &Job<'_>) -> Payload {
-    Payload::new()
+    let env = Env::new().with_context(context(job.context));
+    let (outcome, _) = evaluate(job, &env);
+    let value = match outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => value,
+        Ended::Fail(value) => return failed(&value),
+        Ended::Error(error) => return errored(&error, job.server),
+    };
+    let validated = match job
+        .schema
+        .map(|schema| schema.validated(&value))
+        .transpose()
+    {
+        Ok(validated) => validated,
+        Err(message) => return error_payload(ErrorReason::ValidationError.as_str(), message, None),
+    };
+    let nothing = BTreeMap::new();
+    let shown = execution_feedback(
+        &value,
+        &outcome.prints,
+        &nothing,
+        &nothing,
+        Turns::Single,
+        PreviewOptions::default(),
+    );
+    let mut payload = success(&value, shown);
+    if let Some(json) = validated {
+        payload.set("validated", Field::Exact(json));
+    }
+    payload
+}
+
+fn evaluate(job: &Job<'_>, env: &Env) -> (Outcome, Env) {
+    let server = job.server;
+    let limits = Limits {
+        memory_bytes: server.program_memory_bytes(),
+        worker_memory_bytes: server.program_memory_bytes(),
+        ..Limits::default()
+    };
+    let host = CallHost {
+        call: job.call,
+        deadline: Instant::now() + Duration::from_millis(server.program_timeout_ms()),
+    };
+    ptc_lang::run(&Program::new(job.program), env, &limits, &host)
+}
+
+/// The context object as a map. The text was validated when its frame was read.
+fn context(json: &str) -> Map {
+    match serde_json::from_str(json).map(|tree| json_to_value(&tree)) {
+        Ok(Value::Map(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The full payload of a success.
+fn success(value: &Value, shown: Execution) -> Payload {
+    let mut payload = Payload::new()
         .with("status", "ok")
-        .with("prints", Field::List(Vec::new()))
-        .with("feedback", "")
-        .with("truncated", false)
-        .with("result", format!("user=> {}", job.program))
+        .with("prints", shown.prints)
+        .with("feedback", shown.feedback)
+        .with(
+            "truncated",
+            shown.visible_truncated.unwrap_or(shown.truncated),
+        );
+    if !value.is_nil() {
+        payload.set("result", shown.result);
+    }
+    payload
+}
+
+/// Graphemes of a failed value that are shown.
+const FAIL_GRAPHEMES: usize = 4096;
+
+/// The payload of `(fail v)`.
+fn failed(value: &Value) -> Payload {
+    let text = ptc_lang::print::preview(value, ptc_lang::print::PREVIEW_ITEMS, FAIL_GRAPHEMES).text;
+    error_payload(ErrorReason::Fail.as_str(), text.clone(), None).with("result", text)
+}
+
+/// The payload of an error or a limit. The limits are named as the operator set them.
+fn errored(error: &Error, server: &Server) -> Payload {
+    let (reason, message) = match error.reason() {
+        Reason::ParseError => (ErrorReason::ParseError, error.message()),
+        Reason::RuntimeError => (ErrorReason::RuntimeError, error.message()),
+        Reason::Timeout => {
+            let limit = server.program_timeout_ms();
+            (
+                ErrorReason::Timeout,
+                format!("execution exceeded {limit}ms limit"),
+            )
+        }
+        Reason::MemoryLimit => {
+            let limit = server.program_memory_bytes();
+            (
+                ErrorReason::MemoryLimit,
+                format!("heap limit {limit} bytes exceeded"),
+            )
+        }
+        Reason::Cancelled => return Refusal::Cancelled.payload(),
+    };
+    error_payload(reason.as_str(), message, None)
+}
+
+/// The world of one call: its clock and whether anybody still waits.
+struct CallHost<'a> {
+    call: &'a Call,
+    deadline: Instant,
+}
+
+impl Host for CallHost<'_> {
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn pulse(&self) -> Pulse {
+        if self.call.is_cancelled() {
+            Pulse::Cancelled
+        } else if Instant::now() >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::server::Server;
 use crate::settings::ResponseProfile;
+use ptc_protocol::{Profile, tool_description};
 
 /// What the description of `lisp_eval` says about the response profile; empty for `debug`.
 pub fn profile_note(profile: ResponseProfile) -> &'static str {
@@ -32,16 +33,10 @@ PTC-Lisp is a subset of Clojure. One or more top-level forms; the value of the l
 /// The description of `lisp_eval`.
 pub fn lisp_eval(server: &Server) -> String {
     let note = profile_note(server.settings.profile);
-    let base = ptc_protocol_description();
+    let base = tool_description(Profile::McpNoTools);
     [note, base, LANGUAGE]
         .into_iter()
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join("\n\n")
-}
-
-fn ptc_protocol_description() -> &'static str {
-    "Evaluate one PTC-Lisp program in a sandbox. Suited to exact computation, filtering, aggregation and reshaping of \
-     data. No app tools are available inside the program; pass data in through the `context` argument and read it as \
-     `data/<key>`. Each call stands alone: nothing is remembered between calls."
 }
