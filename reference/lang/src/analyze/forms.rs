@@ -465,9 +465,6 @@ fn defn(a: &mut Analyzer<'_, '_>, args: &[Form<'_>], span: Span, _tail: bool) ->
         }
         return Err(invalid("defn parameters must be a vector", params.span));
     };
-    if body.is_empty() {
-        return Err(usage("defn", span));
-    }
     let id = a.define_name(name);
     let value = a.function(None, Some(name), params, body, span)?;
     Ok(Ir::Def(Box::new(Def {
@@ -507,9 +504,6 @@ fn function(
         }
         return Err(invalid("fn parameters must be a vector", params.span));
     };
-    if body.is_empty() {
-        return Err(usage("fn", span));
-    }
     a.function(name, name, params, body, span)
 }
 
@@ -553,10 +547,15 @@ impl<'p> Analyzer<'p, '_> {
             params.push(symbol("&"));
             params.push(symbol("%&"));
         }
-        let mut body = vec![Form {
-            kind: FormKind::List(items.to_vec()),
-            span,
-        }];
+        let mut body = match items {
+            [] => Vec::new(),
+            // A literal alone is the body itself; anything else is called.
+            [only] if is_literal(&only.kind) => vec![only.clone()],
+            _ => vec![Form {
+                kind: FormKind::List(items.to_vec()),
+                span,
+            }],
+        };
         if uses.bare && uses.first {
             let bindings = Form {
                 kind: FormKind::Vector(vec![symbol("%1"), symbol("%")]),
@@ -678,8 +677,7 @@ impl<'p> Analyzer<'p, '_> {
                 }
                 (FormKind::Keyword("or"), FormKind::Map(entries)) => {
                     for entry in entries.chunks_exact(2) {
-                        let (FormKind::Symbol(name) | FormKind::Keyword(name)) = entry[0].kind
-                        else {
+                        let FormKind::Symbol(name) = entry[0].kind else {
                             return Err(invalid(
                                 ":or takes a map from symbols to defaults",
                                 entry[0].span,
@@ -781,6 +779,24 @@ impl<'p> Analyzer<'p, '_> {
         }
         Ok(pairs.into_boxed_slice())
     }
+}
+
+/// Whether a form stands for a value without being called or looked up.
+fn is_literal(kind: &FormKind<'_>) -> bool {
+    matches!(
+        kind,
+        FormKind::Nil
+            | FormKind::Bool(_)
+            | FormKind::Int(_)
+            | FormKind::BigInt(_)
+            | FormKind::Float(_)
+            | FormKind::Str(_)
+            | FormKind::Regex(_)
+            | FormKind::Keyword(_)
+            | FormKind::Vector(_)
+            | FormKind::Map(_)
+            | FormKind::Set(_)
+    )
 }
 
 /// Patterns before `&`, and the one behind it.
@@ -1489,7 +1505,13 @@ fn quote(
     _tail: bool,
 ) -> Result<Ir, Error> {
     match args {
-        [form] => Ok(Ir::Const(super::quoted_value(form)?)),
+        [form] => match form.kind {
+            FormKind::Symbol(_) | FormKind::List(_) => Ok(Ir::Const(super::quoted_value(form)?)),
+            _ => Err(invalid(
+                "quote takes a symbol or a list; anything else stands for itself",
+                form.span,
+            )),
+        },
         _ => Err(usage("quote", span)),
     }
 }

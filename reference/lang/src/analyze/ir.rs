@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::builtins::Builtin;
+use crate::error::Error;
 use crate::form::Span;
 use crate::value::{Text, Value};
 
@@ -78,6 +79,8 @@ pub enum Ir {
     Task(Box<(Ir, Ir)>),
     /// `(budget/remaining)`
     Budget,
+    /// What analysis found wrong but only counts when it is reached.
+    Raise(Box<Error>),
 }
 
 /// A reference to a global.

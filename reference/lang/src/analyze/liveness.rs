@@ -67,7 +67,8 @@ fn mark(ir: &mut Ir, live: &mut Live) {
         | Ir::Global(_)
         | Ir::Data(_)
         | Ir::History(_)
-        | Ir::Budget => {}
+        | Ir::Budget
+        | Ir::Raise(_) => {}
         Ir::If(parts) => {
             let mut other = live.clone();
             mark(&mut parts.1, live);
@@ -245,7 +246,8 @@ fn reads(ir: &Ir, found: &mut Live) {
         | Ir::Global(_)
         | Ir::Data(_)
         | Ir::History(_)
-        | Ir::Budget => {}
+        | Ir::Budget
+        | Ir::Raise(_) => {}
         Ir::If(parts) => {
             reads(&parts.0, found);
             reads(&parts.1, found);

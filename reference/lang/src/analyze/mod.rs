@@ -212,12 +212,18 @@ impl<'p> Analyzer<'p, '_> {
         literal: &'static str,
         parts: impl Iterator<Item = (&'f Form<'f>, &'f Ir)>,
     ) -> Result<(), Error> {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut constants = std::collections::BTreeSet::new();
+        let mut texts = std::collections::BTreeSet::new();
         for (form, ir) in parts {
-            if let Ir::Const(value) = ir
-                && !seen.insert(value)
-            {
-                let text = form.span.of(self.text).to_owned();
+            let text = form.span.of(self.text);
+            let new = match (ir, &form.kind) {
+                // As in Clojure, no two regex literals are the same form.
+                (_, FormKind::Regex(_)) => true,
+                (Ir::Const(value), _) => constants.insert(value),
+                _ => texts.insert(text),
+            };
+            if !new {
+                let text = text.to_owned();
                 return Err(Kind::Duplicate {
                     part,
                     literal,
@@ -266,7 +272,8 @@ impl<'p> Analyzer<'p, '_> {
                 && builtins::lookup(name).is_none()
                 && !method.is_empty()
             {
-                return Err(Kind::Method(name.to_owned()).at(head.span));
+                let error = Kind::Method(name.to_owned()).at(head.span);
+                return Ok(Ir::Raise(Box::new(error)));
             }
         }
         self.call(head, args, form.span)
@@ -318,7 +325,8 @@ impl<'p> Analyzer<'p, '_> {
             .at(span));
         }
         if name.starts_with('.') && name.len() > 1 {
-            return Err(Kind::Method(name.to_owned()).at(span));
+            let error = Kind::Method(name.to_owned()).at(span);
+            return Ok(Ir::Raise(Box::new(error)));
         }
         if !self.unbound.iter().any(|(known, _)| known == name) {
             self.unbound.push((name.to_owned(), span));

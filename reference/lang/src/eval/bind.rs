@@ -36,10 +36,10 @@ impl Eval<'_> {
                 // Only what is asked for is looked at.
                 items.iter().take(parts.items.len()).cloned().collect()
             }
-            Value::Vector(_) | Value::Str(_) => self.items(&value)?,
+            Value::Vector(_) => self.items(&value)?,
             _ => {
                 return Err(Kind::Destructure {
-                    expected: "vector, string or nil",
+                    expected: "vector or nil",
                     found: Found::of(&value),
                 }
                 .into());
@@ -60,12 +60,41 @@ impl Eval<'_> {
         Ok(())
     }
 
+    /// Binds the remaining arguments of a call: a map pattern takes them as keys and values.
+    pub(super) fn bind_rest(
+        &mut self,
+        pattern: &Pattern,
+        rest: Vec<Value>,
+        frame: Frame<'_>,
+    ) -> Outcome<()> {
+        let Pattern::Map(parts) = pattern else {
+            return self.bind(pattern, Value::vector(rest), frame);
+        };
+        let value = match rest.as_slice() {
+            [map @ Value::Map(_)] => map.clone(),
+            _ if rest.len().is_multiple_of(2) => {
+                let mut entries = Vec::with_capacity(rest.len() / 2);
+                let mut rest = rest.into_iter();
+                while let (Some(key), Some(value)) = (rest.next(), rest.next()) {
+                    entries.push((key, value));
+                }
+                Value::Map(entries.into())
+            }
+            _ => {
+                return Err(Kind::Destructure {
+                    expected: "keys and values in turn",
+                    found: Found::of(&Value::vector(rest)),
+                }
+                .into());
+            }
+        };
+        self.bind_map(parts, value, frame)
+    }
+
     fn bind_map(&mut self, parts: &MapPattern, value: Value, frame: Frame<'_>) -> Outcome<()> {
         let map = match &value {
             Value::Map(map) => Some(map),
             Value::Nil => None,
-            // With nothing to look up, any value will do for `:as`.
-            _ if parts.entries.is_empty() => None,
             _ => {
                 return Err(Kind::Destructure {
                     expected: "map or nil",

@@ -106,9 +106,9 @@ impl<'r> Eval<'r> {
                     .unwrap_or_else(|| default(args)))
             }
             Value::Set(set) => {
-                takes("a set", crate::builtins::between(1, 2), args.len())?;
+                takes("a set", exactly(1), args.len())?;
                 self.walk(&args[0])?;
-                Ok(set.get(&args[0]).cloned().unwrap_or_else(|| default(args)))
+                Ok(set.get(&args[0]).cloned().unwrap_or_default())
             }
             Value::Vector(items) => {
                 takes("a vector", exactly(1), args.len())?;
@@ -334,7 +334,7 @@ impl<'r> Eval<'r> {
         }
         if let Some(pattern) = &lambda.rest {
             let rest = rest.iter_mut().map(std::mem::take).collect();
-            self.bind(pattern, Value::vector(rest), frame)?;
+            self.bind_rest(pattern, rest, frame)?;
         }
         Ok(())
     }

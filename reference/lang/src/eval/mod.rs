@@ -464,6 +464,7 @@ impl<'r> Eval<'r> {
                 }
             }
             Ir::History(at) => Ok(self.shared.env.history[*at as usize].clone()),
+            Ir::Raise(error) => Err((**error).clone().into()),
             Ir::Budget => Ok(match self.shared.host.budget() {
                 Value::Nil => Value::Map(Map::new()),
                 budget => budget,
