@@ -36,10 +36,10 @@ impl Eval<'_> {
                 // Only what is asked for is looked at.
                 items.iter().take(parts.items.len()).cloned().collect()
             }
-            Value::Vector(_) => self.items(&value)?,
+            Value::Vector(_) | Value::Str(_) => self.items(&value)?,
             _ => {
                 return Err(Kind::Destructure {
-                    expected: "vector or nil",
+                    expected: "vector, string or nil",
                     found: Found::of(&value),
                 }
                 .into());
