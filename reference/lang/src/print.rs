@@ -285,14 +285,60 @@ pub fn float(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "##Inf" } else { "##-Inf" }.to_owned();
     }
+    if value == 0.0 {
+        return if value.is_sign_negative() {
+            "-0.0"
+        } else {
+            "0.0"
+        }
+        .to_owned();
+    }
+    let (digits, point) = shortest_digits(value.abs());
+    let sign = if value < 0.0 { "-" } else { "" };
+    let whole = value.abs() >= 1.0 && value.fract() == 0.0;
+    let scientific = || {
+        let (first, rest) = digits.split_at(1);
+        let rest = if rest.is_empty() { "0" } else { rest };
+        format!("{sign}{first}.{rest}e{}", point - 1)
+    };
+    if value.abs() >= DECIMAL_BELOW {
+        return scientific();
+    }
+    let decimal = decimal(sign, &digits, point);
+    let scientific = scientific();
+    if whole || decimal.len() <= scientific.len() {
+        decimal
+    } else {
+        scientific
+    }
+}
+
+/// Whole numbers from here on are scientific.
+const DECIMAL_BELOW: f64 = 1e16;
+
+/// The fewest digits that read back to `value`, without zeros at either end, and how many of them
+/// stand in front of the decimal point.
+fn shortest_digits(value: f64) -> (String, i32) {
     let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value);
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => {
-            let point = if mantissa.contains('.') { "" } else { ".0" };
-            format!("{mantissa}{point}e{}", exponent.trim_start_matches('+'))
-        }
-        None if text.contains('.') => text.to_owned(),
-        None => format!("{text}.0"),
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let leading = all.len() - all.trim_start_matches('0').len();
+    let digits = all.trim_matches('0').to_owned();
+    (digits, whole.len() as i32 + exponent - leading as i32)
+}
+
+fn decimal(sign: &str, digits: &str, point: i32) -> String {
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
+    let len = digits.len() as i32;
+    if point <= 0 {
+        format!("{sign}0.{}{digits}", zeros(-point))
+    } else if point >= len {
+        format!("{sign}{digits}{}.0", zeros(point - len))
+    } else {
+        let (whole, fraction) = digits.split_at(point as usize);
+        format!("{sign}{whole}.{fraction}")
     }
 }

@@ -429,6 +429,10 @@ fn define(
 
 fn global_name<'a>(form: &str, name: &Form<'a>) -> Result<&'a str, Error> {
     match name.kind {
+        FormKind::Symbol(text @ ("*1" | "*2" | "*3")) => Err(invalid(
+            format!("{form}: {text} is the history of results and cannot be defined"),
+            name.span,
+        )),
         FormKind::Symbol(text) if !text.contains('/') || text == "/" => Ok(text),
         FormKind::Symbol(text) => Err(invalid(
             format!("{form}: {text} has a namespace; definitions have plain names"),
@@ -1553,6 +1557,9 @@ fn iterate(
     let [bindings, body @ ..] = args else {
         return Err(usage(form, span));
     };
+    if body.is_empty() {
+        return Err(usage(form, span));
+    }
     let FormKind::Vector(items) = &bindings.kind else {
         return Err(usage(form, span));
     };

@@ -219,6 +219,7 @@ impl<'p> Analyzer<'p, '_> {
             let new = match (ir, &form.kind) {
                 // As in Clojure, no two regex literals are the same form.
                 (_, FormKind::Regex(_)) => true,
+                (_, FormKind::Symbol(_)) => texts.insert(text),
                 (Ir::Const(value), _) => constants.insert(value),
                 _ => texts.insert(text),
             };
@@ -282,6 +283,15 @@ impl<'p> Analyzer<'p, '_> {
     fn call(&mut self, head: &Form<'_>, args: &[Form<'_>], span: Span) -> Result<Ir, Error> {
         let callee = self.expr(head)?;
         let args = self.all(args)?;
+        if let Ir::Budget = callee {
+            if args.is_empty() {
+                return Ok(callee);
+            }
+            return Err(Kind::Usage {
+                expected: "(budget/remaining)",
+            }
+            .at(span));
+        }
         let Ir::Const(Value::Builtin(builtin)) = callee else {
             return Ok(Ir::Call(Box::new(Call { callee, args, span })));
         };
