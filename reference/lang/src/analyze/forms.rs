@@ -708,15 +708,10 @@ impl<'p> Analyzer<'p, '_> {
                     let key = match key {
                         FormKind::Keyword(name) => Value::keyword(*name),
                         FormKind::Str(text) => Value::str(&**text),
-                        FormKind::Int(int) => Value::Int(*int),
-                        FormKind::Bool(value) => Value::Bool(*value),
-                        FormKind::Nil => Value::Nil,
-                        FormKind::Float(float) => Value::Float(*float),
-                        FormKind::Quote(quoted) => super::quoted_value(quoted)?,
                         _ => {
                             return Err(invalid(
                                 format!(
-                                    "unsupported pattern: the key of a name must be a keyword, string or number, not {}",
+                                    "unsupported pattern: the key of a name must be a keyword or a string, not {}",
                                     right.span.of(self.text)
                                 ),
                                 right.span,

@@ -93,9 +93,11 @@ impl<'r> Eval<'r> {
                     crate::builtins::between(1, 2),
                     args.len(),
                 )?;
-                Ok(crate::builtins::get(&args[0], callee)
-                    .cloned()
-                    .unwrap_or_else(|| default(args)))
+                let found = match &args[0] {
+                    Value::Map(map) => map.lookup(callee).cloned(),
+                    _ => None,
+                };
+                Ok(found.unwrap_or_else(|| default(args)))
             }
             Value::Map(map) => {
                 takes("a map", crate::builtins::between(1, 2), args.len())?;
