@@ -651,7 +651,24 @@ mod tests {
             ]
             .map(|text| format!("{text:?} -> {}", check(text)))
             .join("\n"),
-            @""
+            @r#"
+            "" -> error: expected a JSON value, found the end at byte 0
+            "{" -> error: expected a key in double quotes, found the end at byte 1
+            "[1,]" -> error: expected a JSON value, found ']' at byte 3
+            "01" -> error: expected the end of the JSON text, found '1' at byte 1
+            "+1" -> error: expected a JSON value, found '+' at byte 0
+            "1." -> error: expected a digit, found the end at byte 2
+            ".5" -> error: expected a JSON value, found '.' at byte 0
+            "nul" -> error: expected a JSON value, found 'n' at byte 0
+            "{'a':1}" -> error: expected a key in double quotes, found '\'' at byte 1
+            "{\"a\":1,\"a\":2}" -> error: duplicate key "a" at byte 7
+            "\"\\ud800\"" -> error: expected \u and four hexadecimal digits, found '"' at byte 7
+            "\"\\u12g4\"" -> error: expected \u and four hexadecimal digits, found '\\' at byte 1
+            "\"\u{1}\"" -> error: expected no raw control character in a string, found '\u{1}' at byte 1
+            "[1] 2" -> error: expected the end of the JSON text, found '2' at byte 4
+            "\"abc" -> error: unterminated string at byte 0
+            "NaN" -> error: expected a JSON value, found 'N' at byte 0
+            "#
         );
     }
 

@@ -2,7 +2,13 @@
 //! reads the specification's fixtures, drives a target, compares. Depends on nothing of the
 //! reference: it would inherit the faults that it must find.
 
+pub mod edn;
+pub mod expected;
+pub mod fixture;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod json;
+pub mod judge;
 pub mod observed;
 pub mod report;
 pub mod suite;

@@ -23,9 +23,10 @@ pub enum ProgramOutcome {
     Returned {
         /// The result text without `user=> `; `Some(None)` when there was none.
         text: Option<Option<String>>,
-        /// The exact JSON value: `validated`, or what the testee gave. Absent also when none was
-        /// asked for, see [`crate::judge::output_schema`].
-        json: Option<Json>,
+        /// The exact JSON value: `validated`, or what the testee gave. `None` when the target has
+        /// no way to show it, as when [`crate::judge::output_schema`] gives no schema;
+        /// `Some(None)` when it was asked for and is missing.
+        json: Option<Option<Json>>,
     },
     /// With an error.
     Raised {

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Suite;
+use super::{Misplaced, Suite};
 
 /// The value of `format`.
 pub const FORMAT: &str = "ptc-conformance-suite";
@@ -37,7 +37,7 @@ pub enum BundleError {
         version: u32,
     },
     /// Ids that clash or dangle.
-    Inconsistent(Vec<(String, u32, String)>),
+    Inconsistent(Vec<Misplaced>),
 }
 
 impl std::fmt::Display for BundleError {
@@ -52,9 +52,9 @@ impl std::fmt::Display for BundleError {
             }
             BundleError::Inconsistent(faults) => {
                 f.write_str("the bundle contradicts itself:")?;
-                faults
-                    .iter()
-                    .try_for_each(|(file, line, message)| write!(f, "\n{file}:{line}: {message}"))
+                faults.iter().try_for_each(|fault| {
+                    write!(f, "\n{}:{}: {}", fault.file, fault.line, fault.message)
+                })
             }
         }
     }

@@ -34,7 +34,7 @@ pub use self::case::{
 pub use self::pattern::{Hole, HoleKind, Pattern};
 pub use self::select::Selector;
 pub use self::target::{TargetSpec, Transport};
-pub use self::text::{Captures, Fault, Part, Text, Use};
+pub use self::text::{Captures, Fault, Part, TEXT_BYTES_MAX, Text, Use};
 
 /// The whole suite, in the order of its files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,7 +82,7 @@ pub struct Clause {
     pub untested: Option<String>,
 }
 
-/// How binding a clause is: the first of the three words that its sentence uses.
+/// How binding a clause is: the first of the three words that its sentence uses; MUST without them.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -157,9 +157,15 @@ impl Suite {
         self.clauses.iter().filter(silent).collect()
     }
 
-    /// What is wrong between the parts: ids used twice, and anchors that nothing declares. Each
-    /// fault is `(file, line, message)`.
-    pub fn faults(&self) -> Vec<(String, u32, String)> {
+    /// What is wrong between the parts: ids used twice, and anchors that nothing declares.
+    pub fn faults(&self) -> Vec<Misplaced> {
+        let mut faults = self.duplicates();
+        faults.extend(self.dangling());
+        faults
+    }
+
+    /// Ids that are used twice.
+    pub fn duplicates(&self) -> Vec<Misplaced> {
         let mut faults = Vec::new();
         let mut anchors: HashMap<&str, (&str, u32)> = HashMap::new();
         let sections = self
@@ -172,38 +178,69 @@ impl Suite {
             .map(|clause| (&clause.id, &clause.file, clause.line));
         for (id, file, line) in sections.chain(clauses) {
             if let Some((first_file, first_line)) = anchors.insert(id, (file, line)) {
-                faults.push((
-                    file.clone(),
+                let message = format!(
+                    "expected an id of its own, but {id} is declared at {first_file}:{first_line}"
+                );
+                faults.push(Misplaced {
+                    file: file.clone(),
                     line,
-                    format!("id {id} is already declared at {first_file}:{first_line}"),
-                ));
+                    message,
+                });
             }
         }
         let mut cases: HashMap<&str, (&str, u32)> = HashMap::new();
         for case in &self.cases {
             if let Some((file, line)) = cases.insert(&case.id, (&case.file, case.line)) {
-                let advice = "the same case twice, or two cases to be told apart by a name";
-                faults.push((
-                    case.file.clone(),
-                    case.line,
-                    format!(
-                        "case id {} is already used at {file}:{line}: {advice}",
-                        case.id
-                    ),
-                ));
+                let message = format!(
+                    "expected a case of its own, but {} stands at {file}:{line}; if both are meant, name one",
+                    case.id
+                );
+                faults.push(Misplaced {
+                    file: case.file.clone(),
+                    line: case.line,
+                    message,
+                });
             }
-            for anchor in case
+        }
+        faults
+    }
+
+    /// Cases that hang on an id that no heading and no clause declares.
+    fn dangling(&self) -> Vec<Misplaced> {
+        let sections = self.sections.iter().map(|section| section.id.as_str());
+        let declared: HashSet<&str> = sections
+            .chain(self.clauses.iter().map(|clause| clause.id.as_str()))
+            .collect();
+        let mut faults = Vec::new();
+        for case in &self.cases {
+            for id in case
                 .clauses
                 .iter()
                 .chain([&case.section])
                 .filter(|id| !id.is_empty())
             {
-                if !anchors.contains_key(anchor.as_str()) {
-                    let message = format!("no heading or clause declares {{#{anchor}}}");
-                    faults.push((case.file.clone(), case.line, message));
+                if !declared.contains(id.as_str()) {
+                    let message =
+                        format!("expected a heading or a clause with the id {id}, found none");
+                    faults.push(Misplaced {
+                        file: case.file.clone(),
+                        line: case.line,
+                        message,
+                    });
                 }
             }
         }
         faults
     }
+}
+
+/// A fault between the parts of a suite, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misplaced {
+    /// Path below the suite's root.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// What was expected, and what was found.
+    pub message: String,
 }

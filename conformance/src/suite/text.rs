@@ -136,6 +136,19 @@ impl Text {
         self.parts.iter().any(|part| matches!(part, Part::Hole(_)))
     }
 
+    /// Bytes that the text grows to, without those of captured values and holes.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().fold(0, |size: u64, part| {
+            size.saturating_add(match part {
+                Part::Lit(text) => text.len() as u64,
+                Part::Bytes(bytes) => bytes.len() as u64,
+                Part::Repeat { count, text } => count.saturating_mul(text.size()),
+                Part::Fill { bytes, .. } => *bytes,
+                Part::Use { .. } | Part::Hole(_) => 0,
+            })
+        })
+    }
+
     /// The bytes to be sent.
     ///
     /// # Errors

@@ -1,0 +1,557 @@
+//! Reads and prints values as PTC-Lisp shows them, just enough to compare results as data. Knows
+//! nothing of programs; the harness has its own reader so that it shares no bug with a target.
+
+use std::fmt;
+
+/// Levels of collections that [`Edn::parse`] accepts.
+const DEPTH_MAX: usize = 256;
+
+/// A printed value. Maps and sets are kept sorted, so equality is by data; an integer never equals
+/// a float, and two floats are equal when they are the same double.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Edn {
+    /// `nil`
+    Nil,
+    /// `true` or `false`
+    Bool(bool),
+    /// Decimal digits without leading zeros, perhaps a minus.
+    Int(String),
+    /// The shortest text that reads back to the same double.
+    Float(String),
+    /// `##Inf`, `##-Inf` or `##NaN`.
+    Symbolic(String),
+    /// Without its colon.
+    Keyword(String),
+    /// A string.
+    String(String),
+    /// A bare name; `<int>` and its like are holes when expected.
+    Symbol(String),
+    /// `[…]`
+    Vector(Vec<Edn>),
+    /// `(…)`, which no result prints as.
+    List(Vec<Edn>),
+    /// `{…}`, sorted by key, keys unique.
+    Map(Vec<(Edn, Edn)>),
+    /// `#{…}`, sorted, elements unique.
+    Set(Vec<Edn>),
+    /// `#fn[name]`, `#'name` or `#"pattern"`, as printed.
+    Opaque(String),
+}
+
+/// Whether a hole takes a value.
+type Takes = fn(&Edn) -> bool;
+
+/// Holes that may stand as values in expected data, with what they take.
+const HOLES: &[(&str, Takes)] = &[
+    ("<any>", |_| true),
+    ("<bool>", |value| matches!(value, Edn::Bool(_))),
+    ("<int>", |value| matches!(value, Edn::Int(_))),
+    ("<float>", |value| matches!(value, Edn::Float(_))),
+    ("<number>", |value| {
+        matches!(value, Edn::Int(_) | Edn::Float(_))
+    }),
+    ("<string>", |value| matches!(value, Edn::String(_))),
+    ("<keyword>", |value| matches!(value, Edn::Keyword(_))),
+    ("<vector>", |value| matches!(value, Edn::Vector(_))),
+    ("<map>", |value| matches!(value, Edn::Map(_))),
+    ("<set>", |value| matches!(value, Edn::Set(_))),
+    (
+        "<function>",
+        |value| matches!(value, Edn::Opaque(text) if text.starts_with("#fn[")),
+    ),
+];
+
+impl Edn {
+    /// Reads one value that fills `text`.
+    ///
+    /// # Errors
+    /// Byte offset, and what was expected there.
+    pub fn parse(text: &str) -> Result<Edn, (usize, String)> {
+        let mut reader = Reader { text, at: 0 };
+        let value = reader.value(0)?;
+        reader.blanks();
+        if reader.at < text.len() {
+            return reader.error("expected one value, found more after it");
+        }
+        Ok(value)
+    }
+
+    /// Reads what a fixture expects: a value that a result can print as, with holes.
+    ///
+    /// # Errors
+    /// As [`Edn::parse`]; also for a list (sequences print as vectors), for an unknown hole, and
+    /// for a hole where order is not known (keys, set elements).
+    pub fn parse_expected(text: &str) -> Result<Edn, (usize, String)> {
+        let value = Edn::parse(text)?;
+        value.check_expected(true).map_err(|message| (0, message))?;
+        Ok(value)
+    }
+
+    fn check_expected(&self, holes: bool) -> Result<(), String> {
+        match self {
+            Edn::List(_) => {
+                Err("expected a vector: sequences print as vectors, never as lists".to_owned())
+            }
+            Edn::Symbol(name) if name.starts_with('<') && name.ends_with('>') && name.len() > 2 => {
+                let known = HOLES.iter().any(|(hole, _)| hole == name);
+                match (known, holes) {
+                    (true, true) => Ok(()),
+                    (true, false) => {
+                        Err(format!("expected no hole in a key or a set, found {name}"))
+                    }
+                    (false, _) => Err(format!(
+                        "unknown hole {name}, expected one of {}",
+                        HOLES
+                            .iter()
+                            .map(|(word, _)| *word)
+                            .collect::<Vec<_>>()
+                            .join(" ")
+                    )),
+                }
+            }
+            Edn::Vector(items) => items.iter().try_for_each(|item| item.check_expected(holes)),
+            Edn::Set(items) => items.iter().try_for_each(|item| item.check_expected(false)),
+            Edn::Map(entries) => entries.iter().try_for_each(|(key, value)| {
+                key.check_expected(false)?;
+                value.check_expected(holes)
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether this expected value, holes included, is met.
+    pub fn matches(&self, observed: &Edn) -> bool {
+        match (self, observed) {
+            (Edn::Symbol(name), observed) => match HOLES.iter().find(|(hole, _)| hole == name) {
+                Some((_, takes)) => takes(observed),
+                None => self == observed,
+            },
+            (Edn::Vector(expected), Edn::Vector(observed)) => {
+                expected.len() == observed.len()
+                    && expected
+                        .iter()
+                        .zip(observed)
+                        .all(|(expected, observed)| expected.matches(observed))
+            }
+            (Edn::Map(expected), Edn::Map(observed)) => {
+                expected.len() == observed.len()
+                    && expected.iter().zip(observed).all(
+                        |((key, value), (observed_key, observed_value))| {
+                            key == observed_key && value.matches(observed_value)
+                        },
+                    )
+            }
+            _ => self == observed,
+        }
+    }
+}
+
+/// Canonical text: maps and sets sorted, so that two values can be compared by eye.
+impl fmt::Display for Edn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, open: &str, items: &[Edn], close: &str| {
+            f.write_str(open)?;
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    f.write_str(" ")?;
+                }
+                write!(f, "{item}")?;
+            }
+            f.write_str(close)
+        };
+        match self {
+            Edn::Nil => f.write_str("nil"),
+            Edn::Bool(value) => write!(f, "{value}"),
+            Edn::Int(text)
+            | Edn::Float(text)
+            | Edn::Symbolic(text)
+            | Edn::Symbol(text)
+            | Edn::Opaque(text) => f.write_str(text),
+            Edn::Keyword(name) => write!(f, ":{name}"),
+            Edn::String(text) => {
+                f.write_str("\"")?;
+                for c in text.chars() {
+                    match c {
+                        '"' => f.write_str("\\\"")?,
+                        '\\' => f.write_str("\\\\")?,
+                        '\n' => f.write_str("\\n")?,
+                        '\r' => f.write_str("\\r")?,
+                        '\t' => f.write_str("\\t")?,
+                        c if c.is_control() => write!(f, "\\u{:04X}", c as u32)?,
+                        c => write!(f, "{c}")?,
+                    }
+                }
+                f.write_str("\"")
+            }
+            Edn::Vector(items) => list(f, "[", items, "]"),
+            Edn::List(items) => list(f, "(", items, ")"),
+            Edn::Set(items) => list(f, "#{", items, "}"),
+            Edn::Map(entries) => {
+                f.write_str("{")?;
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(" ")?;
+                    }
+                    write!(f, "{key} {value}")?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+type Read<T> = Result<T, (usize, String)>;
+
+impl<'t> Reader<'t> {
+    fn value(&mut self, depth: usize) -> Read<Edn> {
+        if depth > DEPTH_MAX {
+            return self.error("expected at most 256 levels of nesting");
+        }
+        self.blanks();
+        let rest = self.rest();
+        match rest.as_bytes().first() {
+            None => self.error("expected a value, found the end"),
+            Some(b'[') => Ok(Edn::Vector(self.items(1, ']', depth)?)),
+            Some(b'(') => Ok(Edn::List(self.items(1, ')', depth)?)),
+            Some(b'{') => self.map(depth),
+            Some(b'"') => Ok(Edn::String(self.string()?)),
+            Some(b'#') => self.dispatch(depth),
+            Some(b')' | b']' | b'}') => self.error("expected a value, found a closing bracket"),
+            Some(b'\\') => self.error("expected a string: a character prints as one"),
+            Some(_) => self.atom(),
+        }
+    }
+
+    fn items(&mut self, open: usize, close: char, depth: usize) -> Read<Vec<Edn>> {
+        self.at += open;
+        let mut items = Vec::new();
+        loop {
+            self.blanks();
+            if self.rest().starts_with(close) {
+                self.at += 1;
+                return Ok(items);
+            }
+            if self.rest().is_empty() {
+                return self.error(&format!("expected a value or '{close}', found the end"));
+            }
+            items.push(self.value(depth + 1)?);
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Read<Edn> {
+        let start = self.at;
+        let items = self.items(1, '}', depth)?;
+        if items.len() % 2 == 1 {
+            return Err((
+                start,
+                "expected a value for every key of the map".to_owned(),
+            ));
+        }
+        let mut entries = Vec::with_capacity(items.len() / 2);
+        let mut items = items.into_iter();
+        while let (Some(key), Some(value)) = (items.next(), items.next()) {
+            entries.push((key, value));
+        }
+        entries.sort();
+        if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err((
+                start,
+                format!("expected each key once, found {} twice", pair[0].0),
+            ));
+        }
+        Ok(Edn::Map(entries))
+    }
+
+    fn dispatch(&mut self, depth: usize) -> Read<Edn> {
+        let start = self.at;
+        let rest = self.rest();
+        if rest.starts_with("#{") {
+            let mut items = self.items(2, '}', depth)?;
+            items.sort();
+            if let Some(pair) = items.windows(2).find(|pair| pair[0] == pair[1]) {
+                return Err((
+                    start,
+                    format!("expected each element once, found {} twice", pair[0]),
+                ));
+            }
+            return Ok(Edn::Set(items));
+        }
+        if let Some(word) = ["##Inf", "##-Inf", "##NaN"]
+            .into_iter()
+            .find(|word| self.token() == *word)
+        {
+            self.at += word.len();
+            return Ok(Edn::Symbolic(word.to_owned()));
+        }
+        if rest.starts_with("#\"") {
+            self.at += 1;
+            self.raw_string()?;
+        } else if rest.starts_with("#fn[") {
+            match rest.find(']') {
+                Some(end) => self.at += end + 1,
+                None => return self.error("expected ']' after #fn["),
+            }
+        } else if rest.starts_with("#'") {
+            self.at += 2;
+            let name = self.token().len();
+            if name == 0 {
+                return self.error("expected a name after #'");
+            }
+            self.at += name;
+        } else {
+            return self.error("expected #{ #\" #' #fn[ ##Inf ##-Inf or ##NaN");
+        }
+        Ok(Edn::Opaque(self.text[start..self.at].to_owned()))
+    }
+
+    /// Skips a string in which a backslash only protects the next character.
+    fn raw_string(&mut self) -> Read<()> {
+        let start = self.at;
+        let mut chars = self.text[self.at + 1..].char_indices();
+        while let Some((index, c)) = chars.next() {
+            match c {
+                '\\' => {
+                    chars.next();
+                }
+                '"' => {
+                    self.at += index + 2;
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Err((start, "expected a closing quote".to_owned()))
+    }
+
+    fn string(&mut self) -> Read<String> {
+        let start = self.at;
+        self.at += 1;
+        let mut out = String::new();
+        while let Some(c) = self.rest().chars().next() {
+            match c {
+                '"' => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                '\\' => out.push(self.escape()?),
+                c => {
+                    self.at += c.len_utf8();
+                    out.push(c);
+                }
+            }
+        }
+        Err((start, "expected a closing quote".to_owned()))
+    }
+
+    fn escape(&mut self) -> Read<char> {
+        let rest = self.rest().as_bytes();
+        let c = match rest.get(1) {
+            Some(b'n') => '\n',
+            Some(b't') => '\t',
+            Some(b'r') => '\r',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'u') => {
+                let digits = rest
+                    .get(2..6)
+                    .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+                let code = digits
+                    .and_then(|digits| std::str::from_utf8(digits).ok())
+                    .and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                let Some(c) = code.and_then(char::from_u32) else {
+                    return self.error("expected four hexadecimal digits after \\u");
+                };
+                self.at += 6;
+                return Ok(c);
+            }
+            _ => return self.error("expected one of n t r b f \" \\ u after '\\'"),
+        };
+        self.at += 2;
+        Ok(c)
+    }
+
+    fn atom(&mut self) -> Read<Edn> {
+        let token = self.token();
+        if token.is_empty() {
+            return self.error("expected a value");
+        }
+        let start = self.at;
+        self.at += token.len();
+        match token {
+            "nil" => Ok(Edn::Nil),
+            "true" => Ok(Edn::Bool(true)),
+            "false" => Ok(Edn::Bool(false)),
+            _ if token.starts_with(':') && token.len() > 1 => {
+                Ok(Edn::Keyword(token[1..].to_owned()))
+            }
+            _ => match number(token) {
+                Some(number) => Ok(number),
+                None if token.starts_with(|c: char| c.is_ascii_digit())
+                    || token.starts_with(':') =>
+                {
+                    Err((start, format!("expected a value, found {token}")))
+                }
+                None => Ok(Edn::Symbol(token.to_owned())),
+            },
+        }
+    }
+
+    fn token(&self) -> &'t str {
+        let rest = self.rest();
+        let stop = |c: char| {
+            c.is_whitespace() || matches!(c, ',' | '(' | ')' | '[' | ']' | '{' | '}' | '"' | ';')
+        };
+        &rest[..rest.find(stop).unwrap_or(rest.len())]
+    }
+
+    fn blanks(&mut self) {
+        let rest = self.rest();
+        let blank = |c: char| c.is_whitespace() || c == ',';
+        self.at += rest.find(|c: char| !blank(c)).unwrap_or(rest.len());
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn error<T>(&self, message: &str) -> Read<T> {
+        Err((self.at, message.to_owned()))
+    }
+}
+
+fn number(token: &str) -> Option<Edn> {
+    let digits = token.strip_prefix(['-', '+']).unwrap_or(token);
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let trimmed = digits.trim_start_matches('0');
+        return Some(Edn::Int(match trimmed {
+            "" => "0".to_owned(),
+            trimmed if token.starts_with('-') => format!("-{trimmed}"),
+            trimmed => trimmed.to_owned(),
+        }));
+    }
+    let plain = digits
+        .bytes()
+        .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+    let value: f64 = token.parse().ok().filter(|_| plain)?;
+    value.is_finite().then(|| Edn::Float(format!("{value:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> String {
+        match Edn::parse(text) {
+            Ok(value) => value.to_string(),
+            Err((at, message)) => format!("error at {at}: {message}"),
+        }
+    }
+
+    #[test]
+    fn values_print_in_canonical_form() {
+        insta::assert_snapshot!(
+            [
+                "nil", "[true, false]", "007 ", "-0", "1.50", "1e3", "1.0e21", "##-Inf", ":due-date", r#""a\"\\\n\u00e9\u0041b""#,
+                "{:b 1 :a [2]}", "#{3 1 2}", "#fn[map]", "#'x", r##"#"a\"b+""##, "x", "{}", "123456789012345678901234567890",
+            ]
+            .map(check)
+            .join("\n"),
+            @r#"
+            nil
+            [true false]
+            7
+            0
+            1.5
+            1000.0
+            1e21
+            ##-Inf
+            :due-date
+            "a\"\\\néAb"
+            {:a [2] :b 1}
+            #{1 2 3}
+            #fn[map]
+            #'x
+            #"a\"b+"
+            x
+            {}
+            123456789012345678901234567890
+            "#
+        );
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        insta::assert_snapshot!(
+            ["", "1 2", "[1", "{:a}", "{:a 1 :a 2}", "#{1 1}", "12abc", "\\a", "\"a", "\"\\q\"", "\"\\u12\"", "]", "#x", ":"]
+                .map(|text| format!("{text} -> {}", check(text)))
+                .join("\n"),
+            @r#"
+             -> error at 0: expected a value, found the end
+            1 2 -> error at 2: expected one value, found more after it
+            [1 -> error at 2: expected a value or ']', found the end
+            {:a} -> error at 0: expected a value for every key of the map
+            {:a 1 :a 2} -> error at 0: expected each key once, found :a twice
+            #{1 1} -> error at 0: expected each element once, found 1 twice
+            12abc -> error at 0: expected a value, found 12abc
+            \a -> error at 0: expected a string: a character prints as one
+            "a -> error at 0: expected a closing quote
+            "\q" -> error at 1: expected one of n t r b f " \ u after '\'
+            "\u12" -> error at 1: expected four hexadecimal digits after \u
+            ] -> error at 0: expected a value, found a closing bracket
+            #x -> error at 0: expected #{ #" #' #fn[ ##Inf ##-Inf or ##NaN
+            : -> error at 0: expected a value, found :
+            "#
+        );
+    }
+
+    #[test]
+    fn kinds_and_values_are_told_apart() {
+        let equal = |a: &str, b: &str| Edn::parse(a).unwrap().matches(&Edn::parse(b).unwrap());
+        assert!(equal("{:a 1 :b #{2 3}}", "{:b #{3 2}, :a 1}"));
+        assert!(equal("100.0", "1.0e2"));
+        for (a, b) in [
+            ("1", "1.0"),
+            ("0.0", "-0.0"),
+            (":a", "\"a\""),
+            ("[1 2]", "[2 1]"),
+            ("[1]", "(1)"),
+            ("nil", ":nil"),
+            ("{:a 1}", "{:a 1 :b 2}"),
+            ("[]", "#{}"),
+            ("9007199254740993", "9007199254740992"),
+        ] {
+            assert!(!equal(a, b), "{a} must not equal {b}");
+        }
+    }
+
+    #[test]
+    fn holes_take_their_kind_only() {
+        let met = |hole: &str, value: &str| {
+            Edn::parse_expected(hole)
+                .unwrap()
+                .matches(&Edn::parse(value).unwrap())
+        };
+        assert!(met("{:n <int> :s [<string>]}", "{:s [\"x\"] :n 3}"));
+        assert!(!met("<int>", "3.0"));
+        assert!(!met("<string>", ":a"));
+        assert!(!met("<function>", "#'x"));
+        assert!(Edn::parse_expected("<integer>").is_err());
+        assert!(Edn::parse_expected("#{<any>}").is_err());
+        assert!(Edn::parse_expected("[(1)]").is_err());
+    }
+
+    #[test]
+    fn nesting_has_an_end() {
+        assert!(Edn::parse(&"[".repeat(1_000_000)).is_err());
+    }
+}

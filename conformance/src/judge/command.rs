@@ -1,0 +1,61 @@
+//! Judges a command that ran to its end.
+
+use super::{Judged, mismatch, text};
+use crate::observed::CommandRun;
+use crate::suite::{Captures, CliExpect, FileExpect, Text};
+
+/// Judges exit status, output and files.
+///
+/// # Errors
+/// The first difference.
+pub fn command(expect: &CliExpect, run: &CommandRun) -> Judged {
+    if run.status != Some(expect.status) {
+        let status = run
+            .status
+            .map_or_else(|| "a signal".to_owned(), |status| status.to_string());
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        return Err(mismatch(
+            "exit status",
+            expect.status.to_string(),
+            format!("{status} {said}").trim_end(),
+        ));
+    }
+    let streams = [
+        ("stdout", &expect.stdout, &run.stdout),
+        ("stderr", &expect.stderr, &run.stderr),
+    ];
+    for (what, expected, observed) in streams {
+        if let Some(expected) = expected {
+            bytes(what, expected, observed)?;
+        }
+    }
+    for (path, expected) in &expect.files {
+        let what = format!("file {path}");
+        match (expected, run.files.get(path)) {
+            (FileExpect::Absent, None) => {}
+            (FileExpect::Absent, Some(_)) => return Err(mismatch(what, "no such file", "a file")),
+            (FileExpect::Text(expected), None) => {
+                return Err(mismatch(what, expected.source(), "no such file"));
+            }
+            (FileExpect::Text(expected), Some(observed)) => bytes(&what, expected, observed)?,
+        }
+    }
+    Ok(())
+}
+
+fn bytes(what: &str, expected: &Text, observed: &[u8]) -> Judged {
+    match std::str::from_utf8(observed) {
+        Ok(observed) => text(what, expected, observed, &mut Captures::new()),
+        Err(_) => {
+            let exact = expected.bytes(&Captures::new()).ok();
+            if exact.as_deref() == Some(observed) {
+                return Ok(());
+            }
+            Err(mismatch(
+                what,
+                expected.source(),
+                format!("{} (not UTF-8)", String::from_utf8_lossy(observed)),
+            ))
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Compares JSON with patterns. On data: the order of members never counts, numbers are exact.
+
+use indexmap::IndexMap;
+
+use super::text;
+use super::{Judged, mismatch};
+use crate::json::Json;
+use crate::observed::CallAnswer;
+use crate::suite::{CallExpect, Captures, Hole, HoleKind, Pattern};
+use crate::verdict::Mismatch;
+
+/// Judges one JSON value; `what` names it in the mismatch. Keeps what the pattern captures.
+///
+/// # Errors
+/// The first difference, with a diff of the whole value.
+pub fn json(what: &str, pattern: &Pattern, observed: &Json, captures: &mut Captures) -> Judged {
+    let mut taken = captures.clone();
+    match compare(pattern, observed, &mut taken) {
+        Ok(()) => {
+            *captures = taken;
+            Ok(())
+        }
+        Err(difference) => {
+            let whole = super::diff::lines(
+                &resolved(pattern, observed, captures).pretty(),
+                &observed.pretty(),
+            );
+            Err(Mismatch {
+                what: format!("{what}{}", difference.path),
+                expected: difference.expected,
+                observed: difference.observed,
+                diff: whole,
+                line: None,
+            })
+        }
+    }
+}
+
+/// Judges values that may come in any order: one per pattern, none left over.
+///
+/// # Errors
+/// A pattern that no value is left for.
+pub fn unordered(
+    what: &str,
+    patterns: &[Pattern],
+    observed: &[Json],
+    captures: &mut Captures,
+) -> Judged {
+    let mut taken = captures.clone();
+    match assign(patterns, observed, &mut taken) {
+        Ok(()) => {
+            *captures = taken;
+            Ok(())
+        }
+        Err(expected) => {
+            let lines = |values: Vec<String>| values.join("\n");
+            let seen = lines(observed.iter().map(Json::to_string).collect());
+            let mut mismatch = mismatch(
+                what,
+                lines(patterns.iter().map(Pattern::source).collect()),
+                seen,
+            );
+            if let Some(expected) = expected {
+                mismatch.what = format!("{what}: nothing matches {expected}");
+            }
+            Err(mismatch)
+        }
+    }
+}
+
+/// Judges the answer of an operation.
+///
+/// # Errors
+/// The first difference.
+pub fn call(expect: &CallExpect, answer: &CallAnswer, captures: &mut Captures) -> Judged {
+    match (expect, answer) {
+        (CallExpect::Returns(pattern), CallAnswer::Returned(value)) => {
+            json("value", pattern, value, captures)
+        }
+        (CallExpect::Refuses(pattern), CallAnswer::Refused(error)) => {
+            json("error", pattern, error, captures)
+        }
+        (CallExpect::Returns(pattern), CallAnswer::Refused(error)) => Err(mismatch(
+            "answer",
+            pattern.source(),
+            format!("the error {error}"),
+        )),
+        (CallExpect::Refuses(pattern), CallAnswer::Returned(value)) => Err(mismatch(
+            "answer",
+            format!("the error {}", pattern.source()),
+            format!("the value {value}"),
+        )),
+    }
+}
+
+/// Where two values part.
+struct Difference {
+    path: String,
+    expected: String,
+    observed: String,
+}
+
+impl Difference {
+    fn here(expected: impl Into<String>, observed: impl Into<String>) -> Difference {
+        Difference {
+            path: String::new(),
+            expected: expected.into(),
+            observed: observed.into(),
+        }
+    }
+
+    fn below(mut self, step: &str) -> Difference {
+        self.path.insert_str(0, step);
+        self
+    }
+}
+
+fn compare(pattern: &Pattern, observed: &Json, captures: &mut Captures) -> Result<(), Difference> {
+    match pattern {
+        Pattern::Exact(expected) => equal(expected, observed),
+        Pattern::Use(name) => match captures.get(name) {
+            Some(expected) => equal(&expected.clone(), observed),
+            None => Err(Difference::here(
+                format!("the value captured as {name}"),
+                observed.to_string(),
+            )),
+        },
+        Pattern::Text(expected) => match observed {
+            Json::String(letters) => text::compare(expected, letters, captures)
+                .map_err(|expected| Difference::here(expected, observed.to_string())),
+            _ => Err(Difference::here(
+                Json::from(expected.source()).to_string(),
+                observed.to_string(),
+            )),
+        },
+        Pattern::Hole(hole) => fill(hole, observed, captures),
+        Pattern::Array { items, open } => array(items, *open, observed, captures),
+        Pattern::Object { members, open } => object(members, *open, observed, captures),
+    }
+}
+
+fn equal(expected: &Json, observed: &Json) -> Result<(), Difference> {
+    if expected == observed {
+        Ok(())
+    } else {
+        Err(Difference::here(expected.to_string(), observed.to_string()))
+    }
+}
+
+fn array(
+    items: &[Pattern],
+    open: bool,
+    observed: &Json,
+    captures: &mut Captures,
+) -> Result<(), Difference> {
+    let Json::Array(values) = observed else {
+        return Err(Difference::here("an array", observed.to_string()));
+    };
+    for (index, (item, value)) in items.iter().zip(values).enumerate() {
+        compare(item, value, captures)
+            .map_err(|difference| difference.below(&format!("[{index}]")))?;
+    }
+    if values.len() < items.len() || (values.len() > items.len() && !open) {
+        let more = if open { " or more" } else { "" };
+        return Err(Difference::here(
+            format!("{} elements{more}", items.len()),
+            format!("{} elements", values.len()),
+        ));
+    }
+    Ok(())
+}
+
+fn object(
+    members: &IndexMap<String, Pattern>,
+    open: bool,
+    observed: &Json,
+    captures: &mut Captures,
+) -> Result<(), Difference> {
+    let Json::Object(values) = observed else {
+        return Err(Difference::here("an object", observed.to_string()));
+    };
+    for (key, pattern) in members {
+        let step = format!(".{key}");
+        match (values.get(key), pattern) {
+            (None, Pattern::Hole(hole)) if hole.optional || hole.kind == HoleKind::Absent => {}
+            (None, pattern) => {
+                return Err(Difference::here(pattern.source(), "no such member").below(&step));
+            }
+            (Some(value), pattern) => {
+                compare(pattern, value, captures).map_err(|difference| difference.below(&step))?;
+            }
+        }
+    }
+    match values
+        .iter()
+        .find(|(key, _)| !open && !members.contains_key(*key))
+    {
+        Some((key, value)) => {
+            Err(Difference::here("no such member", value.to_string()).below(&format!(".{key}")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Difference> {
+    let met = match (&hole.kind, observed) {
+        (HoleKind::Any, _)
+        | (HoleKind::Bool, Json::Bool(_))
+        | (HoleKind::Number, Json::Number(_))
+        | (HoleKind::String(None), Json::String(_))
+        | (HoleKind::Array, Json::Array(_))
+        | (HoleKind::Object, Json::Object(_)) => true,
+        (HoleKind::Int { min, max }, Json::Number(number)) => {
+            number.is_integer() && within(number.as_i64(), *min, *max)
+        }
+        (HoleKind::Float, Json::Number(number)) => !number.is_integer(),
+        (HoleKind::String(Some(regex)), Json::String(letters)) => text::whole(regex, letters)
+            .map_err(|error| Difference::here(error, observed.to_string()))?,
+        (HoleKind::JsonText(pattern), Json::String(letters)) => {
+            let inner = Json::parse(letters).map_err(|error| {
+                Difference::here("a string that holds JSON", format!("{observed} ({error})"))
+            })?;
+            compare(pattern, &inner, captures).map_err(|difference| difference.below("(json)"))?;
+            true
+        }
+        (HoleKind::Unordered(patterns), Json::Array(values)) => {
+            assign(patterns, values, captures)
+                .map_err(|_| Difference::here(hole.source(), observed.to_string()))?;
+            true
+        }
+        _ => false,
+    };
+    if !met {
+        return Err(Difference::here(hole.source(), observed.to_string()));
+    }
+    if let Some(name) = &hole.capture {
+        captures.insert(name.clone(), observed.clone());
+    }
+    Ok(())
+}
+
+/// Integers beyond 64 bits are outside every bound.
+fn within(value: Option<i64>, min: Option<i64>, max: Option<i64>) -> bool {
+    match value {
+        Some(value) => min.is_none_or(|min| value >= min) && max.is_none_or(|max| value <= max),
+        None => min.is_none() && max.is_none(),
+    }
+}
+
+/// Finds a value for every pattern, each value once, none left over. Patterns are paired by
+/// augmenting paths with the captures from before; then the pairs are compared once more in order,
+/// so that captures inside the group are kept, and used only by later patterns of the group.
+fn assign(
+    patterns: &[Pattern],
+    values: &[Json],
+    captures: &mut Captures,
+) -> Result<(), Option<String>> {
+    if patterns.len() != values.len() {
+        return Err(None);
+    }
+    let fits: Vec<Vec<bool>> = patterns
+        .iter()
+        .map(|pattern| {
+            values
+                .iter()
+                .map(|value| compare(pattern, value, &mut captures.clone()).is_ok())
+                .collect()
+        })
+        .collect();
+    let mut owner: Vec<Option<usize>> = vec![None; values.len()];
+    for (pattern, source) in patterns.iter().enumerate() {
+        if !augment(pattern, &fits, &mut owner, &mut vec![false; values.len()]) {
+            return Err(Some(source.source()));
+        }
+    }
+    let mut pairs: Vec<(usize, usize)> = owner
+        .iter()
+        .enumerate()
+        .filter_map(|(value, pattern)| pattern.map(|pattern| (pattern, value)))
+        .collect();
+    pairs.sort_unstable();
+    for (pattern, value) in pairs {
+        compare(&patterns[pattern], &values[value], captures)
+            .map_err(|_| Some(patterns[pattern].source()))?;
+    }
+    Ok(())
+}
+
+fn augment(
+    pattern: usize,
+    fits: &[Vec<bool>],
+    owner: &mut [Option<usize>],
+    seen: &mut [bool],
+) -> bool {
+    for value in 0..owner.len() {
+        if fits[pattern][value] && !seen[value] {
+            seen[value] = true;
+            if owner[value].is_none_or(|other| augment(other, fits, owner, seen)) {
+                owner[value] = Some(pattern);
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// The pattern as a value for the diff: what matched is shown as it was seen, so that only real
+/// differences stand out.
+fn resolved(pattern: &Pattern, observed: &Json, captures: &Captures) -> Json {
+    if compare(pattern, observed, &mut captures.clone()).is_ok() {
+        return observed.clone();
+    }
+    match (pattern, observed) {
+        (Pattern::Array { items, open }, Json::Array(values)) => {
+            let mut shown: Vec<Json> = items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| match values.get(index) {
+                    Some(value) => resolved(item, value, captures),
+                    None => Json::from(item.source()),
+                })
+                .collect();
+            if *open {
+                shown.extend(values.iter().skip(items.len()).cloned());
+            }
+            Json::Array(shown)
+        }
+        (Pattern::Object { members, open }, Json::Object(values)) => {
+            let mut shown: IndexMap<String, Json> = IndexMap::new();
+            for (key, pattern) in members {
+                match (values.get(key), pattern) {
+                    (Some(value), pattern) => {
+                        shown.insert(key.clone(), resolved(pattern, value, captures));
+                    }
+                    (None, Pattern::Hole(hole))
+                        if hole.optional || hole.kind == HoleKind::Absent => {}
+                    (None, pattern) => {
+                        shown.insert(key.clone(), plain(pattern));
+                    }
+                }
+            }
+            if *open {
+                for (key, value) in values.iter().filter(|(key, _)| !members.contains_key(*key)) {
+                    shown.insert(key.clone(), value.clone());
+                }
+            }
+            Json::Object(shown)
+        }
+        (pattern, _) => plain(pattern),
+    }
+}
+
+fn plain(pattern: &Pattern) -> Json {
+    match pattern {
+        Pattern::Exact(json) => json.clone(),
+        Pattern::Array { items, .. } => Json::Array(items.iter().map(plain).collect()),
+        Pattern::Object { members, .. } => Json::Object(
+            members
+                .iter()
+                .map(|(key, pattern)| (key.clone(), plain(pattern)))
+                .collect(),
+        ),
+        Pattern::Text(text) => Json::from(text.source()),
+        other => Json::from(other.source()),
+    }
+}

@@ -1,0 +1,93 @@
+//! Judges HTTP responses and log lines.
+
+use super::json::json;
+use super::{Judged, mismatch, text};
+use crate::json::Json;
+use crate::observed::HttpMessage;
+use crate::suite::{BodyExpect, Captures, HeaderExpect, HttpResponse, LineMatch};
+
+/// Judges a response: status, then headers, then body.
+///
+/// # Errors
+/// The first difference.
+pub fn http(expect: &HttpResponse, observed: &HttpMessage, captures: &mut Captures) -> Judged {
+    let body = || String::from_utf8_lossy(&observed.body).into_owned();
+    if observed.status != expect.status {
+        let seen = format!("{} {}", observed.status, body());
+        return Err(mismatch(
+            "status",
+            expect.status.to_string(),
+            seen.trim_end(),
+        ));
+    }
+    let mut taken = captures.clone();
+    for header in &expect.headers {
+        field(header, observed, &mut taken)?;
+    }
+    match &expect.body {
+        BodyExpect::Any => {}
+        BodyExpect::Empty if observed.body.is_empty() => {}
+        BodyExpect::Empty => return Err(mismatch("body", "no byte", body())),
+        BodyExpect::Json(pattern) => {
+            let letters = std::str::from_utf8(&observed.body)
+                .map_err(|_| mismatch("body", "UTF-8 text", body()))?;
+            let value = Json::parse(letters).map_err(|error| {
+                mismatch(
+                    "body",
+                    pattern.source(),
+                    format!("{letters} (no JSON: {error})"),
+                )
+            })?;
+            json("body", pattern, &value, &mut taken)?;
+        }
+        BodyExpect::Text(expected) => {
+            let letters = std::str::from_utf8(&observed.body)
+                .map_err(|_| mismatch("body", expected.source(), body()))?;
+            text("body", expected, letters, &mut taken)?;
+        }
+    }
+    *captures = taken;
+    Ok(())
+}
+
+/// A field may come several times; one of them must be as expected, and none when it is unwanted.
+fn field(expect: &HeaderExpect, observed: &HttpMessage, captures: &mut Captures) -> Judged {
+    let what = format!("header {}", expect.name);
+    let found: Vec<&str> = observed
+        .headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(&expect.name))
+        .map(|(_, value)| value.as_str())
+        .collect();
+    match &expect.value {
+        None if found.is_empty() => Ok(()),
+        None => Err(mismatch(what, "no such field", found.join(", "))),
+        Some(value) if found.is_empty() => Err(mismatch(what, value.source(), "no such field")),
+        Some(value) => {
+            if found
+                .iter()
+                .any(|found| text::text(&what, value, found, captures).is_ok())
+            {
+                return Ok(());
+            }
+            Err(mismatch(what, value.source(), found.join(", ")))
+        }
+    }
+}
+
+/// Whether a log or trace line is the one meant. Keeps what its pattern captures.
+///
+/// # Errors
+/// When the regex of the case is unusable.
+pub fn line(expect: &LineMatch, observed: &str, captures: &mut Captures) -> Result<bool, String> {
+    match expect {
+        LineMatch::Json(pattern) => Ok(match Json::parse(observed) {
+            Ok(value) => json("line", pattern, &value, captures).is_ok(),
+            Err(_) => false,
+        }),
+        LineMatch::Regex(regex) => {
+            let regex = fancy_regex::Regex::new(regex).map_err(|error| error.to_string())?;
+            regex.is_match(observed).map_err(|error| error.to_string())
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Compares what a target did with what a case expects. Strict by design: whatever is not known to
+//! be right is not passed. Knows nothing of processes, transports or reports.
+//!
+//! Programs get a whole [`Verdict`]. Exchanges are judged step by step, so those functions give
+//! `Ok` or the [`Mismatch`] of the step, and keep captures for later steps.
+
+mod command;
+mod diff;
+mod fixture;
+mod json;
+mod message;
+mod program;
+mod schema;
+mod text;
+
+pub use self::command::command;
+pub use self::fixture::fixture;
+pub use self::json::{call, json, unordered};
+pub use self::message::{http, line};
+pub use self::program::program;
+pub use self::schema::output_schema;
+pub use self::text::{raw_line, text};
+
+use crate::verdict::{Mismatch, Verdict};
+
+/// Captures are kept only when the whole step matched.
+type Judged = Result<(), Mismatch>;
+
+/// One part of an expectation, judged.
+enum Part {
+    /// It was seen and is right.
+    Met,
+    /// It was seen and is wrong.
+    Unmet(Mismatch),
+    /// It can't be seen: the part, and why not.
+    Unseen(&'static str, String),
+}
+
+/// The verdict of several parts: wrong when one is, unobservable when none was seen.
+fn verdict(parts: Vec<Part>) -> Verdict {
+    let mut met = false;
+    let mut unseen = Vec::new();
+    for part in parts {
+        match part {
+            Part::Met => met = true,
+            Part::Unmet(mismatch) => return Verdict::Fail(mismatch),
+            Part::Unseen(part, reason) => unseen.push(format!("{part}: {reason}")),
+        }
+    }
+    if met {
+        Verdict::Pass { unobserved: unseen }
+    } else {
+        Verdict::Unobservable {
+            reason: unseen.join("; "),
+        }
+    }
+}
+
+/// A mismatch of two texts, with a diff when one line doesn't show it.
+fn mismatch(
+    what: impl Into<String>,
+    expected: impl Into<String>,
+    observed: impl Into<String>,
+) -> Mismatch {
+    let (expected, observed) = (expected.into(), observed.into());
+    let diff = diff::lines(&expected, &observed);
+    Mismatch {
+        what: what.into(),
+        expected,
+        observed,
+        diff,
+        line: None,
+    }
+}

@@ -1,0 +1,304 @@
+//! Judges the outcome of a program. Every part of the expectation is met, unmet or unseen; a part
+//! that the target can't show is never counted as met.
+
+use super::{Part, mismatch, output_schema, text, verdict};
+use crate::edn::Edn;
+use crate::json::Json;
+use crate::observed::{ProgramOutcome, ProgramRun};
+use crate::suite::{Captures, MessageExpect, Outcome, ProgramExpect, Raised, Returned, Text};
+use crate::verdict::Verdict;
+
+/// What a cut preview says inside its text, where the target has no flag for it.
+const CUT_MARK: &str = "... (";
+
+/// Judges what came of a program.
+pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
+    let mut parts = match (&expect.outcome, &run.outcome) {
+        (Outcome::Returns(expected), ProgramOutcome::Returned { text, json }) => {
+            returned(expected, text.as_ref(), json.as_ref(), cut(expect, run))
+        }
+        (
+            Outcome::Raises(expected),
+            ProgramOutcome::Raised {
+                reason,
+                message,
+                value,
+            },
+        ) => raised(
+            expected,
+            reason,
+            message.as_deref(),
+            value.as_ref(),
+            run.truncated.unwrap_or(false),
+        ),
+        (
+            Outcome::Returns(expected),
+            ProgramOutcome::Raised {
+                reason, message, ..
+            },
+        ) => {
+            let observed = format!("{reason}: {}", message.as_deref().unwrap_or(""));
+            return Verdict::Fail(mismatch("outcome", wanted(expected), observed));
+        }
+        (Outcome::Raises(expected), ProgramOutcome::Returned { text, .. }) => {
+            let observed = match text {
+                Some(Some(text)) => format!("the value {text}"),
+                _ => "a value".to_owned(),
+            };
+            return Verdict::Fail(mismatch("outcome", expected.reason.word(), observed));
+        }
+    };
+    parts.extend(
+        expect
+            .prints
+            .as_ref()
+            .map(|expected| prints(expected, run.prints.as_deref())),
+    );
+    // The flag is no proof of anything by itself, so it can fail a case but not pass it.
+    match run.truncated {
+        Some(observed) if observed != expect.truncated => {
+            let words = |cut: bool| {
+                if cut {
+                    "a truncated outcome"
+                } else {
+                    "an outcome that is not truncated"
+                }
+            };
+            parts.push(Part::Unmet(mismatch(
+                "truncated",
+                words(expect.truncated),
+                words(observed),
+            )));
+        }
+        None if expect.truncated => parts.push(unseen("truncated")),
+        _ => {}
+    }
+    verdict(parts)
+}
+
+/// Whether the preview is cut, as far as it can be known.
+fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
+    let ProgramOutcome::Returned {
+        text: Some(Some(text)),
+        ..
+    } = &run.outcome
+    else {
+        return false;
+    };
+    match run.truncated {
+        Some(truncated) => truncated,
+        None => expect.truncated || text.contains(CUT_MARK),
+    }
+}
+
+fn returned(
+    expected: &Returned,
+    text: Option<&Option<String>>,
+    json: Option<&Option<Json>>,
+    cut: bool,
+) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if expected.nothing {
+        parts.push(nothing(text));
+    }
+    if let Some(letters) = &expected.text {
+        parts.push(printed("result", letters, text));
+    }
+    if let Some(regex) = &expected.shape {
+        parts.push(shape(regex, text));
+    }
+    if let Some(source) = &expected.data {
+        parts.push(data("result", source, text, cut));
+    }
+    if let Some(value) = &expected.json {
+        parts.push(exact(value, json));
+    }
+    parts
+}
+
+fn nothing(text: Option<&Option<String>>) -> Part {
+    match text {
+        None => unseen("result"),
+        Some(None) => Part::Met,
+        Some(Some(text)) => Part::Unmet(mismatch("result", "no result text", text)),
+    }
+}
+
+fn printed(what: &'static str, expected: &Text, text: Option<&Option<String>>) -> Part {
+    match text {
+        None => unseen(what),
+        Some(None) => Part::Unmet(mismatch(what, expected.source(), "no result text")),
+        Some(Some(text)) => match super::text(what, expected, text, &mut Captures::new()) {
+            Ok(()) => Part::Met,
+            Err(wrong) => Part::Unmet(wrong),
+        },
+    }
+}
+
+fn shape(regex: &str, text: Option<&Option<String>>) -> Part {
+    let expected = || format!("text of the shape {regex}");
+    match text {
+        None => unseen("result"),
+        Some(None) => Part::Unmet(mismatch("result", expected(), "no result text")),
+        Some(Some(text)) => match text::whole(regex, text) {
+            Ok(true) => Part::Met,
+            Ok(false) => Part::Unmet(mismatch("result", expected(), text)),
+            Err(error) => Part::Unmet(mismatch("result", error, text)),
+        },
+    }
+}
+
+/// Compares as data. A cut preview equals nothing: it may have left out anything.
+fn data(what: &'static str, source: &str, text: Option<&Option<String>>, cut: bool) -> Part {
+    let expected = match Edn::parse_expected(source) {
+        Ok(expected) => expected,
+        Err((_, message)) => {
+            return Part::Unmet(mismatch(what, format!("readable data ({message})"), source));
+        }
+    };
+    match text {
+        None => unseen(what),
+        Some(None) if expected == Edn::Nil || matches_nothing(&expected) => Part::Met,
+        Some(None) => Part::Unmet(mismatch(what, expected.to_string(), "no result text")),
+        Some(Some(_)) if cut => Part::Unseen(
+            what,
+            "the preview is truncated, so it can't be compared".to_owned(),
+        ),
+        Some(Some(text)) => match Edn::parse(text) {
+            Ok(observed) if expected.matches(&observed) => Part::Met,
+            Ok(observed) => Part::Unmet(mismatch(what, expected.to_string(), observed.to_string())),
+            Err((at, message)) => Part::Unmet(mismatch(
+                what,
+                expected.to_string(),
+                format!("{text} (unreadable at {at}: {message})"),
+            )),
+        },
+    }
+}
+
+/// `<any>` takes nil, which shows as no text.
+fn matches_nothing(expected: &Edn) -> bool {
+    matches!(expected, Edn::Symbol(_)) && expected.matches(&Edn::Nil)
+}
+
+fn exact(expected: &Json, json: Option<&Option<Json>>) -> Part {
+    match json {
+        Some(Some(observed)) if observed == expected => Part::Met,
+        Some(Some(observed)) => {
+            let mut wrong = mismatch("json", expected.to_string(), observed.to_string());
+            wrong.diff = super::diff::lines(&expected.pretty(), &observed.pretty());
+            Part::Unmet(wrong)
+        }
+        Some(None) => Part::Unmet(mismatch(
+            "json",
+            expected.to_string(),
+            "no value, though one was asked for",
+        )),
+        None => {
+            let reason = output_schema(expected).err();
+            Part::Unseen(
+                "json",
+                reason.unwrap_or_else(|| "the target shows no JSON value".to_owned()),
+            )
+        }
+    }
+}
+
+fn raised(
+    expected: &Raised,
+    reason: &str,
+    message: Option<&str>,
+    value: Option<&Option<String>>,
+    cut: bool,
+) -> Vec<Part> {
+    let shown = || format!("{reason}: {}", message.unwrap_or(""));
+    if reason != expected.reason.word() {
+        return vec![Part::Unmet(mismatch(
+            "reason",
+            expected.reason.word(),
+            shown(),
+        ))];
+    }
+    let mut parts = vec![Part::Met];
+    let kind = expected
+        .kind
+        .as_ref()
+        .map(|kind| MessageExpect::Prefix(Text::plain(format!("{kind}: "))));
+    for wanted in kind.iter().chain(&expected.message) {
+        parts.push(match message {
+            None => unseen("message"),
+            Some(message) => says(wanted, message),
+        });
+    }
+    if let Some(letters) = &expected.value_text {
+        parts.push(printed("failed value", letters, value));
+    }
+    if let Some(source) = &expected.value_data {
+        parts.push(data("failed value", source, value, cut));
+    }
+    parts
+}
+
+fn says(wanted: &MessageExpect, message: &str) -> Part {
+    let none = Captures::new();
+    match wanted {
+        MessageExpect::Exact(text) => {
+            match super::text("message", text, message, &mut Captures::new()) {
+                Ok(()) => Part::Met,
+                Err(wrong) => Part::Unmet(wrong),
+            }
+        }
+        MessageExpect::Prefix(prefix) => match prefix.string(&none) {
+            Ok(prefix) if message.starts_with(&prefix) => Part::Met,
+            Ok(prefix) => Part::Unmet(mismatch("message", format!("{prefix}…"), message)),
+            Err(fault) => Part::Unmet(mismatch("message", fault.to_string(), message)),
+        },
+    }
+}
+
+/// Entry by entry: two lines in one entry are not two entries.
+fn prints(expected: &[Text], observed: Option<&[String]>) -> Part {
+    let Some(observed) = observed else {
+        return unseen("prints");
+    };
+    let shown = |entries: Vec<String>| match entries.as_slice() {
+        [] => "nothing printed".to_owned(),
+        entries => entries
+            .iter()
+            .map(|entry| format!("{entry:?}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    let same = expected.len() == observed.len()
+        && expected.iter().zip(observed).all(|(expected, observed)| {
+            text::compare(expected, observed, &mut Captures::new()).is_ok()
+        });
+    if same {
+        Part::Met
+    } else {
+        Part::Unmet(mismatch(
+            "prints",
+            shown(expected.iter().map(Text::source).collect()),
+            shown(observed.to_vec()),
+        ))
+    }
+}
+
+fn unseen(part: &'static str) -> Part {
+    Part::Unseen(part, "the target doesn't show it".to_owned())
+}
+
+/// The expected value for people.
+fn wanted(expected: &Returned) -> String {
+    let text = expected.text.as_ref().map(Text::source);
+    let json = expected.json.as_ref().map(Json::to_string);
+    let shape = expected
+        .shape
+        .as_ref()
+        .map(|regex| format!("text of the shape {regex}"));
+    let value = expected.data.clone().or(text).or(json).or(shape);
+    value.map_or_else(
+        || "no result text".to_owned(),
+        |value| format!("the value {value}"),
+    )
+}
