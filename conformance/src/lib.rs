@@ -2,6 +2,8 @@
 //! reads the specification's fixtures, drives a target, compares. Depends on nothing of the
 //! reference: it would inherit the faults that it must find.
 
+pub mod baseline;
+pub mod cli;
 pub mod edn;
 pub mod expected;
 pub mod fixture;
@@ -11,6 +13,7 @@ pub mod json;
 pub mod judge;
 pub mod observed;
 pub mod report;
+pub mod runner;
 pub mod suite;
 pub mod target;
 pub mod verdict;

@@ -1,2 +1,5 @@
-//! The `ptc-conformance` command.
-fn main() {}
+//! The `ptc-conformance` command. Everything is in the library, so that tests can reach it.
+
+fn main() -> std::process::ExitCode {
+    conformance::cli::main()
+}

@@ -41,7 +41,7 @@ fn test_case(case: &CaseRecord) -> TestCase {
     let message = case.message.as_deref().unwrap_or_default();
     let status = match case.status {
         Status::Pass => TestCaseStatus::success(),
-        Status::Fail | Status::UnexpectedPass | Status::Flaky => {
+        Status::Fail | Status::Flaky => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_message(message);
             status.set_type(case.cause.as_deref().unwrap_or("mismatch"));

@@ -88,8 +88,6 @@ pub enum Status {
     Fail,
     /// It did not, and the baseline says so, with a reason.
     ExpectedFailure,
-    /// It did, although the baseline says that it does not: the entry has to go.
-    UnexpectedPass,
     /// It did not, but the clause is a SHOULD.
     Warning,
     /// It gave different answers when the case was repeated.
@@ -104,10 +102,9 @@ pub enum Status {
 
 impl Status {
     /// All, in the order of summaries.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::Pass,
         Self::Fail,
-        Self::UnexpectedPass,
         Self::Flaky,
         Self::Warning,
         Self::ExpectedFailure,
@@ -119,7 +116,7 @@ impl Status {
     /// Whether it makes the run fail.
     pub fn is_failure(self) -> bool {
         match self {
-            Self::Fail | Self::UnexpectedPass | Self::Flaky => true,
+            Self::Fail | Self::Flaky => true,
             Self::Pass
             | Self::ExpectedFailure
             | Self::Warning
@@ -135,7 +132,6 @@ impl Status {
             Self::Pass => "passed",
             Self::Fail => "failed",
             Self::ExpectedFailure => "failed as the baseline expects",
-            Self::UnexpectedPass => "passed against the baseline",
             Self::Warning => "warned",
             Self::Flaky => "flaky",
             Self::Unobservable => "unobservable",
@@ -154,6 +150,9 @@ pub struct Finding {
     pub expected: String,
     /// What the target did.
     pub observed: String,
+    /// Line by line, `-` expected and `+` observed; empty when both are one short line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub diff: String,
 }
 
 /// Bytes that went one way, as text.

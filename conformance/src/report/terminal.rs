@@ -4,8 +4,6 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use similar::{ChangeTag, TextDiff};
-
 use super::{CaseRecord, Run, Status, Visible};
 
 /// Failures of one cause that are shown in full before the rest is only named.
@@ -55,15 +53,14 @@ pub fn details(case: &CaseRecord) -> String {
         line("  case:");
         line(&indented(source, "    "));
     }
-    if let Some(message) = &case.message {
+    if let Some(message) = case.message.as_ref().filter(|_| case.findings.is_empty()) {
         line(&format!("  {}", Visible(message)));
     }
     for finding in &case.findings {
         line(&format!("  {}: expected (-) and observed (+)", finding.at));
-        line(&indented(
-            &diff(&finding.expected, &finding.observed),
-            "    ",
-        ));
+        let short = || format!("- {}\n+ {}", finding.expected, finding.observed);
+        let diff = Some(finding.diff.clone()).filter(|diff| !diff.is_empty());
+        line(&indented(&diff.unwrap_or_else(short), "    "));
     }
     if !case.traffic.is_empty() {
         line("  traffic:");
@@ -144,23 +141,6 @@ fn reasons(run: &Run, status: Status, text: &mut String) {
     for (message, count) in counts.iter().take(NAMED_MAX) {
         let _infallible = writeln!(text, "{}: {count}: {}", status.words(), Visible(message));
     }
-}
-
-fn diff(expected: &str, observed: &str) -> String {
-    if expected.lines().count() <= 1 && observed.lines().count() <= 1 {
-        return format!("- {expected}\n+ {observed}");
-    }
-    let mut text = String::new();
-    for change in TextDiff::from_lines(expected, observed).iter_all_changes() {
-        let sign = match change.tag() {
-            ChangeTag::Delete => '-',
-            ChangeTag::Insert => '+',
-            ChangeTag::Equal => ' ',
-        };
-        let _infallible = writeln!(text, "{sign} {}", change.value().trim_end_matches('\n'));
-    }
-    text.truncate(text.trim_end().len());
-    text
 }
 
 fn indented(text: &str, margin: &str) -> String {

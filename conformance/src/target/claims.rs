@@ -12,12 +12,14 @@ use super::{Patience, fault::Fault};
 
 /// The capability that each tool of `tools/list` shows.
 const TOOL_CAPABILITIES: &[(&str, &str)] = &[
-    ("lisp_eval", "lisp_eval"),
+    ("lisp_eval", LISP_RUN),
     ("lisp_debug", "debug"),
-    ("lisp_session_start", "sessions"),
     ("lisp_session_eval", "sessions"),
     ("lisp_task", "agentic"),
 ];
+
+/// Running programs at all.
+const LISP_RUN: &str = "lisp_run";
 
 /// A declaration, as `--claims FILE` gives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -34,12 +36,13 @@ pub struct Declaration {
 }
 
 /// A declaration that can be asked, completed by what was seen of the target.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Claims {
     implements: Option<BTreeSet<String>>,
     lacks: BTreeSet<String>,
     cases: Option<Vec<GlobMatcher>>,
     not_cases: Vec<GlobMatcher>,
+    operations: BTreeSet<String>,
 }
 
 impl Declaration {
@@ -64,6 +67,7 @@ impl Declaration {
             lacks: self.lacks.clone(),
             cases: self.cases.as_deref().map(globs).transpose()?,
             not_cases: globs(&self.not_cases)?,
+            operations: BTreeSet::new(),
         })
     }
 }
@@ -95,11 +99,17 @@ impl Claims {
                 .is_none_or(|implements| implements.contains(capability))
     }
 
-    /// Adds what `tools/list`, or a testee's `capabilities`, shows. What was declared stays.
+    /// Adds what `tools/list`, or a testee's `capabilities`, shows. What was declared stays. `restartable` says that
+    /// other flags could make a server show other tools.
     ///
     /// # Errors
     /// When the target gives no usable answer.
-    pub async fn probe(&mut self, link: &Link, patience: Patience) -> Result<(), Fault> {
+    pub async fn probe(
+        &mut self,
+        link: &Link,
+        restartable: bool,
+        patience: Patience,
+    ) -> Result<(), Fault> {
         let asked = if link.is_testee() {
             link.operation("capabilities", "{}", patience.start).await
         } else {
@@ -111,22 +121,29 @@ impl Claims {
                 expected: "`{\"id\":…,\"ok\":{\"ops\":[…]}}`".to_owned(),
                 line: answer.received.clone(),
             })?;
-            self.implements.get_or_insert(operations);
+            if !operations.contains(LISP_RUN) {
+                self.lacks.insert(LISP_RUN.to_owned());
+            }
+            self.operations = operations;
             return Ok(());
         }
         let tools = tools(&answer.received).ok_or_else(|| Fault::Malformed {
             expected: "a `tools/list` result".to_owned(),
             line: answer.received.clone(),
         })?;
-        if !tools.contains("lisp_eval") && self.implements.is_none() {
-            self.lacks.insert("lisp_eval".to_owned());
-        }
         for (tool, capability) in TOOL_CAPABILITIES {
-            if let Some(implements) = self.implements.as_mut().filter(|_| tools.contains(*tool)) {
-                implements.insert((*capability).to_owned());
+            // A server that the harness starts may show more tools when flags ask for them.
+            let conclusive = *capability == LISP_RUN || !restartable;
+            if !tools.contains(*tool) && conclusive {
+                self.lacks.insert((*capability).to_owned());
             }
         }
         Ok(())
+    }
+
+    /// The operations that a testee offers; empty for a server.
+    pub fn operations(&self) -> &BTreeSet<String> {
+        &self.operations
     }
 }
 

@@ -1,10 +1,11 @@
 //! What can go wrong between the harness and a target, in words that name the target's part in it.
-//! Knows nothing of cases or verdicts.
+//! Knows which verdict each means; knows nothing of cases.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::process::Exit;
+use crate::verdict::Verdict;
 
 /// Longest piece of a target's output that a message quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 200;
@@ -67,10 +68,22 @@ pub enum Fault {
         /// What came.
         line: String,
     },
+    /// The server closed the connection without a complete answer.
+    Dropped {
+        /// Where it was reached.
+        address: String,
+    },
     /// The HTTP exchange itself failed.
     Http {
         /// What was tried, and what went wrong.
         message: String,
+    },
+    /// Two things in a row, of which the first is the target's first wrong step.
+    Then {
+        /// What went wrong first.
+        first: Box<Fault>,
+        /// What followed.
+        then: Box<Fault>,
     },
     /// Something the harness itself needs is missing.
     Harness {
@@ -92,8 +105,54 @@ impl Fault {
             | Self::StillRunning { .. }
             | Self::Junk { .. }
             | Self::Overlong { .. }
+            | Self::Dropped { .. }
             | Self::Http { .. }
             | Self::Harness { .. } => true,
+            Self::Then { first, then } => first.is_fatal() || then.is_fatal(),
+        }
+    }
+
+    /// This fault, with what the target had already done wrong before it, if anything.
+    #[must_use]
+    pub fn after(self, earlier: Option<Fault>) -> Self {
+        match earlier {
+            Some(first) => Self::Then {
+                first: Box::new(first),
+                then: Box::new(self),
+            },
+            None => self,
+        }
+    }
+
+    /// What the fault makes of a case. `answered` says whether the target ever answered anything.
+    pub fn verdict(&self, answered: bool) -> Verdict {
+        let detail = self.to_string();
+        match self {
+            Self::CannotStart { .. }
+            | Self::Exited { .. }
+            | Self::ClosedOutput
+            | Self::Dropped { .. }
+            | Self::Http { .. } => Verdict::Crashed { detail },
+            Self::NoReply { .. } | Self::InputStalled { .. } | Self::StillRunning { .. } => {
+                if answered {
+                    Verdict::TimedOut { detail }
+                } else {
+                    Verdict::Silent { detail }
+                }
+            }
+            Self::Junk { .. }
+            | Self::Stray { .. }
+            | Self::Overlong { .. }
+            | Self::Malformed { .. } => Verdict::Junk { detail },
+            Self::Then { first, .. } => match first.verdict(answered) {
+                Verdict::Crashed { .. } => Verdict::Crashed { detail },
+                Verdict::TimedOut { .. } => Verdict::TimedOut { detail },
+                Verdict::Silent { .. } => Verdict::Silent { detail },
+                _ => Verdict::Junk { detail },
+            },
+            Self::Harness { message } => Verdict::HarnessError {
+                message: message.clone(),
+            },
         }
     }
 
@@ -110,8 +169,10 @@ impl Fault {
             Self::Stray { .. } => "stray-reply",
             Self::Overlong { .. } => "overlong-line",
             Self::Malformed { .. } => "malformed-reply",
+            Self::Dropped { .. } => "dropped",
             Self::Http { .. } => "http",
             Self::Harness { .. } => "harness",
+            Self::Then { first, .. } => first.name(),
         }
     }
 }
@@ -164,6 +225,11 @@ impl fmt::Display for Fault {
             Self::Malformed { expected, line } => {
                 write!(f, "expected {expected}, got: {}", quote(line))
             }
+            Self::Dropped { address } => write!(
+                f,
+                "{address} closed the connection without a complete answer"
+            ),
+            Self::Then { first, then } => write!(f, "{first}; then {then}"),
             Self::Http { message } | Self::Harness { message } => f.write_str(message),
         }
     }

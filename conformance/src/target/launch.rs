@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::Patience;
+use crate::json::Json;
 
 /// A launch template, as `--launch FILE` gives it. What a file leaves out is as for the reference.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -23,9 +24,10 @@ pub struct Launch {
     pub switch_on: Vec<String>,
     /// A switch that is off.
     pub switch_off: Vec<String>,
-    /// The server's own name for a flag of the suite; the empty string says that it has none.
+    /// The server's own name for a flag of the suite, which writes `max_program_bytes` for `--max-program-bytes`.
+    /// The empty string says that the server has none.
     pub flags: BTreeMap<String, String>,
-    /// The server's own word for a value of a flag: `[values.response-profile] debug = "full"`.
+    /// The server's own word for a value of a flag: `[values.response_profile] debug = "full"`.
     pub values: BTreeMap<String, BTreeMap<String, String>>,
     /// What is put in place of `PTC_RUNNER_MCP_` in names of variables.
     pub environment_prefix: String,
@@ -39,6 +41,10 @@ pub struct Launch {
     pub upstreams: Vec<String>,
     /// How the HTTP listener is turned on: `{port}` is filled in. Empty: the server has none.
     pub http: Vec<String>,
+    /// Commands that `cli` cases may run, by the name that they use: `programs.ptc = ["/usr/bin/ptc"]`.
+    pub programs: BTreeMap<String, Vec<String>>,
+    /// The adapter of the same implementation, for cases that call its library.
+    pub testee: Vec<String>,
     /// Path of the MCP endpoint.
     pub http_path: String,
     /// Path that answers 200 as soon as the listener is up.
@@ -80,6 +86,24 @@ pub struct PatienceMs {
 /// Prefix of the variables in the suite's vocabulary.
 pub const ENVIRONMENT_PREFIX: &str = "PTC_RUNNER_MCP_";
 
+impl FlagValue {
+    /// The value that a target block gives, if it can stand on a command line.
+    pub fn from_json(value: &Json) -> Option<Self> {
+        match value {
+            Json::Bool(on) => Some(Self::Switch(*on)),
+            Json::String(text) => Some(Self::Text(text.clone())),
+            // As written: a case may pass `1.5` or `007` on purpose.
+            Json::Number(number) => Some(Self::Text(number.token().to_owned())),
+            Json::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map(str::to_owned))
+                .collect::<Option<_>>()
+                .map(Self::Many),
+            Json::Null | Json::Object(_) => None,
+        }
+    }
+}
+
 impl Default for Launch {
     fn default() -> Self {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -97,10 +121,12 @@ impl Default for Launch {
             scratch_home: true,
             upstreams: words(&["--upstreams-config", "{file}"]),
             http: words(&["--http", "--http-port", "{port}"]),
+            programs: BTreeMap::new(),
+            testee: Vec::new(),
             http_path: "/mcp".to_owned(),
             http_ready: "/ready".to_owned(),
             observe: IndexMap::from([(
-                "response-profile".to_owned(),
+                "response_profile".to_owned(),
                 FlagValue::Text("debug".to_owned()),
             )]),
             patience: PatienceMs::default(),
@@ -119,7 +145,7 @@ impl Launch {
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// The words that pass `flags`, each named as the suite names it.
+    /// The words that pass `flags`, each named as the suite names it (`max_program_bytes`).
     ///
     /// # Errors
     /// The name of a flag that the server does not have.
@@ -129,20 +155,21 @@ impl Launch {
     ) -> Result<Vec<String>, String> {
         let mut words = Vec::new();
         for (name, value) in flags {
-            let own = self.flags.get(name).map_or(name, String::as_str);
-            if own.is_empty() {
-                return Err(name.to_owned());
-            }
+            let own = match self.flags.get(name) {
+                Some(own) if own.is_empty() => return Err(name.to_owned()),
+                Some(own) => own.clone(),
+                None => name.replace('_', "-"),
+            };
             match value {
-                FlagValue::Switch(true) => fill(&self.switch_on, own, "", &mut words),
-                FlagValue::Switch(false) => fill(&self.switch_off, own, "", &mut words),
+                FlagValue::Switch(true) => fill(&self.switch_on, &own, "", &mut words),
+                FlagValue::Switch(false) => fill(&self.switch_off, &own, "", &mut words),
                 FlagValue::Number(number) => {
-                    fill(&self.flag, own, &number.to_string(), &mut words);
+                    fill(&self.flag, &own, &number.to_string(), &mut words);
                 }
-                FlagValue::Text(text) => fill(&self.flag, own, self.value(name, text), &mut words),
+                FlagValue::Text(text) => fill(&self.flag, &own, self.value(name, text), &mut words),
                 FlagValue::Many(texts) => {
                     for text in texts {
-                        fill(&self.flag, own, self.value(name, text), &mut words);
+                        fill(&self.flag, &own, self.value(name, text), &mut words);
                     }
                 }
             }
@@ -212,8 +239,8 @@ mod tests {
     fn the_reference_takes_flags_as_the_suite_writes_them() {
         let flags = [
             ("sessions", FlagValue::Switch(true)),
-            ("http-auth-rate-limit", FlagValue::Switch(false)),
-            ("max-program-bytes", FlagValue::Number(500)),
+            ("http_auth_rate_limit", FlagValue::Switch(false)),
+            ("max_program_bytes", FlagValue::Number(500)),
         ];
         let words = Launch::default().words(flags.iter().map(|(name, value)| (*name, value)));
         assert_eq!(
@@ -233,16 +260,16 @@ mod tests {
             r#"
             flag = ["-{name}={value}"]
             [flags]
-            response-profile = "view"
+            response_profile = "view"
             sessions = ""
-            [values.response-profile]
+            [values.response_profile]
             debug = "full"
             "#,
         )
         .expect("a template");
         let view = FlagValue::Text("debug".to_owned());
         assert_eq!(
-            launch.words([("response-profile", &view)]),
+            launch.words([("response_profile", &view)]),
             Ok(vec!["-view=full".to_owned()])
         );
         let on = FlagValue::Switch(true);

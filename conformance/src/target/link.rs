@@ -27,6 +27,8 @@ pub type Failed = Box<(Fault, String)>;
 #[derive(Debug)]
 pub struct Link {
     wire: Wire,
+    /// Name and version, as `initialize` told them.
+    name: Option<String>,
     /// The server process, when the connection is not to its standard streams.
     server: Option<Pipe>,
     /// Files that the server was given; removed with the link.
@@ -49,6 +51,8 @@ pub struct Evaluation {
     pub context: Option<String>,
     /// A JSON Schema.
     pub output_schema: Option<String>,
+    /// A JSON object; only a testee is given limits with each program, a server has its flags.
+    pub limits: Option<String>,
 }
 
 impl Evaluation {
@@ -80,6 +84,7 @@ impl Link {
     ) -> Result<Self, (Failed, String)> {
         let link = Self {
             wire: Wire::Stdio(start(spawn)?),
+            name: None,
             server: None,
             _files: files,
         };
@@ -97,6 +102,7 @@ impl Link {
     ) -> Result<Self, (Failed, String)> {
         Ok(Self {
             wire: Wire::Testee(start(spawn)?),
+            name: None,
             server: None,
             _files: files,
         })
@@ -109,6 +115,7 @@ impl Link {
     pub async fn url(endpoint: &Endpoint, patience: Patience) -> Result<Self, (Failed, String)> {
         let link = Self {
             wire: Wire::Http(HttpLink::to(endpoint).map_err(unsent)?),
+            name: None,
             server: None,
             _files: None,
         };
@@ -127,6 +134,7 @@ impl Link {
         let server = served.up(patience).await?;
         let link = Self {
             wire: Wire::Http(HttpLink::to(&served.endpoint).map_err(unsent)?),
+            name: None,
             server: Some(server),
             _files: files,
         };
@@ -183,6 +191,11 @@ impl Link {
         .await
     }
 
+    /// The target's own name and version, when it told them.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// Whether the target is an adapter.
     pub fn is_testee(&self) -> bool {
         matches!(self.wire, Wire::Testee(_))
@@ -222,7 +235,7 @@ impl Link {
         }
     }
 
-    async fn shake(self, patience: Patience) -> Result<Self, (Failed, String)> {
+    async fn shake(mut self, patience: Patience) -> Result<Self, (Failed, String)> {
         let params = initialize_params();
         let answered = self.call("initialize", Some(&params), patience.start).await;
         let failed = match answered {
@@ -233,7 +246,10 @@ impl Link {
                     Wire::Http(link) => link.post(note, patience.reply).await.map(drop),
                 };
                 match told {
-                    Ok(()) => return Ok(self),
+                    Ok(()) => {
+                        self.name = server_name(&answer.received);
+                        return Ok(self);
+                    }
                     Err(fault) => Box::new((fault, note.to_owned())),
                 }
             }
@@ -382,6 +398,21 @@ pub fn result_of(line: &str) -> Option<serde_json::Value> {
         result: Option<serde_json::Value>,
     }
     serde_json::from_str::<Response>(line).ok()?.result
+}
+
+fn server_name(line: &str) -> Option<String> {
+    let result = result_of(line)?;
+    let word = |name: &str| {
+        result
+            .get("serverInfo")?
+            .get(name)?
+            .as_str()
+            .map(str::to_owned)
+    };
+    match (word("name")?, word("version")) {
+        (name, Some(version)) => Some(format!("{name} {version}")),
+        (name, None) => Some(name),
+    }
 }
 
 /// Starts a process, or says why not.

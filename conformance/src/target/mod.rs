@@ -9,6 +9,7 @@ pub mod lines;
 pub mod link;
 pub mod pipe;
 pub mod process;
+pub mod program;
 pub mod raw;
 pub mod reference;
 pub mod sse;

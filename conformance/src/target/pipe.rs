@@ -15,7 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use super::Answer;
 use super::fault::Fault;
 use super::lines::{Lines, Piece};
-use super::process::{Control, Process, Stderr};
+use super::process::{Control, Exit, Process, Stderr};
 
 /// How long a process whose output ended may take to end itself before it counts as running on.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
@@ -62,13 +62,19 @@ impl Pipe {
         let sent = frame(id);
         let began = Instant::now();
         let strays_before = self.board.lock().strays_seen;
-        let answer = match self.board.wait_for(id) {
+        let mut answer = match self.board.wait_for(id) {
             Ok(answer) => answer,
             Err(fault) => return Err(Box::new((fault, sent))),
         };
         if let Err(fault) = self.tell(&sent, patience).await {
-            let fault = self.board.abandon(id).unwrap_or(fault);
-            return Err(Box::new((fault, sent)));
+            // What the process wrote before it stopped reading says more than that it stopped.
+            let said = tokio::time::timeout(EXIT_AFTER_OUTPUT, &mut answer).await;
+            let fault = match said {
+                Ok(Ok(Err(ended))) => ended,
+                _ => self.board.abandon(id).unwrap_or(fault),
+            };
+            let first = self.board.strays_since(strays_before).into_iter().next();
+            return Err(Box::new((fault.after(first), sent)));
         }
         let left = patience.saturating_sub(began.elapsed());
         let fault = match tokio::time::timeout(left, answer).await {
@@ -84,14 +90,11 @@ impl Pipe {
             Ok(Err(_)) => self.board.abandon(id).unwrap_or(Fault::ClosedOutput),
             Err(_) => {
                 let _broken = self.board.abandon(id);
-                self.board
-                    .strays_since(strays_before)
-                    .into_iter()
-                    .next()
-                    .unwrap_or(Fault::NoReply { waited: patience })
+                Fault::NoReply { waited: patience }
             }
         };
-        Err(Box::new((fault, sent)))
+        let first = self.board.strays_since(strays_before).into_iter().next();
+        Err(Box::new((fault.after(first), sent)))
     }
 
     /// Sends a line that nobody answers.
@@ -136,7 +139,7 @@ impl Pipe {
 
     /// Closes the input and waits at most `patience` for the process to end; kills its group then.
     pub async fn close(&self, patience: Duration) {
-        *self.input.lock().await = None;
+        self.end_input().await;
         let mut control = self.control.lock().await;
         if tokio::time::timeout(patience, control.exited())
             .await
@@ -144,6 +147,25 @@ impl Pipe {
         {
             control.kill().await;
         }
+    }
+
+    /// Sends a signal to the process group.
+    ///
+    /// # Errors
+    /// When the group is gone already.
+    pub async fn signal(&self, signal: nix::sys::signal::Signal) -> std::io::Result<()> {
+        self.control.lock().await.signal(signal)
+    }
+
+    /// Waits at most `patience` for the process to end by itself.
+    pub async fn exited(&self, patience: Duration) -> Option<Exit> {
+        let mut control = self.control.lock().await;
+        tokio::time::timeout(patience, control.exited()).await.ok()
+    }
+
+    /// Closes the process's input.
+    pub async fn end_input(&self) {
+        *self.input.lock().await = None;
     }
 
     /// Kills the process group at once and waits until the child is reaped.

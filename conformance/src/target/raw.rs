@@ -8,7 +8,8 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::fault::Fault;
-use super::http::{BODY_BYTES_MAX, Reply};
+use super::http::BODY_BYTES_MAX;
+use crate::observed::HttpMessage;
 
 /// Largest head (status line and headers) that is read of an answer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -58,35 +59,21 @@ impl RawConnection {
         }
     }
 
-    /// Ends the sending half; the server sees the end of the request.
-    ///
-    /// # Errors
-    /// When the connection is gone already.
-    pub async fn end_input(&mut self) -> Result<(), Fault> {
-        let ended = self.stream.shutdown().await;
-        ended.map_err(|error| self.failed(&error.to_string()))
-    }
-
     /// Reads one answer. `to_head` says that it answers a HEAD request and so has no body.
     ///
     /// # Errors
     /// When no complete answer comes within `patience`, or what comes is not HTTP/1.x.
-    pub async fn receive(&mut self, to_head: bool, patience: Duration) -> Result<Reply, Fault> {
+    pub async fn receive(
+        &mut self,
+        to_head: bool,
+        patience: Duration,
+    ) -> Result<HttpMessage, Fault> {
         let deadline = Instant::now() + patience;
         let received = tokio::time::timeout_at(deadline, self.reply(to_head)).await;
         received.unwrap_or(Err(Fault::NoReply { waited: patience }))
     }
 
-    /// Whether the server closes the connection within `patience`, without sending anything more.
-    pub async fn closes(&mut self, patience: Duration) -> bool {
-        self.read.is_empty()
-            && matches!(
-                tokio::time::timeout(patience, self.more()).await,
-                Ok(Ok(false) | Err(_))
-            )
-    }
-
-    async fn reply(&mut self, to_head: bool) -> Result<Reply, Fault> {
+    async fn reply(&mut self, to_head: bool) -> Result<HttpMessage, Fault> {
         loop {
             let head = self.until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;
             let (status, headers) = parse_head(&head).ok_or_else(|| Fault::Malformed {
@@ -97,27 +84,25 @@ impl RawConnection {
             if (100..200).contains(&status) {
                 continue;
             }
-            let mut reply = Reply {
+            let mut reply = HttpMessage {
                 status,
                 headers,
-                body: String::new(),
+                body: Vec::new(),
             };
             if !to_head && status != 204 && status != 304 {
-                let body = self.body(&reply).await?;
-                reply.body = String::from_utf8_lossy(&body).into_owned();
+                reply.body = self.body(&reply).await?;
             }
             return Ok(reply);
         }
     }
 
-    async fn body(&mut self, reply: &Reply) -> Result<Vec<u8>, Fault> {
-        let chunked = reply
-            .header("transfer-encoding")
+    async fn body(&mut self, reply: &HttpMessage) -> Result<Vec<u8>, Fault> {
+        let chunked = header(reply, "transfer-encoding")
             .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"));
         if chunked {
             return self.chunks().await;
         }
-        if let Some(length) = reply.header("content-length") {
+        if let Some(length) = header(reply, "content-length") {
             let length = length
                 .parse()
                 .ok()
@@ -181,7 +166,7 @@ impl RawConnection {
     async fn exactly(&mut self, length: usize) -> Result<Vec<u8>, Fault> {
         while self.read.len() < length {
             if !self.more().await? {
-                return Err(self.failed("the server closed the connection inside a body"));
+                return Err(self.dropped());
             }
         }
         let rest = self.read.split_off(length);
@@ -196,7 +181,15 @@ impl RawConnection {
                 self.read.extend_from_slice(&chunk[..read]);
                 Ok(true)
             }
+            // A reset is how a server drops a connection of which it has not read everything.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(false),
             Err(error) => Err(self.failed(&error.to_string())),
+        }
+    }
+
+    fn dropped(&self) -> Fault {
+        Fault::Dropped {
+            address: self.address.clone(),
         }
     }
 
@@ -205,6 +198,12 @@ impl RawConnection {
             message: format!("{}: {message}", self.address),
         }
     }
+}
+
+fn header<'a>(reply: &'a HttpMessage, name: &str) -> Option<&'a str> {
+    let mut fields = reply.headers.iter();
+    let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name));
+    found.map(|(_, value)| value.as_str())
 }
 
 fn parse_head(head: &str) -> Option<(u16, Vec<(String, String)>)> {
@@ -217,7 +216,7 @@ fn parse_head(head: &str) -> Option<(u16, Vec<(String, String)>)> {
     let mut headers = Vec::new();
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':')?;
-        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        headers.push((name.to_owned(), value.trim().to_owned()));
     }
     Some((status, headers))
 }

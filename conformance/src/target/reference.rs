@@ -9,7 +9,9 @@ use serde::Deserialize;
 /// The package that holds the server.
 const PACKAGE: &str = "ptc-server";
 /// Its executable.
-const BINARY: &str = "ptc";
+pub const BINARY: &str = "ptc";
+/// The subcommand that serves the adapter protocol.
+pub const TESTEE: &str = "testee";
 /// The subcommand that serves.
 const SERVE: &str = "start";
 

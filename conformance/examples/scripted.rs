@@ -1,0 +1,106 @@
+//! A server that knows nothing but `(+ a b)`, and one way of misbehaving, named by its first argument.
+//! It shares no code with the reference or the harness; the tests of targets start it.
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+fn main() {
+    let fault = std::env::args().nth(1).unwrap_or_default();
+    if fault == "spawns" {
+        // A grandchild that outlives its parent, unless the whole group is taken down.
+        let marker = std::env::args().nth(2).unwrap_or_default();
+        let grandchild = std::process::Command::new("sh")
+            .args(["-c", "trap '' TERM HUP; sleep 300; : \"$0\"", &marker])
+            .spawn();
+        assert!(grandchild.is_ok(), "sh starts");
+    }
+    let mut calls = 0_u64;
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        let Ok(request) = serde_json::from_str::<Value>(&line) else {
+            say(
+                &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "Parse error"}}),
+            );
+            continue;
+        };
+        let Some(id) = request.get("id") else {
+            continue;
+        };
+        let result = match request["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {"listChanged": false}},
+                "serverInfo": {"name": "scripted", "version": fault}
+            }),
+            Some("tools/list") => {
+                json!({"tools": [{"name": "lisp_eval", "inputSchema": {"type": "object"}}]})
+            }
+            _ => {
+                calls += 1;
+                misbehave(&fault, calls);
+                evaluate(
+                    request["params"]["arguments"]["program"]
+                        .as_str()
+                        .unwrap_or_default(),
+                )
+            }
+        };
+        let id = match (fault.as_str(), id.as_u64()) {
+            ("wrong-ids", Some(number)) if calls > 0 => json!(number + 1000),
+            _ => id.clone(),
+        };
+        say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+    if fault == "ignores-eof" {
+        std::thread::sleep(Duration::from_secs(300));
+    }
+}
+
+fn misbehave(fault: &str, calls: u64) {
+    match fault {
+        "chatty" => println!("evaluating, please wait"),
+        "slow" => std::thread::sleep(Duration::from_millis(30)),
+        "silent" => std::thread::sleep(Duration::from_secs(300)),
+        "crashes" if calls == 3 => {
+            eprintln!("the third call is my undoing");
+            std::process::exit(9);
+        }
+        "floods" => {
+            let junk = vec![b'x'; 1 << 20];
+            loop {
+                if std::io::stdout().write_all(&junk).is_err() {
+                    return;
+                }
+            }
+        }
+        "twice" => say(&json!({"jsonrpc": "2.0", "id": 4_000_000, "result": {}})),
+        _ => {}
+    }
+}
+
+fn evaluate(program: &str) -> Value {
+    let words: Vec<&str> = program.trim_matches(['(', ')']).split(' ').collect();
+    let numbers: Option<Vec<i64>> = words.iter().skip(1).map(|word| word.parse().ok()).collect();
+    match (words.first(), numbers) {
+        (Some(&"+"), Some(numbers)) => {
+            let payload = json!({
+                "status": "ok", "feedback": "", "prints": [], "truncated": false,
+                "result": format!("user=> {}", numbers.iter().sum::<i64>())
+            });
+            json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": false, "structuredContent": payload})
+        }
+        _ => {
+            let payload = json!({
+                "status": "error", "reason": "runtime_error", "message": "only + is known", "feedback": ""
+            });
+            json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": true, "structuredContent": payload})
+        }
+    }
+}
+
+fn say(frame: &Value) {
+    let mut out = std::io::stdout().lock();
+    let _reader_gone = writeln!(out, "{frame}").and_then(|()| out.flush());
+}

@@ -1,0 +1,103 @@
+//! Rewrites a list of expected failures so that it fits a run. What a list means is `expected`'s business.
+//! Knows cases and verdicts; knows nothing of targets.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::suite::{Case, Selector};
+use crate::verdict::Verdict;
+
+/// Characters of a message that a new entry asks for.
+const MESSAGE_CHARS_MAX: usize = 80;
+/// The reason of an entry that nobody has explained yet.
+const UNEXPLAINED: &str = "not explained yet";
+/// What stands above the entries.
+const HEAD: &str = "\
+# Failures that are expected, each with its reason. An entry that has become needless fails the run;
+# `ptc-conformance run --fix-baseline` rewrites this file.
+";
+
+#[derive(Default, Deserialize)]
+struct List {
+    #[serde(default)]
+    case: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    id: String,
+    reason: String,
+    message: Option<String>,
+}
+
+/// The list that leaves nothing to complain about, as TOML. Entries of `old` that still hold for all their cases
+/// keep their reason; each other failure gets an entry of its own.
+///
+/// # Errors
+/// When `old` is no list of expected failures.
+pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)]) -> Result<String, String> {
+    let list: List = toml::from_str(old).map_err(|error| error.to_string())?;
+    let mut text = HEAD.to_owned();
+    let mut covered: BTreeSet<&str> = BTreeSet::new();
+    for entry in &list.case {
+        let selector = Selector::new(&entry.id)?;
+        let mine: Vec<_> = judged
+            .iter()
+            .filter(|(case, _)| selector.selects(case))
+            .collect();
+        let failing = mine.iter().filter(|(_, verdict)| excuses(entry, verdict));
+        let failing: Vec<&str> = failing.map(|(case, _)| case.id.as_str()).collect();
+        if !failing.is_empty() && !mine.iter().any(|(_, verdict)| verdict.is_pass()) {
+            covered.extend(failing);
+            write(
+                &mut text,
+                &entry.id,
+                &entry.reason,
+                entry.message.as_deref(),
+            );
+        }
+    }
+    let failures = judged.iter().filter(|(_, verdict)| verdict.is_failure());
+    for (case, verdict) in failures.filter(|(case, _)| !covered.contains(case.id.as_str())) {
+        let message = verdict.message();
+        let reason = list
+            .case
+            .iter()
+            .find(|entry| {
+                Selector::new(&entry.id).is_ok_and(|selector| selector.selects(case))
+                    && excuses(entry, verdict)
+            })
+            .map_or(UNEXPLAINED, |entry| entry.reason.as_str());
+        write(&mut text, &case.id, reason, Some(beginning(&message)));
+    }
+    Ok(text)
+}
+
+fn excuses(entry: &Entry, verdict: &Verdict) -> bool {
+    let message = verdict.message();
+    verdict.is_failure()
+        && entry
+            .message
+            .as_ref()
+            .is_none_or(|wanted| message.starts_with(wanted))
+}
+
+fn write(text: &mut String, id: &str, reason: &str, message: Option<&str>) {
+    let quoted = |value: &str| toml::Value::from(value).to_string();
+    text.push_str(&format!(
+        "\n[[case]]\nid = {}\nreason = {}\n",
+        quoted(id),
+        quoted(reason)
+    ));
+    if let Some(message) = message {
+        text.push_str(&format!("message = {}\n", quoted(message)));
+    }
+}
+
+fn beginning(message: &str) -> &str {
+    let line = message.lines().next().unwrap_or_default();
+    line.char_indices()
+        .nth(MESSAGE_CHARS_MAX)
+        .map_or(line, |(end, _)| &line[..end])
+}

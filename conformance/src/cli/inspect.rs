@@ -1,0 +1,143 @@
+//! `list` and `show`: looks into the suite without a target.
+
+use std::collections::BTreeMap;
+
+use crate::runner::script;
+use crate::suite::{Case, Suite};
+
+use super::{ListArgs, ListFormat, ShowArgs, load, say};
+
+/// Lists the selected cases.
+pub fn list(args: &ListArgs) -> Result<(), String> {
+    let suite = load(args.suite.suite.as_deref())?;
+    let places = args.suite.selection()?.places(&suite);
+    let cases = places.iter().map(|place| &suite.cases[*place]);
+    let mut text = String::new();
+    match args.format {
+        ListFormat::Ids => cases.for_each(|case| text.push_str(&format!("{}\n", case.id))),
+        ListFormat::Lines => cases.for_each(|case| {
+            text.push_str(&format!(
+                "{}\t{}\t{}\t{}:{}\n",
+                case.id,
+                case.body.kind(),
+                suite.level(case).word(),
+                case.file,
+                case.line
+            ));
+        }),
+        ListFormat::Sections => {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            cases.for_each(|case| *counts.entry(&case.section).or_default() += 1);
+            for (section, count) in counts {
+                text.push_str(&format!("{section}\t{count}\n"));
+            }
+        }
+    }
+    say(&mut std::io::stdout(), &text);
+    Ok(())
+}
+
+/// Shows a case, or what a clause or section holds.
+pub fn show(args: &ShowArgs) -> Result<(), String> {
+    let suite = load(args.suite.as_deref())?;
+    let text = match suite.case(&args.id) {
+        Some(case) => case_page(&suite, case),
+        None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
+    };
+    say(&mut std::io::stdout(), &text);
+    Ok(())
+}
+
+fn case_page(suite: &Suite, case: &Case) -> String {
+    let mut text = format!("{} ({}:{})\n\n", case.id, case.file, case.line);
+    if let Some(section) = suite.section(&case.section) {
+        text.push_str(&format!("# {}\n\n", section.title));
+        if !section.prose.trim().is_empty() {
+            text.push_str(&format!("{}\n\n", section.prose.trim()));
+        }
+    }
+    for id in &case.clauses {
+        if let Some(clause) = suite.clause(id) {
+            text.push_str(&format!(
+                "{id} ({}): {}\n",
+                clause.level.word(),
+                clause.sentence
+            ));
+        }
+    }
+    if !case.target.is_default()
+        && let Ok(target) = toml::to_string(&case.target)
+    {
+        text.push_str(&format!("\nTarget:\n\n{}\n", indented(&target)));
+    }
+    text.push_str(&format!("\nCase:\n\n{}\n", indented(&script::source(case))));
+    if let Some(why) = &case.why {
+        text.push_str(&format!("\nWhy: {why}\n"));
+    }
+    if !case.rulings.is_empty() {
+        let numbers: Vec<String> = case.rulings.iter().map(u32::to_string).collect();
+        text.push_str(&format!("\nRulings: {}\n", numbers.join(", ")));
+    }
+    if let Some(divergence) = &case.divergence {
+        text.push_str(&format!("\nDivergence: {divergence}\n"));
+    }
+    text.push_str(&format!(
+        "\nBy hand:\n\n    {}\n\nThrough the harness:\n\n    ptc-conformance run --filter {}\n",
+        script::by_hand(case, "ptc start"),
+        shell_words::quote(&case.id)
+    ));
+    text
+}
+
+fn anchor_page(suite: &Suite, id: &str) -> Option<String> {
+    let mut text = String::new();
+    if let Some(clause) = suite.clause(id) {
+        text.push_str(&format!(
+            "{id} ({}, {}:{}): {}\n",
+            clause.level.word(),
+            clause.file,
+            clause.line,
+            clause.sentence
+        ));
+    } else {
+        let section = suite.section(id)?;
+        text.push_str(&format!(
+            "{id} ({}:{}): {}\n\n{}\n",
+            section.file,
+            section.line,
+            section.title,
+            section.prose.trim()
+        ));
+        for clause in suite.clauses.iter().filter(|clause| clause.section == id) {
+            text.push_str(&format!("\n{}: {}\n", clause.id, clause.sentence));
+        }
+    }
+    text.push_str("\nCases:\n");
+    for case in &suite.cases {
+        if case.section == id || case.clauses.iter().any(|clause| clause == id) {
+            text.push_str(&format!("  {}\n", case.id));
+        }
+    }
+    Some(text)
+}
+
+fn unknown(suite: &Suite, id: &str) -> String {
+    let near: Vec<&str> = suite
+        .cases
+        .iter()
+        .map(|case| case.id.as_str())
+        .filter(|known| known.contains(id))
+        .take(10)
+        .collect();
+    match near.as_slice() {
+        [] => format!(
+            "no case, clause or section is called `{id}`; `ptc-conformance list` names them"
+        ),
+        near => format!("no case is called `{id}`; near it: {}", near.join(", ")),
+    }
+}
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}

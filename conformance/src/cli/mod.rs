@@ -1,0 +1,277 @@
+//! The command line of `ptc-conformance`: what can be asked, and the exit status.
+//! Each command has its file; this one only reads arguments and hands over.
+
+mod inspect;
+mod record;
+mod run;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::fixture;
+use crate::report::{Run, Wanted, compare};
+use crate::runner::plan::{Selection, Shard};
+use crate::suite::{Selector, Suite, bundle};
+use crate::target::{process, reference};
+
+/// Faults of a suite that are told at once.
+const ERROR_LINES_MAX: usize = 40;
+/// Exit statuses: all pass; some fail; the harness itself could not run.
+const PASSED: u8 = 0;
+const FAILED: u8 = 1;
+const UNABLE: u8 = 2;
+/// Exit status of a run that a signal ended: 128 and the number of SIGINT.
+const INTERRUPTED: u8 = 130;
+
+/// Decides, with evidence, whether an implementation of the PTC-Lisp MCP server family conforms.
+///
+/// Exit status: 0 when all cases pass, 1 when some fail, 2 when the harness itself could not run.
+#[derive(Debug, Parser)]
+#[command(name = "ptc-conformance", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the suite against a target; without one, build the reference and start it
+    Run(Box<run::RunArgs>),
+    /// List the cases: id, kind, level, place
+    List(ListArgs),
+    /// Show a case: prose, clause, case, and how to run it by hand
+    Show(ShowArgs),
+    /// Write the suite as one JSON bundle
+    Export(ExportArgs),
+    /// Compare two JSON reports: fixed, broken, new crashes
+    Diff {
+        /// The earlier report
+        old: PathBuf,
+        /// The later report
+        new: PathBuf,
+    },
+    /// Put the JSON reports of a sharded run together
+    Merge {
+        /// The parts
+        #[arg(required = true)]
+        parts: Vec<PathBuf>,
+        /// Write a report of the whole
+        #[arg(long = "report", value_name = "FORMAT=FILE")]
+        reports: Vec<Wanted>,
+    },
+}
+
+/// Where the suite is, and which cases of it are meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SuiteArgs {
+    /// A directory of fixtures, or an exported bundle; default: the specification of this workspace
+    #[arg(long, value_name = "PATH")]
+    suite: Option<PathBuf>,
+    /// Only cases whose id, clause or section matches; repeatable
+    #[arg(long, value_name = "GLOB")]
+    filter: Vec<String>,
+    /// Not the cases whose id, clause or section matches; repeatable
+    #[arg(long, value_name = "GLOB")]
+    skip: Vec<String>,
+    /// Only the i-th of n parts
+    #[arg(long, value_name = "i/n")]
+    shard: Option<Shard>,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    suite: SuiteArgs,
+    /// How to list
+    #[arg(long, value_enum, default_value = "lines")]
+    format: ListFormat,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ListFormat {
+    /// One case a line, fields separated by tabs
+    Lines,
+    /// Only the ids
+    Ids,
+    /// How many cases each section has
+    Sections,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// A case, a clause or a section
+    id: String,
+    /// A directory of fixtures, or an exported bundle
+    #[arg(long, value_name = "PATH")]
+    suite: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    /// A directory of fixtures, or an exported bundle
+    #[arg(long, value_name = "PATH")]
+    suite: Option<PathBuf>,
+    /// What to write
+    #[arg(long, value_enum, default_value = "bundle")]
+    what: ExportWhat,
+    /// Where; default: standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ExportWhat {
+    /// The suite
+    Bundle,
+    /// The JSON Schema of a bundle
+    BundleSchema,
+    /// The JSON Schema of a JSON report
+    ReportSchema,
+}
+
+/// Runs the command line and gives the exit status.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let status = match cli.command {
+        Command::Run(args) => with_runtime(run::run(*args)),
+        Command::List(args) => inspect::list(&args).map(|()| PASSED),
+        Command::Show(args) => inspect::show(&args).map(|()| PASSED),
+        Command::Export(args) => export(&args).map(|()| PASSED),
+        Command::Diff { old, new } => diff(&old, &new),
+        Command::Merge { parts, reports } => merge(&parts, &reports),
+    };
+    match status {
+        Ok(status) => ExitCode::from(status),
+        Err(message) => {
+            say(
+                &mut std::io::stderr(),
+                &format!("ptc-conformance: {message}\n"),
+            );
+            ExitCode::from(UNABLE)
+        }
+    }
+}
+
+/// Runs `work` to its end, or until a signal says to stop. Either way no child is left behind.
+fn with_runtime(work: impl Future<Output = Result<u8, String>>) -> Result<u8, String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))?;
+    let status = runtime.block_on(async {
+        let status = tokio::select! {
+            status = work => status,
+            () = interrupted() => Ok(INTERRUPTED),
+        };
+        process::kill_all();
+        if !process::all_gone(std::time::Duration::from_secs(5)).await {
+            return Err("a child of the harness could not be ended".to_owned());
+        }
+        status
+    });
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    status
+}
+
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
+    let mut waits = tokio::task::JoinSet::new();
+    for kind in kinds {
+        if let Ok(mut stream) = signal(kind) {
+            waits.spawn(async move { stream.recv().await });
+        }
+    }
+    if waits.join_next().await.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn export(args: &ExportArgs) -> Result<(), String> {
+    let text = match args.what {
+        ExportWhat::Bundle => bundle::write(&load(args.suite.as_deref())?)
+            .map_err(|error| format!("the suite cannot be written: {error}"))?,
+        ExportWhat::BundleSchema => bundle::schema(),
+        ExportWhat::ReportSchema => Run::schema(),
+    };
+    match &args.output {
+        None => {
+            say(&mut std::io::stdout(), &text);
+            Ok(())
+        }
+        Some(path) => {
+            std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+        }
+    }
+}
+
+fn diff(old: &std::path::Path, new: &std::path::Path) -> Result<u8, String> {
+    let difference = compare::difference(&Run::read(old)?, &Run::read(new)?);
+    say(&mut std::io::stdout(), &difference.render());
+    Ok(if difference.is_worse() {
+        FAILED
+    } else {
+        PASSED
+    })
+}
+
+fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
+    let parts: Result<Vec<Run>, String> = parts.iter().map(|part| Run::read(part)).collect();
+    let whole = compare::merge(parts?)?;
+    for wanted in reports {
+        wanted.write(&whole)?;
+    }
+    say(&mut std::io::stdout(), &format!("{}\n", whole.summary()));
+    Ok(if whole.passed() { PASSED } else { FAILED })
+}
+
+/// The suite at `path`, or the specification of this workspace.
+fn load(path: Option<&std::path::Path>) -> Result<Suite, String> {
+    let path = match path {
+        Some(path) => path.to_path_buf(),
+        None => reference::workspace()
+            .map(|root| root.join("spec"))
+            .map_err(|error| format!("{error}; name the suite with --suite"))?,
+    };
+    if path.is_dir() {
+        return fixture::load(&path).map_err(|error| first_lines(&error.to_string()));
+    }
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn first_lines(message: &str) -> String {
+    let mut lines: Vec<&str> = message.lines().take(ERROR_LINES_MAX).collect();
+    let hidden = message.lines().count() - lines.len();
+    let more = format!("… and {hidden} more");
+    if hidden > 0 {
+        lines.push(&more);
+    }
+    lines.join("\n")
+}
+
+impl SuiteArgs {
+    fn selection(&self) -> Result<Selection, String> {
+        let selectors = |globs: &[String]| -> Result<Vec<Selector>, String> {
+            globs.iter().map(|glob| Selector::new(glob)).collect()
+        };
+        Ok(Selection {
+            filters: selectors(&self.filter)?,
+            skips: selectors(&self.skip)?,
+            shard: self.shard,
+        })
+    }
+}
+
+/// Writes text. A reader that closed its end has seen enough.
+fn say(out: &mut dyn Write, text: &str) {
+    let _reader_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

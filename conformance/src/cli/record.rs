@@ -1,0 +1,109 @@
+//! Turns what came of the cases into the record of the run. Knows the suite and the trials, not the target.
+
+use crate::report::{CaseRecord, Finding, Status};
+use crate::runner::script;
+use crate::runner::trial::Trial;
+use crate::suite::{Case, Level, Suite};
+use crate::verdict::Verdict;
+
+/// The record of one case. `rerun` is the command that repeats a run, to which the case is added.
+pub fn case(
+    suite: &Suite,
+    case: &Case,
+    trial: Option<&Trial>,
+    strict: bool,
+    rerun: &str,
+) -> CaseRecord {
+    let status = trial.map_or(Status::NotRun, |trial| {
+        status(suite, case, &trial.verdict, strict)
+    });
+    let mut record = CaseRecord {
+        id: case.id.clone(),
+        section: case.section.clone(),
+        clause: case.clauses.first().cloned(),
+        sentence: None,
+        place: format!("{}:{}", case.file, case.line),
+        status,
+        cause: None,
+        message: None,
+        findings: Vec::new(),
+        source: None,
+        traffic: Vec::new(),
+        stderr: None,
+        duration_us: 0,
+        rerun: None,
+    };
+    let Some(trial) = trial else {
+        return record;
+    };
+    record.duration_us = u64::try_from(trial.took.as_micros()).unwrap_or(u64::MAX);
+    if status == Status::Pass {
+        return record;
+    }
+    record.sentence = Some(suite.sentence(case).to_owned());
+    record.message = Some(trial.verdict.message()).filter(|message| !message.is_empty());
+    if matches!(status, Status::Unobservable | Status::NotClaimed) {
+        return record;
+    }
+    record.cause = Some(cause(trial).to_owned());
+    record.source = Some(script::source(case));
+    record.traffic.clone_from(&trial.traffic);
+    record.stderr = Some(trial.stderr.clone()).filter(|stderr| !stderr.is_empty());
+    record.rerun = Some(format!(
+        "{rerun} --filter {}",
+        shell_words::quote(&exact(&case.id))
+    ));
+    if let Verdict::Fail(mismatch) = &trial.verdict {
+        let line = mismatch.line.map(|line| format!(" (line {line})"));
+        record.findings.push(Finding {
+            at: format!("{}{}", mismatch.what, line.unwrap_or_default()),
+            expected: mismatch.expected.clone(),
+            observed: mismatch.observed.clone(),
+            diff: mismatch.diff.clone(),
+        });
+    }
+    record
+}
+
+fn status(suite: &Suite, case: &Case, verdict: &Verdict, strict: bool) -> Status {
+    match verdict {
+        Verdict::Pass { .. } => Status::Pass,
+        Verdict::Unobservable { .. } => Status::Unobservable,
+        Verdict::NotClaimed { .. } => Status::NotClaimed,
+        Verdict::Excluded { .. } => Status::NotRun,
+        Verdict::Fail(_) if !strict && suite.level(case) != Level::Must => Status::Warning,
+        Verdict::Fail(_)
+        | Verdict::HarnessError { .. }
+        | Verdict::Crashed { .. }
+        | Verdict::TimedOut { .. }
+        | Verdict::Silent { .. }
+        | Verdict::Junk { .. } => Status::Fail,
+    }
+}
+
+fn cause(trial: &Trial) -> &'static str {
+    if let Some(cause) = trial.cause {
+        return cause;
+    }
+    match &trial.verdict {
+        Verdict::HarnessError { .. } => "harness",
+        Verdict::Crashed { .. } => "crash",
+        Verdict::TimedOut { .. } => "no-reply",
+        Verdict::Silent { .. } => "silent",
+        Verdict::Junk { .. } => "junk",
+        _ => "mismatch",
+    }
+}
+
+/// A glob that matches nothing but `id`.
+fn exact(id: &str) -> String {
+    let mut glob = String::with_capacity(id.len());
+    for character in id.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '{' | '}') {
+            glob.push_str(&format!("[{character}]"));
+        } else {
+            glob.push(character);
+        }
+    }
+    glob
+}

@@ -1,0 +1,377 @@
+//! `run`: finds the target, runs the suite, writes the reports.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::baseline;
+use crate::expected::{ExpectedFailures, Standing};
+use crate::report::{CaseRecord, FORMAT, Run, Status, Wanted, terminal};
+use crate::runner::start::{Over, Target};
+use crate::runner::trial::Trial;
+use crate::runner::{self, Orders};
+use crate::suite::{Case, Suite};
+use crate::target::Patience;
+use crate::target::claims::Declaration;
+use crate::target::http::Endpoint;
+use crate::target::launch::Launch;
+use crate::target::reference;
+use crate::verdict::Verdict;
+
+use super::{FAILED, PASSED, SuiteArgs, load, record, say};
+
+/// The baseline of the reference, below the workspace.
+const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
+
+/// The arguments of `run`.
+#[derive(Debug, Clone, Args)]
+#[command(group(clap::ArgGroup::new("target").multiple(false)))]
+pub struct RunArgs {
+    /// A server that speaks over its standard streams, as one shell-quoted command
+    #[arg(long, value_name = "CMD", group = "target")]
+    stdio: Option<String>,
+    /// A server that runs already, over Streamable HTTP
+    #[arg(long, value_name = "URL", group = "target")]
+    url: Option<String>,
+    /// A library behind an adapter, as one shell-quoted command
+    #[arg(long, value_name = "CMD", group = "target")]
+    testee: Option<String>,
+    /// The reference, built already
+    #[arg(long, value_name = "PATH", group = "target")]
+    reference: Option<PathBuf>,
+    /// A header of every request to --url; repeatable
+    #[arg(long, value_name = "K:V", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// How a server that the harness starts is reached
+    #[arg(long, value_enum, default_value = "stdio")]
+    transport: TransportArg,
+    /// How a server is started: a launch template (spec/protocol/launch.md)
+    #[arg(long, value_name = "FILE")]
+    launch: Option<PathBuf>,
+    /// What the target says that it implements
+    #[arg(long, value_name = "FILE")]
+    claims: Option<PathBuf>,
+    #[command(flatten)]
+    suite: SuiteArgs,
+    /// Servers that run at the same time; default: as many as there are processors
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// How long an answer may take, in milliseconds
+    #[arg(long, value_name = "MS")]
+    timeout: Option<u64>,
+    /// End the run at the first failure
+    #[arg(long)]
+    fail_fast: bool,
+    /// Count failures of SHOULD and MAY clauses
+    #[arg(long)]
+    strict: bool,
+    /// Run the cases so often, and name those whose verdict differs
+    #[arg(long, value_name = "N", default_value = "1")]
+    repeat: usize,
+    /// Expected failures
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Rewrite the baseline so that it fits this run
+    #[arg(long)]
+    fix_baseline: bool,
+    /// Write a report: json, junit, tap, markdown or badge; repeatable
+    #[arg(long = "report", value_name = "FORMAT=FILE")]
+    reports: Vec<Wanted>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TransportArg {
+    /// Over its standard streams
+    Stdio,
+    /// Over Streamable HTTP, on a port that is free
+    Http,
+}
+
+/// Runs the suite, and gives the exit status.
+pub async fn run(args: RunArgs) -> Result<u8, String> {
+    let suite = Arc::new(load(args.suite.suite.as_deref())?);
+    let selection = args.suite.selection()?;
+    let places = selection.places(&suite);
+    if places.is_empty() {
+        return Err("no case is selected; `ptc-conformance list` names them".to_owned());
+    }
+    let orders = orders(&args)?;
+    let began = Instant::now();
+    let mut rounds = Vec::new();
+    let mut server = None;
+    for _ in 0..args.repeat.max(1) {
+        let progress = progress(places.len());
+        let outcome = runner::run(Arc::clone(&suite), &places, orders.clone(), |_, trial| {
+            if trial.verdict.is_failure() {
+                progress.set_message("failures seen");
+            }
+            progress.inc(1);
+        })
+        .await;
+        progress.finish_and_clear();
+        server = outcome.server.or(server);
+        rounds.push(outcome.trials);
+    }
+    let mut run = Run {
+        format: FORMAT,
+        harness: format!("ptc-conformance {}", env!("CARGO_PKG_VERSION")),
+        target: orders.target.name(),
+        server,
+        suite_cases: suite.cases.len(),
+        partial: selection.is_partial() || args.fail_fast,
+        strict: args.strict,
+        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        cases: records(&suite, &places, &rounds, &args),
+        complaints: Vec::new(),
+    };
+    if let Some(path) = baseline_path(&args) {
+        let judged = judged(&suite, &places, &rounds);
+        if args.fix_baseline {
+            if run.partial {
+                return Err(
+                    "a partial run cannot rewrite a baseline: run the whole suite".to_owned(),
+                );
+            }
+            let old = if path.is_file() {
+                read(&path)?
+            } else {
+                String::new()
+            };
+            let text = baseline::rewritten(&old, &judged)?;
+            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let list = ExpectedFailures::read(&read(&path)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        excuse(&mut run, &list, &judged);
+    } else if args.fix_baseline {
+        return Err("--fix-baseline needs --baseline FILE".to_owned());
+    }
+    for wanted in &args.reports {
+        wanted.write(&run)?;
+    }
+    say(&mut std::io::stdout(), &terminal::render(&run));
+    Ok(if run.passed() { PASSED } else { FAILED })
+}
+
+fn orders(args: &RunArgs) -> Result<Orders, String> {
+    let mut launch = match &args.launch {
+        Some(path) => Launch::read(path)?,
+        None => Launch::default(),
+    };
+    let target = target(args, &mut launch)?;
+    let mut patience = launch.patience(Patience::default());
+    if let Some(timeout) = args.timeout {
+        patience.reply = Duration::from_millis(timeout);
+        patience.start = patience
+            .start
+            .min(patience.reply.max(Duration::from_millis(100)));
+    }
+    let claims = match &args.claims {
+        Some(path) => Declaration::read(path)?,
+        None => Declaration::default(),
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Orders {
+        target,
+        launch,
+        claims: claims.claims()?,
+        patience,
+        jobs: args.jobs.unwrap_or(processors).max(1),
+        fail_fast: args.fail_fast,
+    })
+}
+
+fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
+    let words = |text: &str| {
+        shell_words::split(text)
+            .ok()
+            .filter(|words| !words.is_empty())
+            .ok_or_else(|| format!("`{text}` is not a shell command"))
+    };
+    let over = match args.transport {
+        TransportArg::Stdio => Over::Stdio,
+        TransportArg::Http => Over::Http,
+    };
+    if let Some(url) = &args.url {
+        return Ok(Target::Url(Endpoint {
+            url: url.clone(),
+            headers: args.header.clone(),
+        }));
+    }
+    if let Some(testee) = &args.testee {
+        return Ok(Target::Testee {
+            argv: words(testee)?,
+        });
+    }
+    if let Some(stdio) = &args.stdio {
+        return Ok(Target::Command {
+            argv: words(stdio)?,
+            over,
+        });
+    }
+    if !launch.command.is_empty() {
+        return Ok(Target::Command {
+            argv: launch.command.clone(),
+            over,
+        });
+    }
+    let binary = match &args.reference {
+        Some(path) => path.clone(),
+        None => reference::build()?,
+    };
+    let word = binary.to_string_lossy().into_owned();
+    launch
+        .programs
+        .insert(reference::BINARY.to_owned(), vec![word.clone()]);
+    if launch.testee.is_empty() {
+        launch.testee = vec![word, reference::TESTEE.to_owned()];
+    }
+    Ok(Target::Command {
+        argv: reference::command(&binary),
+        over,
+    })
+}
+
+fn records(
+    suite: &Suite,
+    places: &[usize],
+    rounds: &[BTreeMap<usize, Trial>],
+    args: &RunArgs,
+) -> Vec<CaseRecord> {
+    let rerun = rerun(args);
+    let of = |place: &usize| {
+        let case = &suite.cases[*place];
+        let trials: Vec<Option<&Trial>> = rounds.iter().map(|round| round.get(place)).collect();
+        // The first failure is the one to show.
+        let failed = trials
+            .iter()
+            .flatten()
+            .find(|trial| trial.verdict.is_failure());
+        let shown = failed
+            .copied()
+            .or_else(|| trials.first().copied().flatten());
+        let mut record = record::case(suite, case, shown, args.strict, &rerun);
+        let words: Vec<&str> = trials
+            .iter()
+            .flatten()
+            .map(|trial| trial.verdict.word())
+            .collect();
+        if words.iter().any(|word| *word != words[0]) {
+            record.status = Status::Flaky;
+            record.cause = Some("flaky".to_owned());
+            record.message = Some(format!("its verdicts differ: {}", words.join(", ")));
+        }
+        record
+    };
+    places.iter().map(of).collect()
+}
+
+/// The command that repeats the run, but for its selection and reports.
+fn rerun(args: &RunArgs) -> String {
+    let program = std::env::args()
+        .next()
+        .unwrap_or_else(|| "ptc-conformance".to_owned());
+    let mut words = vec![program, "run".to_owned()];
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.extend([format!("--{name}"), value]);
+        }
+    };
+    let path = |path: &Option<PathBuf>| {
+        path.as_ref()
+            .map(|path| path.to_string_lossy().into_owned())
+    };
+    add("stdio", args.stdio.clone());
+    add("url", args.url.clone());
+    add("testee", args.testee.clone());
+    add("reference", path(&args.reference));
+    for (name, value) in &args.header {
+        add("header", Some(format!("{name}:{value}")));
+    }
+    if args.transport == TransportArg::Http {
+        add("transport", Some("http".to_owned()));
+    }
+    add("launch", path(&args.launch));
+    add("suite", path(&args.suite.suite));
+    add("timeout", args.timeout.map(|timeout| timeout.to_string()));
+    shell_words::join(words)
+}
+
+/// The cases with the verdicts that count: a failure, if any round had one.
+fn judged<'s>(
+    suite: &'s Suite,
+    places: &[usize],
+    rounds: &'s [BTreeMap<usize, Trial>],
+) -> Vec<(&'s Case, &'s Verdict)> {
+    let of = |place: &usize| {
+        let verdicts = rounds
+            .iter()
+            .filter_map(|round| Some(&round.get(place)?.verdict));
+        let mut all: Vec<&Verdict> = verdicts.collect();
+        all.sort_by_key(|verdict| !verdict.is_failure());
+        Some((&suite.cases[*place], *all.first()?))
+    };
+    places.iter().filter_map(of).collect()
+}
+
+/// Marks the failures that the list expects, and complains about entries that have become needless.
+fn excuse(run: &mut Run, list: &ExpectedFailures, judged: &[(&Case, &Verdict)]) {
+    let standing: BTreeMap<&str, Standing> = judged
+        .iter()
+        .map(|(case, verdict)| (case.id.as_str(), list.standing(case, verdict)))
+        .collect();
+    for record in &mut run.cases {
+        if let Some(Standing::Expected(reason)) = standing.get(record.id.as_str())
+            && record.status == Status::Fail
+        {
+            record.status = Status::ExpectedFailure;
+            let message = record.message.take().unwrap_or_default();
+            record.message = Some(format!("{reason} ({message})"));
+        }
+    }
+    let stale = list.stale(judged.iter().copied(), !run.partial);
+    run.complaints.extend(stale);
+}
+
+/// The baseline that was named; for the reference its own.
+fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
+    let own_target = args.stdio.is_none()
+        && args.url.is_none()
+        && args.testee.is_none()
+        && args.launch.is_none();
+    let own = || {
+        reference::workspace()
+            .ok()
+            .map(|root| root.join(REFERENCE_BASELINE))
+    };
+    match &args.baseline {
+        Some(path) => Some(path.clone()),
+        None if own_target => own().filter(|path| path.is_file()),
+        None => None,
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn progress(cases: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(cases as u64);
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {per_sec} {msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`{text}`: expected NAME:VALUE"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}

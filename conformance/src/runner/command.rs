@@ -1,0 +1,179 @@
+//! Runs a `cli` case: one command to its end, in an empty directory of its own.
+//! Knows which programs the launch template offers; knows nothing of MCP.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
+
+use crate::judge;
+use crate::observed::CommandRun;
+use crate::report::{Direction, Traffic};
+use crate::suite::{Captures, CliCase, Text};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::launch::Launch;
+use crate::target::lines::Piece;
+use crate::target::link;
+use crate::target::process::{Exit, Spawn};
+use crate::verdict::Verdict;
+
+use super::start::{Refusal, inside, scratch, write};
+use super::trial::Trial;
+
+/// Largest file that is compared.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Runs the command and judges what came of it.
+pub async fn run(case: &CliCase, launch: &Launch, patience: Patience) -> Trial {
+    match attempt(case, launch, patience).await {
+        Ok(trial) => trial,
+        Err(refusal) => Trial::refused(&refusal),
+    }
+}
+
+async fn attempt(case: &CliCase, launch: &Launch, patience: Patience) -> Result<Trial, Refusal> {
+    let (_files, directory) = scratch()?;
+    let work = directory.join("work");
+    std::fs::create_dir_all(&work)
+        .map_err(|error| Refusal::Harness(format!("{}: {error}", work.display())))?;
+    for (name, content) in &case.files {
+        write(&inside(&work, name)?, bytes(content)?)?;
+    }
+    let spawn = spawn(case, launch, &directory, &work)?;
+    let stdin = case
+        .stdin
+        .as_ref()
+        .map(bytes)
+        .transpose()?
+        .unwrap_or_default();
+    let began = Instant::now();
+    let waited = case
+        .expect
+        .within_ms
+        .map_or(patience.exit.max(patience.reply), Duration::from_millis);
+    let mut traffic = vec![Traffic::new(
+        Direction::Sent,
+        &shell_words::join(&spawn.argv),
+    )];
+    let run = match finish(&spawn, &stdin, waited).await {
+        Ok(run) => run,
+        Err(fault) => {
+            return Ok(Trial::faulted(
+                &fault,
+                &shell_words::join(&spawn.argv),
+                String::new(),
+                false,
+            ));
+        }
+    };
+    traffic.push(Traffic::new(
+        Direction::Received,
+        &String::from_utf8_lossy(&run.stdout),
+    ));
+    let run = CommandRun {
+        files: files(case, &work)?,
+        ..run
+    };
+    let verdict = match judge::command(&case.expect, &run) {
+        Ok(()) => Verdict::pass(),
+        Err(mismatch) => Verdict::Fail(mismatch),
+    };
+    Ok(Trial {
+        stderr: String::from_utf8_lossy(&run.stderr).into_owned(),
+        traffic,
+        took: began.elapsed(),
+        ..Trial::of(verdict)
+    })
+}
+
+fn spawn(case: &CliCase, launch: &Launch, directory: &Path, work: &Path) -> Result<Spawn, Refusal> {
+    let mut argv = Vec::with_capacity(case.argv.len());
+    for word in &case.argv {
+        argv.push(text(word)?);
+    }
+    let program = argv.first().map(String::as_str).unwrap_or_default();
+    let Some(command) = launch.programs.get(program) else {
+        return Err(Refusal::NotClaimed(format!(
+            "the target offers no program `{program}`"
+        )));
+    };
+    argv.splice(..1, command.iter().cloned());
+    let home = directory.join("home");
+    std::fs::create_dir_all(&home)
+        .map_err(|error| Refusal::Harness(format!("{}: {error}", home.display())))?;
+    let mut env: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
+    env.push(("HOME".to_owned(), home.to_string_lossy().into_owned()));
+    for (name, value) in &case.env {
+        env.push((launch.variable(name), text(value)?));
+    }
+    Ok(Spawn {
+        argv,
+        env,
+        withheld: launch.withheld.clone(),
+        cwd: Some(work.to_path_buf()),
+    })
+}
+
+async fn finish(spawn: &Spawn, stdin: &[u8], waited: Duration) -> Result<CommandRun, Fault> {
+    let mut process = link::launch(spawn)?;
+    let ran = tokio::time::timeout(waited, async {
+        // A command need not read its input.
+        let _unread = process.write(stdin).await;
+        process.end_input();
+        let mut stdout = Vec::new();
+        while let Some(piece) = process.lines.next().await {
+            match piece {
+                Piece::Line(line) => {
+                    stdout.extend_from_slice(&line);
+                    stdout.push(b'\n');
+                }
+                Piece::Unterminated(rest) => stdout.extend_from_slice(&rest),
+                Piece::Overlong { head, .. } => stdout.extend_from_slice(&head),
+            }
+        }
+        (process.control().exited().await, stdout)
+    });
+    let (exit, stdout) = match ran.await {
+        Ok(ran) => ran,
+        Err(_) => {
+            process.control().kill().await;
+            return Err(Fault::StillRunning { waited });
+        }
+    };
+    Ok(CommandRun {
+        status: match exit {
+            Exit::Code(code) => Some(code),
+            Exit::Signal(_) => None,
+        },
+        stdout,
+        stderr: process.control().stderr().text().into_bytes(),
+        files: IndexMap::new(),
+    })
+}
+
+fn files(case: &CliCase, work: &Path) -> Result<IndexMap<String, Vec<u8>>, Refusal> {
+    let mut files = IndexMap::new();
+    for name in case.expect.files.keys() {
+        let path = inside(work, name)?;
+        let size = std::fs::metadata(&path)
+            .map(|data| data.len())
+            .unwrap_or_default();
+        if size <= FILE_BYTES_MAX
+            && let Ok(content) = std::fs::read(&path)
+        {
+            files.insert(name.clone(), content);
+        }
+    }
+    Ok(files)
+}
+
+fn bytes(text: &Text) -> Result<Vec<u8>, Refusal> {
+    text.bytes(&Captures::new())
+        .map_err(|fault| Refusal::Harness(format!("the case cannot be set up: {fault}")))
+}
+
+fn text(text: &Text) -> Result<String, Refusal> {
+    text.string(&Captures::new())
+        .map_err(|fault| Refusal::Harness(format!("the case cannot be set up: {fault}")))
+}

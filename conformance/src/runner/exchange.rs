@@ -1,0 +1,293 @@
+//! Plays an `http` case: requests byte for byte over sockets of its own, step by step.
+//! Knows nothing of JSON-RPC or of how reports look.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::judge;
+use crate::observed::HttpMessage;
+use crate::suite::{HttpAction, HttpCase, HttpRequest, HttpStep};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::http::Endpoint;
+use crate::target::raw::RawConnection;
+use crate::verdict::Verdict;
+
+use super::served::Server;
+use super::transcript::{Record, Stop, differs, unmet};
+use super::trial::Trial;
+
+/// How long an exchange may take that no step waits for.
+const EXCHANGE_MAX: Duration = Duration::from_secs(120);
+/// The path under which cases write the MCP endpoint.
+const MCP_PATH: &str = "/mcp";
+
+/// Plays the case against the server at `endpoint`, and takes the server down.
+pub async fn play(
+    case: &HttpCase,
+    server: Server,
+    endpoint: &Endpoint,
+    patience: Patience,
+) -> Trial {
+    let began = Instant::now();
+    let mut play = Play {
+        server: &server,
+        endpoint,
+        patience,
+        record: Record::default(),
+        open: Vec::new(),
+    };
+    let mut stopped = play.all(case).await.err();
+    let Play { record, .. } = play;
+    if stopped.is_none() {
+        stopped = server.chatter().map(Stop::Fault);
+    }
+    server.kill().await;
+    let (verdict, cause) = match stopped {
+        None => (Verdict::pass(), None),
+        Some(Stop::Verdict(verdict)) => (verdict, None),
+        Some(Stop::Fault(fault)) => (fault.verdict(record.answered), Some(fault.name())),
+    };
+    Trial {
+        stderr: if verdict.is_pass() {
+            String::new()
+        } else {
+            server.stderr()
+        },
+        verdict,
+        cause,
+        traffic: record.traffic,
+        took: began.elapsed(),
+    }
+}
+
+struct Play<'a> {
+    server: &'a Server,
+    endpoint: &'a Endpoint,
+    patience: Patience,
+    record: Record,
+    open: Vec<Exchange>,
+}
+
+/// A request whose answer no step has looked at.
+struct Exchange {
+    tag: Option<String>,
+    state: State,
+}
+
+enum State {
+    Due(JoinHandle<Result<HttpMessage, Fault>>),
+    Done(Result<HttpMessage, Fault>),
+}
+
+impl Play<'_> {
+    async fn all(&mut self, case: &HttpCase) -> Result<(), Stop> {
+        for step in &case.steps {
+            self.step(step).await?;
+        }
+        Ok(())
+    }
+
+    async fn step(&mut self, step: &HttpStep) -> Result<(), Stop> {
+        let line = step.line;
+        match &step.action {
+            HttpAction::Request(request) => {
+                self.settle().await;
+                let bytes = self.compose(request)?;
+                let to_head = request.method == "HEAD";
+                self.begin(request.tag.clone(), bytes, to_head)
+            }
+            HttpAction::Raw { tag, bytes } => {
+                self.settle().await;
+                let bytes = self.record.bytes(bytes)?;
+                self.begin(tag.clone(), bytes, false)
+            }
+            HttpAction::Response(expect) => {
+                let answer = self
+                    .answer(line, expect.tag.as_deref(), expect.within_ms)
+                    .await?;
+                let answer = answer.map_err(Stop::Fault)?;
+                self.record.received(&shown(&answer));
+                judge::http(expect, &answer, &mut self.record.captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            HttpAction::Dropped { tag, within_ms } => {
+                match self.answer(line, tag.as_deref(), *within_ms).await? {
+                    Err(Fault::Dropped { .. }) => {
+                        self.record.note("connection closed");
+                        Ok(())
+                    }
+                    Err(fault) => Err(Stop::Fault(fault)),
+                    Ok(answer) => {
+                        let seen = shown(&answer);
+                        self.record.received(&seen);
+                        Err(differs(
+                            line,
+                            "connection",
+                            "closed without an answer",
+                            &seen,
+                        ))
+                    }
+                }
+            }
+            HttpAction::Control(control) => {
+                self.settle().await;
+                self.server
+                    .control(&mut self.record, line, control, self.patience)
+                    .await
+            }
+        }
+    }
+
+    fn begin(&mut self, tag: Option<String>, bytes: Vec<u8>, to_head: bool) -> Result<(), Stop> {
+        let Some(address) = address(&self.endpoint.url) else {
+            return Err(Stop::Verdict(Verdict::Unobservable {
+                reason: "byte-exact requests need an http:// address".to_owned(),
+            }));
+        };
+        self.record.sent(&bytes);
+        let start = self.patience.start;
+        let task = tokio::spawn(async move {
+            let mut connection = RawConnection::open(&address, start).await?;
+            // A server may answer and close before it has read everything.
+            let sent = connection.send(&bytes, EXCHANGE_MAX).await;
+            match connection.receive(to_head, EXCHANGE_MAX).await {
+                Err(fault) => Err(sent.err().unwrap_or(fault)),
+                answer => answer,
+            }
+        });
+        self.open.push(Exchange {
+            tag,
+            state: State::Due(task),
+        });
+        Ok(())
+    }
+
+    /// Waits for the answer to an untagged request, which the next step may rely on.
+    async fn settle(&mut self) {
+        let waited = self.patience.reply;
+        if let Some(exchange) = self.open.last_mut().filter(|last| last.tag.is_none()) {
+            finish(&mut exchange.state, waited).await;
+        }
+    }
+
+    async fn answer(
+        &mut self,
+        line: u32,
+        tag: Option<&str>,
+        within_ms: Option<u64>,
+    ) -> Result<Result<HttpMessage, Fault>, Stop> {
+        let waited = within_ms.map_or(self.patience.reply, Duration::from_millis);
+        let found = self
+            .open
+            .iter()
+            .rposition(|exchange| exchange.tag.as_deref() == tag);
+        let Some(found) = found else {
+            return Err(differs(
+                line,
+                "answer",
+                "a request that it answers",
+                "none is open",
+            ));
+        };
+        let mut exchange = self.open.remove(found);
+        finish(&mut exchange.state, waited).await;
+        match exchange.state {
+            State::Done(answer) => Ok(answer),
+            State::Due(task) => {
+                task.abort();
+                Ok(Err(Fault::NoReply { waited }))
+            }
+        }
+    }
+
+    fn compose(&self, request: &HttpRequest) -> Result<Vec<u8>, Stop> {
+        let text = |text: &crate::suite::Text| self.record.bytes(text);
+        let body = request.body.as_ref().map(text).transpose()?;
+        let path = String::from_utf8_lossy(&text(&request.path)?).into_owned();
+        let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, self.path(path)).into_bytes();
+        let given = |name: &str| {
+            let mut names = request.headers.iter();
+            names.any(|(given, _)| given.eq_ignore_ascii_case(name))
+        };
+        let mut field = |name: &str, value: &[u8]| {
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.extend_from_slice(b": ");
+            bytes.extend_from_slice(value);
+            bytes.extend_from_slice(b"\r\n");
+        };
+        if !given("Host") {
+            let host = address(&self.endpoint.url).unwrap_or_default();
+            field("Host", host.as_bytes());
+        }
+        for (name, value) in &request.headers {
+            field(name, &text(value)?);
+        }
+        for (name, value) in &self.endpoint.headers {
+            if !given(name) {
+                field(name, value.as_bytes());
+            }
+        }
+        if let Some(body) = &body
+            && !given("Content-Length")
+            && !given("Transfer-Encoding")
+        {
+            field("Content-Length", body.len().to_string().as_bytes());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend(body.unwrap_or_default());
+        Ok(bytes)
+    }
+
+    /// Cases write `/mcp`; a server that runs elsewhere has its own path.
+    fn path(&self, path: String) -> String {
+        match path.strip_prefix(MCP_PATH) {
+            Some(rest) if rest.is_empty() || rest.starts_with('?') => {
+                format!("{}{rest}", own_path(&self.endpoint.url))
+            }
+            _ => path,
+        }
+    }
+}
+
+async fn finish(state: &mut State, waited: Duration) {
+    if let State::Due(task) = state
+        && let Ok(joined) = tokio::time::timeout(waited, task).await
+    {
+        *state = State::Done(joined.unwrap_or_else(|error| {
+            Err(Fault::Harness {
+                message: format!("the exchange was cut short: {error}"),
+            })
+        }));
+    }
+}
+
+/// `host:port` of an `http://` URL.
+fn address(url: &str) -> Option<String> {
+    let authority = url.strip_prefix("http://")?.split('/').next()?;
+    let bracketed = authority
+        .rsplit_once(']')
+        .map_or(authority, |(_, rest)| rest);
+    if bracketed.contains(':') {
+        Some(authority.to_owned())
+    } else {
+        Some(format!("{authority}:80"))
+    }
+}
+
+fn own_path(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find('/').map_or("/", |slash| &rest[slash..])
+}
+
+fn shown(answer: &HttpMessage) -> String {
+    let mut text = format!("HTTP {}\n", answer.status);
+    for (name, value) in &answer.headers {
+        text.push_str(&format!("{name}: {value}\n"));
+    }
+    text.push('\n');
+    text.push_str(&String::from_utf8_lossy(&answer.body));
+    text
+}

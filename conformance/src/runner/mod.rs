@@ -1,0 +1,425 @@
+//! Runs the cases of a suite against a target: plans, starts, tries, and gives each case its trial.
+//! Knows nothing of reports, baselines or command lines.
+
+mod command;
+mod exchange;
+pub mod plan;
+mod pool;
+mod posted;
+pub mod script;
+mod served;
+pub mod start;
+mod transcript;
+pub mod trial;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+
+use crate::judge;
+use crate::suite::{Case, CaseBody, Suite, TargetSpec, Transport};
+use crate::target::Patience;
+use crate::target::claims::Claims;
+use crate::target::launch::Launch;
+use crate::verdict::Verdict;
+
+use pool::Group;
+use served::Server;
+use start::{Over, Refusal, Target};
+use trial::Trial;
+
+/// Starts that failed, with no answer ever, after which nothing more is started.
+const HOPELESS_STARTS: usize = 3;
+/// How often a target that fails its very first handshake is tried.
+const FIRST_TRIES: usize = 2;
+/// Cases that are worth starting one more server for.
+const CASES_PER_SERVER: usize = 250;
+
+/// Everything that a run needs to know.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    /// What is under test.
+    pub target: Target,
+    /// How it is started.
+    pub launch: Launch,
+    /// What it says that it implements.
+    pub claims: Claims,
+    /// How long it may take.
+    pub patience: Patience,
+    /// Servers that run at the same time.
+    pub jobs: usize,
+    /// Whether the first failure ends the run.
+    pub fail_fast: bool,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The trial of each selected case, by its place in the suite; absent when the run ended before its turn.
+    pub trials: BTreeMap<usize, Trial>,
+    /// The target's own name and version.
+    pub server: Option<String>,
+}
+
+/// What the tasks of a run share.
+#[derive(Debug)]
+pub struct Session {
+    suite: Arc<Suite>,
+    launch: Launch,
+    patience: Patience,
+    answered: AtomicBool,
+    failed_starts: AtomicUsize,
+    over: AtomicBool,
+    trials: mpsc::UnboundedSender<(usize, Trial)>,
+}
+
+impl Session {
+    fn report(&self, case: usize, trial: Trial) {
+        // The receiver lives as long as the run.
+        let _run_is_over = self.trials.send((case, trial));
+    }
+
+    fn note_answer(&self) {
+        self.answered.store(true, Ordering::Relaxed);
+    }
+
+    fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Counts a failed start; says whether there is no point in another one.
+    fn is_hopeless(&self) -> bool {
+        let failed = self.failed_starts.fetch_add(1, Ordering::Relaxed) + 1;
+        !self.has_answered() && failed >= HOPELESS_STARTS
+    }
+}
+
+/// Runs the cases at `selected` places. `seen` is told of each trial as it comes.
+pub async fn run(
+    suite: Arc<Suite>,
+    selected: &[usize],
+    orders: Orders,
+    mut seen: impl FnMut(usize, &Trial),
+) -> Outcome {
+    let (sender, mut trials) = mpsc::unbounded_channel();
+    let session = Arc::new(Session {
+        suite: Arc::clone(&suite),
+        launch: orders.launch.clone(),
+        patience: orders.patience,
+        answered: AtomicBool::new(false),
+        failed_starts: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+        trials: sender,
+    });
+    let fail_fast = orders.fail_fast;
+    let planned = selected.to_vec();
+    let playing = Arc::clone(&session);
+    let director = tokio::spawn(async move {
+        let server = direct(&playing, &planned, orders).await;
+        drop(playing);
+        server
+    });
+    let judge_over = Arc::downgrade(&session);
+    drop(session);
+    let mut outcome = BTreeMap::new();
+    while let Some((case, trial)) = trials.recv().await {
+        seen(case, &trial);
+        if fail_fast
+            && trial.verdict.is_failure()
+            && let Some(session) = judge_over.upgrade()
+        {
+            session.over.store(true, Ordering::Relaxed);
+        }
+        outcome.insert(case, trial);
+    }
+    Outcome {
+        trials: outcome,
+        server: director.await.ok().flatten(),
+    }
+}
+
+/// Sorts the cases by what they need, and has each kind tried.
+async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> Option<String> {
+    let mut needy = Vec::new();
+    for place in selected {
+        match &session.suite.cases[*place].body {
+            CaseBody::Fixture(case) => session.report(*place, Trial::of(judge::fixture(case))),
+            _ => needy.push(*place),
+        }
+    }
+    if needy.is_empty() {
+        return None;
+    }
+    let mut claims = orders.claims.clone();
+    let name = match first_contact(session, &orders.target, &mut claims).await {
+        Ok(name) => name,
+        Err(trial) => {
+            for place in needy {
+                session.report(place, (*trial).clone());
+            }
+            return None;
+        }
+    };
+    let adapter = adapter(session, &orders, &needy, &claims).await;
+    let mut groups = Groups::default();
+    let mut single = Vec::new();
+    for place in needy {
+        let case = &session.suite.cases[place];
+        if let Some(reason) = not_claimed(case, &orders, &claims) {
+            session.report(place, Trial::of(Verdict::NotClaimed { capability: reason }));
+            continue;
+        }
+        match &case.body {
+            CaseBody::Clj(_) => groups.add(&orders.target, &case.target, place),
+            CaseBody::Call(call) => match &adapter {
+                Err(trial) => session.report(place, (**trial).clone()),
+                Ok(Some((target, offered))) if offered.operations().contains(&call.op) => {
+                    groups.add(target, &TargetSpec::default(), place);
+                }
+                Ok(_) => {
+                    let capability = format!("the operation `{}`", call.op);
+                    session.report(place, Trial::of(Verdict::NotClaimed { capability }));
+                }
+            },
+            _ => single.push(place),
+        }
+    }
+    let mut tasks = JoinSet::new();
+    let servers = Arc::new(Semaphore::new(orders.jobs.max(1)));
+    for group in groups.largest_first() {
+        let wanted = group
+            .len()
+            .div_ceil(CASES_PER_SERVER)
+            .clamp(1, orders.jobs.max(1));
+        let group = Arc::new(group);
+        for _ in 0..wanted {
+            let (session, group) = (Arc::clone(session), Arc::clone(&group));
+            let servers = Arc::clone(&servers);
+            tasks.spawn(async move {
+                let _permit = servers.acquire_owned().await;
+                pool::serve(session, group).await;
+            });
+        }
+    }
+    // Cases of their own mostly wait, for a reply or on purpose.
+    let seats = Arc::new(Semaphore::new(orders.jobs.max(1) * 2));
+    let orders = Arc::new(orders);
+    for place in single {
+        let (session, orders) = (Arc::clone(session), Arc::clone(&orders));
+        let seats = Arc::clone(&seats);
+        tasks.spawn(async move {
+            let _permit = seats.acquire_owned().await;
+            if !session.is_over() {
+                let trial = try_alone(&session, &orders, place).await;
+                session.report(place, trial);
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+    name
+}
+
+/// Starts the target once as it is, asks what it offers, and learns its name.
+async fn first_contact(
+    session: &Session,
+    target: &Target,
+    claims: &mut Claims,
+) -> Result<Option<String>, Box<Trial>> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let started = target
+            .link(&session.launch, &TargetSpec::default(), session.patience)
+            .await
+            .map_err(|refusal| Box::new(Trial::refused(&refusal)))?;
+        let trial = match started {
+            Err((failed, stderr)) => Trial::failed(&failed, stderr, false),
+            Ok(link) => {
+                let restartable = matches!(target, Target::Command { .. });
+                match claims.probe(&link, restartable, session.patience).await {
+                    Ok(()) => {
+                        session.note_answer();
+                        let name = link.name().map(str::to_owned);
+                        link.close(session.patience).await;
+                        return Ok(name);
+                    }
+                    Err(fault) => {
+                        let trial = Trial::faulted(&fault, "", link.stderr(), false);
+                        link.kill().await;
+                        trial
+                    }
+                }
+            }
+        };
+        let slow = matches!(
+            trial.verdict,
+            Verdict::Silent { .. } | Verdict::TimedOut { .. }
+        );
+        if slow || tries >= FIRST_TRIES {
+            return Err(Box::new(trial));
+        }
+    }
+}
+
+/// The adapter for cases that call the library, with what it offers: the target itself, or the one of the template.
+async fn adapter(
+    session: &Session,
+    orders: &Orders,
+    needy: &[usize],
+    claims: &Claims,
+) -> Result<Option<(Target, Claims)>, Box<Trial>> {
+    if let Target::Testee { .. } = &orders.target {
+        return Ok(Some((orders.target.clone(), claims.clone())));
+    }
+    let calls = |place: &usize| matches!(session.suite.cases[*place].body, CaseBody::Call(_));
+    if session.launch.testee.is_empty() || !needy.iter().any(calls) {
+        return Ok(None);
+    }
+    let target = Target::Testee {
+        argv: session.launch.testee.clone(),
+    };
+    let mut offered = Claims::default();
+    first_contact(session, &target, &mut offered).await?;
+    Ok(Some((target, offered)))
+}
+
+fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> {
+    let body = case.body.capability();
+    if let Some(need) = body.filter(|need| !reachable(need, orders)) {
+        return Some(format!("{need} (not with this kind of target)"));
+    }
+    if case.target.transport == Transport::Stdio && !matches!(orders.target, Target::Command { .. })
+    {
+        return Some("stdio (not with this kind of target)".to_owned());
+    }
+    let needs = case.target.requires.iter().map(String::as_str).chain(body);
+    claims.refusal(&case.id, needs)
+}
+
+/// Whether a target of this kind can be asked for a capability at all.
+fn reachable(need: &str, orders: &Orders) -> bool {
+    let command = matches!(orders.target, Target::Command { .. });
+    let url = matches!(orders.target, Target::Url(_));
+    let testee = matches!(orders.target, Target::Testee { .. });
+    match need {
+        // Over HTTP a transcript can still be played when it needs nothing of a pipe.
+        "stdio" => command || url,
+        "http" => url || (command && !orders.launch.http.is_empty()),
+        "testee" => testee || !orders.launch.testee.is_empty(),
+        "cli" => command && !orders.launch.programs.is_empty(),
+        _ => true,
+    }
+}
+
+/// Tries a case that needs a process of its own.
+async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
+    let case = &session.suite.cases[place];
+    let over = match case.target.transport {
+        Transport::Any => orders.target.over(),
+        Transport::Stdio => Over::Stdio,
+        Transport::Http => Over::Http,
+    };
+    let tried = match &case.body {
+        CaseBody::Cli(cli) => return command::run(cli, &session.launch, session.patience).await,
+        CaseBody::Wire(wire) if over == Over::Stdio => {
+            prepare(session, orders, case, over).map(|prepared| Some((wire, prepared)))
+        }
+        _ => Ok(None),
+    };
+    match tried {
+        Err(refusal) => Trial::refused(&refusal),
+        Ok(Some((wire, prepared))) => wire::play(wire, &prepared, session.patience).await,
+        Ok(None) => over_http(session, orders, case).await,
+    }
+}
+
+async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
+    let mut files = None;
+    let (server, endpoint) = if let Target::Url(endpoint) = &orders.target {
+        if let Some(need) = start::needs_start(&case.target) {
+            let reason = format!("the case needs {need}, but the server runs already");
+            return Trial::refused(&Refusal::NotClaimed(reason));
+        }
+        let server = Server {
+            process: None,
+            traces: None,
+        };
+        (server, endpoint.clone())
+    } else {
+        let prepared = match prepare(session, orders, case, Over::Http) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Trial::refused(&refusal),
+        };
+        let Some(served) = prepared.served.clone() else {
+            return Trial::harness("the server was not told to listen");
+        };
+        let process = match served.up(session.patience).await {
+            Ok(process) => process,
+            Err((failed, stderr)) => return Trial::failed(&failed, stderr, false),
+        };
+        let server = Server {
+            process: Some(process),
+            traces: prepared.traces.clone(),
+        };
+        files = Some(prepared);
+        (server, served.endpoint)
+    };
+    let trial = match &case.body {
+        CaseBody::Http(http) => exchange::play(http, server, &endpoint, session.patience).await,
+        CaseBody::Wire(wire) => posted::play(wire, server, &endpoint, session.patience).await,
+        _ => Trial::harness("the case is not an exchange"),
+    };
+    drop(files);
+    trial
+}
+
+fn prepare(
+    session: &Session,
+    orders: &Orders,
+    case: &Case,
+    over: Over,
+) -> Result<start::Prepared, Refusal> {
+    orders
+        .target
+        .prepare(&session.launch, &case.target, over, false)
+}
+
+/// Cases by what their target must be.
+#[derive(Default)]
+struct Groups(BTreeMap<String, (Target, TargetSpec, Vec<usize>)>);
+
+impl Groups {
+    fn add(&mut self, target: &Target, spec: &TargetSpec, place: usize) {
+        let spec = TargetSpec {
+            requires: Default::default(),
+            transport: Transport::Any,
+            ..spec.clone()
+        };
+        // Two target blocks are the same when they read the same.
+        let written = serde_json::to_string(&spec).unwrap_or_default();
+        let key = format!("{} {written}", target.name());
+        let (_, _, places) = self
+            .0
+            .entry(key)
+            .or_insert_with(|| (target.clone(), spec, Vec::new()));
+        places.push(place);
+    }
+
+    fn largest_first(self) -> Vec<Group> {
+        let mut groups: Vec<Group> = self
+            .0
+            .into_values()
+            .map(|(target, spec, places)| Group::new(target, spec, places))
+            .collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+        groups
+    }
+}

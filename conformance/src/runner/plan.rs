@@ -1,0 +1,63 @@
+//! Which cases of a suite are run: filters, skips and shards. Knows nothing of targets.
+
+use std::str::FromStr;
+
+use crate::suite::{Selector, Suite};
+
+/// One part of a run that is spread over several machines: the `i`th of `n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Which part, from 1.
+    pub part: usize,
+    /// How many parts there are.
+    pub of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text
+            .split_once('/')
+            .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((part, of)) if 1 <= part && part <= of => Ok(Self { part, of }),
+            _ => Err(format!(
+                "`{text}`: expected i/n with 1 <= i <= n, such as 2/4"
+            )),
+        }
+    }
+}
+
+/// What is asked of the suite.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Only cases that one of these selects; all when there is none.
+    pub filters: Vec<Selector>,
+    /// Not the cases that one of these selects.
+    pub skips: Vec<Selector>,
+    /// Only this part of them.
+    pub shard: Option<Shard>,
+}
+
+impl Selection {
+    /// The places of the selected cases. Neighbours go to different shards, since neighbours cost alike.
+    pub fn places(&self, suite: &Suite) -> Vec<usize> {
+        let wanted = suite.cases.iter().enumerate().filter(|(_, case)| {
+            (self.filters.is_empty() || self.filters.iter().any(|filter| filter.selects(case)))
+                && !self.skips.iter().any(|skip| skip.selects(case))
+        });
+        let places = wanted.map(|(place, _)| place);
+        match self.shard {
+            None => places.collect(),
+            Some(shard) => places.skip(shard.part - 1).step_by(shard.of).collect(),
+        }
+    }
+
+    /// Whether the selection can leave cases out.
+    pub fn is_partial(&self) -> bool {
+        !self.filters.is_empty()
+            || !self.skips.is_empty()
+            || self.shard.is_some_and(|shard| shard.of > 1)
+    }
+}

@@ -1,0 +1,364 @@
+//! Runs cases that are one request each: many at a time, over as few starts of the target as possible.
+//! When a target breaks in company, the cases that were in flight are tried again alone, so that the right one is blamed.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::json::Json;
+use crate::judge;
+use crate::observed::{CallAnswer, ProgramRun};
+use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, TargetSpec};
+use crate::target::link::{Evaluation, Link};
+use crate::target::{Answer, program};
+use crate::verdict::Verdict;
+
+use super::Session;
+use super::start::{Refusal, Target};
+use super::trial::Trial;
+
+/// Faults in a row, with no answered case between them, after which a target is given up.
+const STRIKES_MAX: usize = 3;
+/// Requests that are sent to one server before the first answer.
+const WINDOW: usize = 8;
+/// How often a call that is alone may be refused as one too many before the case fails.
+const BUSY_ALONE_MAX: usize = 50;
+/// The pause before such a call is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// The reason with which a server refuses a call beyond its concurrency.
+const BUSY: &str = "busy";
+/// What a testee is told of the flags that its library can honour: flag, member of `limits`.
+const TESTEE_LIMITS: &[(&str, &str)] = &[
+    ("program_timeout_ms", "timeout_ms"),
+    ("program_memory_limit_bytes", "memory_bytes"),
+];
+
+/// Cases that need the same target.
+#[derive(Debug)]
+pub struct Group {
+    target: Target,
+    spec: TargetSpec,
+    queue: Mutex<VecDeque<usize>>,
+    window: AtomicUsize,
+}
+
+impl Group {
+    /// A group of cases, by their places in the suite.
+    pub fn new(target: Target, spec: TargetSpec, cases: Vec<usize>) -> Self {
+        // Requests of one HTTP session share its in-flight cap, which may be as low as this.
+        let window = match (&target, target.over()) {
+            (Target::Url(_), _) | (_, super::start::Over::Http) => WINDOW / 2,
+            _ => WINDOW,
+        };
+        Self {
+            target,
+            spec,
+            queue: Mutex::new(cases.into()),
+            window: AtomicUsize::new(window),
+        }
+    }
+
+    /// How many cases wait.
+    pub fn len(&self) -> usize {
+        self.queue().len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue().is_empty()
+    }
+
+    fn queue(&self) -> std::sync::MutexGuard<'_, VecDeque<usize>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<usize> {
+        self.queue().pop_front()
+    }
+}
+
+/// How one try of a case ended.
+enum Attempt {
+    /// Judged, and the target is fine.
+    Done(Trial),
+    /// The target wrote something unasked meanwhile.
+    Noisy(Trial),
+    /// The target cannot be used any more.
+    Broke(Trial),
+    /// The target had too much to do.
+    Busy,
+}
+
+/// Takes cases of `group` until none is left: the work of one server at a time.
+pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
+    let mut suspects = VecDeque::new();
+    let mut strikes = 0;
+    while !session.is_over() && !(suspects.is_empty() && group.is_empty()) {
+        let started = group
+            .target
+            .link(&session.launch, &group.spec, session.patience)
+            .await;
+        let link = match started {
+            Err(refusal) => return refuse(&session, &group, suspects, &refusal),
+            Ok(Err((failed, stderr))) => {
+                strikes += 1;
+                if strikes >= STRIKES_MAX || session.is_hopeless() {
+                    let trial = Trial::failed(&failed, stderr, session.has_answered());
+                    return give_up(&session, &group, suspects, &trial);
+                }
+                continue;
+            }
+            Ok(Ok(link)) => Arc::new(link),
+        };
+        match alone(&session, &group, &link, &mut suspects, &mut strikes).await {
+            Some(trial) if strikes >= STRIKES_MAX => {
+                end(link, &session, true).await;
+                return give_up(&session, &group, suspects, &trial);
+            }
+            Some(_) => {
+                end(link, &session, true).await;
+                continue;
+            }
+            None => {}
+        }
+        let broke = together(&session, &group, &link, &mut suspects, &mut strikes).await;
+        end(link, &session, broke).await;
+    }
+}
+
+/// Tries the suspects one by one. Returns the trial that broke the target, if one did.
+async fn alone(
+    session: &Arc<Session>,
+    group: &Group,
+    link: &Arc<Link>,
+    suspects: &mut VecDeque<usize>,
+    strikes: &mut usize,
+) -> Option<Trial> {
+    while let Some(case) = suspects.pop_front() {
+        match attempt(session, group, link, case).await {
+            Attempt::Done(trial) => {
+                *strikes = 0;
+                session.report(case, trial);
+            }
+            Attempt::Busy => session.report(case, overloaded()),
+            Attempt::Noisy(trial) | Attempt::Broke(trial) => {
+                *strikes += 1;
+                session.report(case, trial.clone());
+                return Some(trial);
+            }
+        }
+    }
+    None
+}
+
+/// Tries cases from the queue, as many at a time as the target takes. Returns whether it broke.
+async fn together(
+    session: &Arc<Session>,
+    group: &Arc<Group>,
+    link: &Arc<Link>,
+    suspects: &mut VecDeque<usize>,
+    strikes: &mut usize,
+) -> bool {
+    let mut in_flight: JoinSet<(usize, Attempt)> = JoinSet::new();
+    let mut broke = false;
+    let mut refused_alone = 0;
+    loop {
+        while !broke
+            && !session.is_over()
+            && in_flight.len() < group.window.load(Ordering::Relaxed)
+            && let Some(case) = group.take()
+        {
+            let (session, group, link) = (Arc::clone(session), Arc::clone(group), Arc::clone(link));
+            in_flight.spawn(async move { (case, attempt(&session, &group, &link, case).await) });
+        }
+        match in_flight.join_next().await {
+            None => return broke,
+            Some(Err(_)) => broke = true,
+            Some(Ok((case, Attempt::Done(trial)))) => {
+                *strikes = 0;
+                session.report(case, trial);
+            }
+            Some(Ok((case, Attempt::Noisy(_) | Attempt::Broke(_)))) => {
+                broke = true;
+                suspects.push_back(case);
+            }
+            Some(Ok((case, Attempt::Busy))) => {
+                group
+                    .window
+                    .fetch_min(in_flight.len().max(1), Ordering::Relaxed);
+                if in_flight.is_empty() {
+                    refused_alone += 1;
+                    // The server may still count calls that it has answered a moment ago.
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                if refused_alone > BUSY_ALONE_MAX {
+                    session.report(case, overloaded());
+                } else {
+                    group.queue().push_front(case);
+                }
+            }
+        }
+    }
+}
+
+async fn end(link: Arc<Link>, session: &Session, at_once: bool) {
+    // Every task that shared the link has ended.
+    if let Ok(link) = Arc::try_unwrap(link) {
+        if at_once {
+            link.kill().await;
+        } else {
+            link.close(session.patience).await;
+        }
+    }
+}
+
+fn refuse(session: &Session, group: &Group, suspects: VecDeque<usize>, refusal: &Refusal) {
+    give_up(session, group, suspects, &Trial::refused(refusal));
+}
+
+/// Reports all that is left with the trial that made the target hopeless.
+fn give_up(session: &Session, group: &Group, suspects: VecDeque<usize>, trial: &Trial) {
+    let rest = std::mem::take(&mut *group.queue());
+    for case in suspects.into_iter().chain(rest) {
+        session.report(case, trial.clone());
+    }
+}
+
+fn overloaded() -> Trial {
+    Trial::of(Verdict::Crashed {
+        detail: "the target refused a single call as beyond its concurrency".to_owned(),
+    })
+}
+
+async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> Attempt {
+    let asked = match &session.suite.cases[case].body {
+        CaseBody::Clj(body) => match evaluation(body, &group.spec, link.is_testee()) {
+            Ok(evaluation) => link.eval(&evaluation, session.patience.reply).await,
+            Err(trial) => return Attempt::Done(*trial),
+        },
+        CaseBody::Call(body) => {
+            let input = body.input.to_string();
+            link.operation(&body.op, &input, session.patience.reply)
+                .await
+        }
+        _ => return Attempt::Done(Trial::harness("the case is not one request")),
+    };
+    let answer = match asked {
+        Ok(answer) => answer,
+        Err(failed) => {
+            let trial = Trial::failed(&failed, link.stderr(), session.has_answered());
+            return Attempt::Broke(trial);
+        }
+    };
+    session.note_answer();
+    let verdict = match &session.suite.cases[case].body {
+        CaseBody::Clj(body) => {
+            let expects_busy = matches!(&body.expect.outcome, Outcome::Raises(raised) if raised.reason.word() == BUSY);
+            if !expects_busy && program::refusal(&answer.received).as_deref() == Some(BUSY) {
+                return Attempt::Busy;
+            }
+            judge_program(body, &answer, link.is_testee())
+        }
+        CaseBody::Call(body) => judge_call(body, &answer),
+        _ => Verdict::HarnessError {
+            message: "the case is not one request".to_owned(),
+        },
+    };
+    if let Some(fault) = answer.strays.first() {
+        let noisy = Trial::answered(fault.verdict(true), &answer, link.stderr());
+        return Attempt::Noisy(Trial {
+            cause: Some(fault.name()),
+            ..noisy
+        });
+    }
+    let stderr = if verdict.is_pass() {
+        String::new()
+    } else {
+        link.stderr()
+    };
+    Attempt::Done(Trial::answered(verdict, &answer, stderr))
+}
+
+/// The request that runs a case's program and makes as much of its outcome visible as the target can show.
+fn evaluation(body: &CljCase, spec: &TargetSpec, testee: bool) -> Result<Evaluation, Box<Trial>> {
+    let text = |text: &crate::suite::Text| {
+        text.string(&Captures::new())
+            .map_err(|fault| Box::new(Trial::harness(format!("the case cannot be sent: {fault}"))))
+    };
+    Ok(Evaluation {
+        program: text(&body.program)?,
+        context: body.context.as_ref().map(text).transpose()?,
+        output_schema: schema(body)
+            .filter(|_| !testee)
+            .map(|schema| schema.to_string()),
+        limits: if testee { limits(spec)? } else { None },
+    })
+}
+
+/// The schema under which a server shows the JSON value that the case expects, if there is one.
+fn schema(body: &CljCase) -> Option<Json> {
+    match &body.expect.outcome {
+        Outcome::Returns(returned) => judge::output_schema(returned.json.as_ref()?).ok(),
+        Outcome::Raises(_) => None,
+    }
+}
+
+fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
+    if let Some(need) = super::start::needs_start(spec) {
+        let known = |flag: &String| TESTEE_LIMITS.iter().any(|(name, _)| name == flag);
+        let only_limits = spec.flags.keys().all(known)
+            && spec.env.is_empty()
+            && spec.files.is_empty()
+            && spec.peers.is_empty()
+            && spec.upstreams.is_none();
+        if !only_limits {
+            let refusal = Refusal::NotClaimed(format!("a server: the case needs {need}"));
+            return Err(Box::new(Trial::refused(&refusal)));
+        }
+    }
+    let members = TESTEE_LIMITS
+        .iter()
+        .filter_map(|(flag, member)| Some((*member, spec.flags.get(*flag)?.clone())));
+    let limits: Vec<(&str, Json)> = members.collect();
+    Ok((!limits.is_empty()).then(|| Json::object(limits).to_string()))
+}
+
+fn judge_program(body: &CljCase, answer: &Answer, testee: bool) -> Verdict {
+    let read: Result<ProgramRun, String> = if testee {
+        program::from_testee(&answer.received)
+    } else {
+        program::from_tool_result(&answer.received, schema(body).is_some())
+    };
+    match read {
+        Ok(run) => judge::program(&body.expect, &run),
+        Err(expected) => malformed(expected, answer),
+    }
+}
+
+fn judge_call(body: &CallCase, answer: &Answer) -> Verdict {
+    let reply = Json::parse(&answer.received).ok();
+    let member = |name: &str| reply.as_ref().and_then(|reply| reply.get(name)).cloned();
+    let observed = match (member("ok"), member("error")) {
+        (Some(value), None) => CallAnswer::Returned(value),
+        (None, Some(error)) => CallAnswer::Refused(error),
+        _ => return malformed("a reply with either `ok` or `error`".to_owned(), answer),
+    };
+    match judge::call(&body.expect, &observed, &mut Captures::new()) {
+        Ok(()) => Verdict::pass(),
+        Err(mismatch) => Verdict::Fail(mismatch),
+    }
+}
+
+fn malformed(expected: String, answer: &Answer) -> Verdict {
+    let line = answer.received.clone();
+    Verdict::Fail(crate::verdict::Mismatch {
+        what: "reply".to_owned(),
+        observed: crate::target::fault::quote(&line),
+        expected: expected.clone(),
+        diff: String::new(),
+        line: None,
+    })
+}

@@ -1,0 +1,217 @@
+//! Plays a `wire` case over Streamable HTTP: each line that is sent becomes a POST within one session.
+//! Only cases that need nothing of a pipe can be played so; the others are unobservable here.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::json::Json;
+use crate::judge;
+use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::http::{Endpoint, HttpLink};
+use crate::target::link;
+use crate::verdict::Verdict;
+
+use super::served::Server;
+use super::transcript::{Record, Stop, differs, unmet};
+use super::trial::Trial;
+
+/// How long a sent line has a head start on the next one, so that quick answers keep their order.
+const HEAD_START: Duration = Duration::from_millis(25);
+/// How long output that no step asked for may still arrive.
+const FAREWELL: Duration = Duration::from_millis(50);
+
+/// Plays the case against the server at `endpoint`, and takes the server down.
+pub async fn play(
+    case: &WireCase,
+    server: Server,
+    endpoint: &Endpoint,
+    patience: Patience,
+) -> Trial {
+    let began = Instant::now();
+    if let Some(reason) = needs_pipe(case) {
+        server.kill().await;
+        return Trial::of(Verdict::Unobservable { reason });
+    }
+    let mut record = Record::default();
+    let stopped = match HttpLink::to(endpoint) {
+        Ok(link) => {
+            let (sender, replies) = mpsc::unbounded_channel();
+            let mut play = Play {
+                server: &server,
+                link: std::sync::Arc::new(link),
+                patience,
+                record: &mut record,
+                sender,
+                replies,
+            };
+            play.all(case).await.err()
+        }
+        Err(fault) => Some(Stop::Fault(fault)),
+    };
+    server.kill().await;
+    let (verdict, cause) = match stopped {
+        None => (Verdict::pass(), None),
+        Some(Stop::Verdict(verdict)) => (verdict, None),
+        Some(Stop::Fault(fault)) => (fault.verdict(record.answered), Some(fault.name())),
+    };
+    Trial {
+        stderr: if verdict.is_pass() {
+            String::new()
+        } else {
+            server.stderr()
+        },
+        verdict,
+        cause,
+        traffic: record.traffic,
+        took: began.elapsed(),
+    }
+}
+
+/// Why a case cannot be played without a pipe.
+fn needs_pipe(case: &WireCase) -> Option<String> {
+    if !case.handshake {
+        return Some("a bare transcript needs standard streams".to_owned());
+    }
+    case.steps.iter().find_map(|step| match &step.action {
+        WireAction::SendRaw(_) | WireAction::ExpectRaw { .. } => {
+            Some("byte-exact lines need standard streams".to_owned())
+        }
+        WireAction::Control(Control::Eof | Control::Exit { .. } | Control::Signal { .. }) => {
+            Some("the life of the process is judged over its standard streams".to_owned())
+        }
+        WireAction::Send(_)
+        | WireAction::Expect(_)
+        | WireAction::ExpectUnordered { .. }
+        | WireAction::Control(_) => None,
+    })
+}
+
+struct Play<'a> {
+    server: &'a Server,
+    link: std::sync::Arc<HttpLink>,
+    patience: Patience,
+    record: &'a mut Record,
+    sender: mpsc::UnboundedSender<Result<String, Fault>>,
+    replies: mpsc::UnboundedReceiver<Result<String, Fault>>,
+}
+
+impl Play<'_> {
+    async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
+        let params = link::initialize_params();
+        let answer = self
+            .link
+            .ask(
+                |id| link::frame(id, "initialize", Some(&params)),
+                self.patience.start,
+            )
+            .await;
+        let answer = answer.map_err(|failed| Stop::Fault(failed.0))?;
+        self.record.sent(answer.sent.as_bytes());
+        self.record.received(&answer.received);
+        self.send("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}".to_owned())
+            .await;
+        for step in &case.steps {
+            self.step(step).await?;
+        }
+        let last = case.steps.last().map_or(0, |step| step.line);
+        self.silence(last, FAREWELL).await
+    }
+
+    async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
+        let line = step.line;
+        match &step.action {
+            WireAction::Send(text) => {
+                let bytes = self.record.bytes(text)?;
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                self.send(text).await;
+                Ok(())
+            }
+            WireAction::Expect(expect) => {
+                let value = self.reply(self.within(expect.within_ms)).await?;
+                self.matches(line, &expect.pattern, &value)
+            }
+            WireAction::ExpectUnordered {
+                patterns,
+                within_ms,
+            } => {
+                let deadline = Instant::now() + self.within(*within_ms);
+                let mut values = Vec::with_capacity(patterns.len());
+                for _ in patterns {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    values.push(self.reply(left).await?);
+                }
+                judge::unordered("replies", patterns, &values, &mut self.record.captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            WireAction::Control(Control::Silence { ms }) => {
+                self.silence(line, Duration::from_millis(*ms)).await
+            }
+            WireAction::Control(control) => {
+                self.server
+                    .control(self.record, line, control, self.patience)
+                    .await
+            }
+            WireAction::SendRaw(_) | WireAction::ExpectRaw { .. } => {
+                Err(Stop::Verdict(Verdict::Unobservable {
+                    reason: "byte-exact lines need standard streams".to_owned(),
+                }))
+            }
+        }
+    }
+
+    async fn send(&mut self, text: String) {
+        self.record.sent(text.as_bytes());
+        let (link, sender, patience) = (
+            std::sync::Arc::clone(&self.link),
+            self.sender.clone(),
+            self.patience.reply,
+        );
+        let task = tokio::spawn(async move {
+            let frames = match link.post(&text, patience).await {
+                Ok(reply) => reply.frames().into_iter().map(Ok).collect(),
+                Err(fault) => vec![Err(fault)],
+            };
+            for frame in frames {
+                // The case may be over.
+                let _over = sender.send(frame);
+            }
+        });
+        let _still_due = tokio::time::timeout(HEAD_START, task).await;
+    }
+
+    async fn reply(&mut self, waited: Duration) -> Result<Json, Stop> {
+        let frame = match tokio::time::timeout(waited, self.replies.recv()).await {
+            Ok(Some(frame)) => frame?,
+            Ok(None) | Err(_) => return Err(Stop::Fault(Fault::NoReply { waited })),
+        };
+        self.record.received(&frame);
+        Json::parse(&frame).map_err(|error| {
+            let why = error.to_string();
+            Stop::Fault(Fault::Junk { line: frame, why })
+        })
+    }
+
+    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+        match tokio::time::timeout(time, self.replies.recv()).await {
+            Err(_) | Ok(None) => Ok(()),
+            Ok(Some(frame)) => {
+                let frame = frame?;
+                self.record.received(&frame);
+                Err(differs(line, "output", "no more output", &frame))
+            }
+        }
+    }
+
+    fn matches(&mut self, line: u32, pattern: &Pattern, value: &Json) -> Result<(), Stop> {
+        judge::json("reply", pattern, value, &mut self.record.captures)
+            .map_err(|mismatch| unmet(line, mismatch))
+    }
+
+    fn within(&self, within_ms: Option<u64>) -> Duration {
+        within_ms.map_or(self.patience.reply, Duration::from_millis)
+    }
+}

@@ -1,0 +1,124 @@
+//! Steps that touch the process of a listening server rather than a connection to it.
+//! Shared by cases that are played over HTTP; knows nothing of requests.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::suite::Control;
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::pipe::Pipe;
+use crate::target::process::Exit;
+use crate::verdict::Verdict;
+
+use super::transcript::{Record, Stop, differs, files_in, look, signal};
+
+/// The process of a listening server; absent when someone else started it.
+#[derive(Debug)]
+pub struct Server {
+    /// The process.
+    pub process: Option<Pipe>,
+    /// Where it writes traces.
+    pub traces: Option<PathBuf>,
+}
+
+impl Server {
+    /// Plays a step. Silence is judged by whoever receives; here it is only a wait.
+    pub async fn control(
+        &self,
+        record: &mut Record,
+        line: u32,
+        control: &Control,
+        patience: Patience,
+    ) -> Result<(), Stop> {
+        match control {
+            Control::Wait { ms } | Control::Silence { ms } => {
+                record.note(&format!("wait {ms} ms"));
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Ok(())
+            }
+            Control::Eof => {
+                record.note("end of input");
+                self.process("the end of input")?.end_input().await;
+                Ok(())
+            }
+            Control::Signal { name } => {
+                record.note(&format!("signal {name}"));
+                let Some(signal) = signal(name) else {
+                    return Err(harness(format!("no signal is called {name}")));
+                };
+                let sent = self.process("a signal")?.signal(signal).await;
+                sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
+            }
+            Control::Exit { status, within_ms } => {
+                let waited = within_ms.map_or(patience.exit, Duration::from_millis);
+                let exited = self.process("an exit status")?.exited(waited).await;
+                let Some(exit) = exited else {
+                    return Err(Stop::Fault(Fault::StillRunning { waited }));
+                };
+                record.note(&exit.to_string());
+                match status.filter(|status| exit != Exit::Code(*status)) {
+                    Some(status) => {
+                        let expected = format!("exit status {status}");
+                        Err(differs(line, "exit", &expected, &exit.to_string()))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Control::Log {
+                present,
+                line: wanted,
+            } => {
+                let stderr = self.process("its log")?.stderr().clone();
+                look(record, line, "log", *present, wanted, || stderr.text()).await
+            }
+            Control::Trace {
+                present,
+                line: wanted,
+            } => {
+                let Some(directory) = &self.traces else {
+                    return Err(harness("the target block names no `trace_dir`".to_owned()));
+                };
+                look(record, line, "trace", *present, wanted, || {
+                    files_in(directory)
+                })
+                .await
+            }
+            Control::KillPeer { peer } | Control::PeerReceived { peer, .. } => {
+                Err(harness(format!("the target block names no peer `{peer}`")))
+            }
+        }
+    }
+
+    /// What the server wrote to its standard output, where it has nothing to say.
+    pub fn chatter(&self) -> Option<Fault> {
+        self.process.as_ref()?.strays().into_iter().next()
+    }
+
+    /// The end of the server's error output.
+    pub fn stderr(&self) -> String {
+        let process = self.process.as_ref();
+        process
+            .map(|process| process.stderr().tail())
+            .unwrap_or_default()
+    }
+
+    /// Takes the server down.
+    pub async fn kill(&self) {
+        if let Some(process) = &self.process {
+            process.kill().await;
+        }
+    }
+
+    fn process(&self, what: &str) -> Result<&Pipe, Stop> {
+        self.process.as_ref().ok_or_else(|| {
+            Stop::Verdict(Verdict::Unobservable {
+                reason: format!("{what} of a server that someone else started"),
+            })
+        })
+    }
+}
+
+fn harness(message: String) -> Stop {
+    Stop::Verdict(Verdict::HarnessError { message })
+}

@@ -1,0 +1,328 @@
+//! Turns what a case needs of a target into a process to start, or says why that cannot be.
+//! Knows target blocks and launch templates; knows nothing of verdicts.
+
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use tempfile::TempDir;
+
+use crate::suite::TargetSpec;
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::http::Endpoint;
+use crate::target::launch::{FlagValue, Launch};
+use crate::target::link::{self, Failed, Link, Served};
+use crate::target::process::Spawn;
+
+/// What is under test, and how it is reached.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A server that the harness starts, as often as it needs to.
+    Command {
+        /// The command, without flags.
+        argv: Vec<String>,
+        /// How it is reached where a case leaves that open.
+        over: Over,
+    },
+    /// A server that runs already.
+    Url(Endpoint),
+    /// A library behind an adapter.
+    Testee {
+        /// The adapter's command.
+        argv: Vec<String>,
+    },
+}
+
+/// The two transports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// Standard input and output.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+}
+
+/// Why a target cannot be started for a case, without trying.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The target does not claim what the case needs.
+    NotClaimed(String),
+    /// The harness lacks something.
+    Harness(String),
+}
+
+/// A process that is ready to be started, with the files that it needs.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The process.
+    pub spawn: Spawn,
+    /// Where it will listen, when it is to serve HTTP.
+    pub served: Option<Served>,
+    /// The case's own directory: `{{dir}}`.
+    pub directory: PathBuf,
+    /// Where traces are written, when the target block asks for traces.
+    pub traces: Option<PathBuf>,
+    files: TempDir,
+}
+
+impl Target {
+    /// As reports name it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Command {
+                argv,
+                over: Over::Stdio,
+            } => shell_words::join(argv),
+            Self::Command {
+                argv,
+                over: Over::Http,
+            } => {
+                format!("{} over HTTP", shell_words::join(argv))
+            }
+            Self::Url(endpoint) => endpoint.url.clone(),
+            Self::Testee { argv } => format!("{} as testee", shell_words::join(argv)),
+        }
+    }
+
+    /// How a case reaches the target when it leaves that open.
+    pub fn over(&self) -> Over {
+        match self {
+            Self::Command { over, .. } => *over,
+            Self::Url(_) => Over::Http,
+            Self::Testee { .. } => Over::Stdio,
+        }
+    }
+
+    /// Prepares a process for `spec`. `observing` adds the flags that make results visible.
+    ///
+    /// # Errors
+    /// Why it cannot be: the target runs already, lacks a flag, or has no such transport.
+    pub fn prepare(
+        &self,
+        launch: &Launch,
+        spec: &TargetSpec,
+        over: Over,
+        observing: bool,
+    ) -> Result<Prepared, Refusal> {
+        let argv = match self {
+            Self::Command { argv, .. } => argv,
+            Self::Testee { argv } => return adapter(argv, launch),
+            Self::Url(_) => {
+                return Err(Refusal::NotClaimed(
+                    "the case needs a server of its own, but this one runs already".to_owned(),
+                ));
+            }
+        };
+        let (files, directory) = scratch()?;
+        let place = |text: &str| text.replace("{{dir}}", &directory.to_string_lossy());
+        write_files(&directory, spec, place)?;
+        let mut words: Vec<String> = argv.iter().chain(&launch.arguments).cloned().collect();
+        let flags = flags(launch, spec, observing, place)?;
+        let named = flags.iter().map(|(name, value)| (name.as_str(), value));
+        words.extend(
+            launch.words(named).map_err(|flag| {
+                Refusal::NotClaimed(format!("the target has no flag for `{flag}`"))
+            })?,
+        );
+        if let Some(config) = &spec.upstreams {
+            let path = directory.join("upstreams.json");
+            write(&path, &place(&config.to_string()))?;
+            words.extend(launch.upstreams_words(&path).ok_or_else(|| {
+                Refusal::NotClaimed("the target takes no upstreams config".to_owned())
+            })?);
+        }
+        let served = match over {
+            Over::Stdio => None,
+            Over::Http => Some(listener(launch, &mut words)?),
+        };
+        let spawn = Spawn {
+            argv: words,
+            env: environment(launch, spec, &directory, place)?,
+            withheld: launch.withheld.clone(),
+            cwd: None,
+        };
+        let traces = match flags.get("trace_dir") {
+            Some(FlagValue::Text(path)) => Some(PathBuf::from(path)),
+            _ => None,
+        };
+        Ok(Prepared {
+            served: served.map(|(endpoint, address)| Served {
+                spawn: spawn.clone(),
+                endpoint,
+                address,
+                ready: launch.http_ready.clone(),
+            }),
+            spawn,
+            directory,
+            traces,
+            files,
+        })
+    }
+
+    /// Starts a target that can serve many cases, or connects to it.
+    ///
+    /// # Errors
+    /// The outer one when nothing was tried; the inner one, with the target's error output, when it failed.
+    pub async fn link(
+        &self,
+        launch: &Launch,
+        spec: &TargetSpec,
+        patience: Patience,
+    ) -> Result<Result<Link, (Failed, String)>, Refusal> {
+        if let Self::Url(endpoint) = self {
+            return match needs_start(spec) {
+                Some(need) => Err(Refusal::NotClaimed(format!(
+                    "the case needs {need}, but the server runs already"
+                ))),
+                None => Ok(Link::url(endpoint, patience).await),
+            };
+        }
+        let prepared = self.prepare(launch, spec, self.over(), true)?;
+        let Prepared {
+            spawn,
+            served,
+            files,
+            ..
+        } = prepared;
+        Ok(match (self, served) {
+            (Self::Testee { .. }, _) => Link::testee(&spawn, Some(files), patience).await,
+            (_, Some(served)) => Link::http(served, Some(files), patience).await,
+            (_, None) => Link::stdio(&spawn, Some(files), patience).await,
+        })
+    }
+}
+
+/// What a target block asks for that only a start can give.
+pub fn needs_start(spec: &TargetSpec) -> Option<String> {
+    let first = |kind: &str, name: Option<&String>| name.map(|name| format!("{kind} `{name}`"));
+    first("the flag", spec.flags.keys().next())
+        .or_else(|| first("the variable", spec.env.keys().next()))
+        .or_else(|| first("the file", spec.files.keys().next()))
+        .or_else(|| first("the peer", spec.peers.keys().next()))
+        .or_else(|| {
+            spec.upstreams
+                .as_ref()
+                .map(|_| "an upstreams config".to_owned())
+        })
+}
+
+fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
+    let (files, directory) = scratch()?;
+    let spawn = Spawn {
+        argv: argv.to_vec(),
+        env: launch.environment.clone().into_iter().collect(),
+        withheld: launch.withheld.clone(),
+        cwd: None,
+    };
+    Ok(Prepared {
+        spawn,
+        served: None,
+        directory,
+        traces: None,
+        files,
+    })
+}
+
+fn flags(
+    launch: &Launch,
+    spec: &TargetSpec,
+    observing: bool,
+    place: impl Fn(&str) -> String,
+) -> Result<IndexMap<String, FlagValue>, Refusal> {
+    let mut flags = IndexMap::new();
+    if observing {
+        flags.extend(launch.observe.clone());
+    }
+    for (name, value) in &spec.flags {
+        let value = match FlagValue::from_json(value) {
+            Some(FlagValue::Text(text)) => FlagValue::Text(place(&text)),
+            Some(FlagValue::Many(texts)) => {
+                FlagValue::Many(texts.iter().map(|text| place(text)).collect())
+            }
+            Some(value) => value,
+            None => {
+                return Err(Refusal::Harness(format!(
+                    "flag `{name}`: {value} cannot stand on a command line"
+                )));
+            }
+        };
+        flags.insert(name.clone(), value);
+    }
+    Ok(flags)
+}
+
+fn environment(
+    launch: &Launch,
+    spec: &TargetSpec,
+    directory: &Path,
+    place: impl Fn(&str) -> String,
+) -> Result<Vec<(String, String)>, Refusal> {
+    let mut variables: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
+    if launch.scratch_home {
+        let home = directory.join("home");
+        std::fs::create_dir_all(&home).map_err(|error| io(&home, &error))?;
+        variables.push(("HOME".to_owned(), home.to_string_lossy().into_owned()));
+    }
+    for (name, value) in &spec.env {
+        variables.push((launch.variable(name), place(value)));
+    }
+    Ok(variables)
+}
+
+fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, String), Refusal> {
+    let port =
+        link::free_port().map_err(|error| Refusal::Harness(format!("no port is free: {error}")))?;
+    let http = launch
+        .http_words(port)
+        .ok_or_else(|| Refusal::NotClaimed("the target has no HTTP listener".to_owned()))?;
+    words.extend(http);
+    let address = format!("127.0.0.1:{port}");
+    let endpoint = Endpoint {
+        url: format!("http://{address}{}", launch.http_path),
+        headers: Vec::new(),
+    };
+    Ok((endpoint, address))
+}
+
+fn write_files(
+    directory: &Path,
+    spec: &TargetSpec,
+    place: impl Fn(&str) -> String,
+) -> Result<(), Refusal> {
+    for (name, content) in &spec.files {
+        write(&inside(directory, name)?, &place(content))?;
+    }
+    Ok(())
+}
+
+/// The path of a case's file, which must stay inside its directory.
+pub fn inside(directory: &Path, name: &str) -> Result<PathBuf, Refusal> {
+    let relative = Path::new(name);
+    let plain = relative
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
+    if plain {
+        Ok(directory.join(relative))
+    } else {
+        Err(Refusal::Harness(format!(
+            "`{name}` is not a path inside the case's directory"
+        )))
+    }
+}
+
+/// Writes a file, and the directories that lead to it.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Refusal> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| io(parent, &error))?;
+    }
+    std::fs::write(path, content).map_err(|error| io(path, &error))
+}
+
+/// A fresh directory.
+pub fn scratch() -> Result<(TempDir, PathBuf), Refusal> {
+    link::scratch().map_err(|fault: Fault| Refusal::Harness(fault.to_string()))
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::Harness(format!("{}: {error}", path.display()))
+}

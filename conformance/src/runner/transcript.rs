@@ -1,0 +1,184 @@
+//! Plays the steps that all transports share, over whatever carries the exchange.
+//! Knows peers, logs and traces of a started target; knows nothing of how frames travel.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
+use crate::judge;
+use crate::report::{Direction, Traffic};
+use crate::suite::{Captures, LineMatch, Text};
+use crate::target::fault::Fault;
+use crate::verdict::{Mismatch, Verdict};
+
+/// How often logs and traces are looked into while a line is waited for.
+const POLL: Duration = Duration::from_millis(5);
+/// How long a log or trace line is waited for.
+pub const LINE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a transcript ended before its last step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The case is decided.
+    Verdict(Verdict),
+    /// The target did not do its part.
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// What was said and captured so far.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// The bytes that went each way.
+    pub traffic: Vec<Traffic>,
+    /// Values captured by holes.
+    pub captures: Captures,
+    /// Whether the target ever answered.
+    pub answered: bool,
+}
+
+impl Record {
+    /// Notes what was sent.
+    pub fn sent(&mut self, bytes: &[u8]) {
+        self.push(Direction::Sent, &String::from_utf8_lossy(bytes));
+    }
+
+    /// Notes what came.
+    pub fn received(&mut self, text: &str) {
+        self.answered = true;
+        self.push(Direction::Received, text);
+    }
+
+    /// Notes what else happened.
+    pub fn note(&mut self, text: &str) {
+        self.push(Direction::Note, text);
+    }
+
+    /// The bytes of a text, with captures filled in.
+    ///
+    /// # Errors
+    /// A verdict about the fixture, when the text cannot be made.
+    pub fn bytes(&self, text: &Text) -> Result<Vec<u8>, Stop> {
+        text.bytes(&self.captures).map_err(|fault| {
+            Stop::Verdict(Verdict::HarnessError {
+                message: format!("the step cannot be sent: {fault}"),
+            })
+        })
+    }
+
+    fn push(&mut self, direction: Direction, text: &str) {
+        self.traffic.push(Traffic::new(direction, text));
+    }
+}
+
+/// A verdict of failure at a line of the fixture.
+pub fn unmet(line: u32, mismatch: Mismatch) -> Stop {
+    Stop::Verdict(super::trial::unmet(mismatch, line))
+}
+
+/// A failure in words.
+pub fn differs(line: u32, what: &str, expected: &str, observed: &str) -> Stop {
+    unmet(
+        line,
+        Mismatch {
+            what: what.to_owned(),
+            expected: expected.to_owned(),
+            observed: observed.to_owned(),
+            diff: String::new(),
+            line: None,
+        },
+    )
+}
+
+/// The signal of a name that a fixture may use.
+pub fn signal(name: &str) -> Option<Signal> {
+    const SIGNALS: &[(&str, Signal)] = &[
+        ("TERM", Signal::SIGTERM),
+        ("INT", Signal::SIGINT),
+        ("HUP", Signal::SIGHUP),
+        ("KILL", Signal::SIGKILL),
+        ("USR1", Signal::SIGUSR1),
+        ("USR2", Signal::SIGUSR2),
+        ("STOP", Signal::SIGSTOP),
+        ("CONT", Signal::SIGCONT),
+    ];
+    SIGNALS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, signal)| *signal)
+}
+
+/// Looks for a line in `source`: waits for a wanted one, judges an unwanted one at once.
+///
+/// # Errors
+/// When the wanted line does not come, or the unwanted one is there.
+pub async fn look(
+    record: &mut Record,
+    line: u32,
+    what: &str,
+    present: bool,
+    wanted: &LineMatch,
+    source: impl Fn() -> String,
+) -> Result<(), Stop> {
+    let deadline = Instant::now() + LINE_PATIENCE;
+    loop {
+        let text = source();
+        for candidate in text.lines() {
+            let found = judge::line(wanted, candidate, &mut record.captures)
+                .map_err(|message| Stop::Verdict(Verdict::HarnessError { message }))?;
+            if found && present {
+                return Ok(());
+            }
+            if found {
+                return Err(differs(
+                    line,
+                    what,
+                    &format!("no line like {}", shown(wanted)),
+                    candidate,
+                ));
+            }
+        }
+        if !present {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let lines = text.lines().count();
+            let expected = format!("a line like {}", shown(wanted));
+            let last: Vec<&str> = text.lines().rev().take(5).collect();
+            let observed = format!("none of {lines} lines; the last ones: {}", last.join(" | "));
+            return Err(differs(line, what, &expected, &observed));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// All that stands in the files of a directory, in the order of their names.
+pub fn files_in(directory: &Path) -> String {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    paths.sort();
+    let texts = paths.iter().filter_map(|path| std::fs::read(path).ok());
+    let mut all = String::new();
+    for text in texts {
+        all.push_str(&String::from_utf8_lossy(&text));
+        all.push('\n');
+    }
+    all
+}
+
+fn shown(wanted: &LineMatch) -> String {
+    match wanted {
+        LineMatch::Json(pattern) => pattern.source(),
+        LineMatch::Regex(regex) => format!("/{regex}/"),
+    }
+}

@@ -1,0 +1,114 @@
+//! What came of trying one case: the verdict with its evidence.
+//! Knows nothing of how the case was tried, nor how it is reported.
+
+use std::time::Duration;
+
+use crate::report::{Direction, Traffic};
+use crate::target::Answer;
+use crate::target::fault::Fault;
+use crate::target::link::Failed;
+use crate::verdict::{Mismatch, Verdict};
+
+use super::start::Refusal;
+
+/// A tried case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    /// What came of it.
+    pub verdict: Verdict,
+    /// A word that is finer than the verdict: what kind of trouble the target made.
+    pub cause: Option<&'static str>,
+    /// The bytes that went each way.
+    pub traffic: Vec<Traffic>,
+    /// The end of the target's error output.
+    pub stderr: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Trial {
+    /// A case that came to this verdict without any traffic.
+    pub fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            cause: None,
+            traffic: Vec::new(),
+            stderr: String::new(),
+            took: Duration::ZERO,
+        }
+    }
+
+    /// A case that the harness could not try.
+    pub fn harness(message: impl Into<String>) -> Self {
+        Self::of(Verdict::HarnessError {
+            message: message.into(),
+        })
+    }
+
+    /// A case for which the target was not even started.
+    pub fn refused(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::NotClaimed(reason) => Self::of(Verdict::NotClaimed {
+                capability: reason.clone(),
+            }),
+            Refusal::Harness(message) => Self::harness(message.as_str()),
+        }
+    }
+
+    /// A case that met a fault.
+    pub fn faulted(fault: &Fault, sent: &str, stderr: String, answered: bool) -> Self {
+        let mut traffic = Vec::new();
+        if !sent.is_empty() {
+            traffic.push(Traffic::new(Direction::Sent, sent));
+        }
+        traffic.extend(lines_of(fault));
+        Self {
+            cause: Some(fault.name()),
+            traffic,
+            stderr,
+            ..Self::of(fault.verdict(answered))
+        }
+    }
+
+    /// A case that met a fault when the target was started or asked.
+    pub fn failed(failed: &Failed, stderr: String, answered: bool) -> Self {
+        Self::faulted(&failed.0, &failed.1, stderr, answered)
+    }
+
+    /// A case that was answered.
+    pub fn answered(verdict: Verdict, answer: &Answer, stderr: String) -> Self {
+        let mut traffic = vec![Traffic::new(Direction::Sent, &answer.sent)];
+        traffic.extend(answer.strays.iter().flat_map(lines_of));
+        traffic.push(Traffic::new(Direction::Received, &answer.received));
+        Self {
+            traffic,
+            stderr,
+            took: answer.took,
+            ..Self::of(verdict)
+        }
+    }
+}
+
+/// A step of a transcript that did not come out as the case says.
+pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
+    Verdict::Fail(Mismatch {
+        line: Some(line),
+        ..mismatch
+    })
+}
+
+/// What the target wrote, as far as a fault shows it.
+fn lines_of(fault: &Fault) -> Vec<Traffic> {
+    match fault {
+        Fault::Junk { line, .. } | Fault::Stray { line } | Fault::Malformed { line, .. } => {
+            vec![Traffic::new(Direction::Received, line)]
+        }
+        Fault::Overlong { head, .. } => vec![Traffic::new(Direction::Received, head)],
+        Fault::Then { first, then } => {
+            let mut lines = lines_of(first);
+            lines.extend(lines_of(then));
+            lines
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,318 @@
+//! Plays a `wire` case: lines over the standard streams of a process of its own, step by step.
+//! Knows nothing of HTTP or of how reports look.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::json::Json;
+use crate::judge;
+use crate::suite::{Control, WireAction, WireCase, WireStep};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::lines::Piece;
+use crate::target::link;
+use crate::target::process::{Exit, Process};
+use crate::verdict::Verdict;
+
+use super::start::Prepared;
+use super::transcript::{Record, Stop, differs, files_in, look, signal, unmet};
+use super::trial::Trial;
+
+/// How long a target may take to end its output after its input has ended, when the steps are over.
+const FAREWELL: Duration = Duration::from_millis(250);
+/// How long a target that closed its output may take to end.
+const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
+/// The id of the handshake; no case uses it.
+const HANDSHAKE_ID: &str = "ptc-conformance";
+
+/// Starts the process and plays the case.
+pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience) -> Trial {
+    let began = Instant::now();
+    let process = match link::launch(&prepared.spawn) {
+        Ok(process) => process,
+        Err(fault) => return Trial::faulted(&fault, "", String::new(), false),
+    };
+    let mut play = Play {
+        process,
+        prepared,
+        patience,
+        record: Record::default(),
+        ended: false,
+    };
+    let stopped = play.all(case).await.err();
+    play.process.control().kill().await;
+    let stderr = play.process.control().stderr().tail();
+    let (verdict, cause) = match stopped {
+        None => (Verdict::pass(), None),
+        Some(Stop::Verdict(verdict)) => (verdict, None),
+        Some(Stop::Fault(fault)) => (fault.verdict(play.record.answered), Some(fault.name())),
+    };
+    Trial {
+        stderr: if verdict.is_pass() {
+            String::new()
+        } else {
+            stderr
+        },
+        verdict,
+        cause,
+        traffic: play.record.traffic,
+        took: began.elapsed(),
+    }
+}
+
+struct Play<'a> {
+    process: Process,
+    prepared: &'a Prepared,
+    patience: Patience,
+    record: Record,
+    /// Whether an `exit` step has seen the process end.
+    ended: bool,
+}
+
+impl Play<'_> {
+    async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
+        if case.handshake {
+            self.shake().await?;
+        }
+        for step in &case.steps {
+            self.step(step).await?;
+        }
+        let last = case.steps.last().map_or(0, |step| step.line);
+        self.farewell(last).await
+    }
+
+    async fn shake(&mut self) -> Result<(), Stop> {
+        let params = link::initialize_params();
+        let request = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":\"{HANDSHAKE_ID}\",\"method\":\"initialize\",\"params\":{params}}}\n"
+        );
+        self.write(request.as_bytes()).await?;
+        let line = self.line(self.patience.start).await?;
+        let reply = parse(&line)?;
+        let answers = reply.get("id").and_then(Json::as_str) == Some(HANDSHAKE_ID);
+        if !answers || reply.get("result").is_none() {
+            return Err(Stop::Fault(Fault::Malformed {
+                expected: "the answer to `initialize`".to_owned(),
+                line,
+            }));
+        }
+        self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
+            .await
+    }
+
+    async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
+        let line = step.line;
+        match &step.action {
+            WireAction::Send(text) => {
+                let mut bytes = self.record.bytes(text)?;
+                bytes.push(b'\n');
+                self.write(&bytes).await
+            }
+            WireAction::SendRaw(text) => {
+                let bytes = self.record.bytes(text)?;
+                self.write(&bytes).await
+            }
+            WireAction::Expect(expect) => {
+                let text = self.line(self.within(expect.within_ms)).await?;
+                let value = parse(&text)?;
+                judge::json("reply", &expect.pattern, &value, &mut self.record.captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            WireAction::ExpectUnordered {
+                patterns,
+                within_ms,
+            } => {
+                let deadline = Instant::now() + self.within(*within_ms);
+                let mut values = Vec::with_capacity(patterns.len());
+                for _ in patterns {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    values.push(parse(&self.line(left).await?)?);
+                }
+                judge::unordered("replies", patterns, &values, &mut self.record.captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            WireAction::ExpectRaw { text, within_ms } => {
+                let observed = self.line(self.within(*within_ms)).await?;
+                judge::raw_line(text, &observed, &mut self.record.captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            WireAction::Control(control) => self.control(line, control).await,
+        }
+    }
+
+    async fn control(&mut self, line: u32, control: &Control) -> Result<(), Stop> {
+        match control {
+            Control::Wait { ms } => {
+                self.record.note(&format!("wait {ms} ms"));
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Ok(())
+            }
+            Control::Silence { ms } => self.silence(line, Duration::from_millis(*ms)).await,
+            Control::Eof => {
+                self.record.note("end of input");
+                self.process.end_input();
+                Ok(())
+            }
+            Control::Signal { name } => {
+                self.record.note(&format!("signal {name}"));
+                let Some(signal) = signal(name) else {
+                    let message = format!("no signal is called {name}");
+                    return Err(Stop::Verdict(Verdict::HarnessError { message }));
+                };
+                let sent = self.process.control().signal(signal);
+                sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
+            }
+            Control::Exit { status, within_ms } => self.exit(line, *status, *within_ms).await,
+            Control::Log {
+                present,
+                line: wanted,
+            } => {
+                let stderr = self.process.control().stderr().clone();
+                look(&mut self.record, line, "log", *present, wanted, || {
+                    stderr.text()
+                })
+                .await
+            }
+            Control::Trace {
+                present,
+                line: wanted,
+            } => {
+                let Some(directory) = &self.prepared.traces else {
+                    let message = "the target block names no `trace_dir`".to_owned();
+                    return Err(Stop::Verdict(Verdict::HarnessError { message }));
+                };
+                look(&mut self.record, line, "trace", *present, wanted, || {
+                    files_in(directory)
+                })
+                .await
+            }
+            Control::KillPeer { peer } | Control::PeerReceived { peer, .. } => {
+                let message = format!("the target block names no peer `{peer}`");
+                Err(Stop::Verdict(Verdict::HarnessError { message }))
+            }
+        }
+    }
+
+    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+        match tokio::time::timeout(time, self.process.lines.next()).await {
+            Err(_) => {
+                self.record
+                    .note(&format!("silence for {} ms", time.as_millis()));
+                Ok(())
+            }
+            // The end of output is silence too.
+            Ok(None) => {
+                self.record.note("end of output");
+                Ok(())
+            }
+            Ok(Some(piece)) => {
+                let text = self.take(piece)?;
+                let expected = format!("silence for {} ms", time.as_millis());
+                Err(differs(line, "output", &expected, &text))
+            }
+        }
+    }
+
+    async fn exit(
+        &mut self,
+        line: u32,
+        status: Option<i32>,
+        within_ms: Option<u64>,
+    ) -> Result<(), Stop> {
+        let waited = within_ms.map_or(self.patience.exit, Duration::from_millis);
+        let exited = tokio::time::timeout(waited, self.process.control().exited()).await;
+        let Ok(exit) = exited else {
+            return Err(Stop::Fault(Fault::StillRunning { waited }));
+        };
+        self.record.note(&exit.to_string());
+        self.ended = true;
+        if let Some(status) = status.filter(|status| exit != Exit::Code(*status)) {
+            let expected = format!("exit status {status}");
+            return Err(differs(line, "exit", &expected, &exit.to_string()));
+        }
+        self.leftovers(line, Duration::from_secs(1)).await
+    }
+
+    /// Ends the input and looks for output that no step asked for.
+    async fn farewell(&mut self, line: u32) -> Result<(), Stop> {
+        if self.ended {
+            return Ok(());
+        }
+        self.process.end_input();
+        self.leftovers(line, FAREWELL).await
+    }
+
+    async fn leftovers(&mut self, line: u32, patience: Duration) -> Result<(), Stop> {
+        match tokio::time::timeout(patience, self.process.lines.next()).await {
+            Ok(Some(piece)) => {
+                let text = self.take(piece)?;
+                Err(differs(line, "output", "no more output", &text))
+            }
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.record.sent(bytes.strip_suffix(b"\n").unwrap_or(bytes));
+        let waited = self.patience.reply;
+        match tokio::time::timeout(waited, self.process.write(bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
+            Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
+        }
+    }
+
+    async fn line(&mut self, waited: Duration) -> Result<String, Stop> {
+        match tokio::time::timeout(waited, self.process.lines.next()).await {
+            Ok(Some(piece)) => self.take(piece),
+            Ok(None) => Err(Stop::Fault(self.gone().await)),
+            Err(_) => Err(Stop::Fault(Fault::NoReply { waited })),
+        }
+    }
+
+    fn take(&mut self, piece: Piece) -> Result<String, Stop> {
+        let bytes = match piece {
+            Piece::Line(bytes) => bytes,
+            Piece::Unterminated(bytes) => {
+                let line = String::from_utf8_lossy(&bytes).into_owned();
+                self.record.received(&line);
+                let why = "its last line has no newline".to_owned();
+                return Err(Stop::Fault(Fault::Junk { line, why }));
+            }
+            Piece::Overlong { head, bytes } => {
+                let head = String::from_utf8_lossy(&head).into_owned();
+                return Err(Stop::Fault(Fault::Overlong { head, bytes }));
+            }
+        };
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let line = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let why = "not UTF-8".to_owned();
+            Stop::Fault(Fault::Junk { line, why })
+        })?;
+        self.record.received(&text);
+        Ok(text)
+    }
+
+    /// Why no more output or input is possible.
+    async fn gone(&mut self) -> Fault {
+        let exited = self.process.control().exited();
+        match tokio::time::timeout(EXIT_AFTER_OUTPUT, exited).await {
+            Ok(exit) => Fault::Exited { exit },
+            Err(_) => Fault::ClosedOutput,
+        }
+    }
+
+    fn within(&self, within_ms: Option<u64>) -> Duration {
+        within_ms.map_or(self.patience.reply, Duration::from_millis)
+    }
+}
+
+fn parse(line: &str) -> Result<Json, Stop> {
+    Json::parse(line).map_err(|error| {
+        Stop::Fault(Fault::Junk {
+            line: line.to_owned(),
+            why: error.to_string(),
+        })
+    })
+}

@@ -1,0 +1,317 @@
+//! Targets that misbehave: each is reported as what it is, within its timeouts, and leaves nothing behind.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use conformance::report::{Run, Status};
+
+const PAGE: &str = "\
+# Sums {#sums}
+
+- {#sums.add} Addition MUST add.
+
+```clj
+(+ 1 2) ;=> 3
+(+ 2 2) ;=> 4
+(+ 3 3) ;=> 6
+(+ 4 4) ;=> 8
+(+ 5 5) ;=> 10
+```
+";
+
+/// What a run against a target came to.
+struct Seen {
+    status: Option<i32>,
+    output: String,
+    run: Option<Run>,
+    took: Duration,
+}
+
+impl Seen {
+    fn statuses(&self) -> Vec<Status> {
+        let run = self.run.as_ref().expect("a report was written");
+        run.cases.iter().map(|case| case.status).collect()
+    }
+
+    fn causes(&self) -> Vec<&str> {
+        let run = self.run.as_ref().expect("a report was written");
+        run.cases
+            .iter()
+            .filter_map(|case| case.cause.as_deref())
+            .collect()
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+    let path = binary.with_file_name("examples").join(name);
+    assert!(
+        path.is_file(),
+        "{} is built by `cargo test -p conformance`",
+        path.display()
+    );
+    path
+}
+
+fn scripted(fault: &str) -> String {
+    format!("{} {fault}", example("scripted").display())
+}
+
+fn harness(directory: &Path, target: &str, more: &[&str]) -> Command {
+    let suite = directory.join("spec");
+    std::fs::create_dir_all(&suite).expect("a directory");
+    std::fs::write(suite.join("sums.md"), PAGE).expect("a page");
+    let launch = directory.join("launch.toml");
+    let template = "[observe]\n[patience]\nstart = 1500\nreply = 1500\nexit = 500\n";
+    std::fs::write(&launch, template).expect("a template");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+    command
+        .arg("run")
+        .args(["--stdio", target])
+        .arg("--suite")
+        .arg(&suite)
+        .arg("--launch")
+        .arg(&launch)
+        .arg("--report")
+        .arg(format!("json={}", directory.join("report.json").display()))
+        .args(more)
+        .stdin(Stdio::null());
+    command
+}
+
+fn check(target: &str, more: &[&str]) -> Seen {
+    let directory = tempfile::tempdir().expect("a directory");
+    let began = Instant::now();
+    let output = harness(directory.path(), target, more)
+        .output()
+        .expect("the harness starts");
+    let took = began.elapsed();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    Seen {
+        status: output.status.code(),
+        output: text,
+        run: Run::read(&directory.path().join("report.json")).ok(),
+        took,
+    }
+}
+
+/// Processes whose command line holds `marker`, other than this one.
+fn alive(marker: &str) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let entries = std::fs::read_dir("/proc").expect("/proc is there");
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy() != own)
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        .filter(|line| line.contains(marker))
+        .collect()
+}
+
+/// Zombies among the children of `parent`.
+fn zombies_of(parent: u32) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").expect("/proc is there");
+    entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok())
+        .filter(|stat| {
+            let fields: Vec<&str> = stat
+                .rsplit(')')
+                .next()
+                .unwrap_or("")
+                .split_whitespace()
+                .collect();
+            fields.first() == Some(&"Z") && fields.get(1) == Some(&parent.to_string().as_str())
+        })
+        .collect()
+}
+
+#[test]
+fn a_target_that_is_right_passes() {
+    let seen = check(&scripted("none"), &[]);
+    assert_eq!(seen.status, Some(0), "{}", seen.output);
+    assert_eq!(seen.statuses(), [Status::Pass; 5]);
+    assert!(seen.output.contains("5 cases: 5 passed"), "{}", seen.output);
+}
+
+#[test]
+fn a_line_that_is_not_json_is_shown() {
+    let seen = check("sh -c 'echo not json'", &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["junk"; 5]);
+    assert!(seen.output.contains("not json"), "{}", seen.output);
+    assert!(seen.took < Duration::from_secs(6), "{:?}", seen.took);
+}
+
+#[test]
+fn a_target_that_exits_at_once_is_shown_with_its_error_output() {
+    let seen = check("sh -c 'echo no licence found >&2; exit 3'", &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["crash"; 5]);
+    assert!(seen.output.contains("exit status 3"), "{}", seen.output);
+    assert!(seen.output.contains("no licence found"), "{}", seen.output);
+    assert!(seen.took < Duration::from_secs(6), "{:?}", seen.took);
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_a_failure_not_a_skip() {
+    let seen = check("/nonexistent/server --fast", &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["cannot-start"; 5]);
+    assert!(
+        seen.output.contains("/nonexistent/server"),
+        "{}",
+        seen.output
+    );
+}
+
+#[test]
+fn a_target_that_hangs_costs_one_wait() {
+    let marker = "hang-7f31c9";
+    let seen = check(
+        &format!("sh -c 'trap \"\" TERM HUP; sleep 300; : \"$0\"' {marker}"),
+        &[],
+    );
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["no-reply"; 5]);
+    assert!(
+        seen.output.contains("no answer within 1500 ms"),
+        "{}",
+        seen.output
+    );
+    assert!(seen.took < Duration::from_secs(6), "{:?}", seen.took);
+    assert_eq!(alive(marker), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_ids_are_shown_as_frames_that_nobody_asked_for() {
+    let seen = check(&scripted("wrong-ids"), &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["stray-reply"; 5]);
+    assert!(
+        seen.output.contains("answers no open request"),
+        "{}",
+        seen.output
+    );
+    assert!(seen.took < Duration::from_secs(15), "{:?}", seen.took);
+}
+
+#[test]
+fn extra_lines_fail_the_case_that_they_came_with() {
+    let seen = check(&scripted("chatty"), &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["junk"; 5]);
+    assert!(
+        seen.output.contains("evaluating, please wait"),
+        "{}",
+        seen.output
+    );
+}
+
+#[test]
+fn replies_that_nobody_asked_for_fail_too() {
+    let seen = check(&scripted("twice"), &[]);
+    assert_eq!(seen.causes(), ["stray-reply"; 5], "{}", seen.output);
+}
+
+#[test]
+fn a_slow_target_passes() {
+    let seen = check(&scripted("slow"), &[]);
+    assert_eq!(seen.status, Some(0), "{}", seen.output);
+}
+
+#[test]
+fn a_target_that_falls_silent_is_given_up_after_three_waits() {
+    let seen = check(&scripted("silent"), &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert_eq!(seen.causes(), ["no-reply"; 5]);
+    assert!(seen.took < Duration::from_secs(15), "{:?}", seen.took);
+}
+
+#[test]
+fn a_crash_is_survived_and_the_run_goes_on() {
+    // Every server dies at its third call: the cases that were in flight with it are not to blame.
+    let seen = check(&scripted("crashes"), &["--jobs", "1"]);
+    assert_eq!(seen.statuses().len(), 5, "{}", seen.output);
+    let crashed = seen.causes();
+    assert!(
+        crashed.len() <= 3 && crashed.iter().all(|cause| *cause == "crash"),
+        "{crashed:?}"
+    );
+    if !crashed.is_empty() {
+        assert!(
+            seen.output.contains("the third call is my undoing"),
+            "{}",
+            seen.output
+        );
+    }
+}
+
+#[test]
+fn a_flood_without_a_newline_is_cut_off() {
+    let seen = check(&scripted("floods"), &[]);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
+    assert!(
+        seen.causes().iter().all(|cause| *cause == "no-reply"),
+        "{:?}",
+        seen.causes()
+    );
+    assert!(seen.took < Duration::from_secs(15), "{:?}", seen.took);
+}
+
+#[test]
+fn a_target_that_ignores_the_end_of_its_input_is_killed() {
+    let seen = check(&scripted("ignores-eof"), &[]);
+    assert_eq!(seen.status, Some(0), "{}", seen.output);
+    assert!(seen.took < Duration::from_secs(5), "{:?}", seen.took);
+}
+
+#[test]
+fn grandchildren_do_not_outlive_the_run() {
+    let marker = "grandchild-5d0a12";
+    let seen = check(&scripted(&format!("spawns {marker}")), &[]);
+    assert_eq!(seen.status, Some(0), "{}", seen.output);
+    assert_eq!(alive(marker), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupted_run_takes_its_targets_down() {
+    let marker = "interrupt-91be44";
+    let directory = tempfile::tempdir().expect("a directory");
+    let target = format!("sh -c 'trap \"\" TERM HUP INT; sleep 300; : \"$0\"' {marker}");
+    let mut child = harness(directory.path(), &target, &[])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the harness starts");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while alive(marker).len() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(zombies_of(child.id()), Vec::<String>::new());
+    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(alive(marker), Vec::<String>::new());
+}
+
+#[test]
+fn without_cases_the_harness_says_that_it_cannot_run() {
+    let seen = check(&scripted("none"), &["--filter", "nothing.*"]);
+    assert_eq!(seen.status, Some(2), "{}", seen.output);
+}
+
+#[test]
+fn a_case_can_be_rerun_as_its_report_says() {
+    let seen = check(&scripted("chatty"), &[]);
+    let run = seen.run.expect("a report was written");
+    let rerun = run.cases[0]
+        .rerun
+        .as_deref()
+        .expect("a failed case can be rerun");
+    assert!(rerun.contains(&run.cases[0].id), "{rerun}");
+    assert!(rerun.contains("--stdio"), "{rerun}");
+}
