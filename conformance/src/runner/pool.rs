@@ -96,7 +96,11 @@ enum Attempt {
 pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
     let mut suspects = VecDeque::new();
     let mut strikes = 0;
-    while !session.is_over() && !(suspects.is_empty() && group.is_empty()) {
+    loop {
+        let nothing_left = suspects.is_empty() && group.is_empty();
+        if nothing_left || session.is_over() {
+            return;
+        }
         let started = group
             .target
             .link(&session.launch, &group.spec, session.patience)

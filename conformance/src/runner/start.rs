@@ -126,7 +126,7 @@ impl Target {
         );
         if let Some(config) = &spec.upstreams {
             let path = directory.join("upstreams.json");
-            write(&path, &place(&config.to_string()))?;
+            write(&path, place(&config.to_string()))?;
             words.extend(launch.upstreams_words(&path).ok_or_else(|| {
                 Refusal::NotClaimed("the target takes no upstreams config".to_owned())
             })?);
@@ -290,7 +290,7 @@ fn write_files(
     place: impl Fn(&str) -> String,
 ) -> Result<(), Refusal> {
     for (name, content) in &spec.files {
-        write(&inside(directory, name)?, &place(content))?;
+        write(&inside(directory, name)?, place(content))?;
     }
     Ok(())
 }
