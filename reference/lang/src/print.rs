@@ -50,6 +50,22 @@ pub fn display(value: &Value) -> String {
     }
 }
 
+/// The line that `println` prints: its arguments separated by spaces, cut where a line ends.
+pub(crate) fn line(
+    eval: &mut crate::eval::Eval<'_>,
+    args: &[Value],
+) -> Result<String, crate::error::Stop> {
+    let mut line = String::new();
+    for (at, arg) in args.iter().enumerate() {
+        if at > 0 {
+            line.push(' ');
+        }
+        eval.walk(arg)?;
+        line.push_str(&display(arg));
+    }
+    Ok(line)
+}
+
 /// A value for a message: short, and one line.
 pub fn brief(value: &Value) -> String {
     const ITEMS: usize = 5;

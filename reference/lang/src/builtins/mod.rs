@@ -4,7 +4,14 @@
 //! it does in one sentence, and the function that does it. Help, `doc`, `apropos`, `dir`, `meta`,
 //! coverage and tests are derived from the rows.
 
-mod core;
+mod aggregates;
+mod functions;
+mod maps;
+mod numbers;
+mod order;
+mod predicates;
+mod seqs;
+mod walk;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -281,7 +288,16 @@ pub const NAMESPACES: &[Namespace] = &[
 ];
 
 /// The rows of each area.
-pub const TABLES: &[&[Builtin]] = &[core::ROWS];
+pub const TABLES: &[&[Builtin]] = &[
+    aggregates::ROWS,
+    functions::ROWS,
+    maps::ROWS,
+    numbers::ROWS,
+    order::ROWS,
+    predicates::ROWS,
+    seqs::ROWS,
+    walk::ROWS,
+];
 
 /// The methods that `(.name object …)` knows.
 pub const METHODS: &[&str] = &[
@@ -460,5 +476,24 @@ pub fn get<'v>(holder: &'v Value, key: &Value) -> Option<&'v Value> {
         Value::Map(map) => map.lookup(key),
         Value::Set(set) => set.get(key),
         _ => None,
+    }
+}
+
+/// What a key function makes of `item`: a vector is a path, a string a key, anything else is called.
+pub fn key_of(eval: &mut Eval<'_>, key: &Value, item: &Value) -> Result<Value, Stop> {
+    match key {
+        Value::Keyword(_) => match item {
+            Value::Map(map) => {
+                eval.charge(1)?;
+                Ok(map.lookup(key).cloned().unwrap_or_default())
+            }
+            _ => eval.call1(key, item.clone()),
+        },
+        Value::Str(_) => Ok(maps::look_up(eval, item, key)?.unwrap_or_default()),
+        Value::Vector(steps) => {
+            let steps: Vec<Value> = steps.iter().cloned().collect();
+            Ok(maps::look_along(eval, item, &steps)?.unwrap_or_default())
+        }
+        _ => eval.call1(key, item.clone()),
     }
 }

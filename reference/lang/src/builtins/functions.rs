@@ -1,0 +1,192 @@
+//! Functions of functions, parallel calls, and the ends of a program.
+
+use super::{Builtin, Home, Section, at_least, exactly, made_of, row};
+use crate::error::{Kind, Stop, Unwind, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::function::Combinator;
+use crate::value::Value;
+
+/// The rows of this area.
+#[rustfmt::skip]
+pub const ROWS: &[Builtin] = &[
+    row("identity", "core.identity", Section::Core, &[Home::Core], exactly(1), "(identity x)", "Returns its argument unchanged.", identity),
+    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply),
+    row("partial", "functions.partial", Section::Core, &[Home::Core], at_least(1), "(partial f arg1 ...)", "Makes a function with its first arguments fixed.", partial),
+    row("comp", "functions.comp", Section::Core, &[Home::Core], at_least(0), "(comp f1 f2 ...)", "Makes a function that applies functions from right to left.", comp),
+    row("juxt", "functions.juxt", Section::FunctionalTools, &[], at_least(1), "(juxt f1 f2 ...)", "Makes a function that returns the vector of what several functions give.", juxt),
+    row("complement", "functions.complement", Section::Core, &[Home::Core], exactly(1), "(complement f)", "Makes a function that returns the opposite truth value.", complement),
+    row("constantly", "functions.constantly", Section::Core, &[Home::Core], exactly(1), "(constantly x)", "Makes a function that returns the same value for any arguments.", constantly),
+    row("fnil", "functions.fnil", Section::Core, &[Home::Core], at_least(2), "(fnil f default ...)", "Makes a function that replaces nil arguments by defaults before calling another.", fnil),
+    row("every-pred", "functions.every-pred", Section::Core, &[Home::Core], at_least(1), "(every-pred p1 p2 ...)", "Makes a function that tests whether all predicates hold for all its arguments.", every_pred),
+    row("some-fn", "functions.some-fn", Section::Core, &[Home::Core], at_least(1), "(some-fn f1 f2 ...)", "Makes a function that returns the first truthy result of several predicates.", some_fn),
+    row("pmap", "functions.pmap", Section::FunctionalTools, &[], at_least(2), "(pmap f coll), (pmap f c1 c2 ...)", "Does what map does, with calls running in parallel; the order of results is kept.", pmap),
+    row("pcalls", "functions.pcalls", Section::FunctionalTools, &[], at_least(0), "(pcalls f1 f2 ...)", "Calls functions without arguments in parallel and returns their results in order.", pcalls),
+    row("println", "core.println", Section::Core, &[Home::Core], at_least(0), "(println x ...)", "Prints its arguments separated by spaces and returns nil.", println),
+    row("return", "control.return", Section::AgentControl, &[], exactly(1), "(return value)", "Ends the program with a value.", return_value),
+    row("fail", "control.fail", Section::AgentControl, &[], exactly(1), "(fail value)", "Ends the program as failed, with a value that says why.", fail),
+    row("step-done", "tasks.step-done", Section::AgentControl, &[], exactly(2), "(step-done \"id\" \"summary\")", "Records the summary of a finished step and returns it.", step_done),
+    row("task-reset", "tasks.task-reset", Section::AgentControl, &[], exactly(1), "(task-reset \"id\")", "Forgets the remembered value of a task.", task_reset),
+];
+
+type Result<T = Value> = std::result::Result<T, Stop>;
+
+fn owned(args: &mut [Value]) -> Vec<Value> {
+    args.iter_mut().map(std::mem::take).collect()
+}
+
+fn all_callable(args: &[Value]) -> Result<()> {
+    match args.iter().find(|arg| !Eval::callable(arg)) {
+        Some(other) => Err(wrong_type("functions", other)),
+        None => Ok(()),
+    }
+}
+
+fn identity(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(std::mem::take(&mut args[0]))
+}
+
+fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [function, given @ .., collection] = args else {
+        return Ok(Value::Nil);
+    };
+    let mut all = owned(given);
+    let rest = eval.into_items(std::mem::take(collection))?;
+    eval.reserve_values(all.len() + rest.len())?;
+    eval.charge(rest.len())?;
+    all.extend(rest);
+    eval.call(function, &mut all)
+}
+
+fn partial(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(&args[..1])?;
+    Ok(made_of(Combinator::Partial, owned(args)))
+}
+
+fn comp(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(args)?;
+    Ok(made_of(Combinator::Comp, owned(args)))
+}
+
+fn juxt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(args)?;
+    Ok(made_of(Combinator::Juxt, owned(args)))
+}
+
+fn complement(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(args)?;
+    Ok(made_of(Combinator::Complement, owned(args)))
+}
+
+fn constantly(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(made_of(Combinator::Constantly, owned(args)))
+}
+
+fn fnil(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(&args[..1])?;
+    Ok(made_of(Combinator::Fnil, owned(args)))
+}
+
+fn every_pred(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(args)?;
+    Ok(made_of(Combinator::EveryPred, owned(args)))
+}
+
+fn some_fn(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_callable(args)?;
+    Ok(made_of(Combinator::SomeFn, owned(args)))
+}
+
+// --- parallel
+
+fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((function, collections)) = args.split_first_mut() else {
+        return Ok(Value::Nil);
+    };
+    let function = std::mem::take(function);
+    if !Eval::callable(&function) {
+        return Err(wrong_type("a function", &function));
+    }
+    let mut columns = Vec::with_capacity(collections.len());
+    for collection in collections {
+        columns.push(eval.into_items(std::mem::take(collection))?);
+    }
+    let count = columns.iter().map(Vec::len).min().unwrap_or(0);
+    let results = eval.parallel("pmap", count, &|eval, index| {
+        let mut row: Vec<Value> = columns.iter().map(|column| column[index].clone()).collect();
+        eval.call(&function, &mut row)
+    })?;
+    Ok(Value::vector(results))
+}
+
+fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    for function in args.iter() {
+        let problem = match function {
+            Value::Fn(closure) if !closure.lambda.params.is_empty() => {
+                format!(
+                    "expected functions without parameters, got one of {}",
+                    closure.lambda.params.len()
+                )
+            }
+            Value::Fn(_) | Value::Combined(_) | Value::Builtin(_) | Value::Var(_) => continue,
+            other => format!(
+                "expected functions, got {} {}",
+                other.kind().word(),
+                crate::print::brief(other)
+            ),
+        };
+        return Err(Kind::Parallel {
+            form: "pcalls",
+            problem,
+        }
+        .into());
+    }
+    let functions = owned(args);
+    let results = eval.parallel("pcalls", functions.len(), &|eval, index| {
+        eval.call(&functions[index], &mut [])
+    })?;
+    Ok(Value::vector(results))
+}
+
+// --- ends and notes
+
+fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let line = crate::print::line(eval, args)?;
+    eval.print(line);
+    Ok(Value::Nil)
+}
+
+fn return_value(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Err(Box::new(Unwind::Return(std::mem::take(&mut args[0]))))
+}
+
+fn fail(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Err(Box::new(Unwind::Fail(std::mem::take(&mut args[0]))))
+}
+
+fn step_done(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let id = eval.task_id(&args[0])?;
+    let summary = match &args[1] {
+        Value::Str(_) => args[1].clone(),
+        number @ (Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => {
+            Value::str(crate::print::readable(number))
+        }
+        keyword @ (Value::Keyword(_) | Value::Bool(_)) => {
+            Value::str(crate::print::readable(keyword))
+        }
+        other => {
+            return Err(bad_value(format!(
+                "the summary must be a string, got {} {}",
+                other.kind().word(),
+                crate::print::brief(other)
+            )));
+        }
+    };
+    eval.steps.insert(id, summary.clone());
+    Ok(summary)
+}
+
+fn task_reset(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let id = eval.task_id(&args[0])?;
+    eval.journal.remove(&id);
+    Ok(Value::Nil)
+}

@@ -1,0 +1,595 @@
+//! Maps and paths into nested data. Reads are flexible, writes exact, except that updates change
+//! the key that a read found (ruling 29).
+
+use super::numbers::index;
+use super::{Builtin, Home, Section, at_least, between, exactly, row};
+use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::value::{Map, Set, Value};
+
+/// The rows of this area.
+#[rustfmt::skip]
+pub const ROWS: &[Builtin] = &[
+    row("get", "maps.get", Section::Core, &[Home::Core], between(2, 3), "(get m key), (get m key default)", "Returns the value of a key, or nil or the default when it is missing.", get),
+    row("get-in", "maps.get-in", Section::Core, &[Home::Core], between(2, 3), "(get-in m path), (get-in m path default)", "Follows a path of keys into nested collections.", get_in),
+    row("find", "maps.find", Section::Core, &[Home::Core], exactly(2), "(find coll key)", "Returns the entry of a key as it is stored, or nil.", find),
+    row("contains?", "maps.contains?", Section::Sets, &[Home::Core, Home::Set], exactly(2), "(contains? coll key)", "Returns true when a map has the key, or a set or vector the item.", contains),
+    row("select-keys", "maps.select-keys", Section::Core, &[Home::Core], exactly(2), "(select-keys m keys)", "Returns a map with only the given keys, as far as they are present.", select_keys),
+    row("keys", "maps.keys", Section::Core, &[Home::Core], exactly(1), "(keys m)", "Returns the keys of a map in its order.", keys),
+    row("vals", "maps.vals", Section::Core, &[Home::Core], exactly(1), "(vals m)", "Returns the values of a map in the order of its keys.", vals),
+    row("entries", "maps.entries", Section::Core, &[], exactly(1), "(entries m)", "Returns the entries of a map as a vector of key and value pairs.", entries),
+    row("key", "maps.key", Section::Core, &[Home::Core], exactly(1), "(key entry)", "Returns the key of a map entry.", key),
+    row("val", "maps.val", Section::Core, &[Home::Core], exactly(1), "(val entry)", "Returns the value of a map entry.", val),
+    row("assoc", "maps.assoc", Section::Core, &[Home::Core], at_least(3), "(assoc m key val)", "Returns a map or vector with keys set to values.", assoc),
+    row("assoc-in", "maps.assoc-in", Section::Core, &[Home::Core], exactly(3), "(assoc-in m path val)", "Sets the value at a path of keys, making maps on the way.", assoc_in),
+    row("dissoc", "maps.dissoc", Section::Core, &[Home::Core], at_least(1), "(dissoc m key)", "Returns a map without the given keys.", dissoc),
+    row("update", "maps.update", Section::Core, &[Home::Core], at_least(3), "(update m key f & args)", "Replaces the value of a key by the result of calling a function on it.", update),
+    row("update-in", "maps.update-in", Section::Core, &[Home::Core], at_least(3), "(update-in m path f & args)", "Replaces the value at a path of keys by the result of calling a function on it.", update_in),
+    row("merge", "maps.merge", Section::Core, &[Home::Core], at_least(0), "(merge m1 m2 ...)", "Joins maps; the value of the rightmost map wins.", merge),
+    row("merge-with", "maps.merge-with", Section::Core, &[Home::Core], at_least(1), "(merge-with f m1 m2 ...)", "Joins maps; values of the same key are combined by a function.", merge_with),
+    row("update-vals", "maps.update-vals", Section::Core, &[Home::Core], exactly(2), "(update-vals m f)", "Calls a function on every value of a map.", update_vals),
+    row("update-keys", "maps.update-keys", Section::Core, &[Home::Core], exactly(2), "(update-keys m f)", "Calls a function on every key of a map.", update_keys),
+    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap),
+    row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
+    row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
+    row("hash-set", "sets.hash-set", Section::Sets, &[Home::Core, Home::Set], at_least(0), "(hash-set & items)", "Makes a set of its arguments.", hash_set),
+    row("set", "sets.set", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set coll)", "Makes a set of the items of a collection.", set),
+    row("disj", "sets.disj", Section::Sets, &[Home::Core, Home::Set], at_least(1), "(disj set x ...)", "Returns a set without the given members.", disj),
+    row("union", "sets.union", Section::Sets, &[Home::Set], at_least(0), "(clojure.set/union & sets)", "Returns the members of any of the sets.", union),
+    row("intersection", "sets.intersection", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/intersection & sets)", "Returns the members that all sets have.", intersection),
+    row("difference", "sets.difference", Section::Sets, &[Home::Set], at_least(1), "(clojure.set/difference & sets)", "Returns the members of the first set that no other set has.", difference),
+];
+
+type Result<T = Value> = std::result::Result<T, Stop>;
+
+// --- reading
+
+/// What a flexible read of `key` finds in anything that can be looked into.
+pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Option<Value>> {
+    eval.walk(key)?;
+    Ok(match holder {
+        Value::Map(map) => map.lookup(key).cloned(),
+        Value::Set(set) => set.get(key).cloned(),
+        Value::Vector(items) => match key {
+            Value::Int(at) => usize::try_from(*at)
+                .ok()
+                .and_then(|at| items.get(at))
+                .cloned(),
+            _ => None,
+        },
+        Value::Str(text) => match key {
+            Value::Int(at) => match usize::try_from(*at) {
+                Ok(at) => {
+                    eval.charge(at.min(text.len()))?;
+                    text.graphemes().nth(at).map(Value::from)
+                }
+                Err(_) => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let found = look_up(eval, &args[0], &args[1])?;
+    Ok(found
+        .or_else(|| args.get_mut(2).map(std::mem::take))
+        .unwrap_or_default())
+}
+
+/// The steps of a path.
+fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
+    match value {
+        Value::Vector(_) | Value::Nil => eval.items(value),
+        other => Err(wrong_type("a path (a vector of keys)", other)),
+    }
+}
+
+/// What the whole of `steps` leads to.
+pub fn look_along(eval: &mut Eval<'_>, holder: &Value, steps: &[Value]) -> Result<Option<Value>> {
+    let mut at = holder.clone();
+    for step in steps {
+        match look_up(eval, &at, step)? {
+            Some(found) => at = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(at))
+}
+
+fn get_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let steps = path(eval, &args[1])?;
+    let found = look_along(eval, &args[0], &steps)?;
+    Ok(found
+        .or_else(|| args.get_mut(2).map(std::mem::take))
+        .unwrap_or_default())
+}
+
+fn find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    eval.walk(&args[1])?;
+    let entry = |key: &Value, value: &Value| Value::vector(vec![key.clone(), value.clone()]);
+    match &args[0] {
+        Value::Nil => Ok(Value::Nil),
+        Value::Map(map) => Ok(map
+            .find(&args[1])
+            .map_or(Value::Nil, |(key, value)| entry(key, value))),
+        Value::Vector(_) => {
+            let found = look_up(eval, &args[0], &args[1])?;
+            Ok(found.map_or(Value::Nil, |value| entry(&args[1], &value)))
+        }
+        other => Err(wrong_type("a map, vector or nil", other)),
+    }
+}
+
+fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    eval.walk(&args[1])?;
+    Ok(Value::Bool(match &args[0] {
+        Value::Nil => false,
+        Value::Map(map) => map.find(&args[1]).is_some(),
+        Value::Set(set) => set.contains(&args[1]),
+        Value::Vector(items) => {
+            // In this language a vector contains its items, not its indexes.
+            eval.charge(items.len())?;
+            items.iter().any(|item| item == &args[1])
+        }
+        other => return Err(wrong_type("a map, set, vector or nil", other)),
+    }))
+}
+
+fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let keys = eval.items(&args[1])?;
+    let map = match &args[0] {
+        Value::Nil => return Ok(Value::Map(Map::new())),
+        Value::Map(map) => map,
+        other => return Err(wrong_type("a map or nil", other)),
+    };
+    let mut selected = Vec::new();
+    for key in keys {
+        eval.charge(1)?;
+        eval.walk(&key)?;
+        if let Some((key, value)) = map.find(&key) {
+            selected.push((key.clone(), value.clone()));
+        }
+    }
+    Ok(Value::Map(Map::from(selected)))
+}
+
+fn map_or_nil(value: &Value) -> Result<Option<&Map>> {
+    match value {
+        Value::Nil => Ok(None),
+        Value::Map(map) => Ok(Some(map)),
+        other => Err(wrong_type("a map or nil", other)),
+    }
+}
+
+fn keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some(map) = map_or_nil(&args[0])? else {
+        return Ok(Value::vector(Vec::new()));
+    };
+    eval.reserve_values(map.len())?;
+    eval.charge(map.len())?;
+    Ok(Value::vector(map.keys().cloned().collect()))
+}
+
+fn vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some(map) = map_or_nil(&args[0])? else {
+        return Ok(Value::vector(Vec::new()));
+    };
+    eval.reserve_values(map.len())?;
+    eval.charge(map.len())?;
+    Ok(Value::vector(map.values().cloned().collect()))
+}
+
+fn entries(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    map_or_nil(&args[0])?;
+    eval.charge(1)?;
+    Ok(Value::vector(eval.items(&args[0])?))
+}
+
+fn entry_part(args: &mut [Value], at: usize) -> Result {
+    match &args[0] {
+        Value::Vector(pair) if pair.len() == 2 => Ok(pair.get(at).cloned().unwrap_or_default()),
+        other => Err(wrong_type("a map entry (a vector of two items)", other)),
+    }
+}
+
+fn key(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    entry_part(args, 0)
+}
+
+fn val(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    entry_part(args, 1)
+}
+
+// --- writing
+
+/// Stores `value` under exactly `key`.
+fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> Result<()> {
+    eval.walk(&key)?;
+    if holder.is_nil() {
+        *holder = Value::Map(Map::new());
+    }
+    match holder {
+        Value::Map(map) => {
+            map.insert(key, value);
+            Ok(())
+        }
+        Value::Vector(items) => {
+            eval.reserve(items.copy_bytes())?;
+            let at = index(&key)?;
+            match usize::try_from(at) {
+                Ok(at) if at < items.len() => {
+                    items.set(at, value);
+                    Ok(())
+                }
+                Ok(at) if at == items.len() => {
+                    items.push(value);
+                    Ok(())
+                }
+                _ => Err(bad_value(format!(
+                    "index {at} is out of range for a vector of {} items",
+                    items.len()
+                ))),
+            }
+        }
+        other => Err(wrong_type("a map, vector or nil", other)),
+    }
+}
+
+fn assoc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let given = args.len();
+    let Some((holder, pairs)) = args.split_first_mut() else {
+        return Ok(Value::Nil);
+    };
+    if !pairs.len().is_multiple_of(2) {
+        return Err(Kind::Arity {
+            function: "assoc".into(),
+            accepts: at_least(3),
+            given,
+        }
+        .into());
+    }
+    let mut holder = std::mem::take(holder);
+    for pair in pairs.chunks_exact_mut(2) {
+        let (key, value) = (std::mem::take(&mut pair[0]), std::mem::take(&mut pair[1]));
+        store(eval, &mut holder, key, value)?;
+    }
+    Ok(holder)
+}
+
+fn dissoc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((holder, keys)) = args.split_first_mut() else {
+        return Ok(Value::Nil);
+    };
+    match holder {
+        Value::Nil => Ok(Value::Nil),
+        Value::Map(map) => {
+            for key in keys {
+                eval.walk(key)?;
+                map.remove(key);
+            }
+            Ok(std::mem::take(holder))
+        }
+        other => Err(wrong_type("a map or nil", other)),
+    }
+}
+
+/// The key that a flexible read of `key` finds, else `key` itself.
+fn stored_key(holder: &Value, key: Value) -> Value {
+    match holder {
+        Value::Map(map) => map.find(&key).map_or(key, |(stored, _)| stored.clone()),
+        _ => key,
+    }
+}
+
+/// Takes what stands under the stored `key` out of `holder`, so that it can be changed in place.
+fn take_out(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
+    eval.walk(key)?;
+    Ok(match holder {
+        Value::Map(map) => map.take(key).unwrap_or_default(),
+        Value::Vector(items) => match key {
+            Value::Int(at) => {
+                eval.reserve(items.copy_bytes())?;
+                usize::try_from(*at)
+                    .ok()
+                    .and_then(|at| items.take(at))
+                    .unwrap_or_default()
+            }
+            _ => Value::Nil,
+        },
+        _ => Value::Nil,
+    })
+}
+
+/// Replaces what `steps` lead to by what `change` makes of it, building maps where nothing is.
+fn change_along(
+    eval: &mut Eval<'_>,
+    holder: Value,
+    steps: Vec<Value>,
+    flexible_last: bool,
+    change: impl FnOnce(&mut Eval<'_>, Value) -> Result,
+) -> Result {
+    let last = steps.len().saturating_sub(1);
+    let mut opened = Vec::with_capacity(steps.len());
+    let mut inner = holder;
+    for (at, step) in steps.into_iter().enumerate() {
+        let key = if at < last || flexible_last {
+            stored_key(&inner, step)
+        } else {
+            step
+        };
+        let below = take_out(eval, &mut inner, &key)?;
+        opened.push((inner, key));
+        inner = below;
+    }
+    let mut value = change(eval, inner)?;
+    while let Some((mut holder, key)) = opened.pop() {
+        store(eval, &mut holder, key, value)?;
+        value = holder;
+    }
+    Ok(value)
+}
+
+fn assoc_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [holder, steps, value] = args else {
+        return Ok(Value::Nil);
+    };
+    let mut steps = path(eval, steps)?;
+    if steps.is_empty() {
+        steps.push(Value::Nil);
+    }
+    let value = std::mem::take(value);
+    change_along(eval, std::mem::take(holder), steps, false, |_, _| Ok(value))
+}
+
+fn applied(eval: &mut Eval<'_>, function: &Value, value: Value, extra: &mut [Value]) -> Result {
+    let mut args = Vec::with_capacity(extra.len() + 1);
+    args.push(value);
+    args.extend(extra.iter_mut().map(std::mem::take));
+    eval.call(function, &mut args)
+}
+
+fn update(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [holder, key, function, extra @ ..] = args else {
+        return Ok(Value::Nil);
+    };
+    let steps = vec![std::mem::take(key)];
+    let holder = std::mem::take(holder);
+    holds_keys(&holder)?;
+    change_along(eval, holder, steps, true, |eval, value| {
+        applied(eval, function, value, extra)
+    })
+}
+
+fn holds_keys(holder: &Value) -> Result<()> {
+    match holder {
+        Value::Nil | Value::Map(_) | Value::Vector(_) => Ok(()),
+        other => Err(wrong_type("a map, vector or nil", other)),
+    }
+}
+
+fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [holder, steps, function, extra @ ..] = args else {
+        return Ok(Value::Nil);
+    };
+    let mut steps = path(eval, steps)?;
+    if steps.is_empty() {
+        steps.push(Value::Nil);
+    }
+    let holder = std::mem::take(holder);
+    holds_keys(&holder)?;
+    change_along(eval, holder, steps, true, |eval, value| {
+        applied(eval, function, value, extra)
+    })
+}
+
+fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let mut merged: Option<Map> = None;
+    for arg in args {
+        match std::mem::take(arg) {
+            Value::Nil => {}
+            Value::Map(map) => match &mut merged {
+                None => merged = Some(map),
+                Some(merged) => {
+                    for (key, value) in &map {
+                        eval.charge(1)?;
+                        eval.walk(key)?;
+                        merged.insert(key.clone(), value.clone());
+                    }
+                }
+            },
+            other => return Err(wrong_type("maps", &other)),
+        }
+    }
+    Ok(merged.map_or(Value::Nil, Value::Map))
+}
+
+fn merge_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((function, maps)) = args.split_first_mut() else {
+        return Ok(Value::Nil);
+    };
+    if !Eval::callable(function) {
+        return Err(wrong_type("a function", function));
+    }
+    let mut merged: Option<Map> = None;
+    for arg in maps {
+        match std::mem::take(arg) {
+            Value::Nil => {}
+            Value::Map(map) => match &mut merged {
+                None => merged = Some(map),
+                Some(merged) => {
+                    for (key, value) in &map {
+                        eval.walk(key)?;
+                        let value = match merged.take(key) {
+                            Some(old) => eval.call2(function, old, value.clone())?,
+                            None => value.clone(),
+                        };
+                        merged.insert(key.clone(), value);
+                    }
+                }
+            },
+            other => return Err(wrong_type("maps", &other)),
+        }
+    }
+    Ok(merged.map_or(Value::Nil, Value::Map))
+}
+
+fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [map, function] = args else {
+        return Ok(Value::Nil);
+    };
+    let Some(map) = map_or_nil(map)? else {
+        return Ok(Value::Map(Map::new()));
+    };
+    let mut entries = Vec::with_capacity(map.len());
+    for (key, value) in map {
+        entries.push((key.clone(), eval.call1(function, value.clone())?));
+    }
+    Ok(Value::Map(Map::from(entries)))
+}
+
+fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [map, function] = args else {
+        return Ok(Value::Nil);
+    };
+    let Some(map) = map_or_nil(map)? else {
+        return Ok(Value::Map(Map::new()));
+    };
+    let mut entries = Vec::with_capacity(map.len());
+    for (key, value) in map {
+        let key = eval.call1(function, key.clone())?;
+        eval.walk(&key)?;
+        entries.push((key, value.clone()));
+    }
+    Ok(Value::Map(Map::from(entries)))
+}
+
+fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let keys = eval.into_items(std::mem::take(&mut args[0]))?;
+    let values = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut entries = Vec::with_capacity(keys.len().min(values.len()));
+    for (key, value) in keys.into_iter().zip(values) {
+        eval.charge(1)?;
+        eval.walk(&key)?;
+        entries.push((key, value));
+    }
+    Ok(Value::Map(Map::from(entries)))
+}
+
+fn hash_map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if !args.len().is_multiple_of(2) {
+        return Err(bad_value(format!(
+            "expected keys and values in pairs, got {} arguments",
+            args.len()
+        )));
+    }
+    let mut entries = Vec::with_capacity(args.len() / 2);
+    for pair in args.chunks_exact_mut(2) {
+        eval.walk(&pair[0])?;
+        entries.push((std::mem::take(&mut pair[0]), std::mem::take(&mut pair[1])));
+    }
+    Ok(Value::Map(Map::from(entries)))
+}
+
+// --- sets
+
+fn hash_set(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    for arg in args.iter() {
+        eval.walk(arg)?;
+    }
+    Ok(Value::Set(args.iter_mut().map(std::mem::take).collect()))
+}
+
+fn set(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Value::Set(_) = &args[0] {
+        return Ok(std::mem::take(&mut args[0]));
+    }
+    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    for item in &items {
+        eval.charge(1)?;
+        eval.walk(item)?;
+    }
+    Ok(Value::Set(items.into_iter().collect()))
+}
+
+fn disj(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((set, members)) = args.split_first_mut() else {
+        return Ok(Value::Nil);
+    };
+    match set {
+        Value::Nil => Ok(Value::Nil),
+        Value::Set(held) => {
+            for member in members {
+                eval.walk(member)?;
+                held.remove(member);
+            }
+            Ok(std::mem::take(set))
+        }
+        other => Err(wrong_type("a set or nil", other)),
+    }
+}
+
+/// A set argument of set algebra; nil is the empty set, other collections act as sets.
+fn as_set(eval: &mut Eval<'_>, value: Value) -> Result<Set> {
+    match value {
+        Value::Set(set) => Ok(set),
+        Value::Nil => Ok(Set::new()),
+        other => Err(wrong_type("a set", &other)).or_else(|stop| match other {
+            Value::Vector(_) => {
+                let items = eval.items(&other)?;
+                for item in &items {
+                    eval.walk(item)?;
+                }
+                Ok(items.into_iter().collect())
+            }
+            _ => Err(stop),
+        }),
+    }
+}
+
+fn union(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let mut all = Set::new();
+    for arg in args {
+        let set = as_set(eval, std::mem::take(arg))?;
+        if all.is_empty() {
+            all = set;
+            continue;
+        }
+        for member in &set {
+            eval.charge(1)?;
+            eval.walk(member)?;
+            all.insert(member.clone());
+        }
+    }
+    Ok(Value::Set(all))
+}
+
+/// The members of the first set that are, or are not, in every other.
+fn kept_members(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
+    let Some((first, others)) = args.split_first_mut() else {
+        return Ok(Value::Set(Set::new()));
+    };
+    let mut kept = as_set(eval, std::mem::take(first))?;
+    for other in others {
+        let other = as_set(eval, std::mem::take(other))?;
+        let mut members = Vec::new();
+        for member in &kept {
+            eval.charge(1)?;
+            eval.walk(member)?;
+            if other.contains(member) == wanted {
+                members.push(member.clone());
+            }
+        }
+        kept = members.into_iter().collect();
+    }
+    Ok(Value::Set(kept))
+}
+
+fn intersection(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    kept_members(eval, args, true)
+}
+
+fn difference(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    kept_members(eval, args, false)
+}

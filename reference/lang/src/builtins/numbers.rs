@@ -1,0 +1,519 @@
+//! Arithmetic, rounding and bits over integers of any size and doubles. Knows no order and no text.
+
+use num_bigint::{BigInt, Sign};
+use num_integer::Integer as _;
+use num_traits::{FromPrimitive as _, Signed as _, ToPrimitive as _, Zero as _};
+
+use super::{Builtin, Home, Section, at_least, exactly, row};
+use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::value::Value;
+
+/// The rows of this area.
+#[rustfmt::skip]
+pub const ROWS: &[Builtin] = &[
+    row("+", "numbers.+", Section::Core, &[Home::Core], at_least(0), "(+ x y ...)", "Adds numbers; 0 without arguments.", add),
+    row("+'", "numbers.+'", Section::Core, &[Home::Core], at_least(0), "(+' x y ...)", "Adds numbers; the same as +, since integers never overflow.", add),
+    row("-", "numbers.-", Section::Core, &[Home::Core], at_least(1), "(- x y ...)", "Subtracts the others from the first number, or negates a single one.", subtract),
+    row("-'", "numbers.-'", Section::Core, &[Home::Core], at_least(1), "(-' x y ...)", "Subtracts; the same as -, since integers never overflow.", subtract),
+    row("*", "numbers.*", Section::Core, &[Home::Core], at_least(0), "(* x y ...)", "Multiplies numbers; 1 without arguments.", multiply),
+    row("*'", "numbers.*'", Section::Core, &[Home::Core], at_least(0), "(*' x y ...)", "Multiplies; the same as *, since integers never overflow.", multiply),
+    row("/", "numbers./", Section::Core, &[Home::Core], at_least(1), "(/ x), (/ x y ...)", "Divides; the result is always a float.", divide),
+    row("inc", "numbers.inc", Section::Core, &[Home::Core], exactly(1), "(inc x)", "Adds one.", inc),
+    row("inc'", "numbers.inc'", Section::Core, &[Home::Core], exactly(1), "(inc' x)", "Adds one; the same as inc, since integers never overflow.", inc),
+    row("dec", "numbers.dec", Section::Core, &[Home::Core], exactly(1), "(dec x)", "Subtracts one.", dec),
+    row("dec'", "numbers.dec'", Section::Core, &[Home::Core], exactly(1), "(dec' x)", "Subtracts one; the same as dec, since integers never overflow.", dec),
+    row("quot", "numbers.quot", Section::Math, &[Home::Core, Home::Math], exactly(2), "(quot x y)", "Divides and drops the fraction.", quot),
+    row("rem", "numbers.rem", Section::Core, &[Home::Core], exactly(2), "(rem x y)", "Returns the remainder, with the sign of the dividend.", rem),
+    row("mod", "numbers.mod", Section::Core, &[Home::Core], exactly(2), "(mod x y)", "Returns the remainder, with the sign of the divisor.", modulo),
+    row("abs", "numbers.abs", Section::Math, &[Home::Core, Home::Math], exactly(1), "(abs x)", "Returns the absolute value.", abs),
+    row("round", "numbers.round", Section::Math, &[Home::Math], exactly(1), "(round x)", "Rounds to the nearest integer, halves away from zero.", round),
+    row("floor", "numbers.floor", Section::Math, &[Home::Math], exactly(1), "(floor x)", "Rounds down to an integer.", floor),
+    row("ceil", "numbers.ceil", Section::Math, &[Home::Math], exactly(1), "(ceil x)", "Rounds up to an integer.", ceil),
+    row("trunc", "numbers.trunc", Section::Math, &[Home::Math], exactly(1), "(trunc x)", "Drops the fraction.", trunc),
+    row("int", "numbers.int", Section::Math, &[Home::Core, Home::Math], exactly(1), "(int x)", "Converts a number to a 32-bit integer by dropping its fraction, or a character to its code point.", int),
+    row("double", "numbers.double", Section::Math, &[Home::Core, Home::Math], exactly(1), "(double x)", "Converts a number to a float.", double),
+    row("float", "numbers.float", Section::Math, &[Home::Core, Home::Math], exactly(1), "(float x)", "Converts a number to a float.", double),
+    row("sqrt", "numbers.sqrt", Section::Math, &[Home::Math], exactly(1), "(sqrt x)", "Returns the square root as a float.", sqrt),
+    row("pow", "numbers.pow", Section::Math, &[Home::Math], exactly(2), "(pow base exponent)", "Raises a number to a power; the result is a float.", pow),
+    row("max", "numbers.max", Section::Math, &[Home::Core, Home::Math], at_least(1), "(max x y ...)", "Returns the largest argument.", max),
+    row("min", "numbers.min", Section::Math, &[Home::Core, Home::Math], at_least(1), "(min x y ...)", "Returns the smallest argument.", min),
+    row("bit-and", "bits.bit-and", Section::Math, &[Home::Core, Home::Math], at_least(2), "(bit-and x y & more)", "Returns the bits that are set in all integers.", bit_and),
+    row("bit-or", "bits.bit-or", Section::Math, &[Home::Core, Home::Math], at_least(2), "(bit-or x y & more)", "Returns the bits that are set in any of the integers.", bit_or),
+    row("bit-xor", "bits.bit-xor", Section::Math, &[Home::Core, Home::Math], at_least(2), "(bit-xor x y & more)", "Returns the bits that are set in an odd number of the integers.", bit_xor),
+    row("bit-and-not", "bits.bit-and-not", Section::Math, &[Home::Core, Home::Math], at_least(2), "(bit-and-not x y & more)", "Clears in the first integer the bits that are set in the others.", bit_and_not),
+    row("bit-not", "bits.bit-not", Section::Math, &[Home::Core, Home::Math], exactly(1), "(bit-not x)", "Inverts every bit.", bit_not),
+    row("bit-shift-left", "bits.bit-shift-left", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-shift-left x n)", "Shifts an integer left by a number of bits.", bit_shift_left),
+    row("bit-shift-right", "bits.bit-shift-right", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-shift-right x n)", "Shifts an integer right by a number of bits, keeping its sign.", bit_shift_right),
+    row("bit-test", "bits.bit-test", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-test x n)", "Returns true when the bit at an index is set.", bit_test),
+    row("bit-set", "bits.bit-set", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-set x n)", "Sets the bit at an index.", bit_set),
+    row("bit-clear", "bits.bit-clear", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-clear x n)", "Clears the bit at an index.", bit_clear),
+    row("bit-flip", "bits.bit-flip", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-flip x n)", "Inverts the bit at an index.", bit_flip),
+];
+
+/// Integers larger than this many bits are refused as memory: reading and printing them takes
+/// quadratic time.
+const INTEGER_BITS_MAX: u64 = 1 << 20;
+
+type Result<T = Value> = std::result::Result<T, Stop>;
+
+/// A number taken apart.
+enum Number<'v> {
+    Int(i64),
+    Big(&'v BigInt),
+    Float(f64),
+}
+
+fn number(value: &Value) -> Result<Number<'_>> {
+    match value {
+        Value::Int(int) => Ok(Number::Int(*int)),
+        Value::BigInt(int) => Ok(Number::Big(int)),
+        Value::Float(float) => Ok(Number::Float(*float)),
+        _ => Err(wrong_type("a number", value)),
+    }
+}
+
+impl Number<'_> {
+    fn float(&self) -> f64 {
+        match self {
+            Number::Int(int) => *int as f64,
+            Number::Big(int) => big_float(int),
+            Number::Float(float) => *float,
+        }
+    }
+
+    fn big(&self) -> BigInt {
+        match self {
+            Number::Int(int) => BigInt::from(*int),
+            Number::Big(int) => (*int).clone(),
+            Number::Float(float) => BigInt::from_f64(float.trunc()).unwrap_or_default(),
+        }
+    }
+
+    fn is_float(&self) -> bool {
+        matches!(self, Number::Float(_))
+    }
+}
+
+/// The nearest double; beyond its range an infinity.
+fn big_float(int: &BigInt) -> f64 {
+    int.to_f64().unwrap_or(if int.is_negative() {
+        f64::NEG_INFINITY
+    } else {
+        f64::INFINITY
+    })
+}
+
+/// An integer result, refused when it is too large to handle.
+fn whole(int: BigInt) -> Result {
+    if int.bits() > INTEGER_BITS_MAX {
+        return Err(Limit::Memory.into());
+    }
+    Ok(Value::integer(int))
+}
+
+/// `a + b`
+#[inline]
+pub fn plus(a: &Value, b: &Value) -> Result {
+    if let (Value::Int(a), Value::Int(b)) = (a, b)
+        && let Some(sum) = a.checked_add(*b)
+    {
+        return Ok(Value::Int(sum));
+    }
+    if let (Value::Float(a), Value::Float(b)) = (a, b) {
+        return Ok(Value::Float(a + b));
+    }
+    mixed(a, b, |a, b| a + b, |a, b| a + b)
+}
+
+#[inline]
+fn minus(a: &Value, b: &Value) -> Result {
+    if let (Value::Int(a), Value::Int(b)) = (a, b)
+        && let Some(difference) = a.checked_sub(*b)
+    {
+        return Ok(Value::Int(difference));
+    }
+    mixed(a, b, |a, b| a - b, |a, b| a - b)
+}
+
+#[inline]
+fn times(a: &Value, b: &Value) -> Result {
+    if let (Value::Int(a), Value::Int(b)) = (a, b)
+        && let Some(product) = a.checked_mul(*b)
+    {
+        return Ok(Value::Int(product));
+    }
+    mixed(a, b, |a, b| a * b, |a, b| a * b)
+}
+
+fn mixed(
+    a: &Value,
+    b: &Value,
+    floats: fn(f64, f64) -> f64,
+    ints: fn(BigInt, BigInt) -> BigInt,
+) -> Result {
+    let (a, b) = (number(a)?, number(b)?);
+    if a.is_float() || b.is_float() {
+        return Ok(Value::Float(floats(a.float(), b.float())));
+    }
+    let (a, b) = (a.big(), b.big());
+    if a.bits() + b.bits() > 2 * INTEGER_BITS_MAX {
+        return Err(Limit::Memory.into());
+    }
+    whole(ints(a, b))
+}
+
+fn fold(args: &mut [Value], empty: i64, op: fn(&Value, &Value) -> Result) -> Result {
+    match args {
+        [] => Ok(Value::Int(empty)),
+        [a] => {
+            number(a)?;
+            Ok(std::mem::take(a))
+        }
+        [a, b] => op(a, b),
+        [first, rest @ ..] => {
+            let mut result = std::mem::take(first);
+            for arg in rest {
+                result = op(&result, arg)?;
+            }
+            Ok(result)
+        }
+    }
+}
+
+fn add(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    fold(args, 0, plus)
+}
+
+fn multiply(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    fold(args, 1, times)
+}
+
+fn subtract(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match args {
+        [only] => minus(&Value::Int(0), only).map(|result| match result {
+            // -0.0 is the negation of 0.0.
+            Value::Float(float) if float == 0.0 => Value::Float(-float),
+            other => other,
+        }),
+        _ => fold(args, 0, minus),
+    }
+}
+
+fn divide(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let over = |a: &Value, b: &Value| {
+        let (a, b) = (number(a)?, number(b)?);
+        if !a.is_float() && !b.is_float() && b.float() == 0.0 {
+            return Err(Kind::Arithmetic("division by zero").into());
+        }
+        if let (Number::Big(_), _) | (_, Number::Big(_)) = (&a, &b)
+            && !a.is_float()
+            && !b.is_float()
+        {
+            return Ok(Value::Float(big_quotient(&a.big(), &b.big())));
+        }
+        Ok(Value::Float(a.float() / b.float()))
+    };
+    match args {
+        [only] => over(&Value::Int(1), only),
+        _ => fold(args, 1, over),
+    }
+}
+
+/// The quotient of two large integers, exact to a double's precision even where either is beyond
+/// its range.
+fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
+    let shift = 64 + b.bits() as i64 - a.bits() as i64;
+    let scaled = if shift >= 0 {
+        (a << shift as usize) / b
+    } else {
+        a / (b << (-shift) as usize)
+    };
+    let shift = i32::try_from(shift).unwrap_or(if shift > 0 { i32::MAX } else { i32::MIN });
+    // In two steps, since the scale alone may be beyond a double's range.
+    big_float(&scaled) * 2f64.powi(-shift / 2) * 2f64.powi(-shift - (-shift / 2))
+}
+
+fn inc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    plus(&args[0], &Value::Int(1))
+}
+
+fn dec(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    minus(&args[0], &Value::Int(1))
+}
+
+/// Division of whole numbers, or of floats with the same meaning.
+fn whole_division(
+    args: &[Value],
+    ints: fn(&BigInt, &BigInt) -> BigInt,
+    small: fn(i64, i64) -> Option<i64>,
+    floats: fn(f64, f64) -> f64,
+) -> Result {
+    let (a, b) = (number(&args[0])?, number(&args[1])?);
+    if b.float() == 0.0 {
+        return Err(Kind::Arithmetic("division by zero").into());
+    }
+    if let (Number::Int(a), Number::Int(b)) = (&a, &b)
+        && let Some(result) = small(*a, *b)
+    {
+        return Ok(Value::Int(result));
+    }
+    if a.is_float() || b.is_float() {
+        return Ok(Value::Float(floats(a.float(), b.float())));
+    }
+    whole(ints(&a.big(), &b.big()))
+}
+
+fn quot(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let result = whole_division(args, |a, b| a / b, i64::checked_div, |a, b| (a / b).trunc())?;
+    match result {
+        Value::Float(float) => match BigInt::from_f64(float) {
+            Some(int) => whole(int),
+            None => Ok(Value::Float(float)),
+        },
+        other => Ok(other),
+    }
+}
+
+fn rem(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    whole_division(args, |a, b| a % b, i64::checked_rem, |a, b| a % b)
+}
+
+fn modulo(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let small = |a: i64, b: i64| {
+        a.checked_rem(b).map(|rest| {
+            if rest != 0 && (rest < 0) != (b < 0) {
+                rest + b
+            } else {
+                rest
+            }
+        })
+    };
+    whole_division(
+        args,
+        |a, b| a.mod_floor(b),
+        small,
+        |a, b| {
+            let rest = a % b;
+            if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                rest + b
+            } else {
+                rest
+            }
+        },
+    )
+}
+
+fn abs(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(match number(&args[0])? {
+        Number::Int(int) => int
+            .checked_abs()
+            .map_or_else(|| Value::integer(-BigInt::from(int)), Value::Int),
+        Number::Big(int) => Value::integer(int.abs()),
+        Number::Float(float) => Value::Float(float.abs()),
+    })
+}
+
+fn rounded(args: &mut [Value], round: fn(f64) -> f64) -> Result {
+    match number(&args[0])? {
+        Number::Float(float) => match BigInt::from_f64(round(float)) {
+            Some(int) => whole(int),
+            None => Ok(Value::Float(float)),
+        },
+        _ => Ok(std::mem::take(&mut args[0])),
+    }
+}
+
+fn round(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    rounded(args, f64::round)
+}
+
+fn floor(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    rounded(args, f64::floor)
+}
+
+fn ceil(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    rounded(args, f64::ceil)
+}
+
+fn trunc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    rounded(args, f64::trunc)
+}
+
+fn int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match number(&args[0])? {
+        Number::Float(float) if !float.is_finite() => Err(bad_value(format!(
+            "{} has no integer",
+            crate::print::float(float)
+        ))),
+        _ => rounded(args, f64::trunc),
+    }
+}
+
+fn double(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(Value::Float(number(&args[0])?.float()))
+}
+
+fn sqrt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(Value::Float(number(&args[0])?.float().sqrt()))
+}
+
+fn pow(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let (base, exponent) = (number(&args[0])?.float(), number(&args[1])?.float());
+    // As in Java, one to the power of NaN or infinity is NaN.
+    if exponent.is_nan() || (base.abs() == 1.0 && exponent.is_infinite()) {
+        return Ok(Value::Float(f64::NAN));
+    }
+    Ok(Value::Float(base.powf(exponent)))
+}
+
+/// The extreme of some values; a NaN wins, of equals the first. Other kinds follow term order.
+fn extreme(eval: &mut Eval<'_>, args: &mut [Value], better: std::cmp::Ordering) -> Result {
+    let mut best = 0;
+    for at in 0..args.len() {
+        if matches!(args[at], Value::Float(float) if float.is_nan()) {
+            return Ok(Value::Float(f64::NAN));
+        }
+        if super::order::compared(eval, &args[at], &args[best])? == better {
+            best = at;
+        }
+    }
+    Ok(std::mem::take(&mut args[best]))
+}
+
+fn max(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    extreme(eval, args, std::cmp::Ordering::Greater)
+}
+
+fn min(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    extreme(eval, args, std::cmp::Ordering::Less)
+}
+
+// --- bits
+
+fn integer(value: &Value) -> Result<BigInt> {
+    match value {
+        Value::Int(int) => Ok(BigInt::from(*int)),
+        Value::BigInt(int) => Ok((**int).clone()),
+        _ => Err(wrong_type("an integer", value)),
+    }
+}
+
+fn bits(args: &[Value], small: fn(i64, i64) -> i64, large: fn(BigInt, BigInt) -> BigInt) -> Result {
+    let mut result = args[0].clone();
+    integer(&result)?;
+    for arg in &args[1..] {
+        result = match (&result, arg) {
+            (Value::Int(a), Value::Int(b)) => Value::Int(small(*a, *b)),
+            (a, b) => whole(large(integer(a)?, integer(b)?))?,
+        };
+    }
+    Ok(result)
+}
+
+fn bit_and(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    bits(args, |a, b| a & b, |a, b| a & b)
+}
+
+fn bit_or(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    bits(args, |a, b| a | b, |a, b| a | b)
+}
+
+fn bit_xor(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    bits(args, |a, b| a ^ b, |a, b| a ^ b)
+}
+
+fn bit_and_not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    bits(args, |a, b| a & !b, |a, b| a & not(b))
+}
+
+fn bit_not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(Value::integer(not(integer(&args[0])?)))
+}
+
+fn not(int: BigInt) -> BigInt {
+    -int - 1
+}
+
+/// A position of a bit, or a count to shift by.
+fn count(value: &Value) -> Result<u64> {
+    match value {
+        Value::Int(int) => u64::try_from(*int)
+            .map_err(|_| bad_value(format!("expected a count of bits from 0, got {int}"))),
+        Value::BigInt(int) if int.sign() == Sign::Plus => Ok(u64::MAX),
+        Value::BigInt(_) => Err(bad_value(
+            "expected a count of bits from 0, got a negative integer",
+        )),
+        _ => Err(wrong_type("an integer", value)),
+    }
+}
+
+fn power_of_two(position: u64) -> Result<BigInt> {
+    if position > INTEGER_BITS_MAX {
+        return Err(Limit::Memory.into());
+    }
+    Ok(BigInt::from(1) << position)
+}
+
+fn bit_shift_left(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let (int, count) = (integer(&args[0])?, count(&args[1])?);
+    if int.is_zero() {
+        return Ok(Value::Int(0));
+    }
+    if int.bits().saturating_add(count) > INTEGER_BITS_MAX {
+        return Err(Limit::Memory.into());
+    }
+    whole(int << count)
+}
+
+fn bit_shift_right(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let (int, count) = (integer(&args[0])?, count(&args[1])?);
+    if count >= int.bits() {
+        return Ok(Value::Int(if int.is_negative() { -1 } else { 0 }));
+    }
+    whole(int >> count)
+}
+
+fn bit_test(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let (int, position) = (integer(&args[0])?, count(&args[1])?);
+    Ok(Value::Bool(if position >= int.bits() {
+        int.is_negative()
+    } else {
+        int.bit(position)
+    }))
+}
+
+fn bit_set(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    whole(integer(&args[0])? | power_of_two(count(&args[1])?)?)
+}
+
+fn bit_clear(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    whole(integer(&args[0])? & not(power_of_two(count(&args[1])?)?))
+}
+
+fn bit_flip(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    whole(integer(&args[0])? ^ power_of_two(count(&args[1])?)?)
+}
+
+/// An integer that counts or indexes something (ruling 32).
+pub fn index(value: &Value) -> Result<i64> {
+    match value {
+        Value::Int(int) => Ok(*int),
+        // Larger than any collection, so that it acts like the end of one.
+        Value::BigInt(int) => Ok(if int.is_negative() {
+            i64::MIN
+        } else {
+            i64::MAX
+        }),
+        Value::Float(float) if float.fract() == 0.0 => Err(bad_value(format!(
+            "expected an integer, got float {text}; an integral float is no count, use (int {text})",
+            text = crate::print::float(*float)
+        ))),
+        _ => Err(wrong_type("an integer", value)),
+    }
+}
+
+/// A count: negative ones act as zero (ruling 28).
+pub fn amount(value: &Value) -> Result<usize> {
+    Ok(usize::try_from(index(value)?.max(0)).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,347 @@
+//! Equality, comparing and sorting. Knows values only through term order and comparators.
+
+use std::cmp::Ordering;
+
+use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
+use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::value::{Value, equal, term_cmp};
+
+/// The rows of this area.
+#[rustfmt::skip]
+pub const ROWS: &[Builtin] = &[
+    row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal, numbers by value.", equals),
+    row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals),
+    row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals),
+    row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument sorts before the next.", less),
+    row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument sorts after the next.", less_equal),
+    row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument sorts after the next.", greater),
+    row(">=", "order.>=", Section::Core, &[Home::Core], at_least(1), "(>= x), (>= x y & more)", "Returns true when no argument sorts before the next.", greater_equal),
+    row("compare", "order.compare", Section::Core, &[Home::Core], exactly(2), "(compare x y)", "Returns -1, 0 or 1 as the first value sorts before, with or after the second.", compare),
+    row("sort", "order.sort", Section::Core, &[Home::Core], between(1, 2), "(sort coll), (sort comparator coll)", "Returns the items in ascending order, or in the order of a comparator.", sort),
+    row("sort-by", "order.sort-by", Section::Core, &[Home::Core], between(2, 3), "(sort-by keyfn coll), (sort-by keyfn comparator coll)", "Returns the items in the order of what a key function gives for each.", sort_by),
+    row("min-key", "aggregates.min-key", Section::Core, &[Home::Core], at_least(2), "(min-key f x), (min-key f x y & more)", "Returns the argument for which the function gives the smallest value, the last of equals.", min_key),
+    row("max-key", "aggregates.max-key", Section::Core, &[Home::Core], at_least(2), "(max-key f x), (max-key f x y & more)", "Returns the argument for which the function gives the largest value, the last of equals.", max_key),
+    row("min-by", "aggregates.min-by", Section::Core, &[], at_least(2), "(min-by f x), (min-by f x y & more)", "Returns the item for which the key function gives the smallest value.", min_by),
+    row("max-by", "aggregates.max-by", Section::Core, &[], at_least(2), "(max-by f x), (max-by f x y & more)", "Returns the item for which the key function gives the largest value.", max_by),
+    row("distinct?", "seqs.distinct?", Section::Core, &[Home::Core], at_least(1), "(distinct? x y ...)", "Returns true when no two arguments are the same.", are_distinct),
+];
+
+type Result<T = Value> = std::result::Result<T, Stop>;
+
+/// Term order of two values; dates and moments refuse each other (ruling 23).
+pub fn compared(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<Ordering> {
+    eval.walk_both(a, b)?;
+    if let (Value::Date(_), Value::Instant(_)) | (Value::Instant(_), Value::Date(_)) = (a, b) {
+        return Err(bad_value(
+            "a date and an instant do not compare; make both dates or both instants",
+        ));
+    }
+    Ok(term_cmp(a, b))
+}
+
+fn is_nan(value: &Value) -> bool {
+    matches!(value, Value::Float(float) if float.is_nan())
+}
+
+fn chain(eval: &mut Eval<'_>, args: &[Value], holds: fn(Ordering) -> bool) -> Result {
+    if let [a, b] = args {
+        if let (Value::Int(a), Value::Int(b)) = (a, b) {
+            return Ok(Value::Bool(holds(a.cmp(b))));
+        }
+    }
+    for pair in args.windows(2) {
+        let order = compared(eval, &pair[0], &pair[1])?;
+        if is_nan(&pair[0]) || is_nan(&pair[1]) || !holds(order) {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
+}
+
+fn less(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(eval, args, Ordering::is_lt)
+}
+
+fn less_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(eval, args, Ordering::is_le)
+}
+
+fn greater(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(eval, args, Ordering::is_gt)
+}
+
+fn greater_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(eval, args, Ordering::is_ge)
+}
+
+fn all_equal(eval: &mut Eval<'_>, args: &[Value]) -> Result<bool> {
+    for pair in args.windows(2) {
+        eval.walk_both(&pair[0], &pair[1])?;
+        if !equal(&pair[0], &pair[1]) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let [Value::Int(a), Value::Int(b)] = args {
+        return Ok(Value::Bool(a == b));
+    }
+    all_equal(eval, args).map(Value::Bool)
+}
+
+fn number_equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_equal(eval, args).map(Value::Bool)
+}
+
+fn not_equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    all_equal(eval, args).map(|equal| Value::Bool(!equal))
+}
+
+fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(Value::Int(match compared(eval, &args[0], &args[1])? {
+        Ordering::Less => -1,
+        Ordering::Equal => 0,
+        Ordering::Greater => 1,
+    }))
+}
+
+/// How `sort` orders.
+enum Comparator {
+    Ascending,
+    Descending,
+    Function(Value),
+}
+
+fn comparator(value: &Value) -> Result<Comparator> {
+    match value {
+        Value::Keyword(name) if name.as_str() == "asc" => Ok(Comparator::Ascending),
+        Value::Keyword(name) if name.as_str() == "desc" => Ok(Comparator::Descending),
+        Value::Builtin(builtin) if matches!(builtin.name, "<" | "compare") => {
+            Ok(Comparator::Ascending)
+        }
+        Value::Builtin(builtin) if builtin.name == ">" => Ok(Comparator::Descending),
+        Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) | Value::Var(_) => {
+            Ok(Comparator::Function(value.clone()))
+        }
+        _ => Err(wrong_type(
+            "a comparator (:asc, :desc or a function of two items)",
+            value,
+        )),
+    }
+}
+
+/// Whether `later` must stand before `earlier`.
+fn precedes(
+    eval: &mut Eval<'_>,
+    comparator: &Value,
+    later: &Value,
+    earlier: &Value,
+) -> Result<bool> {
+    match eval.call2(comparator, later.clone(), earlier.clone())? {
+        Value::Bool(precedes) => Ok(precedes),
+        Value::Int(order) => Ok(order < 0),
+        Value::BigInt(order) => Ok(order.sign() == num_bigint::Sign::Minus),
+        Value::Float(order) if !order.is_nan() => Ok(order < 0.0),
+        Value::Nil => Ok(false),
+        other => Err(bad_value(format!(
+            "a comparator must return a boolean or a number, got {} {}",
+            other.kind().word(),
+            crate::print::brief(&other)
+        ))),
+    }
+}
+
+/// Sorts `items`, each with its key, stably.
+fn sort_keyed(
+    eval: &mut Eval<'_>,
+    mut items: Vec<(Value, Value)>,
+    comparator: &Comparator,
+) -> Result<Vec<Value>> {
+    if items.len() > 1 {
+        match comparator {
+            Comparator::Ascending | Comparator::Descending => {
+                let mut weight = 0u64;
+                let (mut dates, mut instants) = (false, false);
+                for (key, _) in &items {
+                    if is_nan(key) {
+                        return Err(bad_value(
+                            "##NaN has no place in an order; remove it before sorting",
+                        ));
+                    }
+                    dates |= matches!(key, Value::Date(_));
+                    instants |= matches!(key, Value::Instant(_));
+                    weight = weight.saturating_add(key.shape().weight);
+                }
+                if dates && instants {
+                    return Err(bad_value(
+                        "a date and an instant do not compare; make both dates or both instants",
+                    ));
+                }
+                // Each key is looked at about once for every level of the merge.
+                eval.walk_weight(weight.saturating_mul(u64::from(items.len().ilog2()) + 1))?;
+                if matches!(comparator, Comparator::Ascending) {
+                    items.sort_by(|(a, _), (b, _)| term_cmp(a, b));
+                } else {
+                    items.sort_by(|(a, _), (b, _)| term_cmp(b, a));
+                }
+            }
+            Comparator::Function(function) => items = merge_sort(eval, items, function)?,
+        }
+    }
+    Ok(items.into_iter().map(|(_, item)| item).collect())
+}
+
+/// A stable merge sort that survives comparators which contradict themselves, and that a raised
+/// error ends.
+fn merge_sort(
+    eval: &mut Eval<'_>,
+    items: Vec<(Value, Value)>,
+    comparator: &Value,
+) -> Result<Vec<(Value, Value)>> {
+    let mut runs: Vec<Vec<(Value, Value)>> = items.into_iter().map(|item| vec![item]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(right) => merge(eval, left, right, comparator)?,
+                None => left,
+            });
+        }
+        runs = merged;
+    }
+    Ok(runs.pop().unwrap_or_default())
+}
+
+fn merge(
+    eval: &mut Eval<'_>,
+    left: Vec<(Value, Value)>,
+    right: Vec<(Value, Value)>,
+    comparator: &Value,
+) -> Result<Vec<(Value, Value)>> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(earlier), Some(later)) = (left.peek(), right.peek()) {
+        let take_right = precedes(eval, comparator, &later.0, &earlier.0)?;
+        merged.extend(if take_right {
+            right.next()
+        } else {
+            left.next()
+        });
+    }
+    merged.extend(left);
+    merged.extend(right);
+    Ok(merged)
+}
+
+fn sort(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let (comparator, collection) = match args {
+        [collection] => (Comparator::Ascending, std::mem::take(collection)),
+        [order, collection] => (comparator(order)?, std::mem::take(collection)),
+        _ => return Ok(Value::Nil),
+    };
+    let items = eval.into_items(collection)?;
+    eval.reserve_values(items.len() * 2)?;
+    let keyed = items.into_iter().map(|item| (item.clone(), item)).collect();
+    Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
+}
+
+fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let (key, comparator, collection) = match args {
+        [key, collection] => (
+            std::mem::take(key),
+            Comparator::Ascending,
+            std::mem::take(collection),
+        ),
+        [key, order, collection] => (
+            std::mem::take(key),
+            comparator(order)?,
+            std::mem::take(collection),
+        ),
+        _ => return Ok(Value::Nil),
+    };
+    let items = eval.into_items(collection)?;
+    eval.reserve_values(items.len() * 2)?;
+    let mut keyed = Vec::with_capacity(items.len());
+    for item in items {
+        keyed.push((key_of(eval, &key, &item)?, item));
+    }
+    Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
+}
+
+/// The item with the extreme key, of equals the first.
+fn extreme_by(
+    eval: &mut Eval<'_>,
+    key: &Value,
+    items: Vec<Value>,
+    better: Ordering,
+    skip_nil: bool,
+) -> Result {
+    let mut best: Option<(Value, Value)> = None;
+    for item in items {
+        let found = key_of(eval, key, &item)?;
+        if skip_nil && found.is_nil() {
+            continue;
+        }
+        let wins = match &best {
+            None => true,
+            Some((leader, _)) => compared(eval, &found, leader)? == better,
+        };
+        if wins {
+            best = Some((found, item));
+        }
+    }
+    Ok(best.map_or(Value::Nil, |(_, item)| item))
+}
+
+fn by_key(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
+    let (key, items) = args
+        .split_first_mut()
+        .ok_or_else(|| Stop::from(Kind::Other("no key".into())))?;
+    let items = items.iter_mut().map(std::mem::take).collect();
+    extreme_by(eval, key, items, better, false)
+}
+
+fn min_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    by_key(eval, args, Ordering::Less)
+}
+
+fn max_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    by_key(eval, args, Ordering::Greater)
+}
+
+fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
+    match args {
+        [key, collection] if !matches!(collection, Value::Str(_)) => {
+            let items = eval.items(collection)?;
+            extreme_by(eval, key, items, better, true)
+        }
+        [key, items @ ..] => {
+            let items = items.iter_mut().map(std::mem::take).collect();
+            extreme_by(eval, key, items, better, true)
+        }
+        [] => Ok(Value::Nil),
+    }
+}
+
+fn min_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    by(eval, args, Ordering::Less)
+}
+
+fn max_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    by(eval, args, Ordering::Greater)
+}
+
+fn are_distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let mut seen = std::collections::BTreeSet::new();
+    for arg in args.iter() {
+        eval.walk(arg)?;
+        if !seen.insert(arg) {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
+}

@@ -1,0 +1,171 @@
+//! Rewriting nested data: `walk`, `prewalk`, `postwalk`. Map entries are seen as vectors of two.
+
+use super::{Builtin, Home, Section, exactly, row};
+use crate::error::{Stop, wrong_type};
+use crate::eval::Eval;
+use crate::value::{Map, Value};
+
+/// The rows of this area.
+#[rustfmt::skip]
+pub const ROWS: &[Builtin] = &[
+    row("walk", "walk.walk", Section::Core, &[Home::Walk], exactly(3), "(walk inner outer form)", "Calls inner on each part of a form, rebuilds it, and calls outer on the result.", walk),
+    row("prewalk", "walk.prewalk", Section::Core, &[Home::Walk], exactly(2), "(prewalk f form)", "Calls a function on a form, then on its parts, from the top down.", prewalk),
+    row("postwalk", "walk.postwalk", Section::Core, &[Home::Walk], exactly(2), "(postwalk f form)", "Calls a function on the parts of a form, then on the form, from the bottom up.", postwalk),
+];
+
+type Result<T = Value> = std::result::Result<T, Stop>;
+
+/// A collection whose parts are being rewritten.
+struct Open {
+    kind: Kind,
+    parts: std::vec::IntoIter<Value>,
+    done: Vec<Value>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Vector,
+    Map,
+    Set,
+}
+
+/// The parts of a collection; none for anything else.
+fn open(eval: &mut Eval<'_>, value: &Value) -> Result<Option<Open>> {
+    let kind = match value {
+        Value::Vector(_) => Kind::Vector,
+        Value::Map(_) => Kind::Map,
+        Value::Set(_) => Kind::Set,
+        _ => return Ok(None),
+    };
+    let parts = eval.items(value)?;
+    eval.charge(parts.len())?;
+    Ok(Some(Open {
+        kind,
+        done: Vec::with_capacity(parts.len()),
+        parts: parts.into_iter(),
+    }))
+}
+
+/// A collection of rewritten parts.
+fn close(eval: &mut Eval<'_>, kind: Kind, parts: Vec<Value>) -> Result {
+    Ok(match kind {
+        Kind::Vector => Value::vector(parts),
+        Kind::Set => {
+            for part in &parts {
+                eval.walk(part)?;
+            }
+            Value::Set(parts.into_iter().collect())
+        }
+        Kind::Map => {
+            let mut entries = Vec::with_capacity(parts.len());
+            for part in parts {
+                match part {
+                    Value::Vector(pair) if pair.len() == 2 => {
+                        let mut pair = pair.into_vec().into_iter();
+                        if let (Some(key), Some(value)) = (pair.next(), pair.next()) {
+                            eval.walk(&key)?;
+                            entries.push((key, value));
+                        }
+                    }
+                    other => return Err(wrong_type("a map entry (a vector of two items)", &other)),
+                }
+            }
+            Value::Map(Map::from(entries))
+        }
+    })
+}
+
+/// Rewrites a tree with an explicit stack, calling `before` on the way down and `after` on the way up.
+fn rewrite(
+    eval: &mut Eval<'_>,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    form: Value,
+) -> Result {
+    let mut stack: Vec<Open> = Vec::new();
+    let mut next = form;
+    loop {
+        let value = match before {
+            Some(function) => eval.call1(function, next)?,
+            None => next,
+        };
+        eval.charge(1)?;
+        let mut finished = match open(eval, &value)? {
+            Some(opened) => {
+                stack.push(opened);
+                None
+            }
+            None => Some(match after {
+                Some(function) => eval.call1(function, value)?,
+                None => value,
+            }),
+        };
+        next = loop {
+            let Some(top) = stack.last_mut() else {
+                return Ok(finished.unwrap_or_default());
+            };
+            if let Some(value) = finished.take() {
+                top.done.push(value);
+            }
+            if let Some(part) = top.parts.next() {
+                break part;
+            }
+            let Some(Open { kind, done, .. }) = stack.pop() else {
+                return Ok(Value::Nil);
+            };
+            let whole = close(eval, kind, done)?;
+            finished = Some(match after {
+                Some(function) => eval.call1(function, whole)?,
+                None => whole,
+            });
+        };
+    }
+}
+
+fn callable(value: &Value) -> Result<()> {
+    if Eval::callable(value) {
+        Ok(())
+    } else {
+        Err(wrong_type("a function", value))
+    }
+}
+
+fn walk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [inner, outer, form] = args else {
+        return Ok(Value::Nil);
+    };
+    callable(inner)?;
+    callable(outer)?;
+    let whole = match open(eval, form)? {
+        Some(Open {
+            kind,
+            parts,
+            mut done,
+        }) => {
+            for part in parts {
+                done.push(eval.call1(inner, part)?);
+            }
+            close(eval, kind, done)?
+        }
+        None => std::mem::take(form),
+    };
+    eval.call1(outer, whole)
+}
+
+fn prewalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [function, form] = args else {
+        return Ok(Value::Nil);
+    };
+    callable(function)?;
+    let form = std::mem::take(form);
+    rewrite(eval, Some(function), None, form)
+}
+
+fn postwalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [function, form] = args else {
+        return Ok(Value::Nil);
+    };
+    callable(function)?;
+    let form = std::mem::take(form);
+    rewrite(eval, None, Some(function), form)
+}
