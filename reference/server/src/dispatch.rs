@@ -10,7 +10,7 @@ use crate::reason::Refusal;
 use crate::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::Level;
-use crate::tools::{self, Request, Run, Tool, Work};
+use crate::tools::{self, Done, Request, Run, Tool, Work};
 use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -385,21 +385,24 @@ fn admit(place: Place<'_>, tool: &'static Tool, work: Work, answer: Answer) -> H
 fn run(server: &Arc<Server>, connection: &Arc<Connection>, call: &Arc<Call>, era: Era, work: Work) {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
-    let reply = match outcome {
-        Ok(reply) => {
-            if !call.is_cancelled() {
-                stopped(server, &id, reply.is_error(), None);
-            }
-            Reply::tool(id, era, reply)
-        }
-        Err(_) => {
-            server
-                .log
-                .event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
-            Reply::error(Some(id), RpcError::INTERNAL)
-        }
+    let Ok(Done { reply, commit }) = outcome else {
+        server.log.event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
+        connection.finish(call, || server.redactor.scrub(Reply::error(Some(id), RpcError::INTERNAL)));
+        return;
     };
-    connection.finish(call, || server.redactor.scrub(reply));
+    let Some(reply) = reply else {
+        drop(connection.cancel_call(call));
+        return;
+    };
+    let is_error = reply.is_error();
+    connection.finish(call, || {
+        // From here on the call can't be cancelled any more.
+        if let Some(commit) = commit {
+            commit();
+        }
+        stopped(server, &id, is_error, None);
+        server.redactor.scrub(Reply::tool(id, era, reply))
+    });
 }
 
 fn started(server: &Server, id: &Id, tool: &str) {

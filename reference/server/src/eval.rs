@@ -7,6 +7,7 @@ use crate::connection::Call;
 use crate::payload::{Field, Payload};
 use crate::reason::{Refusal, error_payload};
 use crate::server::Server;
+use crate::sessions::{Leaving, Ready, Turn};
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Error, Host, Limits, Outcome, Program, Pulse, Reason, Value};
 use ptc_protocol::{
@@ -65,7 +66,7 @@ impl Schema {
 /// Runs a program that keeps nothing.
 pub fn one_shot(job: &Job<'_>) -> Payload {
     let env = Env::new().with_context(context(job.context));
-    let (outcome, _) = evaluate(job, &env);
+    let (outcome, _) = evaluate(job, &env, None);
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => return failed(&value),
@@ -95,7 +96,109 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
     payload
 }
 
-fn evaluate(job: &Job<'_>, env: &Env) -> (Outcome, Env) {
+/// What came of a program in a session.
+pub enum Turned {
+    /// It succeeded, within all limits. Permanent once `ready` is committed.
+    Kept {
+        /// The full payload.
+        payload: Payload,
+        /// What to commit.
+        ready: Box<Ready>,
+    },
+    /// It failed, or what it would leave breaks a limit or its schema.
+    Failed(Payload),
+    /// The session's life ended, or its call was cancelled.
+    Over,
+}
+
+/// Previews of a session are longer: its programs build on each other.
+const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
+    preview_chars: 512,
+    feedback_chars: 2048,
+};
+
+/// Runs a program in a session. Limits are judged first, then the schema; nothing is kept yet.
+pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
+    let before = turn.session.env();
+    let env = before.clone().with_context(context(job.context));
+    let (outcome, after) = evaluate(job, &env, Some(turn.session.expires));
+    let value = match outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => value,
+        Ended::Fail(value) => return Turned::Failed(failed(&value).with("prints", Field::List(Vec::new()))),
+        Ended::Error(error) if error.reason() == Reason::Cancelled => return Turned::Over,
+        Ended::Error(error) => return Turned::Failed(errored(&error, job.server).with("prints", Field::List(Vec::new()))),
+    };
+    let redactor = &job.server.redactor;
+    let shown = execution_feedback(
+        &value,
+        &outcome.prints,
+        &named(&after),
+        &named(&before),
+        Turns::Several,
+        SESSION_PREVIEWS,
+    );
+    let leaving = Leaving {
+        env: after,
+        value: value.clone(),
+        prints: redactor.scrub(outcome.prints).into_inner(),
+        tool_calls: Vec::new(),
+        upstream_calls: Vec::new(),
+    };
+    let ready = match job.server.sessions.judge(turn, leaving) {
+        Ok(ready) => ready,
+        Err(exceeded) => {
+            let message = "session persisted-state limit exceeded; eval was not committed".to_owned();
+            let payload = error_payload("session_limit_exceeded", message, None);
+            return Turned::Failed(payload.with("detail", exceeded.detail()));
+        }
+    };
+    let validated = match job.schema.map(|schema| schema.validated(&value)).transpose() {
+        Ok(validated) => validated,
+        Err(message) => return Turned::Failed(error_payload(ErrorReason::ValidationError.as_str(), message, None)),
+    };
+    let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
+    let mut previews = Payload::new();
+    for (name, preview) in &shown.memory.changed {
+        previews.set(name.clone(), preview.as_str());
+    }
+    let memory = Payload::new()
+        .with("changed", previews)
+        .with("changed_keys", changed)
+        .with("stored_keys", shown.memory.stored_keys.clone())
+        .with("truncated", shown.memory.truncated);
+    let truncated = shown.truncated || !ready.notices.is_empty();
+    let mut feedback = shown.feedback.clone();
+    for notice in &ready.notices {
+        let gap = if feedback.is_empty() { "" } else { "\n\n" };
+        feedback.push_str(&format!("{gap};; {}", notice.text("message").unwrap_or_default()));
+    }
+    let mut payload = success(&value, shown)
+        .with("feedback", feedback)
+        .with("history_notices", ready.notices.clone())
+        .with("memory", memory)
+        .with("session", ready.summary.clone())
+        .with("truncated", truncated);
+    if value.is_nil() {
+        payload.set("result", Field::Null);
+    }
+    if let Some(json) = validated {
+        payload.set("validated", Field::Exact(json));
+    }
+    Turned::Kept {
+        payload,
+        ready: Box::new(ready),
+    }
+}
+
+fn named(env: &Env) -> BTreeMap<String, Value> {
+    env.definitions()
+        .into_iter()
+        .map(|(name, value, _)| (name.to_owned(), value.clone()))
+        .collect()
+}
+
+/// Runs a program until its own deadline, or until `expires`, when nobody is to be told.
+fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> (Outcome, Env) {
     let server = job.server;
     let limits = Limits {
         memory_bytes: server.program_memory_bytes(),
@@ -104,6 +207,7 @@ fn evaluate(job: &Job<'_>, env: &Env) -> (Outcome, Env) {
     };
     let host = CallHost {
         call: job.call,
+        expires,
         deadline: Instant::now() + Duration::from_millis(server.program_timeout_ms()),
     };
     ptc_lang::run(&Program::new(job.program), env, &limits, &host)
@@ -169,6 +273,7 @@ fn errored(error: &Error, server: &Server) -> Payload {
 /// The world of one call: its clock and whether anybody still waits.
 struct CallHost<'a> {
     call: &'a Call,
+    expires: Option<Instant>,
     deadline: Instant,
 }
 
@@ -178,9 +283,10 @@ impl Host for CallHost<'_> {
     }
 
     fn pulse(&self) -> Pulse {
-        if self.call.is_cancelled() {
+        let now = Instant::now();
+        if self.call.is_cancelled() || self.expires.is_some_and(|expires| now >= expires) {
             Pulse::Cancelled
-        } else if Instant::now() >= self.deadline {
+        } else if now >= self.deadline {
             Pulse::TimedOut
         } else {
             Pulse::Continue

@@ -22,6 +22,7 @@ mod profile;
 mod reason;
 mod reply;
 mod server;
+mod sessions;
 pub mod settings;
 mod signals;
 mod stdio;

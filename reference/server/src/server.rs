@@ -5,6 +5,7 @@
 use crate::gate::Gate;
 use crate::log::Log;
 use crate::pool::Pool;
+use crate::sessions::Sessions;
 use crate::settings::{Level, Settings, Warning};
 use crate::tools;
 use ptc_secrets::{Redactor, Scrubbed};
@@ -23,6 +24,8 @@ pub struct Server {
     pub gate: Arc<Gate>,
     /// The threads that they run on.
     pub pool: Pool,
+    /// Stateful sessions.
+    pub sessions: Sessions,
     tools_list: OnceLock<Arc<Scrubbed<String>>>,
 }
 
@@ -51,6 +54,7 @@ impl Server {
         let server = Server {
             gate: Gate::new(settings.concurrent_calls),
             pool: Pool::new(settings.concurrent_calls),
+            sessions: Sessions::new(settings.sessions.clone()),
             tools_list: OnceLock::new(),
             settings,
             redactor,
@@ -89,7 +93,9 @@ impl Server {
     }
 
     /// Ends whatever belongs to an owner that is gone.
-    pub fn forget_owner(&self, _owner: &str) {}
+    pub fn forget_owner(&self, owner: &str) {
+        self.sessions.forget_owner(owner);
+    }
 
     /// The result of `tools/list`.
     pub fn tools_list(&self) -> Arc<Scrubbed<String>> {

@@ -168,6 +168,7 @@ impl Endpoint {
         for (session, why) in self.sessions.expired(now) {
             self.ended(&session, why.name());
         }
+        self.server.sessions.sweep();
         if let Some(limit) = &self.rate_limit {
             limit.sweep(now);
         }

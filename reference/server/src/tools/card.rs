@@ -40,3 +40,18 @@ pub fn lisp_eval(server: &Server) -> String {
         .collect::<Vec<_>>()
         .join("\n\n")
 }
+
+/// The description of `lisp_session_eval`.
+pub fn session_eval(server: &Server) -> String {
+    let note = profile_note(server.settings.profile);
+    [note, SESSION, LANGUAGE]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+const SESSION: &str = "\
+Evaluate one PTC-Lisp program in a session made by lisp_session_start. What `def` and `defn` define stays for later programs, \
+as do the last three results as *1 *2 *3; use `let` for what should not stay. A program that fails, or whose value does not \
+match `output_schema`, changes nothing.";

@@ -1,6 +1,6 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
-use super::{Request, Work, annotations, card, program};
+use super::{Done, Request, Work, annotations, card, program};
 use crate::eval::{self, Job};
 use crate::payload::{Field, Payload};
 use crate::profile::View;
@@ -24,7 +24,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
             server: &server,
             call,
         };
-        ToolReply::new(eval::one_shot(&job), view)
+        Done::of(ToolReply::new(eval::one_shot(&job), view))
     }))
 }
 

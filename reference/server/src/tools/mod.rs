@@ -3,6 +3,7 @@
 mod card;
 mod lisp_eval;
 pub mod program;
+mod session;
 
 use crate::connection::{Call, Connection};
 use crate::payload::{Field, Payload};
@@ -36,7 +37,25 @@ pub enum Run {
 }
 
 /// A program that is ready to run.
-pub type Work = Box<dyn FnOnce(&Arc<Call>) -> ToolReply + Send>;
+pub type Work = Box<dyn FnOnce(&Arc<Call>) -> Done + Send>;
+
+/// What came of a program.
+pub struct Done {
+    /// The reply; `None` when the program was ended and nobody is to be told.
+    pub reply: Option<ToolReply>,
+    /// Makes permanent what the program did, once it is certain that its call was not cancelled.
+    pub commit: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Done {
+    /// A reply, and nothing to make permanent.
+    pub fn of(reply: ToolReply) -> Self {
+        Done {
+            reply: Some(reply),
+            commit: None,
+        }
+    }
+}
 
 /// What a tool is called with.
 pub struct Request<'a> {
@@ -53,13 +72,31 @@ pub struct Request<'a> {
 }
 
 /// Every tool, in the order of `tools/list`.
-const TOOLS: &[Tool] = &[Tool {
-    name: "lisp_eval",
-    listed: |_| true,
-    profiled: true,
-    entry: lisp_eval::entry,
-    run: Run::Program(lisp_eval::prepare),
-}];
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "lisp_eval",
+        listed: |_| true,
+        profiled: true,
+        entry: lisp_eval::entry,
+        run: Run::Program(lisp_eval::prepare),
+    },
+    session_tool("lisp_session_start", session::start_entry, Run::Now(session::start)),
+    session_tool("lisp_session_list", session::list_entry, Run::Now(session::list)),
+    session_tool("lisp_session_eval", session::eval_entry, Run::Program(session::prepare)),
+    session_tool("lisp_session_inspect", session::inspect_entry, Run::Now(session::inspect)),
+    session_tool("lisp_session_forget", session::forget_entry, Run::Now(session::forget)),
+    session_tool("lisp_session_close", session::close_entry, Run::Now(session::close)),
+];
+
+const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Run) -> Tool {
+    Tool {
+        name,
+        listed: |server| server.sessions.are_enabled(),
+        profiled: matches!(run, Run::Program(_)),
+        entry,
+        run,
+    }
+}
 
 impl Tool {
     /// How its results are shown.
@@ -71,9 +108,10 @@ impl Tool {
     }
 }
 
-/// The tool that a call names.
+/// The tool that a call names. Session tools are known even where they are not listed, to say that they are disabled.
 pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
-    listed(server).find(|tool| tool.name == name)
+    let known = |tool: &&Tool| (tool.listed)(server) || tool.name.starts_with("lisp_session_");
+    TOOLS.iter().filter(known).find(|tool| tool.name == name)
 }
 
 /// The tools that `tools/list` shows.

@@ -1,0 +1,670 @@
+//! Stateful sessions: who owns them, how long they live, what they keep, and that one program runs at a time in each.
+//!
+//! Knows nothing of MCP or of how programs run; a program hands in the surroundings that it left.
+
+pub mod size;
+pub mod view;
+
+use crate::clock;
+use crate::connection::Call;
+use crate::payload::{Field, Payload};
+use crate::settings::{HistoryCap, SessionSettings};
+use ptc_lang::value::Map;
+use ptc_lang::{Env, Value};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// All sessions of a process.
+pub struct Sessions {
+    settings: SessionSettings,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+struct Registry {
+    live: HashMap<String, Arc<Session>>,
+    closed: VecDeque<String>,
+}
+
+/// Closed ids that are remembered, to be told from ids that never were.
+const CLOSED_MAX: usize = 1024;
+
+/// One session.
+pub struct Session {
+    /// Its id, a secret of its owner.
+    pub id: String,
+    /// Who may use it.
+    pub owner: String,
+    title: Option<String>,
+    created_micros: i64,
+    expires_micros: i64,
+    /// When its life ends, whatever it does then.
+    pub expires: Instant,
+    state: Mutex<State>,
+}
+
+/// What changes in a session.
+#[derive(Clone)]
+struct State {
+    env: Env,
+    turn: u64,
+    memory_bytes: u64,
+    prints: VecDeque<String>,
+    tool_calls: VecDeque<Payload>,
+    upstream_calls: VecDeque<Payload>,
+    updated_micros: i64,
+    used: Instant,
+    running: Option<Arc<Running>>,
+    closed: bool,
+}
+
+/// A program that runs in a session. While it is held and not cancelled, the session is busy.
+#[derive(Default)]
+struct Running {
+    call: OnceLock<Arc<Call>>,
+}
+
+/// Why a session can't be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It never was, or nobody remembers.
+    NotFound,
+    /// It was closed, or its life is over.
+    Closed,
+    /// It belongs to somebody else.
+    Foreign,
+    /// A program runs in it.
+    Busy,
+    /// The process has as many as it may.
+    Full,
+    /// The owner has as many as it may.
+    OwnerFull,
+}
+
+impl Refused {
+    /// The word under `reason`.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Refused::NotFound => "session_not_found",
+            Refused::Closed => "session_closed",
+            Refused::Foreign => "session_owner_mismatch",
+            Refused::Busy => "session_busy",
+            Refused::Full | Refused::OwnerFull => "session_limit_exceeded",
+        }
+    }
+
+    /// The sentence under `message`.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Refused::NotFound => "session not found",
+            Refused::Closed => "session is closed",
+            Refused::Foreign => "caller does not own this session",
+            Refused::Busy => "an eval is already running for this session",
+            Refused::Full => "maximum number of sessions reached",
+            Refused::OwnerFull => "maximum number of sessions for this owner reached",
+        }
+    }
+}
+
+/// The right to run one program in a session; ends when dropped.
+pub struct Turn {
+    /// The session.
+    pub session: Arc<Session>,
+    token: Arc<Running>,
+}
+
+/// What a program leaves behind.
+pub struct Leaving {
+    /// The surroundings that the program left.
+    pub env: Env,
+    /// Its value.
+    pub value: Value,
+    /// What it printed, scrubbed.
+    pub prints: Vec<String>,
+    /// Its tool calls, scrubbed.
+    pub tool_calls: Vec<Payload>,
+    /// Its upstream calls, scrubbed.
+    pub upstream_calls: Vec<Payload>,
+}
+
+/// A turn that keeps within all limits, ready to be made permanent.
+pub struct Ready {
+    state: State,
+    /// What was kept as a preview only.
+    pub notices: Vec<Payload>,
+    /// `session` of the reply.
+    pub summary: Payload,
+}
+
+/// Which limit a turn would exceed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    limit: &'static str,
+    actual: u64,
+    max: u64,
+    name: Option<String>,
+}
+
+impl Exceeded {
+    /// `detail` of the reply.
+    pub fn detail(&self) -> Payload {
+        let field = if self.name.is_some() { "binding" } else { "memory" };
+        let mut detail = Payload::new()
+            .with("actual", self.actual)
+            .with("field", field)
+            .with("limit", self.limit)
+            .with("max", self.max);
+        if let Some(name) = &self.name {
+            detail.set("name", name.as_str());
+        }
+        detail
+    }
+}
+
+impl Sessions {
+    /// No session yet.
+    pub fn new(settings: SessionSettings) -> Self {
+        Sessions {
+            settings,
+            registry: Mutex::new(Registry::default()),
+        }
+    }
+
+    /// Whether there can be sessions at all.
+    pub fn are_enabled(&self) -> bool {
+        self.settings.enabled
+    }
+
+    /// A new session of `owner`; `ttl_ms` shortens its life.
+    ///
+    /// # Errors
+    /// The cap that is met.
+    pub fn start(&self, owner: &str, title: Option<String>, ttl_ms: Option<u64>) -> Result<Arc<Session>, Refused> {
+        let mut registry = self.registry();
+        self.sweep_locked(&mut registry);
+        if registry.live.len() >= self.settings.count_max {
+            return Err(Refused::Full);
+        }
+        if registry.live.values().filter(|session| session.owner == owner).count() >= self.settings.per_owner_max {
+            return Err(Refused::OwnerFull);
+        }
+        let ttl_ms = ttl_ms.unwrap_or(u64::MAX).min(self.settings.ttl_ms);
+        let now = clock::now_micros();
+        let session = Arc::new(Session {
+            id: format!("ptcs_{}", crate::token::random(18)),
+            owner: owner.to_owned(),
+            title,
+            created_micros: now,
+            expires_micros: now.saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
+            expires: later(Instant::now(), ttl_ms),
+            state: Mutex::new(State {
+                env: Env::new(),
+                turn: 0,
+                memory_bytes: size::of_named(std::iter::empty()),
+                prints: VecDeque::new(),
+                tool_calls: VecDeque::new(),
+                upstream_calls: VecDeque::new(),
+                updated_micros: now,
+                used: Instant::now(),
+                running: None,
+                closed: false,
+            }),
+        });
+        registry.live.insert(session.id.clone(), session.clone());
+        Ok(session)
+    }
+
+    /// The session `id`, when `owner` may use it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, Refused> {
+        let mut registry = self.registry();
+        let Some(session) = registry.live.get(id).cloned() else {
+            return Err(match registry.closed.iter().any(|closed| closed == id) {
+                true => Refused::Closed,
+                false => Refused::NotFound,
+            });
+        };
+        if self.is_over(&session) {
+            registry.close(&session);
+            return Err(Refused::Closed);
+        }
+        match session.owner == owner {
+            true => Ok(session),
+            false => Err(Refused::Foreign),
+        }
+    }
+
+    /// The live sessions of `owner`, the last changed first.
+    pub fn list(&self, owner: &str) -> Vec<Arc<Session>> {
+        let mut registry = self.registry();
+        self.sweep_locked(&mut registry);
+        let mut own: Vec<_> = registry.live.values().filter(|session| session.owner == owner).cloned().collect();
+        own.sort_by_cached_key(|session| std::cmp::Reverse(session.state().updated_micros));
+        own
+    }
+
+    /// Closes a session. A program that runs in it is not waited for: see [`Session::running`].
+    pub fn close(&self, session: &Arc<Session>) {
+        self.registry().close(session);
+    }
+
+    /// Closes all sessions of an owner that is gone.
+    pub fn forget_owner(&self, owner: &str) {
+        let mut registry = self.registry();
+        let own: Vec<_> = registry.live.values().filter(|session| session.owner == owner).cloned().collect();
+        own.iter().for_each(|session| registry.close(session));
+    }
+
+    /// Closes whatever is over.
+    pub fn sweep(&self) {
+        self.sweep_locked(&mut self.registry());
+    }
+
+    /// `limits` of the replies.
+    pub fn limits(&self) -> Payload {
+        let settings = &self.settings;
+        Payload::new()
+            .with("max_binding_bytes", settings.binding_bytes)
+            .with("max_bindings", settings.bindings_max)
+            .with("max_history_entry_bytes", settings.history_entry_bytes)
+            .with("max_idle_ms", settings.idle_ms)
+            .with("max_memory_bytes", settings.memory_bytes)
+            .with("max_print_bytes", settings.prints.bytes)
+            .with("max_print_entries", settings.prints.entries)
+            .with("max_tool_call_bytes", settings.tool_calls.bytes)
+            .with("max_tool_call_entries", settings.tool_calls.entries)
+            .with("max_upstream_call_bytes", settings.upstream_calls.bytes)
+            .with("max_upstream_call_entries", settings.upstream_calls.entries)
+    }
+
+    /// Judges what a program leaves behind. Changes nothing yet.
+    ///
+    /// # Errors
+    /// The first limit that is exceeded: definitions, their total size, one definition's size.
+    pub fn judge(&self, turn: &Turn, leaving: Leaving) -> Result<Ready, Exceeded> {
+        let settings = &self.settings;
+        let mut env = leaving.env.with_context(Map::new());
+        let definitions = env.definitions();
+        let count = definitions.len() as u64;
+        if count > settings.bindings_max as u64 {
+            return Err(Exceeded {
+                limit: "max_bindings",
+                actual: count,
+                max: settings.bindings_max as u64,
+                name: None,
+            });
+        }
+        let memory_bytes = size::of_named(definitions.iter().map(|(name, value, _)| (*name, *value)));
+        if memory_bytes > settings.memory_bytes {
+            return Err(Exceeded {
+                limit: "max_memory_bytes",
+                actual: memory_bytes,
+                max: settings.memory_bytes,
+                name: None,
+            });
+        }
+        for (name, value, _) in &definitions {
+            let bytes = size::of(value);
+            if bytes > settings.binding_bytes {
+                return Err(Exceeded {
+                    limit: "max_binding_bytes",
+                    actual: bytes,
+                    max: settings.binding_bytes,
+                    name: Some((*name).to_owned()),
+                });
+            }
+        }
+        drop(definitions);
+        let mut notices = Vec::new();
+        env.remember(self.history_entry(leaving.value, &mut notices));
+        let mut state = turn.session.state().clone();
+        state.env = env;
+        state.memory_bytes = memory_bytes;
+        state.turn += 1;
+        state.prints.extend(leaving.prints);
+        keep_newest(&mut state.prints, settings.prints, |prints| {
+            size::of_texts(prints.iter().map(String::as_str))
+        });
+        state.tool_calls.extend(leaving.tool_calls);
+        keep_newest(&mut state.tool_calls, settings.tool_calls, list_bytes);
+        state.upstream_calls.extend(leaving.upstream_calls);
+        keep_newest(&mut state.upstream_calls, settings.upstream_calls, list_bytes);
+        let summary = Payload::new()
+            .with("binding_count", count)
+            .with("memory_bytes", memory_bytes)
+            .with("session_id", turn.session.id.as_str())
+            .with("turn", state.turn);
+        Ok(Ready { state, notices, summary })
+    }
+
+    /// A result as `*1` keeps it: itself, or a note of its size and start.
+    fn history_entry(&self, value: Value, notices: &mut Vec<Payload>) -> Value {
+        const MARKER_ITEMS: usize = 20;
+        let (bytes, max) = (size::of(&value), self.settings.history_entry_bytes);
+        if bytes <= max {
+            return value;
+        }
+        notices.push(
+            Payload::new()
+                .with("bytes", bytes)
+                .with("field", "*1")
+                .with("max_bytes", max)
+                .with("message", "*1 stored as preview; original value exceeded max_session_history_entry_bytes")
+                .with("reason", "max_history_entry_bytes"),
+        );
+        let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+        let preview = ptc_lang::print::preview(&value, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
+        let mut marker = Map::new();
+        marker.insert(Value::keyword("lisp_session_preview"), Value::Bool(true));
+        let least = marker.clone();
+        marker.insert(Value::keyword("bytes"), int(bytes));
+        marker.insert(Value::keyword("max_bytes"), int(max));
+        marker.insert(Value::keyword("reason"), Value::keyword("max_history_entry_bytes"));
+        let short = marker.clone();
+        marker.insert(Value::keyword("preview"), Value::str(preview));
+        [marker, short]
+            .into_iter()
+            .map(Value::Map)
+            .find(|marker| size::of(marker) <= max)
+            .unwrap_or(Value::Map(least))
+    }
+
+    fn is_over(&self, session: &Session) -> bool {
+        let now = Instant::now();
+        let state = session.state();
+        let idle = later(state.used, self.settings.idle_ms) <= now && !state.is_running();
+        session.expires <= now || idle
+    }
+
+    fn sweep_locked(&self, registry: &mut Registry) {
+        let over: Vec<_> = registry.live.values().filter(|session| self.is_over(session)).cloned().collect();
+        over.iter().for_each(|session| registry.close(session));
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registry {
+    fn close(&mut self, session: &Arc<Session>) {
+        if self.live.remove(&session.id).is_none() {
+            return;
+        }
+        session.state().closed = true;
+        if self.closed.len() == CLOSED_MAX {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(session.id.clone());
+    }
+}
+
+impl State {
+    fn is_running(&self) -> bool {
+        self.running
+            .as_ref()
+            .is_some_and(|running| !running.call.get().is_some_and(|call| call.is_cancelled()))
+    }
+}
+
+impl Session {
+    /// Begins a turn.
+    ///
+    /// # Errors
+    /// [`Refused::Busy`] when a program runs already, [`Refused::Closed`] when it is too late.
+    pub fn begin(self: &Arc<Self>) -> Result<Turn, Refused> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Refused::Closed);
+        }
+        if state.is_running() {
+            return Err(Refused::Busy);
+        }
+        let token = Arc::new(Running::default());
+        state.running = Some(token.clone());
+        Ok(Turn {
+            session: self.clone(),
+            token,
+        })
+    }
+
+    /// The call whose program runs here, when one does.
+    pub fn running(&self) -> Option<Arc<Call>> {
+        self.state().running.as_ref()?.call.get().cloned()
+    }
+
+    /// The surroundings that the last turn left.
+    pub fn env(&self) -> Env {
+        self.state().env.clone()
+    }
+
+    /// What the error of a turn says: the session as it is once that turn is over.
+    pub fn summary_idle(&self) -> Payload {
+        self.summary().with("eval_status", "idle").with("updated_at", clock::now_text())
+    }
+
+    /// What list and inspect say about a session.
+    pub fn summary(&self) -> Payload {
+        let state = self.state();
+        Payload::new()
+            .with("binding_count", state.env.definitions().len())
+            .with("created_at", clock::text(self.created_micros))
+            .with("eval_status", if state.is_running() { "running" } else { "idle" })
+            .with("expires_at", self.expires_at())
+            .with("memory_bytes", state.memory_bytes)
+            .with("session_id", self.id.as_str())
+            .with("title", self.title.clone())
+            .with("turn", state.turn)
+            .with("updated_at", clock::text(state.updated_micros))
+    }
+
+    /// The end of its life as text.
+    pub fn expires_at(&self) -> String {
+        clock::text(self.expires_micros)
+    }
+
+    /// Notes a use: the idle timer starts again.
+    pub fn touch(&self) {
+        let mut state = self.state();
+        state.used = Instant::now();
+        state.updated_micros = clock::now_micros();
+    }
+
+    /// Removes definitions and clears what `clear` names. Gives the names that were there.
+    ///
+    /// # Errors
+    /// [`Refused::Busy`] while a program runs.
+    pub fn forget(&self, bindings: &[String], clear: &[Clear]) -> Result<Vec<String>, Refused> {
+        let mut state = self.state();
+        if state.is_running() {
+            return Err(Refused::Busy);
+        }
+        let mut env = state.env.clone();
+        let mut removed: Vec<String> = bindings.iter().filter(|name| env.forget(name)).cloned().collect();
+        removed.sort();
+        removed.dedup();
+        for target in clear {
+            match target {
+                Clear::Memory => {
+                    let names: Vec<String> = env.definitions().iter().map(|(name, ..)| (*name).to_owned()).collect();
+                    names.iter().for_each(|name| {
+                        env.forget(name);
+                    });
+                }
+                Clear::History => env.clear_history(),
+                Clear::Prints => state.prints.clear(),
+                Clear::ToolCalls => state.tool_calls.clear(),
+                Clear::UpstreamCalls => state.upstream_calls.clear(),
+            }
+        }
+        state.memory_bytes = size::of_named(env.definitions().iter().map(|(name, value, _)| (*name, *value)));
+        state.env = env;
+        Ok(removed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn {
+    /// Notes the call that the program answers, so that its cancellation frees the session.
+    pub fn belongs_to(&self, call: &Arc<Call>) {
+        // A turn belongs to one call, so there is nothing set before.
+        let _ = self.token.call.set(call.clone());
+    }
+
+    /// Makes a turn permanent, unless the session was closed or given to another turn meanwhile.
+    pub fn commit(&self, ready: Ready) {
+        let mut state = self.session.state();
+        let own = state.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &self.token));
+        if own && !state.closed {
+            let running = state.running.take();
+            *state = ready.state;
+            state.running = running;
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.session.state();
+        state.used = Instant::now();
+        state.updated_micros = clock::now_micros();
+        if state.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &self.token)) {
+            state.running = None;
+        }
+    }
+}
+
+/// What `lisp_session_forget` can clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clear {
+    /// All definitions.
+    Memory,
+    /// `*1 *2 *3`
+    History,
+    /// Printed lines.
+    Prints,
+    /// Tool calls.
+    ToolCalls,
+    /// Upstream calls.
+    UpstreamCalls,
+}
+
+impl Clear {
+    /// The targets and their words.
+    pub const ALL: [(&'static str, Clear); 5] = [
+        ("memory", Clear::Memory),
+        ("history", Clear::History),
+        ("prints", Clear::Prints),
+        ("tool_calls", Clear::ToolCalls),
+        ("upstream_calls", Clear::UpstreamCalls),
+    ];
+
+    /// The target of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Clear::ALL.iter().find(|(known, _)| *known == word).map(|(_, clear)| *clear)
+    }
+}
+
+/// Drops from the front until both bounds hold.
+fn keep_newest<T>(items: &mut VecDeque<T>, cap: HistoryCap, bytes: impl Fn(&VecDeque<T>) -> u64) {
+    while items.len() > cap.entries {
+        items.pop_front();
+    }
+    while !items.is_empty() && bytes(items) > cap.bytes {
+        items.pop_front();
+    }
+}
+
+fn list_bytes(items: &VecDeque<Payload>) -> u64 {
+    2 + items.iter().map(|item| Field::Object(item.clone()).json_bytes() as u64 + 1).sum::<u64>()
+}
+
+/// A moment `ms` milliseconds after another; beyond the clock's range is as good as never.
+fn later(start: Instant, ms: u64) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+    start.checked_add(Duration::from_millis(ms)).unwrap_or(start + CENTURY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    fn sessions(arguments: &[&str]) -> Sessions {
+        let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        Sessions::new(Settings::read(&arguments, |_| None).unwrap().sessions)
+    }
+
+    fn leaving(env: Env, value: Value) -> Leaving {
+        Leaving {
+            env,
+            value,
+            prints: Vec::new(),
+            tool_calls: Vec::new(),
+            upstream_calls: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn one_turn_at_a_time() {
+        let sessions = sessions(&[]);
+        let session = sessions.start("a", None, None).ok().unwrap();
+        let turn = session.begin().ok().unwrap();
+        assert_eq!(session.begin().err(), Some(Refused::Busy));
+        assert_eq!(session.forget(&[], &[]).err(), Some(Refused::Busy));
+        drop(turn);
+        assert!(session.begin().is_ok());
+    }
+
+    #[test]
+    fn owners_caps_and_closing() {
+        let sessions = sessions(&["--max-sessions=2", "--max-sessions-per-owner=1"]);
+        let session = sessions.start("a", None, None).ok().unwrap();
+        assert_eq!(sessions.start("a", None, None).err(), Some(Refused::OwnerFull));
+        assert!(sessions.start("b", None, None).is_ok());
+        assert_eq!(sessions.start("c", None, None).err(), Some(Refused::Full));
+        assert_eq!(sessions.find(&session.id, "b").err(), Some(Refused::Foreign));
+        assert_eq!(sessions.find("ptcs_x", "a").err(), Some(Refused::NotFound));
+        sessions.close(&session);
+        assert_eq!(sessions.find(&session.id, "b").err(), Some(Refused::Closed));
+        assert!(sessions.start("a", None, None).is_ok());
+        sessions.forget_owner("a");
+        assert_eq!(sessions.list("a").len(), 0);
+    }
+
+    #[test]
+    fn limits_reject_and_history_is_previewed() {
+        let sessions = sessions(&["--max-session-bindings=1", "--max-session-history-entry-bytes=60"]);
+        let session = sessions.start("a", None, None).ok().unwrap();
+        let turn = session.begin().ok().unwrap();
+        let mut env = session.env();
+        env.define("a", Value::Int(1));
+        let ready = sessions.judge(&turn, leaving(env.clone(), Value::str("x".repeat(100)))).ok().unwrap();
+        assert_eq!(ready.notices.len(), 1);
+        turn.commit(ready);
+        assert_eq!(ptc_lang::print::readable(&session.env().history()[0]), "{:lisp_session_preview true}");
+        env.define("b", Value::Int(1));
+        let exceeded = sessions.judge(&turn, leaving(env, Value::Nil)).err().unwrap();
+        assert_eq!(exceeded.detail().to_json(), r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#);
+        drop(turn);
+        assert_eq!(session.forget(&["a".into(), "zz".into()], &[]).ok(), Some(vec!["a".into()]));
+    }
+
+    #[test]
+    fn lives_end() {
+        let sessions = sessions(&["--session-idle-timeout-ms=40"]);
+        let session = sessions.start("a", None, Some(30)).ok().unwrap();
+        assert!(sessions.find(&session.id, "a").is_ok());
+        std::thread::sleep(Duration::from_millis(35));
+        assert_eq!(sessions.find(&session.id, "a").err(), Some(Refused::Closed));
+        let idle = sessions.start("a", None, None).ok().unwrap();
+        std::thread::sleep(Duration::from_millis(45));
+        assert_eq!(sessions.find(&idle.id, "a").err(), Some(Refused::Closed));
+    }
+}

@@ -1,0 +1,260 @@
+//! What `lisp_session_inspect` shows of a session. Values appear as bounded previews, quoted as untrusted data.
+//!
+//! Knows nothing of MCP.
+
+use super::{Session, Sessions, State, list_bytes, size};
+use crate::payload::{Field, Payload};
+use ptc_lang::Value;
+use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value, untrusted_block};
+use std::fmt::Write as _;
+
+/// A view's name, and what it adds to the reply.
+type View = (&'static str, fn(&Sessions, &State, &mut Payload));
+
+/// The views; the first is shown when no other is named.
+const VIEWS: &[View] = &[
+    ("overview", overview),
+    ("memory", memory),
+    ("prints", prints),
+    ("tool_calls", tool_calls),
+    ("history", history),
+    ("limits", limits),
+];
+
+/// Columns that names are padded to.
+const NAME_COLUMNS: usize = 30;
+/// Items and characters of a sample.
+const SAMPLE: FormatOptions = FormatOptions {
+    items: Some(3),
+    printable: Some(80),
+    chars: Some(400),
+};
+/// Items and characters of a kept result.
+const HISTORY: FormatOptions = FormatOptions {
+    items: Some(10),
+    printable: Some(120),
+    chars: Some(480),
+};
+/// Definitions listed by size.
+const TOP_BINDINGS: usize = 10;
+
+/// The names of the views.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    VIEWS.iter().map(|(name, _)| *name)
+}
+
+/// The reply of an inspection, by the view's name; an unknown name shows the overview.
+pub fn inspect(sessions: &Sessions, session: &Session, view: &str) -> Payload {
+    let summary = session.summary();
+    let state = session.state().clone();
+    let (name, add) = VIEWS.iter().find(|(name, _)| *name == view).unwrap_or(&VIEWS[0]);
+    let mut reply = Payload::new()
+        .with("status", "ok")
+        .with("session_id", session.id.as_str())
+        .with("session", summary)
+        .with("view", *name);
+    add(sessions, &state, &mut reply);
+    reply
+}
+
+/// `usage` of a session.
+pub fn usage(session: &Session) -> Payload {
+    usage_of(&session.state())
+}
+
+/// Names of all definitions, sorted.
+pub fn stored_keys(session: &Session) -> Vec<String> {
+    keys_of(&session.state())
+}
+
+fn keys_of(state: &State) -> Vec<String> {
+    state.env.definitions().iter().map(|(name, ..)| (*name).to_owned()).collect()
+}
+
+fn usage_of(state: &State) -> Payload {
+    let kept: Vec<&Value> = kept_results(state);
+    let history: u64 = match kept.len() {
+        0 => 2,
+        _ => 7 + kept.iter().map(|value| size::of(value) - 1).sum::<u64>(),
+    };
+    Payload::new()
+        .with("binding_count", state.env.definitions().len())
+        .with("history_bytes", history)
+        .with("history_count", kept.len())
+        .with("memory_bytes", state.memory_bytes)
+        .with("print_bytes", size::of_texts(state.prints.iter().map(String::as_str)))
+        .with("print_entries", state.prints.len())
+        .with("tool_call_bytes", list_bytes(&state.tool_calls))
+        .with("tool_call_entries", state.tool_calls.len())
+        .with("upstream_call_bytes", list_bytes(&state.upstream_calls))
+        .with("upstream_call_entries", state.upstream_calls.len())
+}
+
+/// The results that `*1 *2 *3` hold: as many as there were turns since they were cleared.
+fn kept_results(state: &State) -> Vec<&Value> {
+    let all = state.env.history();
+    let used = all.iter().rposition(|value| !value.is_nil()).map_or(0, |last| last + 1);
+    all.iter().take(used).collect()
+}
+
+fn overview(_: &Sessions, state: &State, reply: &mut Payload) {
+    let mut sections = vec![memory_text(state)];
+    if !state.prints.is_empty() {
+        sections.push(prints_text(state));
+    }
+    sections.push(tool_calls_text(state));
+    sections.push(history_text(state));
+    reply.set("text", sections.join("\n\n")).set("usage", usage_of(state));
+}
+
+fn memory(_: &Sessions, state: &State, reply: &mut Payload) {
+    reply
+        .set("text", memory_text(state))
+        .set("stored_keys", keys_of(state))
+        .set("usage", usage_of(state));
+}
+
+fn prints(_: &Sessions, state: &State, reply: &mut Payload) {
+    let lines: Vec<&str> = state.prints.iter().map(String::as_str).collect();
+    reply.set("prints", lines).set("text", prints_text(state));
+}
+
+fn tool_calls(_: &Sessions, state: &State, reply: &mut Payload) {
+    let list = |calls: &std::collections::VecDeque<Payload>| Field::List(calls.iter().cloned().map(Field::Object).collect());
+    reply
+        .set("tool_calls", list(&state.tool_calls))
+        .set("upstream_calls", list(&state.upstream_calls))
+        .set("text", tool_calls_text(state));
+}
+
+fn history(_: &Sessions, state: &State, reply: &mut Payload) {
+    let entries: Vec<Payload> = kept_results(state)
+        .iter()
+        .enumerate()
+        .map(|(at, value)| {
+            let shown = format_value(value, HISTORY);
+            Payload::new()
+                .with("name", format!("*{}", at + 1))
+                .with("preview", shown.text)
+                .with("truncated", shown.truncated || shown.cut)
+        })
+        .collect();
+    reply.set("history", entries).set("text", history_text(state));
+}
+
+fn limits(sessions: &Sessions, state: &State, reply: &mut Payload) {
+    let mut sizes: Vec<(u64, String)> = state
+        .env
+        .definitions()
+        .iter()
+        .map(|(name, value, _)| (size::of(value), (*name).to_owned()))
+        .collect();
+    sizes.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
+    let top: Vec<Payload> = sizes
+        .into_iter()
+        .take(TOP_BINDINGS)
+        .map(|(bytes, name)| Payload::new().with("bytes", bytes).with("name", name))
+        .collect();
+    reply
+        .set("limits", sessions.limits())
+        .set("top_bindings", top)
+        .set("usage", usage_of(state));
+}
+
+fn memory_text(state: &State) -> String {
+    let definitions = state.env.definitions();
+    if definitions.is_empty() {
+        return ";; No stored bindings".into();
+    }
+    let (mut functions, mut values) = (String::new(), String::new());
+    for (name, value, doc) in definitions {
+        match value {
+            Value::Fn(closure) => {
+                let mut signature = format!("({name} [{}", vec!["_"; closure.lambda.params.len()].join(" "));
+                if closure.lambda.rest.is_some() {
+                    let gap = if closure.lambda.params.is_empty() { "" } else { " " };
+                    let _ = write!(signature, "{gap}& _");
+                }
+                signature.push_str("])");
+                let _ = match doc {
+                    Some(doc) => writeln!(functions, "{signature:<NAME_COLUMNS$}; {}", ptc_lang::print::readable(&Value::str(doc))),
+                    None => writeln!(functions, "{signature}"),
+                };
+            }
+            value if is_blank(value) => {}
+            value => {
+                let sample = match state.prints.is_empty() {
+                    true => format!(", sample: {}", format_value(value, SAMPLE).text),
+                    false => String::new(),
+                };
+                let _ = writeln!(values, "{name:<NAME_COLUMNS$}; = {}{sample}", label(value));
+            }
+        }
+    }
+    let mut text = format!(";; === user/ (your prelude) ===\n{functions}");
+    match values.is_empty() {
+        true => text.truncate(text.trim_end().len()),
+        false => {
+            let _ = write!(text, "{UNTRUSTED_PREAMBLE}\n\n{}", untrusted_block("memory", values.trim_end()));
+        }
+    }
+    text
+}
+
+/// What says nothing: such definitions are listed by name only.
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Nil => true,
+        Value::Vector(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+/// The kind of a value, with its size.
+fn label(value: &Value) -> String {
+    let word = value.kind().word();
+    match value {
+        Value::Vector(items) => format!("{word}[{}]", items.len()),
+        Value::Map(map) => format!("{word}[{}]", map.len()),
+        Value::Set(set) => format!("{word}[{}]", set.len()),
+        _ => word.to_owned(),
+    }
+}
+
+fn prints_text(state: &State) -> String {
+    if state.prints.is_empty() {
+        return ";; Output:".into();
+    }
+    let lines: Vec<&str> = state.prints.iter().map(String::as_str).collect();
+    format!(";; Output:\n{UNTRUSTED_PREAMBLE}\n\n{}", untrusted_block("println", &lines.join("\n")))
+}
+
+fn tool_calls_text(state: &State) -> String {
+    let mut text = String::from(";; Tool calls made:");
+    for call in state.tool_calls.iter().chain(&state.upstream_calls) {
+        let name = call.text("name").unwrap_or_default();
+        let arguments = match call.get("args") {
+            Some(Field::Object(arguments)) => arguments.to_json(),
+            Some(Field::Json(json)) => json.clone(),
+            _ => "{}".into(),
+        };
+        let preview = crate::preview::of_json(&arguments, HISTORY_ARGUMENT_CHARS);
+        let _ = write!(text, "\n;   {name}({})", preview.text);
+    }
+    match state.tool_calls.is_empty() && state.upstream_calls.is_empty() {
+        true => ";; No tool calls made".into(),
+        false => text,
+    }
+}
+
+/// Characters shown of a call's arguments.
+const HISTORY_ARGUMENT_CHARS: usize = 120;
+
+fn history_text(state: &State) -> String {
+    let mut text = String::from(";; History:");
+    for (at, value) in state.env.history().iter().enumerate() {
+        let _ = write!(text, "\n;   *{} {}", at + 1, format_value(value, HISTORY).text);
+    }
+    text
+}
