@@ -386,8 +386,14 @@ fn run(server: &Arc<Server>, connection: &Arc<Connection>, call: &Arc<Call>, era
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
     let Ok(Done { reply, commit }) = outcome else {
-        server.log.event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
-        connection.finish(call, || server.redactor.scrub(Reply::error(Some(id), RpcError::INTERNAL)));
+        server
+            .log
+            .event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
+        connection.finish(call, || {
+            server
+                .redactor
+                .scrub(Reply::error(Some(id), RpcError::INTERNAL))
+        });
         return;
     };
     let Some(reply) = reply else {

@@ -124,9 +124,15 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let (outcome, after) = evaluate(job, &env, Some(turn.session.expires));
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
-        Ended::Fail(value) => return Turned::Failed(failed(&value).with("prints", Field::List(Vec::new()))),
+        Ended::Fail(value) => {
+            return Turned::Failed(failed(&value).with("prints", Field::List(Vec::new())));
+        }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Turned::Over,
-        Ended::Error(error) => return Turned::Failed(errored(&error, job.server).with("prints", Field::List(Vec::new()))),
+        Ended::Error(error) => {
+            return Turned::Failed(
+                errored(&error, job.server).with("prints", Field::List(Vec::new())),
+            );
+        }
     };
     let redactor = &job.server.redactor;
     let shown = execution_feedback(
@@ -147,14 +153,25 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let ready = match job.server.sessions.judge(turn, leaving) {
         Ok(ready) => ready,
         Err(exceeded) => {
-            let message = "session persisted-state limit exceeded; eval was not committed".to_owned();
+            let message =
+                "session persisted-state limit exceeded; eval was not committed".to_owned();
             let payload = error_payload("session_limit_exceeded", message, None);
             return Turned::Failed(payload.with("detail", exceeded.detail()));
         }
     };
-    let validated = match job.schema.map(|schema| schema.validated(&value)).transpose() {
+    let validated = match job
+        .schema
+        .map(|schema| schema.validated(&value))
+        .transpose()
+    {
         Ok(validated) => validated,
-        Err(message) => return Turned::Failed(error_payload(ErrorReason::ValidationError.as_str(), message, None)),
+        Err(message) => {
+            return Turned::Failed(error_payload(
+                ErrorReason::ValidationError.as_str(),
+                message,
+                None,
+            ));
+        }
     };
     let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
     let mut previews = Payload::new();
@@ -170,7 +187,10 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let mut feedback = shown.feedback.clone();
     for notice in &ready.notices {
         let gap = if feedback.is_empty() { "" } else { "\n\n" };
-        feedback.push_str(&format!("{gap};; {}", notice.text("message").unwrap_or_default()));
+        feedback.push_str(&format!(
+            "{gap};; {}",
+            notice.text("message").unwrap_or_default()
+        ));
     }
     let mut payload = success(&value, shown)
         .with("feedback", feedback)

@@ -27,6 +27,8 @@ struct Registry {
     closed: VecDeque<String>,
 }
 
+/// Results that a session keeps: `*1 *2 *3`.
+const RESULTS_MAX: usize = 3;
 /// Closed ids that are remembered, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;
 
@@ -48,6 +50,8 @@ pub struct Session {
 #[derive(Clone)]
 struct State {
     env: Env,
+    /// How many of `*1 *2 *3` hold a result.
+    results: usize,
     turn: u64,
     memory_bytes: u64,
     prints: VecDeque<String>,
@@ -149,7 +153,11 @@ pub struct Exceeded {
 impl Exceeded {
     /// `detail` of the reply.
     pub fn detail(&self) -> Payload {
-        let field = if self.name.is_some() { "binding" } else { "memory" };
+        let field = if self.name.is_some() {
+            "binding"
+        } else {
+            "memory"
+        };
         let mut detail = Payload::new()
             .with("actual", self.actual)
             .with("field", field)
@@ -180,13 +188,24 @@ impl Sessions {
     ///
     /// # Errors
     /// The cap that is met.
-    pub fn start(&self, owner: &str, title: Option<String>, ttl_ms: Option<u64>) -> Result<Arc<Session>, Refused> {
+    pub fn start(
+        &self,
+        owner: &str,
+        title: Option<String>,
+        ttl_ms: Option<u64>,
+    ) -> Result<Arc<Session>, Refused> {
         let mut registry = self.registry();
         self.sweep_locked(&mut registry);
         if registry.live.len() >= self.settings.count_max {
             return Err(Refused::Full);
         }
-        if registry.live.values().filter(|session| session.owner == owner).count() >= self.settings.per_owner_max {
+        if registry
+            .live
+            .values()
+            .filter(|session| session.owner == owner)
+            .count()
+            >= self.settings.per_owner_max
+        {
             return Err(Refused::OwnerFull);
         }
         let ttl_ms = ttl_ms.unwrap_or(u64::MAX).min(self.settings.ttl_ms);
@@ -196,10 +215,12 @@ impl Sessions {
             owner: owner.to_owned(),
             title,
             created_micros: now,
-            expires_micros: now.saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
+            expires_micros: now
+                .saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
             expires: later(Instant::now(), ttl_ms),
             state: Mutex::new(State {
                 env: Env::new(),
+                results: 0,
                 turn: 0,
                 memory_bytes: size::of_named(std::iter::empty()),
                 prints: VecDeque::new(),
@@ -241,7 +262,12 @@ impl Sessions {
     pub fn list(&self, owner: &str) -> Vec<Arc<Session>> {
         let mut registry = self.registry();
         self.sweep_locked(&mut registry);
-        let mut own: Vec<_> = registry.live.values().filter(|session| session.owner == owner).cloned().collect();
+        let mut own: Vec<_> = registry
+            .live
+            .values()
+            .filter(|session| session.owner == owner)
+            .cloned()
+            .collect();
         own.sort_by_cached_key(|session| std::cmp::Reverse(session.state().updated_micros));
         own
     }
@@ -254,7 +280,12 @@ impl Sessions {
     /// Closes all sessions of an owner that is gone.
     pub fn forget_owner(&self, owner: &str) {
         let mut registry = self.registry();
-        let own: Vec<_> = registry.live.values().filter(|session| session.owner == owner).cloned().collect();
+        let own: Vec<_> = registry
+            .live
+            .values()
+            .filter(|session| session.owner == owner)
+            .cloned()
+            .collect();
         own.iter().for_each(|session| registry.close(session));
     }
 
@@ -297,7 +328,8 @@ impl Sessions {
                 name: None,
             });
         }
-        let memory_bytes = size::of_named(definitions.iter().map(|(name, value, _)| (*name, *value)));
+        let memory_bytes =
+            size::of_named(definitions.iter().map(|(name, value, _)| (*name, *value)));
         if memory_bytes > settings.memory_bytes {
             return Err(Exceeded {
                 limit: "max_memory_bytes",
@@ -322,6 +354,7 @@ impl Sessions {
         env.remember(self.history_entry(leaving.value, &mut notices));
         let mut state = turn.session.state().clone();
         state.env = env;
+        state.results = (state.results + 1).min(RESULTS_MAX);
         state.memory_bytes = memory_bytes;
         state.turn += 1;
         state.prints.extend(leaving.prints);
@@ -331,13 +364,21 @@ impl Sessions {
         state.tool_calls.extend(leaving.tool_calls);
         keep_newest(&mut state.tool_calls, settings.tool_calls, list_bytes);
         state.upstream_calls.extend(leaving.upstream_calls);
-        keep_newest(&mut state.upstream_calls, settings.upstream_calls, list_bytes);
+        keep_newest(
+            &mut state.upstream_calls,
+            settings.upstream_calls,
+            list_bytes,
+        );
         let summary = Payload::new()
             .with("binding_count", count)
             .with("memory_bytes", memory_bytes)
             .with("session_id", turn.session.id.as_str())
             .with("turn", state.turn);
-        Ok(Ready { state, notices, summary })
+        Ok(Ready {
+            state,
+            notices,
+            summary,
+        })
     }
 
     /// A result as `*1` keeps it: itself, or a note of its size and start.
@@ -352,17 +393,24 @@ impl Sessions {
                 .with("bytes", bytes)
                 .with("field", "*1")
                 .with("max_bytes", max)
-                .with("message", "*1 stored as preview; original value exceeded max_session_history_entry_bytes")
+                .with(
+                    "message",
+                    "*1 stored as preview; original value exceeded max_session_history_entry_bytes",
+                )
                 .with("reason", "max_history_entry_bytes"),
         );
         let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
-        let preview = ptc_lang::print::preview(&value, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
+        let preview =
+            ptc_lang::print::preview(&value, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
         let mut marker = Map::new();
         marker.insert(Value::keyword("lisp_session_preview"), Value::Bool(true));
         let least = marker.clone();
         marker.insert(Value::keyword("bytes"), int(bytes));
         marker.insert(Value::keyword("max_bytes"), int(max));
-        marker.insert(Value::keyword("reason"), Value::keyword("max_history_entry_bytes"));
+        marker.insert(
+            Value::keyword("reason"),
+            Value::keyword("max_history_entry_bytes"),
+        );
         let short = marker.clone();
         marker.insert(Value::keyword("preview"), Value::str(preview));
         [marker, short]
@@ -380,7 +428,12 @@ impl Sessions {
     }
 
     fn sweep_locked(&self, registry: &mut Registry) {
-        let over: Vec<_> = registry.live.values().filter(|session| self.is_over(session)).cloned().collect();
+        let over: Vec<_> = registry
+            .live
+            .values()
+            .filter(|session| self.is_over(session))
+            .cloned()
+            .collect();
         over.iter().for_each(|session| registry.close(session));
     }
 
@@ -443,7 +496,9 @@ impl Session {
 
     /// What the error of a turn says: the session as it is once that turn is over.
     pub fn summary_idle(&self) -> Payload {
-        self.summary().with("eval_status", "idle").with("updated_at", clock::now_text())
+        self.summary()
+            .with("eval_status", "idle")
+            .with("updated_at", clock::now_text())
     }
 
     /// What list and inspect say about a session.
@@ -452,7 +507,14 @@ impl Session {
         Payload::new()
             .with("binding_count", state.env.definitions().len())
             .with("created_at", clock::text(self.created_micros))
-            .with("eval_status", if state.is_running() { "running" } else { "idle" })
+            .with(
+                "eval_status",
+                if state.is_running() {
+                    "running"
+                } else {
+                    "idle"
+                },
+            )
             .with("expires_at", self.expires_at())
             .with("memory_bytes", state.memory_bytes)
             .with("session_id", self.id.as_str())
@@ -483,24 +545,39 @@ impl Session {
             return Err(Refused::Busy);
         }
         let mut env = state.env.clone();
-        let mut removed: Vec<String> = bindings.iter().filter(|name| env.forget(name)).cloned().collect();
+        let mut removed: Vec<String> = bindings
+            .iter()
+            .filter(|name| env.forget(name))
+            .cloned()
+            .collect();
         removed.sort();
         removed.dedup();
         for target in clear {
             match target {
                 Clear::Memory => {
-                    let names: Vec<String> = env.definitions().iter().map(|(name, ..)| (*name).to_owned()).collect();
+                    let names: Vec<String> = env
+                        .definitions()
+                        .iter()
+                        .map(|(name, ..)| (*name).to_owned())
+                        .collect();
                     names.iter().for_each(|name| {
                         env.forget(name);
                     });
                 }
-                Clear::History => env.clear_history(),
+                Clear::History => {
+                    env.clear_history();
+                    state.results = 0;
+                }
                 Clear::Prints => state.prints.clear(),
                 Clear::ToolCalls => state.tool_calls.clear(),
                 Clear::UpstreamCalls => state.upstream_calls.clear(),
             }
         }
-        state.memory_bytes = size::of_named(env.definitions().iter().map(|(name, value, _)| (*name, *value)));
+        state.memory_bytes = size::of_named(
+            env.definitions()
+                .iter()
+                .map(|(name, value, _)| (*name, *value)),
+        );
         state.env = env;
         Ok(removed)
     }
@@ -520,7 +597,10 @@ impl Turn {
     /// Makes a turn permanent, unless the session was closed or given to another turn meanwhile.
     pub fn commit(&self, ready: Ready) {
         let mut state = self.session.state();
-        let own = state.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &self.token));
+        let own = state
+            .running
+            .as_ref()
+            .is_some_and(|running| Arc::ptr_eq(running, &self.token));
         if own && !state.closed {
             let running = state.running.take();
             *state = ready.state;
@@ -534,7 +614,11 @@ impl Drop for Turn {
         let mut state = self.session.state();
         state.used = Instant::now();
         state.updated_micros = clock::now_micros();
-        if state.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, &self.token)) {
+        if state
+            .running
+            .as_ref()
+            .is_some_and(|running| Arc::ptr_eq(running, &self.token))
+        {
             state.running = None;
         }
     }
@@ -567,7 +651,10 @@ impl Clear {
 
     /// The target of that word.
     pub fn from_word(word: &str) -> Option<Self> {
-        Clear::ALL.iter().find(|(known, _)| *known == word).map(|(_, clear)| *clear)
+        Clear::ALL
+            .iter()
+            .find(|(known, _)| *known == word)
+            .map(|(_, clear)| *clear)
     }
 }
 
@@ -582,13 +669,18 @@ fn keep_newest<T>(items: &mut VecDeque<T>, cap: HistoryCap, bytes: impl Fn(&VecD
 }
 
 fn list_bytes(items: &VecDeque<Payload>) -> u64 {
-    2 + items.iter().map(|item| Field::Object(item.clone()).json_bytes() as u64 + 1).sum::<u64>()
+    2 + items
+        .iter()
+        .map(|item| Field::Object(item.clone()).json_bytes() as u64 + 1)
+        .sum::<u64>()
 }
 
 /// A moment `ms` milliseconds after another; beyond the clock's range is as good as never.
 fn later(start: Instant, ms: u64) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
-    start.checked_add(Duration::from_millis(ms)).unwrap_or(start + CENTURY)
+    start
+        .checked_add(Duration::from_millis(ms))
+        .unwrap_or(start + CENTURY)
 }
 
 #[cfg(test)]
@@ -626,10 +718,16 @@ mod tests {
     fn owners_caps_and_closing() {
         let sessions = sessions(&["--max-sessions=2", "--max-sessions-per-owner=1"]);
         let session = sessions.start("a", None, None).ok().unwrap();
-        assert_eq!(sessions.start("a", None, None).err(), Some(Refused::OwnerFull));
+        assert_eq!(
+            sessions.start("a", None, None).err(),
+            Some(Refused::OwnerFull)
+        );
         assert!(sessions.start("b", None, None).is_ok());
         assert_eq!(sessions.start("c", None, None).err(), Some(Refused::Full));
-        assert_eq!(sessions.find(&session.id, "b").err(), Some(Refused::Foreign));
+        assert_eq!(
+            sessions.find(&session.id, "b").err(),
+            Some(Refused::Foreign)
+        );
         assert_eq!(sessions.find("ptcs_x", "a").err(), Some(Refused::NotFound));
         sessions.close(&session);
         assert_eq!(sessions.find(&session.id, "b").err(), Some(Refused::Closed));
@@ -640,20 +738,38 @@ mod tests {
 
     #[test]
     fn limits_reject_and_history_is_previewed() {
-        let sessions = sessions(&["--max-session-bindings=1", "--max-session-history-entry-bytes=60"]);
+        let sessions = sessions(&[
+            "--max-session-bindings=1",
+            "--max-session-history-entry-bytes=60",
+        ]);
         let session = sessions.start("a", None, None).ok().unwrap();
         let turn = session.begin().ok().unwrap();
         let mut env = session.env();
         env.define("a", Value::Int(1));
-        let ready = sessions.judge(&turn, leaving(env.clone(), Value::str("x".repeat(100)))).ok().unwrap();
+        let ready = sessions
+            .judge(&turn, leaving(env.clone(), Value::str("x".repeat(100))))
+            .ok()
+            .unwrap();
         assert_eq!(ready.notices.len(), 1);
         turn.commit(ready);
-        assert_eq!(ptc_lang::print::readable(&session.env().history()[0]), "{:lisp_session_preview true}");
+        assert_eq!(
+            ptc_lang::print::readable(&session.env().history()[0]),
+            "{:lisp_session_preview true}"
+        );
         env.define("b", Value::Int(1));
-        let exceeded = sessions.judge(&turn, leaving(env, Value::Nil)).err().unwrap();
-        assert_eq!(exceeded.detail().to_json(), r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#);
+        let exceeded = sessions
+            .judge(&turn, leaving(env, Value::Nil))
+            .err()
+            .unwrap();
+        assert_eq!(
+            exceeded.detail().to_json(),
+            r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#
+        );
         drop(turn);
-        assert_eq!(session.forget(&["a".into(), "zz".into()], &[]).ok(), Some(vec!["a".into()]));
+        assert_eq!(
+            session.forget(&["a".into(), "zz".into()], &[]).ok(),
+            Some(vec!["a".into()])
+        );
     }
 
     #[test]

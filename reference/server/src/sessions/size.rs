@@ -57,9 +57,15 @@ fn inner<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
             Value::Int(int) => 3 + u64::from((64 - int.unsigned_abs().leading_zeros()).div_ceil(8)),
             Value::BigInt(int) => 3 + int.bits().div_ceil(8),
             Value::Float(_) => 9,
-            Value::Str(name) | Value::Keyword(name) | Value::Symbol(name) | Value::Var(name) => text(name.as_str().len()),
+            Value::Str(name) | Value::Keyword(name) | Value::Symbol(name) | Value::Var(name) => {
+                text(name.as_str().len())
+            }
             Value::Vector(items) if items.is_empty() => 1,
-            Value::Vector(items) if items.iter().all(|item| matches!(item, Value::Int(0..=255))) => 3 + items.len() as u64,
+            Value::Vector(items)
+                if items.iter().all(|item| matches!(item, Value::Int(0..=255))) =>
+            {
+                3 + items.len() as u64
+            }
             Value::Vector(items) => {
                 pending.extend(items.iter());
                 6
@@ -97,7 +103,8 @@ mod tests {
 
     #[test]
     fn the_measured_figures() {
-        let ints = |items: &[i64]| Value::vector(items.iter().map(|item| Value::Int(*item)).collect());
+        let ints =
+            |items: &[i64]| Value::vector(items.iter().map(|item| Value::Int(*item)).collect());
         assert_eq!(of(&Value::str("abc")), 9);
         assert_eq!(of(&ints(&[1, 2, 3])), 7);
         assert_eq!(of(&Value::vector(vec![Value::Nil])), 13);

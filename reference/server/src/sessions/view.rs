@@ -47,7 +47,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn inspect(sessions: &Sessions, session: &Session, view: &str) -> Payload {
     let summary = session.summary();
     let state = session.state().clone();
-    let (name, add) = VIEWS.iter().find(|(name, _)| *name == view).unwrap_or(&VIEWS[0]);
+    let (name, add) = VIEWS
+        .iter()
+        .find(|(name, _)| *name == view)
+        .unwrap_or(&VIEWS[0]);
     let mut reply = Payload::new()
         .with("status", "ok")
         .with("session_id", session.id.as_str())
@@ -68,7 +71,12 @@ pub fn stored_keys(session: &Session) -> Vec<String> {
 }
 
 fn keys_of(state: &State) -> Vec<String> {
-    state.env.definitions().iter().map(|(name, ..)| (*name).to_owned()).collect()
+    state
+        .env
+        .definitions()
+        .iter()
+        .map(|(name, ..)| (*name).to_owned())
+        .collect()
 }
 
 fn usage_of(state: &State) -> Payload {
@@ -82,7 +90,10 @@ fn usage_of(state: &State) -> Payload {
         .with("history_bytes", history)
         .with("history_count", kept.len())
         .with("memory_bytes", state.memory_bytes)
-        .with("print_bytes", size::of_texts(state.prints.iter().map(String::as_str)))
+        .with(
+            "print_bytes",
+            size::of_texts(state.prints.iter().map(String::as_str)),
+        )
         .with("print_entries", state.prints.len())
         .with("tool_call_bytes", list_bytes(&state.tool_calls))
         .with("tool_call_entries", state.tool_calls.len())
@@ -90,11 +101,9 @@ fn usage_of(state: &State) -> Payload {
         .with("upstream_call_entries", state.upstream_calls.len())
 }
 
-/// The results that `*1 *2 *3` hold: as many as there were turns since they were cleared.
+/// The results that `*1 *2 *3` hold.
 fn kept_results(state: &State) -> Vec<&Value> {
-    let all = state.env.history();
-    let used = all.iter().rposition(|value| !value.is_nil()).map_or(0, |last| last + 1);
-    all.iter().take(used).collect()
+    state.env.history().iter().take(state.results).collect()
 }
 
 fn overview(_: &Sessions, state: &State, reply: &mut Payload) {
@@ -104,7 +113,9 @@ fn overview(_: &Sessions, state: &State, reply: &mut Payload) {
     }
     sections.push(tool_calls_text(state));
     sections.push(history_text(state));
-    reply.set("text", sections.join("\n\n")).set("usage", usage_of(state));
+    reply
+        .set("text", sections.join("\n\n"))
+        .set("usage", usage_of(state));
 }
 
 fn memory(_: &Sessions, state: &State, reply: &mut Payload) {
@@ -120,7 +131,9 @@ fn prints(_: &Sessions, state: &State, reply: &mut Payload) {
 }
 
 fn tool_calls(_: &Sessions, state: &State, reply: &mut Payload) {
-    let list = |calls: &std::collections::VecDeque<Payload>| Field::List(calls.iter().cloned().map(Field::Object).collect());
+    let list = |calls: &std::collections::VecDeque<Payload>| {
+        Field::List(calls.iter().cloned().map(Field::Object).collect())
+    };
     reply
         .set("tool_calls", list(&state.tool_calls))
         .set("upstream_calls", list(&state.upstream_calls))
@@ -139,7 +152,9 @@ fn history(_: &Sessions, state: &State, reply: &mut Payload) {
                 .with("truncated", shown.truncated || shown.cut)
         })
         .collect();
-    reply.set("history", entries).set("text", history_text(state));
+    reply
+        .set("history", entries)
+        .set("text", history_text(state));
 }
 
 fn limits(sessions: &Sessions, state: &State, reply: &mut Payload) {
@@ -170,14 +185,25 @@ fn memory_text(state: &State) -> String {
     for (name, value, doc) in definitions {
         match value {
             Value::Fn(closure) => {
-                let mut signature = format!("({name} [{}", vec!["_"; closure.lambda.params.len()].join(" "));
+                let mut signature = format!(
+                    "({name} [{}",
+                    vec!["_"; closure.lambda.params.len()].join(" ")
+                );
                 if closure.lambda.rest.is_some() {
-                    let gap = if closure.lambda.params.is_empty() { "" } else { " " };
+                    let gap = if closure.lambda.params.is_empty() {
+                        ""
+                    } else {
+                        " "
+                    };
                     let _ = write!(signature, "{gap}& _");
                 }
                 signature.push_str("])");
                 let _ = match doc {
-                    Some(doc) => writeln!(functions, "{signature:<NAME_COLUMNS$}; {}", ptc_lang::print::readable(&Value::str(doc))),
+                    Some(doc) => writeln!(
+                        functions,
+                        "{signature:<NAME_COLUMNS$}; {}",
+                        ptc_lang::print::readable(&Value::str(doc))
+                    ),
                     None => writeln!(functions, "{signature}"),
                 };
             }
@@ -195,7 +221,11 @@ fn memory_text(state: &State) -> String {
     match values.is_empty() {
         true => text.truncate(text.trim_end().len()),
         false => {
-            let _ = write!(text, "{UNTRUSTED_PREAMBLE}\n\n{}", untrusted_block("memory", values.trim_end()));
+            let _ = write!(
+                text,
+                "{UNTRUSTED_PREAMBLE}\n\n{}",
+                untrusted_block("memory", values.trim_end())
+            );
         }
     }
     text
@@ -227,7 +257,10 @@ fn prints_text(state: &State) -> String {
         return ";; Output:".into();
     }
     let lines: Vec<&str> = state.prints.iter().map(String::as_str).collect();
-    format!(";; Output:\n{UNTRUSTED_PREAMBLE}\n\n{}", untrusted_block("println", &lines.join("\n")))
+    format!(
+        ";; Output:\n{UNTRUSTED_PREAMBLE}\n\n{}",
+        untrusted_block("println", &lines.join("\n"))
+    )
 }
 
 fn tool_calls_text(state: &State) -> String {
@@ -254,7 +287,12 @@ const HISTORY_ARGUMENT_CHARS: usize = 120;
 fn history_text(state: &State) -> String {
     let mut text = String::from(";; History:");
     for (at, value) in state.env.history().iter().enumerate() {
-        let _ = write!(text, "\n;   *{} {}", at + 1, format_value(value, HISTORY).text);
+        let _ = write!(
+            text,
+            "\n;   *{} {}",
+            at + 1,
+            format_value(value, HISTORY).text
+        );
     }
     text
 }

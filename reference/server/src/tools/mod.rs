@@ -80,12 +80,36 @@ const TOOLS: &[Tool] = &[
         entry: lisp_eval::entry,
         run: Run::Program(lisp_eval::prepare),
     },
-    session_tool("lisp_session_start", session::start_entry, Run::Now(session::start)),
-    session_tool("lisp_session_list", session::list_entry, Run::Now(session::list)),
-    session_tool("lisp_session_eval", session::eval_entry, Run::Program(session::prepare)),
-    session_tool("lisp_session_inspect", session::inspect_entry, Run::Now(session::inspect)),
-    session_tool("lisp_session_forget", session::forget_entry, Run::Now(session::forget)),
-    session_tool("lisp_session_close", session::close_entry, Run::Now(session::close)),
+    session_tool(
+        "lisp_session_start",
+        session::start_entry,
+        Run::Now(session::start),
+    ),
+    session_tool(
+        "lisp_session_list",
+        session::list_entry,
+        Run::Now(session::list),
+    ),
+    session_tool(
+        "lisp_session_eval",
+        session::eval_entry,
+        Run::Program(session::prepare),
+    ),
+    session_tool(
+        "lisp_session_inspect",
+        session::inspect_entry,
+        Run::Now(session::inspect),
+    ),
+    session_tool(
+        "lisp_session_forget",
+        session::forget_entry,
+        Run::Now(session::forget),
+    ),
+    session_tool(
+        "lisp_session_close",
+        session::close_entry,
+        Run::Now(session::close),
+    ),
 ];
 
 const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Run) -> Tool {

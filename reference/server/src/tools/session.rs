@@ -34,9 +34,12 @@ impl Problem {
         match self {
             Problem::Arguments(message) => error_payload("session_args_error", message, None),
             Problem::Disabled => error_payload("sessions_disabled", DISABLED.into(), None),
-            Problem::Session(refused) => error_payload(refused.reason(), refused.message().into(), None),
+            Problem::Session(refused) => {
+                error_payload(refused.reason(), refused.message().into(), None)
+            }
             Problem::Named(refused, id) => {
-                error_payload(refused.reason(), refused.message().into(), None).with("session_id", id)
+                error_payload(refused.reason(), refused.message().into(), None)
+                    .with("session_id", id)
             }
         }
     }
@@ -64,8 +67,14 @@ pub fn start(request: &Request<'_>) -> ToolReply {
             return wrong(format!("unexpected lisp_session_start argument: {unknown}"));
         }
         enabled(request)?;
-        let title = arguments.get("title").and_then(Json::as_str).filter(|title| !title.is_empty());
-        let ttl_ms = arguments.get("ttl_ms").and_then(Json::as_i64).and_then(|ms| u64::try_from(ms).ok());
+        let title = arguments
+            .get("title")
+            .and_then(Json::as_str)
+            .filter(|title| !title.is_empty());
+        let ttl_ms = arguments
+            .get("ttl_ms")
+            .and_then(Json::as_i64)
+            .and_then(|ms| u64::try_from(ms).ok());
         let sessions = &request.server.sessions;
         let session = sessions.start(
             &request.connection.owner,
@@ -102,7 +111,10 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = object(request)?;
         let session = session(request, arguments)?;
-        let wanted = arguments.get("view").and_then(Json::as_str).unwrap_or_default();
+        let wanted = arguments
+            .get("view")
+            .and_then(Json::as_str)
+            .unwrap_or_default();
         let reply = view::inspect(&request.server.sessions, &session, &wanted);
         session.touch();
         Ok(reply)
@@ -130,7 +142,10 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
 }
 
 fn word_of(target: Clear) -> Option<&'static str> {
-    Clear::ALL.iter().find(|(_, clear)| *clear == target).map(|(word, _)| *word)
+    Clear::ALL
+        .iter()
+        .find(|(_, clear)| *clear == target)
+        .map(|(word, _)| *word)
 }
 
 /// `lisp_session_close`
@@ -152,7 +167,12 @@ pub fn close(request: &Request<'_>) -> ToolReply {
         if let Some(call) = running {
             // Sessions belong to one connection, so the call does too.
             if let Some(answer) = request.connection.cancel_call(&call) {
-                dispatch::answer_cancelled(request.server, request.connection, call.id.clone(), answer);
+                dispatch::answer_cancelled(
+                    request.server,
+                    request.connection,
+                    call.id.clone(),
+                    answer,
+                );
             }
         }
         Ok(Payload::new()
@@ -168,8 +188,12 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
     let prepared = prepare_turn(request);
-    let Prepared { turn, program, context, schema } =
-        prepared.map_err(|problem| ToolReply::new(problem.payload(), view))?;
+    let Prepared {
+        turn,
+        program,
+        context,
+        schema,
+    } = prepared.map_err(|problem| ToolReply::new(problem.payload(), view))?;
     let stdio = request.connection.transport == Transport::Stdio;
     Ok(Box::new(move |call| {
         turn.belongs_to(call);
@@ -203,8 +227,14 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
                 };
                 Done::of(reply)
             }
-            Turned::Over if stdio => Done { reply: None, commit: None },
-            Turned::Over => Done::of(ToolReply::new(crate::reason::Refusal::Cancelled.payload(), view)),
+            Turned::Over if stdio => Done {
+                reply: None,
+                commit: None,
+            },
+            Turned::Over => Done::of(ToolReply::new(
+                crate::reason::Refusal::Cancelled.payload(),
+                view,
+            )),
         }
     }))
 }
@@ -222,11 +252,17 @@ fn prepare_turn(request: &Request<'_>) -> Result<Prepared, Problem> {
         .arguments
         .filter(|arguments| arguments.kind() == Kind::Object)
         .unwrap_or(Json::EMPTY_OBJECT);
-    let id = arguments.get("session_id").and_then(Json::as_str).filter(|id| !id.is_empty());
+    let id = arguments
+        .get("session_id")
+        .and_then(Json::as_str)
+        .filter(|id| !id.is_empty());
     let Some(id) = id else {
         return wrong("session_id must be a non-empty string");
     };
-    let program = arguments.get("program").and_then(Json::as_str).filter(|program| !program.is_empty());
+    let program = arguments
+        .get("program")
+        .and_then(Json::as_str)
+        .filter(|program| !program.is_empty());
     let Some(program) = program else {
         return wrong("program must be a non-empty string");
     };
@@ -251,8 +287,13 @@ fn prepare_turn(request: &Request<'_>) -> Result<Prepared, Problem> {
         .and_then(|schema| Schema::read(schema.as_deref()))
         .map_err(Problem::Arguments)?;
     enabled(request)?;
-    let session = request.server.sessions.find(&id, &request.connection.owner)?;
-    let turn = session.begin().map_err(|refused| Problem::Named(refused, session.id.clone()))?;
+    let session = request
+        .server
+        .sessions
+        .find(&id, &request.connection.owner)?;
+    let turn = session
+        .begin()
+        .map_err(|refused| Problem::Named(refused, session.id.clone()))?;
     Ok(Prepared {
         turn,
         program: program.into_owned(),
@@ -263,8 +304,12 @@ fn prepare_turn(request: &Request<'_>) -> Result<Prepared, Problem> {
 
 /// The changed names of a reply, joined; `None` when there are none.
 fn changed_keys(payload: &Payload) -> Option<String> {
-    let Some(Field::Object(memory)) = payload.get("memory") else { return None };
-    let Some(Field::List(keys)) = memory.get("changed_keys") else { return None };
+    let Some(Field::Object(memory)) = payload.get("memory") else {
+        return None;
+    };
+    let Some(Field::List(keys)) = memory.get("changed_keys") else {
+        return None;
+    };
     let names: Vec<&str> = keys
         .iter()
         .filter_map(|key| match key {
@@ -295,16 +340,24 @@ fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, P
         return wrong("session_id must be a non-empty string");
     };
     enabled(request)?;
-    Ok(request.server.sessions.find(&id, &request.connection.owner)?)
+    Ok(request
+        .server
+        .sessions
+        .find(&id, &request.connection.owner)?)
 }
 
 fn first_unknown(arguments: Json<'_>, known: &[&str]) -> Option<String> {
     let names = arguments.members().filter_map(|(name, _)| name.as_str());
-    names.filter(|name| !known.contains(&&**name)).min().map(Cow::into_owned)
+    names
+        .filter(|name| !known.contains(&&**name))
+        .min()
+        .map(Cow::into_owned)
 }
 
 fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, Problem> {
-    let Some(value) = value else { return Ok(Vec::new()) };
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
     match value.kind() {
         Kind::Null => Ok(Vec::new()),
         Kind::Array => value.elements().map(binding).collect(),
@@ -315,19 +368,28 @@ fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, Problem> {
 fn binding(value: Json<'_>) -> Result<String, Problem> {
     match value.kind() {
         Kind::Object | Kind::Array => wrong("bindings must be names"),
-        _ => Ok(value.as_str().map_or_else(|| value.compact(), Cow::into_owned)),
+        _ => Ok(value
+            .as_str()
+            .map_or_else(|| value.compact(), Cow::into_owned)),
     }
 }
 
 fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, Problem> {
     let invalid = || Problem::Arguments("invalid clear target".into());
-    let Some(value) = value else { return Ok(Vec::new()) };
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
     if value.kind() != Kind::Array {
         return Err(invalid());
     }
     value
         .elements()
-        .map(|target| target.as_str().and_then(|word| Clear::from_word(&word)).ok_or_else(invalid))
+        .map(|target| {
+            target
+                .as_str()
+                .and_then(|word| Clear::from_word(&word))
+                .ok_or_else(invalid)
+        })
         .collect()
 }
 
@@ -365,7 +427,10 @@ pub fn inspect_entry(_: &Server) -> Payload {
 
 /// Entry of `lisp_session_forget`.
 pub fn forget_entry(_: &Server) -> Payload {
-    let targets: Vec<String> = Clear::ALL.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+    let targets: Vec<String> = Clear::ALL
+        .iter()
+        .map(|(word, _)| format!("\"{word}\""))
+        .collect();
     entry(
         "Remove definitions of a session by name, or clear its histories.",
         format!(
@@ -438,13 +503,22 @@ fn entry(description: &str, input: String, required: &[&str]) -> Payload {
             .with("required", required.to_vec())
             .with("type", "object")
     };
-    let success = branch("ok", if required.contains(&"session") && required.len() == 2 { &["status"] } else { required });
+    let success = branch(
+        "ok",
+        if required.contains(&"session") && required.len() == 2 {
+            &["status"]
+        } else {
+            required
+        },
+    );
     let error = branch("error", &["status", "reason", "message"]);
     Payload::new()
         .with("description", description)
         .with("inputSchema", Field::Json(input))
         .with(
             "outputSchema",
-            Payload::new().with("oneOf", vec![success, error]).with("type", "object"),
+            Payload::new()
+                .with("oneOf", vec![success, error])
+                .with("type", "object"),
         )
 }
