@@ -1,1 +1,35 @@
-//! Placeholder.
+//! The upstream runtime: configured MCP and OpenAPI servers, called and discovered from programs.
+//!
+//! Knows configuration, transports, the catalog and the ledger of calls. Knows nothing of MCP's server side, of profiles or
+//! of sessions; sees no credential's bytes.
+
+mod arguments;
+mod catalog;
+mod config;
+mod discovery;
+mod docs;
+mod fault;
+mod label;
+mod ledger;
+mod limits;
+mod metrics;
+mod program;
+mod prose;
+mod rank;
+mod runtime;
+mod select;
+mod tool;
+mod transport;
+mod value;
+
+pub use catalog::{CatalogMode, Thresholds};
+pub use config::{Lookup, UpstreamConfig, resolve_path};
+pub use fault::{REASONS, Reason, WorldFault};
+pub use label::{Argument, argument_label, arguments, result_label};
+pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
+pub use limits::{Limits, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT};
+pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2};
+pub use program::{Cancel, ProgramCalls};
+pub use rank::{Indexed, tokens};
+pub use runtime::{Options, Runtime, SnapshotMode, StartFault};
+pub use tool::{Tool, Toolset};

@@ -1,0 +1,128 @@
+//! The catalog text inside tool descriptions: inline, lazy, or whichever fits. Knows scrubbed tools only.
+
+use crate::prose::{listed, one_line};
+use crate::tool::Toolset;
+
+/// First line of every catalog.
+const HEADING: &str = "Configured upstream MCP servers:";
+/// Graphemes of a server's description.
+const SERVER_GRAPHEMES_MAX: usize = 80;
+
+/// How much of the catalog a description shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CatalogMode {
+    /// Inline while it fits the thresholds, without descriptions when those don't, otherwise lazy.
+    #[default]
+    Auto,
+    /// Every tool, however many.
+    Inline,
+    /// Server names only.
+    Lazy,
+}
+
+impl CatalogMode {
+    /// Names on the command line.
+    pub const NAMES: &[(&str, CatalogMode)] = &[
+        ("auto", Self::Auto),
+        ("inline", Self::Inline),
+        ("lazy", Self::Lazy),
+    ];
+}
+
+/// Where `auto` stops being inline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Characters of the rendered text.
+    pub chars: usize,
+    /// Tools of all upstreams.
+    pub tools: usize,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            chars: 800,
+            tools: 8,
+        }
+    }
+}
+
+/// One server as the catalog sees it.
+pub(crate) struct Server<'a> {
+    pub name: &'a str,
+    pub description: &'a str,
+    pub capabilities: &'a [String],
+    /// `None` while not loaded.
+    pub tools: Option<&'a Toolset>,
+}
+
+/// The catalog text; empty without servers. `servers` are sorted by name.
+pub(crate) fn render(servers: &[Server<'_>], mode: CatalogMode, thresholds: Thresholds) -> String {
+    if servers.is_empty() {
+        return String::new();
+    }
+    match mode {
+        CatalogMode::Inline => inline(servers, true),
+        CatalogMode::Lazy => lazy(servers),
+        CatalogMode::Auto => {
+            let tools: Option<usize> = servers
+                .iter()
+                .map(|server| server.tools.map(|tools| tools.tools().len()))
+                .sum();
+            if tools.is_none_or(|count| count > thresholds.tools) {
+                return lazy(servers);
+            }
+            [true, false]
+                .into_iter()
+                .map(|descriptions| inline(servers, descriptions))
+                .find(|text| text.chars().count() <= thresholds.chars)
+                .unwrap_or_else(|| lazy(servers))
+        }
+    }
+}
+
+fn lazy(servers: &[Server<'_>]) -> String {
+    let names: Vec<&str> = servers.iter().map(|server| server.name).collect();
+    format!("{HEADING} {}", names.join(", "))
+}
+
+fn inline(servers: &[Server<'_>], descriptions: bool) -> String {
+    let mut out = HEADING.to_owned();
+    for server in servers {
+        out.push_str("\n- ");
+        out.push_str(server.name);
+        out.push(':');
+        let description = one_line(server.description, SERVER_GRAPHEMES_MAX);
+        let description = description
+            .strip_suffix("...")
+            .map_or_else(|| description.trim_end_matches('.'), |_| &description);
+        if !description.is_empty() {
+            out.push_str(&format!(" {description}."));
+        }
+        let Some(tools) = server.tools else {
+            out.push_str(" Catalog loads on first use.");
+            continue;
+        };
+        out.push_str(&format!(" {} tools.", tools.tools().len()));
+        let capabilities: Vec<String> = server
+            .capabilities
+            .iter()
+            .map(|word| one_line(word, SERVER_GRAPHEMES_MAX))
+            .collect();
+        if !capabilities.is_empty() {
+            out.push_str(&format!(" {}.", capabilities.join(", ")));
+        }
+        if !tools.tools().is_empty() {
+            out.push_str("\n  Tools:");
+        }
+        for tool in tools.tools() {
+            let line = if descriptions {
+                listed(&tool.name, &tool.description)
+            } else {
+                tool.name.clone()
+            };
+            out.push_str(&format!("\n  - {line}"));
+        }
+    }
+    out
+}

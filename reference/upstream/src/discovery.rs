@@ -1,0 +1,274 @@
+//! The discovery forms over upstreams: servers, apropos, dir, doc, meta. World faults are nil; a wrong name ends the program.
+
+use std::sync::Arc;
+
+use ptc_lang::value::Map;
+use ptc_lang::{Discovery, HostFault, Value};
+use serde_json::Value as Json;
+
+use crate::docs;
+use crate::program::ProgramCalls;
+use crate::prose::listed;
+use crate::rank::tokens;
+use crate::runtime::{Runtime, Upstream};
+use crate::tool::{Tool, Toolset};
+use crate::value::from_json;
+
+type Answer = Result<Value, HostFault>;
+
+/// Answers one form whose budget has been paid.
+pub(crate) fn answer(program: &ProgramCalls, request: &Discovery<'_>) -> Answer {
+    match request {
+        Discovery::Servers => Ok(servers(program)),
+        Discovery::Apropos {
+            query,
+            limit,
+            load,
+            local,
+        } => apropos(program, query, *limit, *load, local),
+        Discovery::Dir {
+            server,
+            limit,
+            offset,
+        } => dir(program, server, *limit, *offset),
+        Discovery::Doc { reference } => {
+            let render = |server: &str, tool: &Tool| Value::from(docs::render(server, tool));
+            described(program, "doc", reference, render)
+        }
+        Discovery::Meta { reference } => described(program, "meta", reference, meta),
+    }
+}
+
+fn servers(program: &ProgramCalls) -> Value {
+    let rows = program.runtime().upstreams().map(|upstream| {
+        let tools = upstream.tools();
+        let count = tools
+            .as_ref()
+            .map_or(Value::Nil, |tools| Value::from(tools.tools().len()));
+        map([
+            ("name", scrubbed(program, &upstream.config.name).into()),
+            ("description", upstream.config.description.as_str().into()),
+            ("tool_count", count),
+            ("catalog_loaded", tools.is_some().into()),
+        ])
+    });
+    let rows = Value::vector(rows.collect());
+    if json_bytes(&rows) > program.runtime().limits().catalog_result_bytes_max {
+        Value::Nil
+    } else {
+        rows
+    }
+}
+
+/// Loaded tools by score, then placeholders of upstreams that are not loaded, then local names.
+fn apropos(
+    program: &ProgramCalls,
+    query: &str,
+    limit: usize,
+    load: bool,
+    local: &[Value],
+) -> Answer {
+    let runtime = program.runtime();
+    if load {
+        program.wait(load_all(runtime))?;
+    }
+    let query = tokens(query);
+    let toolsets: Vec<(&Upstream, Option<Arc<Toolset>>)> = runtime
+        .upstreams()
+        .map(|upstream| (upstream, upstream.tools()))
+        .collect();
+    let mut found: Vec<(u32, &str, &Tool)> = Vec::new();
+    let mut cold: Vec<(u32, &Upstream)> = Vec::new();
+    for (upstream, tools) in &toolsets {
+        match tools {
+            Some(tools) => found.extend(tools.indexed().filter_map(|(tool, indexed)| {
+                let score = indexed.score(&query);
+                (score > 0).then_some((score, upstream.config.name.as_str(), tool))
+            })),
+            None if !load => {
+                let score = upstream.indexed.score(&query);
+                if score > 0 {
+                    cold.push((score, upstream));
+                }
+            }
+            None => {}
+        }
+    }
+    found.sort_by(|a, b| {
+        b.0.cmp(&a.0)
+            .then_with(|| (a.1, &a.2.name).cmp(&(b.1, &b.2.name)))
+    });
+    cold.sort_by(|a, b| {
+        b.0.cmp(&a.0)
+            .then_with(|| a.1.config.name.cmp(&b.1.config.name))
+    });
+    let tools = found.into_iter().map(|(_, server, tool)| {
+        listed(
+            &format!("{}/{}", scrubbed(program, server), tool.name),
+            &tool.description,
+        )
+    });
+    let hints = cold.into_iter().map(|(_, upstream)| {
+        let name = scrubbed(program, &upstream.config.name);
+        let about = if upstream.config.description.is_empty() {
+            &name
+        } else {
+            &upstream.config.description
+        };
+        let about = crate::prose::one_line(about, crate::prose::LISTED_GRAPHEMES_MAX);
+        let about = about.trim_end_matches('.');
+        format!("{name}: {about}. Catalog not loaded. Use (dir \"{name}\" {{:limit 20}}).")
+    });
+    let lines: Vec<String> = tools.chain(hints).take(limit).collect();
+    let total = lines.len();
+    let mut items =
+        capped(lines, total, runtime.limits().catalog_result_bytes_max).unwrap_or_default();
+    let room = limit.saturating_sub(items.len());
+    items.extend(local.iter().take(room).cloned());
+    Ok(Value::vector(items))
+}
+
+/// Loads every upstream that isn't; those that can't be loaded contribute nothing.
+async fn load_all(runtime: &Arc<Runtime>) {
+    let mut loading = tokio::task::JoinSet::new();
+    for name in runtime.names().map(str::to_owned).collect::<Vec<_>>() {
+        let runtime = Arc::clone(runtime);
+        loading.spawn(async move {
+            if let Some(upstream) = runtime.upstream(&name) {
+                let _ = upstream.ensure_tools(runtime.is_live()).await;
+            }
+        });
+    }
+    while loading.join_next().await.is_some() {}
+}
+
+fn dir(program: &ProgramCalls, server: &str, limit: usize, offset: usize) -> Answer {
+    let Some(tools) = loaded(program, server)? else {
+        return Ok(Value::Nil);
+    };
+    let all: Vec<&Tool> = tools.sorted().skip(offset).take(limit).collect();
+    let total = all.len();
+    let lines = all
+        .into_iter()
+        .map(|tool| listed(&tool.name, &tool.description))
+        .collect();
+    let kept = capped(
+        lines,
+        total,
+        program.runtime().limits().catalog_result_bytes_max,
+    );
+    Ok(kept.map_or(Value::Nil, Value::vector))
+}
+
+/// `doc` and `meta`: one tool, by `server/tool`.
+fn described(
+    program: &ProgramCalls,
+    form: &str,
+    reference: &str,
+    render: impl Fn(&str, &Tool) -> Value,
+) -> Answer {
+    let parts = reference
+        .split_once('/')
+        .filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
+    let Some((server, name)) = parts else {
+        return program.raise(
+            format!(
+                "{form} requires upstream/tool ref, got {}",
+                Json::from(reference)
+            ),
+            None,
+        );
+    };
+    let Some(tools) = loaded(program, server)? else {
+        return Ok(Value::Nil);
+    };
+    let Some(tool) = tools.get(name) else {
+        return program.no_tool(server, name, &tools);
+    };
+    let value = render(&scrubbed(program, server), tool);
+    let fits = json_bytes(&value) <= program.runtime().limits().catalog_result_bytes_max;
+    Ok(if fits { value } else { Value::Nil })
+}
+
+fn meta(server: &str, tool: &Tool) -> Value {
+    let part = |json: &Json| match ptc_rpc::parse(json.to_string().as_bytes()) {
+        Ok(json) => from_json(json),
+        Err(_) => Value::Nil,
+    };
+    let mut entries = vec![
+        ("server", Value::from(server)),
+        ("name", tool.name.as_str().into()),
+        ("description", tool.description.as_str().into()),
+        ("input_schema", part(&tool.input_schema)),
+        ("output_schema", part(&tool.output_schema)),
+        ("annotations", part(&tool.annotations)),
+    ];
+    if !tool.ptc.is_null() {
+        entries.push(("_ptc", part(&tool.ptc)));
+    }
+    map(entries)
+}
+
+/// The tools of a configured upstream, loaded if need be; `None` when it can't be loaded.
+fn loaded(program: &ProgramCalls, server: &str) -> Result<Option<Arc<Toolset>>, HostFault> {
+    let upstream = program.upstream(server)?;
+    let runtime = program.runtime();
+    let limit = runtime.limits().call_timeout;
+    let load = upstream.ensure_tools(runtime.is_live());
+    Ok(program
+        .wait(tokio::time::timeout(limit, load))?
+        .ok()
+        .and_then(Result::ok))
+}
+
+/// Lines while they fit in `cap` bytes of JSON, then a note of how many of `total` there are; `None` when none fits.
+fn capped(lines: Vec<String>, total: usize, cap: usize) -> Option<Vec<Value>> {
+    let mut bytes = 2;
+    let mut kept = Vec::with_capacity(lines.len());
+    for line in lines {
+        let size = string_bytes(&line) + 1;
+        if bytes + size > cap {
+            break;
+        }
+        bytes += size;
+        kept.push(Value::from(line));
+    }
+    if kept.len() == total {
+        return Some(kept);
+    }
+    if kept.is_empty() {
+        return None;
+    }
+    let note = format!("... {}/{total} shown", kept.len());
+    if bytes + string_bytes(&note) < cap {
+        kept.push(Value::from(note));
+    }
+    Some(kept)
+}
+
+fn string_bytes(text: &str) -> usize {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    ptc_rpc::write_string(&mut out, text);
+    out.len()
+}
+
+/// Bytes of the value as compact JSON; the values made here consist of JSON's own kinds.
+fn json_bytes(value: &Value) -> usize {
+    let mut wrapped = Map::new();
+    wrapped.insert(Value::str("v"), value.clone());
+    const WRAPPING: usize = r#"{"v":}"#.len();
+    crate::arguments::encode(&wrapped, &Json::Null).map_or(usize::MAX, |text| text.len() - WRAPPING)
+}
+
+fn scrubbed(program: &ProgramCalls, text: &str) -> String {
+    program.runtime().redactor().scrub_str(text).into_owned()
+}
+
+fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    Value::Map(
+        entries
+            .into_iter()
+            .map(|(key, value)| (Value::str(key), value))
+            .collect(),
+    )
+}

@@ -1,0 +1,57 @@
+//! What `doc` says about an upstream's tool. Knows scrubbed tools; knows nothing of servers or budgets.
+
+use serde_json::Value;
+
+use crate::label::{arguments, required_keys, result_label, shown_key};
+use crate::prose::{DOC_GRAPHEMES_MAX, one_line};
+use crate::tool::Tool;
+
+/// The documentation of one tool: what it does, its arguments, a call to edit, and what it returns.
+pub(crate) fn render(server: &str, tool: &Tool) -> String {
+    let mut out = format!("{server}/{}\n", tool.name);
+    let description = one_line(&tool.description, DOC_GRAPHEMES_MAX);
+    if !description.is_empty() {
+        out.push_str(&format!("Description: {description}\n"));
+    }
+    let empty = serde_json::Map::new();
+    let properties = tool
+        .input_schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
+    let arguments = arguments(&tool.input_schema);
+    let listed: Vec<String> = arguments
+        .iter()
+        .map(|argument| {
+            format!(
+                "{} {}{}",
+                argument.shown,
+                argument.label,
+                if argument.required { "" } else { "?" }
+            )
+        })
+        .collect();
+    let required: Vec<String> = required_keys(&tool.input_schema)
+        .into_iter()
+        .map(|key| shown_key(key, properties))
+        .collect();
+    let placeholders: Vec<String> = match (required.is_empty(), arguments.first()) {
+        (true, Some(first)) => vec![format!("{} ...", first.shown)],
+        _ => required.iter().map(|key| format!("{key} ...")).collect(),
+    };
+    let required = if required.is_empty() {
+        "none".to_owned()
+    } else {
+        required.join(", ")
+    };
+    out.push_str(&format!(
+        "\nArgs: {{{}}}\nRequired args: {required}\n\nCall:\n(tool/call {{:server {} :tool {} :args {{{}}}}})\n\n\
+         Returns: Result<{}>\nUse `(:value r)` after checking `(:ok r)`.",
+        listed.join(" "),
+        Value::from(server),
+        Value::from(tool.name.as_str()),
+        placeholders.join(" "),
+        result_label(&tool.output_schema),
+    ));
+    out
+}

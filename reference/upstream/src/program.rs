@@ -1,0 +1,444 @@
+//! What one program may ask of the upstreams: calls and discovery under their budgets, with a ledger of what was asked.
+//!
+//! Called from evaluation threads, several at once; blocks them while the upstream works. Programmer faults end the program,
+//! world faults are values.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use ptc_lang::value::Map;
+use ptc_lang::{Discovery, HostFault, Pulse, Value, print};
+use tokio::sync::watch;
+
+use crate::arguments;
+use crate::fault::{Reason, WorldFault};
+use crate::ledger::{Entry, summarize};
+use crate::runtime::{Runtime, Upstream};
+use crate::select::{Selected, ValueKind, select};
+use crate::tool::{RawTool, Tool, Toolset};
+use crate::transport::CallLimits;
+use crate::value::from_json;
+
+/// Stops what a program waits for. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Cancel(Arc<watch::Sender<bool>>);
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
+
+impl Cancel {
+    /// Stops everything that waits, now and later.
+    pub fn cancel(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    async fn cancelled(&self) {
+        // The sender lives in `self`, so waiting can't fail.
+        let _ = self.0.subscribe().wait_for(|cancelled| *cancelled).await;
+    }
+}
+
+/// The upstream side of one evaluation.
+pub struct ProgramCalls {
+    runtime: Arc<Runtime>,
+    deadline: Option<Instant>,
+    cancel: Cancel,
+    calls: AtomicUsize,
+    operations: AtomicUsize,
+    entries: Mutex<Vec<Entry>>,
+    hint: Mutex<Option<String>>,
+}
+
+/// Keys of the map that `tool/call` takes.
+const CALL_KEYS: &[&str] = &["server", "tool", "args"];
+
+impl ProgramCalls {
+    /// For an evaluation that ends at `deadline` at the latest, or when `cancel` says so.
+    pub fn new(runtime: Arc<Runtime>, deadline: Option<Instant>, cancel: Cancel) -> Self {
+        Self {
+            runtime,
+            deadline,
+            cancel,
+            calls: AtomicUsize::new(0),
+            operations: AtomicUsize::new(0),
+            entries: Mutex::new(Vec::new()),
+            hint: Mutex::new(None),
+        }
+    }
+
+    /// `(tool/call {:server … :tool … :args …})`; `request` is the map.
+    pub fn call(&self, request: &Value) -> Result<Value, HostFault> {
+        let mut call = self.judge(request)?;
+        let begun = Instant::now();
+        let limits = self.runtime.limits();
+        let call_deadline = begun + limits.call_timeout;
+        let deadline = self
+            .deadline
+            .map_or(call_deadline, |program| program.min(call_deadline));
+        let budget = CallLimits {
+            deadline,
+            bytes_max: limits.response_bytes_max,
+        };
+        let tools = match call.upstream.tools() {
+            Some(tools) => Ok(tools),
+            None => self.wait(call.load(budget))?,
+        };
+        let answer = match tools {
+            Ok(tools) => {
+                let tool = self.known_tool(&call, &tools)?;
+                call.effect = effect(tools.get(&call.tool));
+                call.arguments = self.encode(&call, &tool.input_schema)?;
+                self.spend()
+                    .map(|()| self.wait(call.upstream.call(tool, &call.arguments, budget)))
+            }
+            Err(fault) => self.spend().and(Err(fault)),
+        };
+        let answer = match answer {
+            Ok(waited) => waited?,
+            Err(fault) => Err(fault),
+        };
+        if answer
+            .as_ref()
+            .is_err_and(|fault| fault.reason == Reason::Timeout)
+        {
+            self.still_running()?;
+        }
+        let outcome = answer.and_then(|answer| select(&answer, self.runtime.redactor()));
+        let duration = begun.elapsed().as_millis() as u64;
+        Ok(self.record(&call, duration, outcome))
+    }
+
+    /// A discovery form; `None` is never given, since a runtime is a discovery backend.
+    pub fn discover(&self, request: &Discovery<'_>) -> Result<Value, HostFault> {
+        let limit = self.runtime.limits().catalog_ops_per_program;
+        if self.operations.fetch_add(1, Ordering::Relaxed) >= limit {
+            return Ok(Value::Nil);
+        }
+        crate::discovery::answer(self, request)
+    }
+
+    /// What was called so far, in order of completion.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.entries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// What would have helped the program that ended with a programmer fault: the servers or tools that there are. Scrubbed.
+    pub fn hint(&self) -> Option<String> {
+        self.hint
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// Waits on the executor for `work`, no longer than the program lives.
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
+        self.still_running()?;
+        let deadline = self.deadline.map(tokio::time::Instant::from_std);
+        self.runtime.executor().block_on(async {
+            let expired = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                done = work => Ok(done),
+                () = self.cancel.cancelled() => Err(HostFault::Stopped(Pulse::Cancelled)),
+                () = expired => Err(HostFault::Stopped(Pulse::TimedOut)),
+            }
+        })
+    }
+
+    /// Ends the program with a programmer fault.
+    pub(crate) fn raise<T>(&self, message: String, hint: Option<String>) -> Result<T, HostFault> {
+        if let Some(hint) = hint {
+            let hint = self.runtime.redactor().scrub_str(&hint).into_owned();
+            *self.hint.lock().unwrap_or_else(PoisonError::into_inner) = Some(hint);
+        }
+        Err(HostFault::Raise { kind: "", message })
+    }
+
+    /// The upstream of that name, or the fault that there is none.
+    pub(crate) fn upstream(&self, name: &str) -> Result<&Upstream, HostFault> {
+        match self.runtime.upstream(name) {
+            Some(upstream) => Ok(upstream),
+            None => self.raise(
+                format!("no upstream '{name}' configured"),
+                Some(self.servers_hint()),
+            ),
+        }
+    }
+
+    pub(crate) fn no_tool<T>(
+        &self,
+        server: &str,
+        tool: &str,
+        tools: &Toolset,
+    ) -> Result<T, HostFault> {
+        let names: Vec<&str> = tools.sorted().map(|tool| tool.name.as_str()).collect();
+        let hint = format!("Known tools: {}", names.join(", "));
+        self.raise(
+            format!("no tool '{tool}' in upstream '{server}'"),
+            Some(hint),
+        )
+    }
+
+    fn servers_hint(&self) -> String {
+        format!(
+            "Configured upstreams: {}",
+            self.runtime.names().collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    fn still_running(&self) -> Result<(), HostFault> {
+        if self.cancel.is_cancelled() {
+            return Err(HostFault::Stopped(Pulse::Cancelled));
+        }
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Err(HostFault::Stopped(Pulse::TimedOut));
+        }
+        Ok(())
+    }
+
+    /// Every check that a call must pass before it counts, in the order of the specification.
+    fn judge(&self, request: &Value) -> Result<Call<'_>, HostFault> {
+        let none = Map::new();
+        let request = match request {
+            Value::Map(map) => map,
+            _ => &none,
+        };
+        for key in request.keys() {
+            let name = key.key_text().map(|text| text.as_str());
+            if !name.is_some_and(|name| CALL_KEYS.contains(&name)) {
+                let shown = name.map_or_else(|| print::brief(key), |name| format!("\"{name}\""));
+                return self.raise(format!("tool/call got unknown key {shown}"), None);
+            }
+        }
+        let field = |name: &str| {
+            request
+                .find(&Value::keyword(name))
+                .map_or(&Value::Nil, |(_, value)| value)
+        };
+        let server = match word(field("server")) {
+            Some(server) => server.to_owned(),
+            None => {
+                let message = format!(
+                    "tool/call requires :server (string), got {}",
+                    print::brief(field("server"))
+                );
+                return self.raise(message, Some(self.servers_hint()));
+            }
+        };
+        let tool = match word(field("tool")) {
+            Some(tool) => tool.to_owned(),
+            None => {
+                let got = print::brief(field("tool"));
+                return self.raise(
+                    format!("tool/call on upstream '{server}' requires :tool (string), got {got}"),
+                    None,
+                );
+            }
+        };
+        let args = match request.find(&Value::keyword("args")) {
+            None => none.clone(),
+            Some((_, Value::Map(args))) => args.clone(),
+            Some((_, set @ Value::Set(_))) => {
+                let why = format!("a set at args has no JSON form: {}", print::brief(set));
+                return self.raise(
+                    format!("tool '{server}.{tool}' rejected args: not JSON-encodable ({why})"),
+                    None,
+                );
+            }
+            Some((_, other)) => {
+                let got = print::brief(other);
+                return self.raise(
+                    format!("tool '{server}.{tool}' rejected args: :args must be a map, got {got}"),
+                    None,
+                );
+            }
+        };
+        let upstream = self.upstream(&server)?;
+        Ok(Call {
+            upstream,
+            server,
+            tool,
+            args,
+            arguments: String::new(),
+            effect: "unknown",
+        })
+    }
+
+    fn known_tool<'t>(
+        &self,
+        call: &Call<'_>,
+        tools: &'t Toolset,
+    ) -> Result<&'t RawTool, HostFault> {
+        match tools.raw(&call.tool) {
+            Some(tool) => Ok(tool),
+            None => self.no_tool(&call.server, &call.tool, tools),
+        }
+    }
+
+    /// The arguments as text, with nothing required missing.
+    fn encode(&self, call: &Call<'_>, schema: &serde_json::Value) -> Result<String, HostFault> {
+        let text = match arguments::encode(&call.args, schema) {
+            Ok(text) => text,
+            Err(problem) => {
+                let message = format!(
+                    "tool '{}.{}' rejected args: {problem}",
+                    call.server, call.tool
+                );
+                return self.raise(message, None);
+            }
+        };
+        let missing = arguments::missing(&text, schema);
+        if missing.is_empty() {
+            return Ok(text);
+        }
+        let missing = missing.join(", ");
+        self.raise(
+            format!(
+                "tool '{}.{}' rejected args: missing required args {missing}",
+                call.server, call.tool
+            ),
+            None,
+        )
+    }
+
+    /// Takes one call out of the budget.
+    fn spend(&self) -> Result<(), WorldFault> {
+        if self.calls.fetch_add(1, Ordering::Relaxed) < self.runtime.limits().calls_per_program {
+            return Ok(());
+        }
+        Err(WorldFault::new(Reason::CapExhausted, "cap_exhausted"))
+    }
+
+    /// Writes the call into the ledger and makes the value that the program gets.
+    fn record(
+        &self,
+        call: &Call<'_>,
+        duration_ms: u64,
+        outcome: Result<Selected, WorldFault>,
+    ) -> Value {
+        let redactor = self.runtime.redactor();
+        let mut entry = Entry {
+            server: redactor.scrub_str(&call.server).into_owned(),
+            tool: redactor.scrub_str(&call.tool).into_owned(),
+            duration_ms,
+            error: None,
+            result_bytes: None,
+            summary: None,
+            effect: call.effect,
+            arguments: redactor.scrub_str(&call.arguments).into_owned(),
+        };
+        let value = match outcome {
+            Ok(Selected { json, kind }) => {
+                entry.result_bytes = Some(if kind == ValueKind::None {
+                    0
+                } else {
+                    json.len() as u64
+                });
+                let parsed = ptc_rpc::parse(json.as_bytes()).ok();
+                entry.summary = parsed.map(|json| summarize(json, kind.name()));
+                let value = parsed.map_or(Value::Nil, from_json);
+                reply([
+                    ("ok", true.into()),
+                    ("value", value),
+                    ("value_kind", Value::keyword(kind.name())),
+                ])
+            }
+            Err(fault) => {
+                let message = redactor.scrub_str(&fault.message).into_owned();
+                entry.result_bytes = fault.bytes;
+                entry.error = Some((fault.reason, message.clone()));
+                let reason = Value::keyword(fault.reason.name());
+                reply([
+                    ("ok", false.into()),
+                    ("reason", reason),
+                    ("message", message.into()),
+                ])
+            }
+        };
+        self.entries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(entry);
+        value
+    }
+}
+
+/// A call whose shape is right and whose upstream exists.
+struct Call<'a> {
+    upstream: &'a Upstream,
+    server: String,
+    tool: String,
+    args: Map,
+    arguments: String,
+    effect: &'static str,
+}
+
+impl Call<'_> {
+    /// The tools of an upstream that was never listed; failing to get them is the world's fault.
+    async fn load(&self, limits: CallLimits) -> Result<Arc<Toolset>, WorldFault> {
+        match tokio::time::timeout(limits.remaining(), self.upstream.ensure_tools(false)).await {
+            Ok(tools) => tools,
+            Err(_) => Err(WorldFault::unavailable(format!(
+                "upstream {} did not start in time",
+                self.server
+            ))),
+        }
+    }
+}
+
+fn effect(tool: Option<&Tool>) -> &'static str {
+    let says = |hint: &str| {
+        tool.and_then(|tool| tool.annotations.get(hint))
+            .and_then(serde_json::Value::as_bool)
+    };
+    match (says("readOnlyHint"), says("destructiveHint")) {
+        (Some(true), _) => "read",
+        (_, Some(true)) => "write",
+        _ => "unknown",
+    }
+}
+
+fn reply<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Map(
+        fields
+            .into_iter()
+            .map(|(key, value)| (Value::keyword(key), value))
+            .collect(),
+    )
+}
+
+/// A non-empty string, or a keyword's or symbol's name.
+fn word(value: &Value) -> Option<&str> {
+    match value {
+        Value::Str(text) | Value::Keyword(text) | Value::Symbol(text)
+            if !text.as_str().is_empty() =>
+        {
+            Some(text.as_str())
+        }
+        _ => None,
+    }
+}

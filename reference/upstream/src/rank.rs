@@ -1,0 +1,149 @@
+//! Lexical ranking for `apropos`: tokens and scores. Pure; the same input ranks the same everywhere.
+
+/// Score of an exact token match, of a prefix match, of a substring match, and what a name adds to each.
+const EXACT: u32 = 10;
+const PREFIX: u32 = 5;
+const SUBSTRING: u32 = 2;
+const NAME_BOOST: u32 = 2;
+
+/// Characters between tokens, besides white space.
+const SEPARATORS: &[char] = &['_', '-', '.', '/', '(', ')', ',', ':'];
+
+/// Lower-case tokens: split at separators and where a lower-case letter meets an upper-case one.
+pub fn tokens(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let mut token = String::new();
+    let mut after_lower = false;
+    for c in text.chars() {
+        let separates = c.is_whitespace() || SEPARATORS.contains(&c);
+        if (separates || (after_lower && c.is_uppercase())) && !token.is_empty() {
+            tokens.push(std::mem::take(&mut token));
+        }
+        if !separates {
+            token.extend(c.to_lowercase());
+        }
+        after_lower = c.is_lowercase();
+    }
+    if !token.is_empty() {
+        tokens.push(token);
+    }
+    tokens
+}
+
+/// What a query is matched against.
+#[derive(Debug, Clone, Default)]
+pub struct Indexed {
+    names: Vec<String>,
+    prose: Vec<String>,
+}
+
+impl Indexed {
+    /// `names` are boosted, `prose` is not.
+    pub fn new<'a>(
+        names: impl IntoIterator<Item = &'a str>,
+        prose: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let mut indexed = Self {
+            names: names.into_iter().flat_map(tokens).collect(),
+            prose: prose.into_iter().flat_map(tokens).collect(),
+        };
+        // A repeated word can't score twice.
+        for list in [&mut indexed.names, &mut indexed.prose] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        indexed
+    }
+
+    /// Sum over the query's tokens of the best match among names and the best in prose; 0 when nothing matches.
+    pub fn score(&self, query: &[String]) -> u32 {
+        query
+            .iter()
+            .map(|token| best(token, &self.names, NAME_BOOST) + best(token, &self.prose, 0))
+            .sum()
+    }
+}
+
+fn best(query: &str, targets: &[String], boost: u32) -> u32 {
+    let mut best = 0;
+    for target in targets {
+        let score = if target == query {
+            return EXACT + boost;
+        } else if target.starts_with(query) {
+            PREFIX + boost
+        } else if best < SUBSTRING + boost && target.contains(query) {
+            SUBSTRING + boost
+        } else {
+            0
+        };
+        best = best.max(score);
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_split_where_the_seed_says() {
+        for (text, expected) in [
+            ("read_text_file", "read text file"),
+            ("readTextFile", "read text file"),
+            ("HTTPServer", "httpserver"),
+            ("getHTTPResponse", "get httpresponse"),
+            ("v2List", "v2list"),
+            ("UTF-8", "utf 8"),
+            ("stop!", "stop!"),
+            ("a.b/c:d (e), f", "a b c d e f"),
+            ("foo__bar--baz", "foo bar baz"),
+        ] {
+            assert_eq!(tokens(text).join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn scores() {
+        for (query, names, prose, expected) in [
+            (
+                "read",
+                "fs read_text_file",
+                "Read the contents of a UTF-8 text file",
+                22,
+            ),
+            ("rea", "read_text_file", "", 7),
+            ("ead", "read_text_file", "", 4),
+            ("read text", "read_text_file", "", 24),
+            (
+                "read text",
+                "",
+                "Read the contents of a UTF-8 text file",
+                20,
+            ),
+            ("files", "file", "", 0),
+            (
+                "file",
+                "search-files",
+                "Recursively search for files matching a pattern",
+                12,
+            ),
+            ("read read", "read", "", 24),
+            (
+                "search repos",
+                "github search_repos",
+                "Search repositories",
+                39,
+            ),
+            (
+                "create_issue repository",
+                "github create_issue",
+                "Create an issue in a repository",
+                54,
+            ),
+            ("!!!", "read", "read", 0),
+        ] {
+            let indexed = Indexed::new([names], [prose]);
+            assert_eq!(indexed.score(&tokens(query)), expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! The upstream runtime: every configured upstream of one process, started together, recovered one by one.
+//! Knows transports and snapshots; knows nothing of programs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use ptc_secrets::{AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed};
+
+use crate::catalog::{self, CatalogMode, Thresholds};
+use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
+use crate::fault::WorldFault;
+use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
+use crate::rank::Indexed;
+use crate::tool::{RawTool, Toolset};
+use crate::transport::stdio::StdioConnection;
+use crate::transport::{Answer, CallLimits, Connection};
+
+/// When MCP upstreams are started and listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SnapshotMode {
+    /// All at start-up, once; any failure fails start-up.
+    #[default]
+    Frozen,
+    /// Each when it is first needed.
+    Live,
+}
+
+impl SnapshotMode {
+    /// Names on the command line.
+    pub const NAMES: &[(&str, SnapshotMode)] = &[("frozen", Self::Frozen), ("live", Self::Live)];
+}
+
+/// How a runtime is started.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Frozen or live.
+    pub snapshot: SnapshotMode,
+    /// Limits of calls and discovery.
+    pub limits: Limits,
+    /// How much of the catalog descriptions show.
+    pub catalog: CatalogMode,
+    /// Where `auto` goes lazy.
+    pub thresholds: Thresholds,
+    /// Paths of the running program, which may not be its own upstream.
+    pub own: Vec<PathBuf>,
+}
+
+/// Why the runtime did not start. `Display` is what the operator reads; no credential is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartFault {
+    /// The config was refused.
+    Config(ConfigFault),
+    /// An upstream could not be started, listed or compiled; the first of them in name order.
+    Upstream {
+        /// Which.
+        name: String,
+        /// Why.
+        message: String,
+    },
+}
+
+impl fmt::Display for StartFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(fault) => fault.fmt(f),
+            Self::Upstream { name, message } => write!(f, "upstream {name}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for StartFault {}
+
+/// The running upstreams. Shared by everything that evaluates programs.
+pub struct Runtime {
+    upstreams: BTreeMap<String, Upstream>,
+    redactor: Redactor,
+    options: Options,
+    executor: tokio::runtime::Handle,
+    warnings: Vec<String>,
+}
+
+impl Runtime {
+    /// Starts every upstream of `document` as `options` say. `scrub` holds what else is secret in this process; the finished
+    /// scrub set is [`redactor`](Self::redactor). Runs inside a tokio runtime, on which later calls run too.
+    pub async fn start(
+        document: ConfigDocument,
+        options: Options,
+        mut scrub: RedactorBuilder,
+        env: &(dyn Fn(&str) -> Option<String> + Sync),
+    ) -> Result<Arc<Self>, StartFault> {
+        let mut warnings = Vec::new();
+        let configs = parse_entries(&document, env, &options.own, &mut warnings)
+            .map_err(StartFault::Config)?;
+        document.credentials.register(&mut scrub);
+        for name in document.credentials.short_names() {
+            warnings.push(format!(
+                "credential {name} is shorter than 8 bytes; scrubbing it will mangle ordinary text"
+            ));
+        }
+        let mut auths = Vec::with_capacity(configs.len());
+        for config in &configs {
+            let emitters = match &config.transport {
+                TransportConfig::McpStdio(_) => &[][..],
+                TransportConfig::McpHttp(http) => &http.remote.auth,
+                TransportConfig::OpenApi(openapi) => &openapi.remote.auth,
+            };
+            let auth = AuthHeaders::emit(emitters, &document.credentials, &mut scrub).map_err(
+                |(index, fault)| {
+                    let path =
+                        ["upstreams", &config.name, "auth", &index.to_string()].map(str::to_owned);
+                    StartFault::Config(
+                        document.fault(&path, format!("upstream {}: {fault}", config.name)),
+                    )
+                },
+            )?;
+            auths.push(auth);
+        }
+        drop(document);
+        let redactor = scrub.build();
+        let upstreams = configs
+            .into_iter()
+            .zip(auths)
+            .map(|(config, auth)| (config.name.clone(), Upstream::new(config, auth, &redactor)))
+            .collect();
+        let executor = tokio::runtime::Handle::current();
+        let runtime = Arc::new(Self {
+            upstreams,
+            redactor,
+            options,
+            executor,
+            warnings,
+        });
+        match runtime.start_all().await {
+            Ok(()) => Ok(runtime),
+            Err(fault) => {
+                runtime.shutdown().await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// The scrub set of the process.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Limits of calls and discovery.
+    pub fn limits(&self) -> &Limits {
+        &self.options.limits
+    }
+
+    /// What start-up found odd but harmless, for the log.
+    pub fn warnings(&self) -> Vec<Scrubbed<String>> {
+        self.warnings
+            .iter()
+            .map(|warning| self.redactor.scrub(warning.clone()))
+            .collect()
+    }
+
+    /// Names of the configured upstreams, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.upstreams.keys().map(String::as_str)
+    }
+
+    /// The catalog text for tool descriptions; empty without upstreams.
+    pub fn catalog_text(&self) -> Scrubbed<String> {
+        let tools: Vec<Option<Arc<Toolset>>> =
+            self.upstreams.values().map(Upstream::tools).collect();
+        let servers: Vec<catalog::Server<'_>> = self
+            .upstreams
+            .values()
+            .zip(&tools)
+            .map(|(upstream, tools)| catalog::Server {
+                name: &upstream.config.name,
+                description: &upstream.config.description,
+                capabilities: &upstream.config.capabilities,
+                tools: tools.as_deref(),
+            })
+            .collect();
+        self.redactor.scrub(catalog::render(
+            &servers,
+            self.options.catalog,
+            self.options.thresholds,
+        ))
+    }
+
+    /// Ends every child with its process group and every HTTP session. Calls in flight fail.
+    pub async fn shutdown(&self) {
+        let mut closing = tokio::task::JoinSet::new();
+        for upstream in self.upstreams.values() {
+            if let Some(connection) = upstream.take_connection() {
+                closing.spawn(async move { connection.close().await });
+            }
+        }
+        while closing.join_next().await.is_some() {}
+    }
+
+    pub(crate) fn upstream(&self, name: &str) -> Option<&Upstream> {
+        self.upstreams.get(name)
+    }
+
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
+        self.upstreams.values()
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.options.snapshot == SnapshotMode::Live
+    }
+
+    pub(crate) fn executor(&self) -> &tokio::runtime::Handle {
+        &self.executor
+    }
+
+    /// All at once; the failure that counts is the first in name order.
+    async fn start_all(self: &Arc<Self>) -> Result<(), StartFault> {
+        let mut starting = Vec::new();
+        for name in self.upstreams.keys() {
+            let name = name.clone();
+            let runtime = Arc::clone(self);
+            starting.push((
+                name.clone(),
+                tokio::spawn(async move { runtime.start_one(&name).await }),
+            ));
+        }
+        let mut first = None;
+        for (name, task) in starting {
+            if first.is_some() {
+                task.abort();
+                let _ = task.await;
+                continue;
+            }
+            let outcome = task
+                .await
+                .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
+            if let Err(fault) = outcome {
+                let message = self.redactor.scrub_str(&fault.message).into_owned();
+                first = Some(StartFault::Upstream { name, message });
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
+
+    async fn start_one(&self, name: &str) -> Result<(), WorldFault> {
+        let Some(upstream) = self.upstreams.get(name) else {
+            return Ok(());
+        };
+        if upstream.loads_at_start() || !self.is_live() {
+            upstream.ensure_tools(false).await?;
+        }
+        Ok(())
+    }
+}
+
+/// One upstream: its connection, if any, and what it offers.
+pub(crate) struct Upstream {
+    pub config: UpstreamConfig,
+    link: Link,
+    offer: RwLock<Option<Arc<Toolset>>>,
+    /// For `apropos` while its tools are unknown.
+    pub indexed: Indexed,
+    redactor: Redactor,
+}
+
+enum Link {
+    Mcp {
+        auth: AuthHeaders,
+        state: Mutex<State>,
+        /// Held while connecting, so that eight callers start one child.
+        connecting: tokio::sync::Mutex<()>,
+    },
+    #[cfg(feature = "http")]
+    OpenApi(crate::transport::openapi::Service),
+}
+
+enum State {
+    Idle,
+    Ready(Arc<Connection>),
+    Recovering { until: Instant, window: Duration },
+}
+
+impl Upstream {
+    fn new(mut config: UpstreamConfig, auth: AuthHeaders, redactor: &Redactor) -> Self {
+        config.description = redactor.scrub_str(&config.description).into_owned();
+        for word in &mut config.capabilities {
+            *word = redactor.scrub_str(word).into_owned();
+        }
+        let prose = std::iter::once(&config.description)
+            .chain(&config.capabilities)
+            .map(String::as_str);
+        let indexed = Indexed::new([config.name.as_str()], prose);
+        let link = match &config.transport {
+            #[cfg(feature = "http")]
+            TransportConfig::OpenApi(openapi) => {
+                Link::OpenApi(crate::transport::openapi::Service::new(openapi, auth))
+            }
+            _ => Link::Mcp {
+                auth,
+                state: Mutex::new(State::Idle),
+                connecting: tokio::sync::Mutex::new(()),
+            },
+        };
+        Self {
+            config,
+            link,
+            offer: RwLock::new(None),
+            indexed,
+            redactor: redactor.clone(),
+        }
+    }
+
+    /// The tools, once known.
+    pub fn tools(&self) -> Option<Arc<Toolset>> {
+        self.offer
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Makes the tools known, starting the upstream when that takes it. With `refresh`, an upstream that said that its tools
+    /// changed is asked again.
+    pub async fn ensure_tools(&self, refresh: bool) -> Result<Arc<Toolset>, WorldFault> {
+        if let Some(tools) = self.tools() {
+            let changed = refresh
+                && self
+                    .ready()
+                    .is_some_and(|connection| connection.take_list_changed());
+            if !changed {
+                return Ok(tools);
+            }
+        }
+        let raw = match &self.link {
+            Link::Mcp { .. } => self.connection().await?.list_tools().await?,
+            #[cfg(feature = "http")]
+            Link::OpenApi(service) => service.load().await?,
+        };
+        let tools = Arc::new(Toolset::new(raw, &self.config.name, &self.redactor));
+        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tools));
+        Ok(tools)
+    }
+
+    /// Calls a tool, starting the upstream again when its recovery window has passed.
+    pub async fn call(
+        &self,
+        tool: &RawTool,
+        arguments: &str,
+        limits: CallLimits,
+    ) -> Result<Answer, WorldFault> {
+        match &self.link {
+            Link::Mcp { .. } => {
+                let connection =
+                    match tokio::time::timeout(limits.remaining(), self.connection()).await {
+                        Ok(connection) => connection?,
+                        Err(_) => {
+                            return Err(WorldFault::unavailable(format!(
+                                "upstream {} did not start in time",
+                                self.config.name
+                            )));
+                        }
+                    };
+                connection.call(tool, arguments, limits).await
+            }
+            #[cfg(feature = "http")]
+            Link::OpenApi(service) => service.call(tool, arguments, limits).await,
+        }
+    }
+
+    fn loads_at_start(&self) -> bool {
+        matches!(self.config.transport, TransportConfig::OpenApi(_))
+    }
+
+    fn ready(&self) -> Option<Arc<Connection>> {
+        match &self.link {
+            Link::Mcp { state, .. } => match &*lock(state) {
+                State::Ready(connection) if connection.ended().is_none() => {
+                    Some(Arc::clone(connection))
+                }
+                _ => None,
+            },
+            #[cfg(feature = "http")]
+            Link::OpenApi(_) => None,
+        }
+    }
+
+    /// The live connection; starts the upstream unless it is inside its recovery window.
+    async fn connection(&self) -> Result<Arc<Connection>, WorldFault> {
+        if let Some(connection) = self.ready() {
+            return Ok(connection);
+        }
+        let (auth, state, connecting) = match &self.link {
+            Link::Mcp {
+                auth,
+                state,
+                connecting,
+            } => (auth, state, connecting),
+            #[cfg(feature = "http")]
+            Link::OpenApi(_) => {
+                return Err(WorldFault::error("an OpenAPI upstream has no connection"));
+            }
+        };
+        let _alone = connecting.lock().await;
+        if let Some(connection) = self.ready() {
+            return Ok(connection);
+        }
+        let window = settle(&mut lock(state))?;
+        let opened = self.open(auth).await;
+        let mut state = lock(state);
+        match opened {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                *state = State::Ready(Arc::clone(&connection));
+                Ok(connection)
+            }
+            Err(fault) => {
+                // A first start that fails arms no window: nothing has crashed, and the next call may find it repaired.
+                if let Some(window) = window {
+                    let window = (window * 2).min(RECOVERY_LONGEST);
+                    *state = State::Recovering {
+                        until: Instant::now() + window,
+                        window,
+                    };
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    async fn open(&self, auth: &AuthHeaders) -> Result<Connection, WorldFault> {
+        match &self.config.transport {
+            TransportConfig::McpStdio(stdio) => {
+                StdioConnection::open(&self.config.name, stdio, &self.redactor)
+                    .await
+                    .map(Connection::Stdio)
+            }
+            #[cfg(feature = "http")]
+            TransportConfig::McpHttp(http) => {
+                crate::transport::mcp_http::HttpConnection::open(http, auth.clone())
+                    .await
+                    .map(|http| Connection::Http(Box::new(http)))
+            }
+            _ => {
+                let _ = auth;
+                Err(WorldFault::unavailable("this build has no outbound HTTP"))
+            }
+        }
+    }
+
+    fn take_connection(&self) -> Option<Arc<Connection>> {
+        match &self.link {
+            Link::Mcp { state, .. } => match std::mem::replace(&mut *lock(state), State::Idle) {
+                State::Ready(connection) => Some(connection),
+                _ => None,
+            },
+            #[cfg(feature = "http")]
+            Link::OpenApi(_) => None,
+        }
+    }
+}
+
+/// Turns a connection that ended into its recovery window, and refuses inside one. Otherwise the upstream may be started;
+/// the value is the window that was last waited out, if any.
+fn settle(state: &mut State) -> Result<Option<Duration>, WorldFault> {
+    if let State::Ready(connection) = state {
+        let ended = connection.ended().unwrap_or_else(Instant::now);
+        *state = State::Recovering {
+            until: ended + RECOVERY_FIRST,
+            window: RECOVERY_FIRST,
+        };
+    }
+    match state {
+        State::Recovering { until, window } if Instant::now() >= *until => Ok(Some(*window)),
+        State::Recovering { .. } => Err(WorldFault::unavailable("in recovery")),
+        _ => Ok(None),
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

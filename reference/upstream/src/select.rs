@@ -1,0 +1,242 @@
+//! From an upstream's answer to the value that a program gets. Works on JSON text; scrubs before anyone sees it.
+
+use std::borrow::Cow;
+
+use ptc_rpc::{Json, Kind, parse, write_string};
+use ptc_secrets::{MARKER, Redactor};
+
+use crate::fault::{Reason, WorldFault};
+use crate::transport::Answer;
+use crate::value::token_end;
+
+/// A successful call's payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    /// Compact JSON text of the scrubbed value.
+    pub json: String,
+    /// Where it came from.
+    pub kind: ValueKind,
+}
+
+/// `:value_kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueKind {
+    /// `structuredContent`, or text that is JSON.
+    Json,
+    /// Text that is not JSON.
+    Text,
+    /// No payload.
+    None,
+}
+
+impl ValueKind {
+    /// The keyword's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Selects the payload: an error result is a fault; then `structuredContent` unless null; then the first text content, as JSON
+/// if it is JSON; otherwise nothing.
+pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, WorldFault> {
+    let text = match answer {
+        Answer::None => return Ok(nothing()),
+        Answer::Json(text) => {
+            let json = parse(text.as_bytes()).map_err(|e| {
+                WorldFault::error(format!(
+                    "malformed JSON response: not JSON at byte {}",
+                    e.offset
+                ))
+            })?;
+            return Ok(Selected {
+                json: scrubbed_compact(json, redactor),
+                kind: ValueKind::Json,
+            });
+        }
+        Answer::Envelope(text) => text,
+    };
+    let envelope = parse(text.as_bytes()).map_err(|_| WorldFault::error("result is not JSON"))?;
+    if envelope.kind() != Kind::Object {
+        return Err(WorldFault::error(format!(
+            "unexpected tools/call result {}",
+            head(text)
+        )));
+    }
+    let texts = || {
+        let content = envelope.get("content").into_iter().flat_map(Json::elements);
+        content
+            .filter(|item| {
+                item.get("type")
+                    .and_then(Json::as_str)
+                    .is_some_and(|kind| kind == "text")
+            })
+            .find_map(|item| item.get("text").and_then(Json::as_str))
+    };
+    if envelope.get("isError").and_then(Json::as_bool) == Some(true) {
+        let clean = scrubbed_compact(envelope, redactor);
+        let message = texts().map_or_else(|| clean.clone(), Cow::into_owned);
+        return Err(WorldFault {
+            reason: Reason::ToolError,
+            message,
+            bytes: Some(clean.len() as u64),
+        });
+    }
+    if let Some("input_required") = envelope.get("resultType").and_then(Json::as_str).as_deref() {
+        return Err(WorldFault::error(
+            "the upstream asks for further input, which a program cannot give",
+        ));
+    }
+    if let Some(structured) = envelope
+        .get("structuredContent")
+        .filter(|value| !value.is_null())
+    {
+        return Ok(Selected {
+            json: scrubbed_compact(structured, redactor),
+            kind: ValueKind::Json,
+        });
+    }
+    Ok(match texts() {
+        None => nothing(),
+        Some(text) => match parse(text.as_bytes()) {
+            Ok(json) => Selected {
+                json: scrubbed_compact(json, redactor),
+                kind: ValueKind::Json,
+            },
+            Err(_) => Selected {
+                json: json_string(&redactor.scrub_str(&text)),
+                kind: ValueKind::Text,
+            },
+        },
+    })
+}
+
+fn nothing() -> Selected {
+    Selected {
+        json: "null".into(),
+        kind: ValueKind::None,
+    }
+}
+
+fn head(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+/// Compact text with every string, key and telling number scrubbed. Compact text has one spelling for each string, so one
+/// search tells whether there is anything to do.
+fn scrubbed_compact(json: Json<'_>, redactor: &Redactor) -> String {
+    let compact = json.compact();
+    if !redactor.finds_secret_in(&compact) {
+        return compact;
+    }
+    let bytes = compact.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if !(byte == b'"' || byte == b'-' || byte.is_ascii_digit()) {
+            out.push(byte);
+            at += 1;
+            continue;
+        }
+        let end = token_end(bytes, at);
+        let token = &compact[at..end];
+        if byte == b'"' {
+            let text = parse(token.as_bytes())
+                .ok()
+                .and_then(Json::as_str)
+                .unwrap_or_default();
+            write_string(&mut out, &redactor.scrub_str(&text));
+        } else if redactor.finds_secret_in_number(token) {
+            write_string(&mut out, MARKER);
+        } else {
+            out.extend_from_slice(token.as_bytes());
+        }
+        at = end;
+    }
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn json_string(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    write_string(&mut out, text);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ptc_secrets::Secret;
+
+    fn check(envelope: &str) -> String {
+        let mut builder = Redactor::builder();
+        builder
+            .add(&Secret::new("s3cr3t-canary".into()))
+            .add(&Secret::new("12345678901".into()));
+        match select(&Answer::Envelope(envelope.to_owned()), &builder.build()) {
+            Ok(Selected { json, kind }) => format!("{} {json}", kind.name()),
+            Err(fault) => format!(
+                "{} {} {:?}",
+                fault.reason.name(),
+                fault.message,
+                fault.bytes
+            ),
+        }
+    }
+
+    #[test]
+    fn payloads() {
+        for (envelope, expected) in [
+            (
+                r#"{"content":[{"type":"text","text":"plain text"}]}"#,
+                r#"text "plain text""#,
+            ),
+            (
+                r#"{"content":[{"type":"text","text":" {\"a\": 1} "}]}"#,
+                r#"json {"a":1}"#,
+            ),
+            (
+                r#"{"content":[{"type":"text","text":"\"quoted\""}]}"#,
+                r#"json "quoted""#,
+            ),
+            (
+                r#"{"content":[{"type":"text","text":"null"}]}"#,
+                "json null",
+            ),
+            (r#"{"content":[{"type":"text","text":""}]}"#, r#"text """#),
+            (r#"{"structuredContent":false,"content":[]}"#, "json false"),
+            (
+                r#"{"structuredContent":null,"content":[{"type":"text","text":"x"}]}"#,
+                r#"text "x""#,
+            ),
+            (
+                r#"{"content":[{"type":"image"},{"type":"text","text":"second"}]}"#,
+                r#"text "second""#,
+            ),
+            (r#"{"content":[{"text":"no type"}]}"#, "none null"),
+            (r#"{"content":null}"#, "none null"),
+            ("{}", "none null"),
+            (
+                "[1]",
+                "upstream_error unexpected tools/call result [1] None",
+            ),
+            (r#"{"isError":"true"}"#, "none null"),
+            (
+                r#"{"isError":true,"content":[{"type":"text","text":"it failed"}],"structuredContent":1}"#,
+                "tool_error it failed Some(85)",
+            ),
+            (
+                r#"{"isError":true}"#,
+                r#"tool_error {"isError":true} Some(16)"#,
+            ),
+            (
+                r#"{"structuredContent":{"\u00733cr3t-canary":["x s3cr3t-canary",12345678901,1234567890]}}"#,
+                r#"json {"[REDACTED]":["x [REDACTED]","[REDACTED]",1234567890]}"#,
+            ),
+        ] {
+            assert_eq!(check(envelope), expected, "{envelope}");
+        }
+    }
+}

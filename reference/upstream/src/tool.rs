@@ -1,0 +1,170 @@
+//! Tools of an upstream: as it named them, and as the outside may see them. Knows nothing of rendering.
+
+use std::collections::HashMap;
+
+use ptc_secrets::{Redactor, Scrub};
+use serde_json::Value;
+
+use crate::rank::Indexed;
+
+/// A tool as its upstream described it. Never shown; used to call it and to judge arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RawTool {
+    pub name: String,
+    pub description: String,
+    pub input_schema: Value,
+    pub output_schema: Value,
+    pub annotations: Value,
+    /// Provenance of compiled tools.
+    pub ptc: Value,
+}
+
+impl RawTool {
+    /// Reads an entry of `tools/list`; one without a name can't be called and is dropped.
+    pub fn read(entry: Value) -> Option<Self> {
+        let Value::Object(mut entry) = entry else {
+            return None;
+        };
+        let Some(Value::String(name)) = entry.remove("name") else {
+            return None;
+        };
+        let text = |value: Option<Value>| match value {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        Some(Self {
+            name,
+            description: text(entry.remove("description")),
+            input_schema: entry.remove("inputSchema").unwrap_or(Value::Null),
+            output_schema: entry.remove("outputSchema").unwrap_or(Value::Null),
+            annotations: entry.remove("annotations").unwrap_or(Value::Null),
+            ptc: Value::Null,
+        })
+    }
+}
+
+/// A tool fit to be shown: every part scrubbed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tool {
+    /// The name that programs use.
+    pub name: String,
+    /// Prose, as the upstream wrote it.
+    pub description: String,
+    /// JSON Schema of the arguments, or null.
+    pub input_schema: Value,
+    /// JSON Schema of the result, or null.
+    pub output_schema: Value,
+    /// MCP annotations, or null.
+    pub annotations: Value,
+    /// `_ptc`: transport, operationId, method and path of an OpenAPI tool; otherwise null.
+    pub ptc: Value,
+}
+
+/// The tools of one upstream, in its order.
+#[derive(Debug, Default)]
+pub struct Toolset {
+    raw: Vec<RawTool>,
+    shown: Vec<Tool>,
+    /// Positions by shown name and by real name.
+    by_name: HashMap<String, usize>,
+    /// Positions in bytewise order of shown names.
+    sorted: Vec<usize>,
+    /// For `apropos`, by position.
+    indexed: Vec<Indexed>,
+}
+
+impl Toolset {
+    pub(crate) fn new(raw: Vec<RawTool>, server: &str, redactor: &Redactor) -> Self {
+        let shown: Vec<Tool> = raw.iter().map(|tool| shown(tool, redactor)).collect();
+        let mut by_name = HashMap::new();
+        for (at, tool) in shown.iter().enumerate() {
+            by_name.entry(tool.name.clone()).or_insert(at);
+        }
+        for (at, tool) in raw.iter().enumerate() {
+            by_name.entry(tool.name.clone()).or_insert(at);
+        }
+        let mut sorted: Vec<usize> = (0..shown.len()).collect();
+        sorted.sort_by(|&a, &b| shown[a].name.cmp(&shown[b].name));
+        let indexed = shown.iter().map(|tool| index(server, tool)).collect();
+        Self {
+            raw,
+            shown,
+            by_name,
+            sorted,
+            indexed,
+        }
+    }
+
+    /// All tools in the upstream's order.
+    pub fn tools(&self) -> &[Tool] {
+        &self.shown
+    }
+
+    /// All tools by name.
+    pub fn sorted(&self) -> impl ExactSizeIterator<Item = &Tool> {
+        self.sorted.iter().map(|&at| &self.shown[at])
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.by_name.get(name).map(|&at| &self.shown[at])
+    }
+
+    /// Every tool with what `apropos` matches it by.
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = (&Tool, &Indexed)> {
+        self.shown.iter().zip(&self.indexed)
+    }
+
+    pub(crate) fn raw(&self, name: &str) -> Option<&RawTool> {
+        self.by_name.get(name).map(|&at| &self.raw[at])
+    }
+}
+
+fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
+    let mut shown = Tool {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        input_schema: tool.input_schema.clone(),
+        output_schema: tool.output_schema.clone(),
+        annotations: tool.annotations.clone(),
+        ptc: tool.ptc.clone(),
+    };
+    if !redactor.is_empty() {
+        shown.name.scrub_in_place(redactor);
+        shown.description.scrub_in_place(redactor);
+        for part in [
+            &mut shown.input_schema,
+            &mut shown.output_schema,
+            &mut shown.annotations,
+            &mut shown.ptc,
+        ] {
+            part.scrub_in_place(redactor);
+        }
+    }
+    shown
+}
+
+/// Names are boosted; description, argument keys and annotations are not.
+fn index(server: &str, tool: &Tool) -> Indexed {
+    let keys = tool
+        .input_schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let annotations = tool.annotations.as_object().into_iter().flatten();
+    let mut prose = vec![tool.description.clone()];
+    prose.extend(keys.map(|(key, _)| key.clone()));
+    prose.extend(annotations.map(|(key, value)| {
+        format!(
+            "{key} {}",
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        )
+    }));
+    Indexed::new(
+        [server, tool.name.as_str()],
+        prose.iter().map(String::as_str),
+    )
+}

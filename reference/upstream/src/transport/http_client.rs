@@ -1,0 +1,196 @@
+//! The outbound HTTP client: headers, same-origin redirects, bodies with a cap, failures in words. Knows nothing of MCP.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ptc_secrets::AuthHeaders;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
+
+use crate::config::Remote;
+use crate::fault::{Reason, WorldFault};
+
+/// Redirects followed within one origin.
+const REDIRECTS_MAX: usize = 10;
+
+/// A client with an upstream's headers. The auth headers live in it and nowhere else.
+#[derive(Clone)]
+pub(crate) struct HttpClient {
+    client: Client,
+    headers: HeaderMap,
+}
+
+impl HttpClient {
+    pub fn new(remote: &Remote, auth: &AuthHeaders) -> Result<Self, WorldFault> {
+        let client = Client::builder()
+            .connect_timeout(remote.connect_timeout)
+            .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
+            .tcp_nodelay(true)
+            .redirect(Policy::custom(|attempt| {
+                let origin = attempt.previous().first().map(reqwest::Url::origin);
+                if attempt.previous().len() > REDIRECTS_MAX
+                    || origin != Some(attempt.url().origin())
+                {
+                    // The 3xx answer itself comes back, and is judged like any other status.
+                    attempt.stop()
+                } else {
+                    attempt.follow()
+                }
+            }))
+            .build()
+            .map_err(|error| WorldFault::unavailable(format!("HTTP client: {}", words(&error))))?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &remote.static_headers {
+            if let (Ok(name), Ok(value)) =
+                (name.parse::<HeaderName>(), HeaderValue::from_str(value))
+            {
+                headers.append(name, value);
+            }
+        }
+        auth.apply(&mut headers);
+        Ok(Self { client, headers })
+    }
+
+    /// GET, with the upstream's headers.
+    pub async fn get(&self, url: &str) -> Result<Response, WorldFault> {
+        let mut headers = self.headers.clone();
+        headers.insert(
+            http::header::ACCEPT,
+            HeaderValue::from_static("application/json"),
+        );
+        self.client
+            .get(url)
+            .headers(headers)
+            .send()
+            .await
+            .map_err(|error| failure(&error))
+    }
+
+    /// POST of a JSON body, with the upstream's headers and `extra`.
+    pub async fn post(
+        &self,
+        url: &str,
+        extra: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Response, WorldFault> {
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        self.client
+            .post(url)
+            .headers(headers)
+            .body(body)
+            .send()
+            .await
+            .map_err(|error| failure(&error))
+    }
+
+    /// DELETE, with the upstream's headers and `extra`; the answer is of no interest.
+    pub async fn delete(&self, url: &str, extra: HeaderMap) {
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        let _ = self.client.delete(url).headers(headers).send().await;
+    }
+}
+
+/// The whole body, at most `cap` bytes of it.
+pub(crate) async fn body(
+    mut response: Response,
+    what: &str,
+    cap: usize,
+) -> Result<Vec<u8>, WorldFault> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| failure(&error))? {
+        if bytes.len() + chunk.len() > cap {
+            return Err(WorldFault::too_large(
+                what,
+                cap,
+                (bytes.len() + chunk.len()) as u64,
+            ));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// The fault that a status other than 2xx stands for, the same for every HTTP transport.
+pub(crate) fn status_fault(response: &Response) -> WorldFault {
+    let status = response.status();
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            WorldFault::new(Reason::AuthFailed, "auth_failed")
+        }
+        StatusCode::TOO_MANY_REQUESTS => WorldFault::new(Reason::RateLimited, "rate_limited"),
+        status if status.is_server_error() => {
+            WorldFault::unavailable(format!("http {}", status.as_u16()))
+        }
+        status if status.is_redirection() => {
+            let to = response
+                .headers()
+                .get(http::header::LOCATION)
+                .and_then(|to| to.to_str().ok());
+            let to = to.and_then(|to| response.url().join(to).ok());
+            let refused = match to {
+                Some(to) if to.origin() == response.url().origin() => ": too many redirects",
+                Some(_) => ": redirect to another origin refused",
+                None => "",
+            };
+            WorldFault::error(format!("http {}{refused}", status.as_u16()))
+        }
+        status => WorldFault::error(format!("http {}", status.as_u16())),
+    }
+}
+
+/// Waits for `work` at most `limit`.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T, WorldFault>>,
+) -> Result<T, WorldFault> {
+    match tokio::time::timeout(limit, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(WorldFault::new(
+            Reason::Timeout,
+            format!("{what} request timed out"),
+        )),
+    }
+}
+
+fn failure(error: &reqwest::Error) -> WorldFault {
+    if error.is_timeout() {
+        return WorldFault::new(Reason::Timeout, "timeout");
+    }
+    WorldFault::unavailable(words(error))
+}
+
+/// The innermost cause in few words. A URL never is among them: its path may be a capability.
+fn words(error: &reqwest::Error) -> String {
+    use std::io::ErrorKind;
+    let mut cause = error.source();
+    let mut last = None;
+    while let Some(inner) = cause {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                ErrorKind::ConnectionRefused => return "connection refused".into(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => {
+                    return "socket closed".into();
+                }
+                ErrorKind::TimedOut => return "timeout".into(),
+                _ => {}
+            }
+        }
+        let text = inner.to_string();
+        if text.contains("dns error") || text.contains("failed to lookup address") {
+            return "non-existing domain".into();
+        }
+        last = Some(text);
+        cause = inner.source();
+    }
+    match last {
+        Some(text) if text.contains("closed") || text.contains("incomplete") => {
+            "socket closed".into()
+        }
+        Some(text) => text,
+        None => "HTTP request failed".into(),
+    }
+}

@@ -1,0 +1,184 @@
+//! Lines from a child's output with a cap that bites before decoding. Keeps the head and the tail of an over-long line, enough
+//! to tell whose answer it was. Does no I/O.
+
+/// Bytes of an over-long line's end that are kept to look for its id.
+const TAIL_BYTES: usize = 256;
+
+/// Cuts a byte stream into lines. The cap can change between lines, as calls with other caps come and go.
+#[derive(Default)]
+pub(super) struct Lines {
+    held: Vec<u8>,
+    /// Set while the rest of an over-long line is thrown away: its head, and how many bytes it had so far.
+    cut: Option<Cut>,
+}
+
+/// An over-long line.
+#[derive(Debug, Clone)]
+pub(super) struct Cut {
+    pub head: Vec<u8>,
+    pub tail: Vec<u8>,
+    pub bytes: u64,
+    /// False the first time (right at the cut), true when its newline came.
+    pub ended: bool,
+    /// Whoever it was for was told at the cut.
+    pub settled: bool,
+}
+
+pub(super) enum Event<'a> {
+    Line(&'a [u8]),
+    Cut(&'a Cut),
+}
+
+impl Lines {
+    /// Takes bytes; hands every completed line to `each`, an over-long one twice: at the cut and at its end. `each` says
+    /// whether somebody was told.
+    pub fn feed(&mut self, mut chunk: &[u8], cap: usize, mut each: impl FnMut(Event<'_>) -> bool) {
+        while !chunk.is_empty() {
+            let newline = chunk.iter().position(|&byte| byte == b'\n');
+            let (part, rest) = match newline {
+                Some(at) => (&chunk[..at], &chunk[at + 1..]),
+                None => (chunk, &chunk[chunk.len()..]),
+            };
+            chunk = rest;
+            if let Some(cut) = &mut self.cut {
+                cut.extend(part);
+                if newline.is_some() {
+                    cut.ended = true;
+                    each(Event::Cut(cut));
+                    self.cut = None;
+                }
+                continue;
+            }
+            if self.held.len() + part.len() > cap {
+                let room = cap + 1 - self.held.len();
+                let mut cut = Cut {
+                    head: std::mem::take(&mut self.held),
+                    tail: Vec::new(),
+                    bytes: 0,
+                    ended: false,
+                    settled: false,
+                };
+                cut.head.extend_from_slice(&part[..room.min(part.len())]);
+                cut.bytes = cut.head.len() as u64;
+                cut.extend(&part[room.min(part.len())..]);
+                cut.settled = each(Event::Cut(&cut));
+                // Only the start can hold an id worth finding; the rest would be memory kept for nothing.
+                cut.head.truncate(TAIL_BYTES);
+                cut.head.shrink_to_fit();
+                if newline.is_some() {
+                    cut.ended = true;
+                    each(Event::Cut(&cut));
+                } else {
+                    self.cut = Some(cut);
+                }
+                continue;
+            }
+            if newline.is_none() {
+                self.held.extend_from_slice(part);
+            } else if self.held.is_empty() {
+                each(Event::Line(trim(part)));
+            } else {
+                self.held.extend_from_slice(part);
+                each(Event::Line(trim(&self.held)));
+                self.held.clear();
+                self.held.shrink_to(64 * 1024);
+            }
+        }
+    }
+}
+
+impl Cut {
+    fn extend(&mut self, part: &[u8]) {
+        self.bytes += part.len() as u64;
+        self.tail
+            .extend_from_slice(&part[part.len().saturating_sub(TAIL_BYTES)..]);
+        let surplus = self.tail.len().saturating_sub(TAIL_BYTES);
+        self.tail.drain(..surplus);
+    }
+
+    /// The integer id of the message, when it stands as a member near the start or the end.
+    pub fn id(&self) -> Option<u64> {
+        let start = &self.head[..self.head.len().min(TAIL_BYTES)];
+        id_at_start(start).or_else(|| {
+            if self.ended {
+                id_at_end(&self.tail)
+            } else {
+                None
+            }
+        })
+    }
+}
+
+fn trim(line: &[u8]) -> &[u8] {
+    line.trim_ascii()
+}
+
+/// `{"id":7,…` or `{"jsonrpc":"2.0","id":7,…`: members before anything nested.
+fn id_at_start(head: &[u8]) -> Option<u64> {
+    let text: String = head
+        .iter()
+        .map(|&b| char::from(b))
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect();
+    let text = text.strip_prefix('{')?;
+    let text = text.strip_prefix("\"jsonrpc\":\"2.0\",").unwrap_or(text);
+    let digits = text.strip_prefix("\"id\":")?;
+    let end = digits.find(|c: char| !c.is_ascii_digit())?;
+    digits[..end].parse().ok()
+}
+
+/// `…,"id":7}` or `…,"id":7,"jsonrpc":"2.0"}` after the last nested value.
+fn id_at_end(tail: &[u8]) -> Option<u64> {
+    let text: String = tail
+        .iter()
+        .map(|&b| char::from(b))
+        .filter(|c| !c.is_ascii_whitespace())
+        .collect();
+    let text = text.strip_suffix('}')?;
+    let text = text.strip_suffix(",\"jsonrpc\":\"2.0\"").unwrap_or(text);
+    let (before, digits) = text.rsplit_once("\"id\":")?;
+    (before.ends_with(',') && !digits.is_empty())
+        .then(|| digits.parse().ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cap: usize, chunks: &[&str]) -> Vec<String> {
+        let mut lines = Lines::default();
+        let mut seen = Vec::new();
+        for chunk in chunks {
+            lines.feed(chunk.as_bytes(), cap, |event| {
+                seen.push(match event {
+                    Event::Line(line) => String::from_utf8_lossy(line).into_owned(),
+                    Event::Cut(cut) => {
+                        format!("cut {} id {:?} ended {}", cut.bytes, cut.id(), cut.ended)
+                    }
+                });
+                false
+            });
+        }
+        seen
+    }
+
+    #[test]
+    fn lines_and_cuts() {
+        assert_eq!(check(9, &["a\nb\r", "\nc", "d\n\n"]), ["a", "b", "cd", ""]);
+        let long = r#"{"jsonrpc":"2.0","id":12,"result":{"x":"yyyyyyyyyyyyyyyyyyyyyyy"}}"#;
+        assert_eq!(
+            check(30, &[long, "\nok\n"]),
+            [
+                "cut 66 id Some(12) ended false",
+                "cut 66 id Some(12) ended true",
+                "ok"
+            ]
+        );
+        let last = r#"{"result":{"x":"yyyyyyyyyyyyyyyyyyyyyyyyyy"},"jsonrpc":"2.0","id":3}"#;
+        assert_eq!(
+            check(20, &[&last[..30], &last[30..], "\n"]),
+            ["cut 30 id None ended false", "cut 68 id Some(3) ended true"]
+        );
+    }
+}

@@ -1,0 +1,473 @@
+//! MCP over Streamable HTTP: JSON and SSE replies, sessions and their loss, both eras of the protocol.
+//! Every request is a POST of its own, so any number can be in flight.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use ptc_rpc::{
+    Frame, Id, Json, Kind, RpcError, write_error, write_notification, write_request, write_result,
+};
+use ptc_secrets::AuthHeaders;
+use reqwest::Response;
+
+use super::http_client::{HttpClient, body, status_fault, within};
+use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
+use super::sse::Events;
+use super::stdio::{at_handshake, error_message};
+use super::{Answer, CallLimits, listing};
+use crate::config::HttpConfig;
+use crate::fault::WorldFault;
+use crate::limits::CHILD_GRACE;
+use crate::tool::RawTool;
+
+/// Bytes of an error body that are looked at to tell the server's era.
+const ERROR_BODY_BYTES: usize = 64 * 1024;
+
+/// A server after its handshake.
+pub(crate) struct HttpConnection {
+    client: HttpClient,
+    url: String,
+    handshake: Duration,
+    request: Duration,
+    handshake_bytes: usize,
+    next_id: AtomicU64,
+    session: RwLock<Session>,
+    /// Held while a lost session is replaced.
+    renewing: tokio::sync::Mutex<()>,
+}
+
+/// What the server remembers of us, or the era in which it remembers nothing.
+#[derive(Clone, Default)]
+struct Session {
+    id: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+    modern: bool,
+}
+
+/// A reply that is no answer, with what may still be done about it.
+struct Refusal {
+    fault: WorldFault,
+    status: Option<StatusCode>,
+    /// The code of a JSON-RPC error in the body.
+    code: Option<i64>,
+}
+
+impl From<WorldFault> for Refusal {
+    fn from(fault: WorldFault) -> Self {
+        Self {
+            fault,
+            status: None,
+            code: None,
+        }
+    }
+}
+
+impl HttpConnection {
+    pub async fn open(config: &HttpConfig, auth: AuthHeaders) -> Result<Self, WorldFault> {
+        let connection = Self {
+            client: HttpClient::new(&config.remote, &auth)?,
+            url: config.remote.url.clone(),
+            handshake: config.handshake_timeout,
+            request: config.remote.request_timeout,
+            handshake_bytes: config.remote.response_bytes_max,
+            next_id: AtomicU64::new(1),
+            session: RwLock::new(Session::default()),
+            renewing: tokio::sync::Mutex::new(()),
+        };
+        connection.shake_hands().await.map_err(at_handshake)?;
+        Ok(connection)
+    }
+
+    pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
+        listing::list_all(|params| async move {
+            self.request("tools/list", None, &params, self.handshake_limits())
+                .await
+                .map_err(at_handshake)
+        })
+        .await
+    }
+
+    pub async fn call(
+        &self,
+        tool: &RawTool,
+        arguments: &str,
+        limits: CallLimits,
+    ) -> Result<Answer, WorldFault> {
+        let mut params = b"{\"arguments\":".to_vec();
+        params.extend_from_slice(arguments.as_bytes());
+        params.extend_from_slice(b",\"name\":");
+        ptc_rpc::write_string(&mut params, &tool.name);
+        params.push(b'}');
+        let params =
+            String::from_utf8(params).map_err(|_| WorldFault::error("call is not UTF-8"))?;
+        let deadline = limits.deadline.min(Instant::now() + self.request);
+        let limits = CallLimits { deadline, ..limits };
+        self.request("tools/call", Some((tool, arguments)), &params, limits)
+            .await
+            .map(Answer::Envelope)
+    }
+
+    /// Tells the server that its session is over, if it keeps one; briefly, since the process may be ending.
+    pub async fn close(&self) {
+        let session = self.session();
+        if session.id.is_some() {
+            let _ = tokio::time::timeout(
+                CHILD_GRACE,
+                self.client.delete(&self.url, headers(&session)),
+            )
+            .await;
+        }
+    }
+
+    async fn shake_hands(&self) -> Result<(), WorldFault> {
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Session::default();
+        let limits = self.handshake_limits();
+        let hello = initialize_params();
+        let hello = async { Ok(self.exchange("initialize", None, &hello, limits).await) };
+        match within(limits.remaining(), "mcp_http", hello).await {
+            Ok(Ok(result)) => {
+                let version = ptc_rpc::parse(result.as_bytes())
+                    .ok()
+                    .and_then(|result| result.get("protocolVersion"))
+                    .and_then(Json::as_str)
+                    .and_then(|version| HeaderValue::from_str(&version).ok());
+                self.session
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .version = version;
+                within(self.handshake, "mcp_http", self.notify_initialized()).await
+            }
+            Ok(Err(refusal)) if refusal.speaks_json_rpc() => {
+                // No initialize here: a server of the stateless revisions.
+                self.session
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .modern = true;
+                let limits = self.handshake_limits();
+                let discover =
+                    async { Ok(self.exchange("server/discover", None, "{}", limits).await) };
+                match within(limits.remaining(), "mcp_http", discover).await {
+                    Ok(Ok(_)) => Ok(()),
+                    _ => Err(refusal.fault),
+                }
+            }
+            Ok(Err(refusal)) => Err(refusal.fault),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn notify_initialized(&self) -> Result<(), WorldFault> {
+        let mut frame = Vec::new();
+        write_notification(&mut frame, "notifications/initialized", Some("{}"));
+        let response = self
+            .client
+            .post(&self.url, headers(&self.session()), frame)
+            .await?;
+        match response.status().is_success() {
+            true => Ok(()),
+            false => Err(status_fault(&response)),
+        }
+    }
+
+    /// One request; a session that the server has lost is replaced once.
+    async fn request(
+        &self,
+        method: &str,
+        call: Option<(&RawTool, &str)>,
+        params: &str,
+        limits: CallLimits,
+    ) -> Result<String, WorldFault> {
+        within(limits.remaining(), "mcp_http", async {
+            let before = self.session();
+            let refusal = match self.exchange(method, call, params, limits).await {
+                Ok(result) => return Ok(result),
+                Err(refusal) => refusal,
+            };
+            if before.id.is_none() || refusal.status != Some(StatusCode::NOT_FOUND) {
+                return Err(refusal.fault);
+            }
+            {
+                let _alone = self.renewing.lock().await;
+                if self.session().id == before.id {
+                    self.shake_hands().await.map_err(at_handshake)?;
+                }
+            }
+            self.exchange(method, call, params, limits)
+                .await
+                .map_err(|refusal| refusal.fault)
+        })
+        .await
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        call: Option<(&RawTool, &str)>,
+        params: &str,
+        limits: CallLimits,
+    ) -> Result<String, Refusal> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let session = self.session();
+        let mut extra = headers(&session);
+        let dressed;
+        let params = if session.modern {
+            describe(&mut extra, method, call);
+            dressed = with_meta(params);
+            &dressed
+        } else {
+            params
+        };
+        let mut frame = Vec::with_capacity(params.len() + 80);
+        write_request(&mut frame, &Id::number(id), method, Some(params));
+        let response = self.client.post(&self.url, extra, frame).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await);
+        }
+        if let Some(session) = response.headers().get("mcp-session-id") {
+            self.session
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .id = Some(session.clone());
+        }
+        let sse = response
+            .headers()
+            .get(http::header::CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok())
+            .is_some_and(|kind| kind.to_ascii_lowercase().contains("text/event-stream"));
+        if sse {
+            return self.read_stream(response, id, limits.bytes_max).await;
+        }
+        let bytes = body(response, "mcp_http response", limits.bytes_max).await?;
+        let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+        if ptc_rpc::parse(&bytes).is_err() {
+            return Err(WorldFault::error(format!("invalid JSON response: {}", shown())).into());
+        }
+        match find_reply(&bytes, id) {
+            Some(outcome) => outcome,
+            None => {
+                Err(WorldFault::error(format!("unexpected JSON-RPC response {}", shown())).into())
+            }
+        }
+    }
+
+    /// Reads events until the reply comes. What the server asks in between is answered by POSTs of their own.
+    async fn read_stream(
+        &self,
+        mut response: Response,
+        id: u64,
+        cap: usize,
+    ) -> Result<String, Refusal> {
+        let mut events = Events::default();
+        let mut total = 0usize;
+        loop {
+            let chunk = response.chunk().await.map_err(|_| ()).unwrap_or(None);
+            let mut found = None;
+            let mut asked = Vec::new();
+            let mut take = |data: &[u8]| {
+                if found.is_none() {
+                    found = find_reply(data, id);
+                    asked.extend(requests(data));
+                }
+            };
+            match &chunk {
+                Some(chunk) => {
+                    total += chunk.len();
+                    if total > cap {
+                        return Err(
+                            WorldFault::too_large("mcp_http response", cap, total as u64).into(),
+                        );
+                    }
+                    events.feed(chunk, &mut take);
+                }
+                None => events.finish(&mut take),
+            }
+            for reply in asked {
+                let client = self.client.clone();
+                let (url, extra) = (self.url.clone(), headers(&self.session()));
+                tokio::spawn(async move { client.post(&url, extra, reply).await.map(|_| ()) });
+            }
+            match (found, chunk) {
+                (Some(outcome), _) => return outcome,
+                (None, Some(_)) => {}
+                (None, None) => {
+                    let message = format!("SSE stream closed before response with id={id} arrived");
+                    return Err(WorldFault::error(message).into());
+                }
+            }
+        }
+    }
+
+    fn session(&self) -> Session {
+        self.session
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn handshake_limits(&self) -> CallLimits {
+        CallLimits {
+            deadline: Instant::now() + self.handshake,
+            bytes_max: self.handshake_bytes,
+        }
+    }
+}
+
+impl Refusal {
+    /// The server understood the frame and refused the method or the revision.
+    fn speaks_json_rpc(&self) -> bool {
+        self.code.is_some()
+    }
+}
+
+async fn refusal(response: Response) -> Refusal {
+    let fault = status_fault(&response);
+    let status = Some(response.status());
+    let bytes = match status {
+        Some(status) if status.is_client_error() => body(response, "error", ERROR_BODY_BYTES)
+            .await
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let code = Frame::parse(&bytes)
+        .ok()
+        .and_then(|frame| frame.error)
+        .and_then(|error| error.get("code"));
+    Refusal {
+        fault,
+        status,
+        code: code.and_then(Json::as_i64),
+    }
+}
+
+/// The reply to request `id` in a message or a batch.
+fn find_reply(bytes: &[u8], id: u64) -> Option<Result<String, Refusal>> {
+    let json = ptc_rpc::parse(bytes).ok()?;
+    let one = |json: Json<'_>| {
+        let frame = Frame::parse(json.text().as_bytes()).ok()?;
+        let ours = frame
+            .id
+            .is_some_and(|found| found.kind() == Kind::Integer && found.text() == id.to_string());
+        if !ours || frame.method.is_some() {
+            return None;
+        }
+        if let Some(error) = frame.error.filter(|error| !error.is_null()) {
+            let code = error.get("code").and_then(Json::as_i64);
+            let fault = WorldFault::error(error_message(error));
+            return Some(Err(Refusal {
+                fault,
+                status: None,
+                code: code.or(Some(0)),
+            }));
+        }
+        frame.result.map(|result| Ok(result.text().to_owned()))
+    };
+    match json.kind() {
+        Kind::Array => json.elements().find_map(one),
+        _ => one(json),
+    }
+}
+
+/// Replies to what a message or a batch asks of us.
+fn requests(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(json) = ptc_rpc::parse(bytes) else {
+        return Vec::new();
+    };
+    let mut replies = Vec::new();
+    let mut one = |json: Json<'_>| {
+        let Ok(frame) = Frame::parse(json.text().as_bytes()) else {
+            return;
+        };
+        if let (Some(method), Some(id)) = (frame.method_name(), frame.request_id()) {
+            let mut reply = Vec::new();
+            if method == "ping" {
+                write_result(&mut reply, &id, |out| out.extend_from_slice(b"{}"));
+            } else {
+                write_error(&mut reply, Some(&id), &RpcError::METHOD_NOT_FOUND);
+            }
+            replies.push(reply);
+        }
+    };
+    match json.kind() {
+        Kind::Array => json.elements().for_each(&mut one),
+        _ => one(json),
+    }
+    replies
+}
+
+fn headers(session: &Session) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        http::header::ACCEPT,
+        HeaderValue::from_static("application/json, text/event-stream"),
+    );
+    headers.insert(
+        http::header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    let version = match (&session.version, session.modern) {
+        (_, true) => HeaderValue::from_static(MODERN_VERSION),
+        (Some(version), _) => version.clone(),
+        (None, _) => HeaderValue::from_static(LEGACY_VERSION),
+    };
+    headers.insert("mcp-protocol-version", version);
+    if let Some(id) = &session.id {
+        headers.insert("mcp-session-id", id.clone());
+    }
+    headers
+}
+
+/// The stateless era repeats method, tool and marked arguments in headers.
+fn describe(headers: &mut HeaderMap, method: &str, call: Option<(&RawTool, &str)>) {
+    if let Ok(method) = HeaderValue::from_str(method) {
+        headers.insert("mcp-method", method);
+    }
+    let Some((tool, arguments)) = call else {
+        return;
+    };
+    if let Some(name) = plain_or_base64(&tool.name) {
+        headers.insert("mcp-name", name);
+    }
+    let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
+        return;
+    };
+    let properties = tool
+        .input_schema
+        .get("properties")
+        .and_then(serde_json::Value::as_object);
+    for (key, schema) in properties.into_iter().flatten() {
+        let Some(header) = schema
+            .get("x-mcp-header")
+            .and_then(serde_json::Value::as_str)
+        else {
+            continue;
+        };
+        let Ok(name) = format!("mcp-param-{header}").parse::<http::HeaderName>() else {
+            continue;
+        };
+        let text = arguments.get(key).and_then(|value| match value.kind() {
+            Kind::String => value.as_str().map(|text| text.into_owned()),
+            Kind::Integer | Kind::Bool => Some(value.text().to_owned()),
+            _ => None,
+        });
+        if let Some(value) = text.and_then(|text| plain_or_base64(&text)) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// Text as a header value: itself when it is plain ASCII without outer blanks, otherwise in the base64 wrapping of the revision.
+fn plain_or_base64(text: &str) -> Option<HeaderValue> {
+    let plain = text.bytes().all(|b| (0x20..0x7f).contains(&b))
+        && text.trim() == text
+        && !text.starts_with("=?base64?");
+    let value = if plain {
+        text.to_owned()
+    } else {
+        format!("=?base64?{}?=", STANDARD.encode(text))
+    };
+    HeaderValue::from_str(&value).ok()
+}

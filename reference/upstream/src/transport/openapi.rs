@@ -1,0 +1,228 @@
+//! OpenAPI upstreams: the schema is loaded and compiled once, then each included GET operation is a tool.
+
+mod compile;
+mod names;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http::StatusCode;
+use ptc_rpc::{Json, Kind};
+use ptc_secrets::AuthHeaders;
+
+use super::http_client::{HttpClient, body, status_fault, within};
+use super::{Answer, CallLimits};
+use crate::config::{OpenApiConfig, SchemaSource};
+use crate::fault::{Reason, WorldFault};
+use crate::tool::RawTool;
+use compile::Operation;
+
+/// Characters of an error body that become a message.
+const ERROR_CHARS_MAX: usize = 500;
+/// Bytes of an error body that are read at all.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+
+/// One OpenAPI upstream.
+pub(crate) struct Service {
+    config: OpenApiConfig,
+    auth: AuthHeaders,
+    loaded: RwLock<Option<Arc<Loaded>>>,
+}
+
+struct Loaded {
+    client: HttpClient,
+    operations: HashMap<String, Operation>,
+}
+
+impl Service {
+    pub fn new(config: &OpenApiConfig, auth: AuthHeaders) -> Self {
+        Self {
+            config: config.clone(),
+            auth,
+            loaded: RwLock::new(None),
+        }
+    }
+
+    /// Reads and compiles the schema.
+    pub async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
+        let client = HttpClient::new(&self.config.remote, &self.auth)?;
+        let text = match &self.config.schema {
+            SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
+            SchemaSource::Url(url) => {
+                within(
+                    self.config.remote.request_timeout,
+                    "schema_url",
+                    self.fetch_schema(&client, url),
+                )
+                .await?
+            }
+        };
+        let (tools, operations) =
+            compile::compile(&text, &self.config).map_err(WorldFault::unavailable)?;
+        let loaded = Arc::new(Loaded { client, operations });
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some(loaded);
+        Ok(tools)
+    }
+
+    pub async fn call(
+        &self,
+        tool: &RawTool,
+        arguments: &str,
+        limits: CallLimits,
+    ) -> Result<Answer, WorldFault> {
+        let loaded = self
+            .loaded
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let loaded = loaded.ok_or_else(|| WorldFault::unavailable("schema is not loaded"))?;
+        let operation = loaded
+            .operations
+            .get(&tool.name)
+            .ok_or_else(|| WorldFault::error("operation is not compiled"))?;
+        let arguments = ptc_rpc::parse(arguments.as_bytes())
+            .map_err(|_| WorldFault::error("arguments are not JSON"))?;
+        let url = address(&self.config.remote.url, operation, arguments)?;
+        let limit = limits.remaining().min(self.config.remote.request_timeout);
+        let cap = limits.bytes_max.min(self.config.remote.response_bytes_max);
+        within(limit, "openapi", answer(&loaded.client, &url, cap)).await
+    }
+
+    async fn fetch_schema(&self, client: &HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {
+        let response = client.get(url).await?;
+        if !response.status().is_success() {
+            let status = response.status().as_u16();
+            return Err(WorldFault::unavailable(format!(
+                "schema_url returned http {status}"
+            )));
+        }
+        body(response, "schema response", self.config.schema_bytes_max).await
+    }
+}
+
+fn read_schema(path: &std::path::Path, cap: usize) -> Result<Vec<u8>, WorldFault> {
+    let fault = |words: &str| WorldFault::unavailable(format!("schema_file: {words}"));
+    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => fault("no such file or directory"),
+        _ => fault(&error.to_string()),
+    })?;
+    if meta.is_dir() {
+        return Err(fault("illegal operation on a directory"));
+    }
+    if meta.len() > cap as u64 {
+        return Err(fault("schema exceeds byte cap"));
+    }
+    std::fs::read(path).map_err(|error| fault(&error.to_string()))
+}
+
+async fn answer(client: &HttpClient, url: &str, cap: usize) -> Result<Answer, WorldFault> {
+    let response = client.get(url).await?;
+    let status = response.status();
+    if status.is_success() {
+        let bytes = body(response, "response", cap).await?;
+        if status == StatusCode::NO_CONTENT || bytes.is_empty() {
+            return Ok(Answer::None);
+        }
+        return String::from_utf8(bytes)
+            .map(Answer::Json)
+            .map_err(|_| WorldFault::error("malformed JSON response: not UTF-8"));
+    }
+    let mut fault = status_fault(&response);
+    let told = matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::NOT_FOUND
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::TOO_MANY_REQUESTS
+    );
+    if told {
+        // An error body over its own cap still maps by status.
+        let bytes = body(response, "error", ERROR_BYTES_MAX)
+            .await
+            .unwrap_or_default();
+        if status != StatusCode::TOO_MANY_REQUESTS {
+            fault.reason = Reason::ToolError;
+            fault.bytes = Some(bytes.len() as u64);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if !text.is_empty() {
+            fault.message = text.chars().take(ERROR_CHARS_MAX).collect();
+        }
+    }
+    Err(fault)
+}
+
+/// The request's URL: path and query filled in from arguments, defaults under them.
+fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<String, WorldFault> {
+    let base = base
+        .split(['?', '#'])
+        .next()
+        .unwrap_or(base)
+        .trim_end_matches('/');
+    let mut url = base.to_owned();
+    for piece in &operation.path {
+        match piece {
+            compile::Piece::Literal(text) => url.push_str(text),
+            compile::Piece::Parameter(name) => {
+                let text = match (arguments.get(name), operation.defaults.get(name)) {
+                    (Some(value), _) => scalar(value).ok_or_else(|| unsupported("path", name))?,
+                    (None, Some(default)) => default.clone().unwrap_or_default(),
+                    (None, None) => String::new(),
+                };
+                url.push_str(&percent(&text, false));
+            }
+        }
+    }
+    let mut separator = '?';
+    for name in &operation.query {
+        let text = match (arguments.get(name), operation.defaults.get(name)) {
+            (Some(value), _) if value.is_null() => return Err(unsupported("query", name)),
+            (Some(value), _) => scalar(value).ok_or_else(|| unsupported("query", name))?,
+            (None, Some(default)) => default.clone().ok_or_else(|| unsupported("query", name))?,
+            (None, None) => continue,
+        };
+        url.push(separator);
+        url.push_str(&percent(name, true));
+        url.push('=');
+        url.push_str(&percent(&text, true));
+        separator = '&';
+    }
+    Ok(url)
+}
+
+fn unsupported(place: &str, name: &str) -> WorldFault {
+    WorldFault::error(format!(
+        "unsupported {place} arg '{name}': OpenAPI v1 supports scalar {place} values only"
+    ))
+}
+
+/// A scalar's text; nothing for null in a path.
+fn scalar(value: Json<'_>) -> Option<String> {
+    match value.kind() {
+        Kind::Null => Some(String::new()),
+        Kind::String => value.as_str().map(|text| text.into_owned()),
+        Kind::Array | Kind::Object => None,
+        _ => Some(value.compact()),
+    }
+}
+
+/// Percent-encodes all but unreserved characters; in a query a blank is `+`.
+fn percent(text: &str, query: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(byte))
+            }
+            b' ' if query => out.push('+'),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // A segment of dots alone would be resolved away by the URL parser and reach another path.
+    if !query && (out == "." || out == "..") {
+        out = out.replace('.', "%2E");
+    }
+    out
+}
+
+const _: () = assert!(ERROR_CHARS_MAX < ERROR_BYTES_MAX);

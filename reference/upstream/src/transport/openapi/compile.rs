@@ -1,0 +1,494 @@
+//! The OpenAPI compiler: included GET operations become tools; everything that v1 can't do is refused, operation by operation.
+//! Reads the description only; sends nothing.
+
+use std::collections::{BTreeSet, HashMap};
+
+use serde_json::{Map, Value, json};
+
+use super::names::normalize;
+use crate::config::OpenApiConfig;
+use crate::tool::RawTool;
+
+/// Methods that a path item can have.
+const METHODS: &[&str] = &[
+    "get", "post", "put", "patch", "delete", "options", "head", "trace",
+];
+/// Schema nodes of one operation after its references were resolved: a small file can describe an enormous one.
+const NODES_MAX: usize = 50_000;
+/// Levels of a schema after its references were resolved.
+const SCHEMA_DEPTH_MAX: usize = 200;
+/// References inside references.
+const REFERENCE_DEPTH_MAX: usize = 64;
+
+/// What it takes to call an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Operation {
+    pub path: Vec<Piece>,
+    /// Query parameters by name.
+    pub query: BTreeSet<String>,
+    /// Default arguments as text; `None` for one that is no scalar.
+    pub defaults: HashMap<String, Option<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    Literal(String),
+    Parameter(String),
+}
+
+type Compiled = (Vec<RawTool>, HashMap<String, Operation>);
+
+/// Compiles the included operations, in the order of `include_operations`.
+pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, String> {
+    let schema: Value =
+        serde_json::from_slice(text).map_err(|e| format!("schema JSON decode failed: {e}"))?;
+    let Value::Object(root) = &schema else {
+        return Err("OpenAPI schema must be a JSON object".into());
+    };
+    let operations = collect(root);
+    let missing: Vec<&str> = config
+        .include
+        .iter()
+        .filter(|id| !operations.contains_key(id.as_str()))
+        .map(String::as_str)
+        .collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "OpenAPI include_operations not found: {}",
+            missing.join(", ")
+        ));
+    }
+    let mut tools = Vec::new();
+    let mut compiled = HashMap::new();
+    for id in &config.include {
+        let source = &operations[id.as_str()];
+        let one = Compiler {
+            root: &schema,
+            id,
+            source,
+            config,
+            nodes: 0,
+            depth: 0,
+        };
+        let (tool, operation) = one.compile()?;
+        if compiled.insert(tool.name.clone(), operation).is_some() {
+            return Err(format!(
+                "OpenAPI tool name collision after normalization: {}",
+                tool.name
+            ));
+        }
+        tools.push(tool);
+    }
+    Ok((tools, compiled))
+}
+
+struct Source<'a> {
+    method: &'static str,
+    path: &'a str,
+    item: &'a Map<String, Value>,
+    operation: &'a Map<String, Value>,
+}
+
+fn collect(root: &Map<String, Value>) -> HashMap<&str, Source<'_>> {
+    let mut found = HashMap::new();
+    for (path, item) in root
+        .get("paths")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let Some(item) = item.as_object() else {
+            continue;
+        };
+        for &method in METHODS {
+            let Some(operation) = item.get(method).and_then(Value::as_object) else {
+                continue;
+            };
+            let Some(id) = operation.get("operationId").and_then(Value::as_str) else {
+                continue;
+            };
+            found.entry(id).or_insert(Source {
+                method,
+                path,
+                item,
+                operation,
+            });
+        }
+    }
+    found
+}
+
+struct Compiler<'a> {
+    root: &'a Value,
+    id: &'a str,
+    source: &'a Source<'a>,
+    config: &'a OpenApiConfig,
+    nodes: usize,
+    depth: usize,
+}
+
+struct Parameter {
+    name: String,
+    in_path: bool,
+    required: bool,
+    schema: Value,
+}
+
+impl Compiler<'_> {
+    fn compile(mut self) -> Result<(RawTool, Operation), String> {
+        let operation = self.source.operation;
+        self.check_method()?;
+        let parameters = self.parameters()?;
+        let path = pieces(self.source.path);
+        let undeclared: Vec<&str> = path
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Parameter(name)
+                    if !parameters.iter().any(|p| p.in_path && p.name == *name) =>
+                {
+                    Some(name.as_str())
+                }
+                _ => None,
+            })
+            .collect();
+        if !undeclared.is_empty() {
+            let names = undeclared.join(", ");
+            return self.refuse(&format!(
+                "path template is missing declared path parameter(s): {names}"
+            ));
+        }
+        let output_schema = self.output_schema()?;
+        let over = self
+            .config
+            .overrides
+            .get(self.id)
+            .cloned()
+            .unwrap_or_default();
+        let text = |key: &str| {
+            operation
+                .get(key)
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
+        let name = over
+            .name
+            .or_else(|| text("x-ptc-name"))
+            .unwrap_or_else(|| self.id.to_owned());
+        let description = over
+            .description
+            .or_else(|| text("description"))
+            .or_else(|| text("summary"));
+        let defaults = over
+            .default_args
+            .or_else(|| {
+                operation
+                    .get("x-ptc-default-args")
+                    .and_then(Value::as_object)
+                    .cloned()
+            })
+            .unwrap_or_default();
+        let required: Vec<&str> = parameters
+            .iter()
+            .filter(|p| (p.in_path || p.required) && !defaults.contains_key(&p.name))
+            .map(|p| p.name.as_str())
+            .collect();
+        let properties: Map<String, Value> = parameters
+            .iter()
+            .map(|p| (p.name.clone(), p.schema.clone()))
+            .collect();
+        let tool = RawTool {
+            name: normalize(&name),
+            description: description.unwrap_or_default(),
+            input_schema: json!({ "type": "object", "properties": properties, "required": required }),
+            output_schema,
+            annotations: json!({ "readOnlyHint": true }),
+            ptc: json!({
+                "transport": "openapi",
+                "operationId": self.id,
+                "method": "GET",
+                "path": self.source.path,
+                "defaultArgs": defaults,
+            }),
+        };
+        let query = parameters
+            .iter()
+            .filter(|p| !p.in_path)
+            .map(|p| p.name.clone())
+            .collect();
+        let defaults = defaults
+            .into_iter()
+            .map(|(name, value)| (name, scalar(&value)))
+            .collect();
+        Ok((
+            tool,
+            Operation {
+                path,
+                query,
+                defaults,
+            },
+        ))
+    }
+
+    fn check_method(&self) -> Result<(), String> {
+        let operation = self.source.operation;
+        if self.source.method != "get" {
+            let method = self.source.method.to_ascii_uppercase();
+            return self.refuse(&format!(
+                "uses unsupported method {method}; v1 supports GET only"
+            ));
+        }
+        if operation.get("deprecated") == Some(&Value::Bool(true)) {
+            return self.refuse("is deprecated");
+        }
+        if operation.contains_key("requestBody") {
+            return self.refuse("has requestBody; v1 GET bodies are unsupported");
+        }
+        let servers = operation
+            .get("servers")
+            .or_else(|| self.source.item.get("servers"));
+        let servers = servers.and_then(Value::as_array).into_iter().flatten();
+        let base = origin(&self.config.remote.url);
+        let foreign =
+            |server: &Value| server.get("url").and_then(Value::as_str).and_then(origin) != base;
+        if servers.into_iter().any(foreign) {
+            return self.refuse("has cross-origin servers; v1 requires base_url origin");
+        }
+        Ok(())
+    }
+
+    /// Path-item parameters, then the operation's; one of the operation's replaces one of the same name and place.
+    fn parameters(&mut self) -> Result<Vec<Parameter>, String> {
+        let lists = [
+            self.source.item.get("parameters"),
+            self.source.operation.get("parameters"),
+        ];
+        let mut parameters: Vec<Parameter> = Vec::new();
+        for entry in lists
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_array)
+            .flatten()
+        {
+            let entry = self.resolve(entry, &mut Vec::new())?;
+            let name = entry.get("name").and_then(Value::as_str);
+            let place = entry.get("in").and_then(Value::as_str);
+            let (name, in_path) = match (name, place) {
+                (Some(name), Some("path")) => (name.to_owned(), true),
+                (Some(name), Some("query")) => (name.to_owned(), false),
+                (_, Some(place @ ("header" | "cookie"))) => {
+                    return self.refuse(&format!("has unsupported {place} parameter"));
+                }
+                _ => return self.refuse(&format!("has unsupported parameter {entry}")),
+            };
+            let mut schema = entry.get("schema").cloned().unwrap_or_else(|| json!({}));
+            if let Value::Object(schema) = &mut schema
+                && !["type", "enum", "const", "anyOf", "oneOf", "allOf"]
+                    .iter()
+                    .any(|key| schema.contains_key(*key))
+            {
+                schema.insert("type".into(), "string".into());
+            }
+            let required = entry.get("required") == Some(&Value::Bool(true));
+            parameters.retain(|known| known.name != name || known.in_path != in_path);
+            parameters.push(Parameter {
+                name,
+                in_path,
+                required,
+                schema,
+            });
+        }
+        Ok(parameters)
+    }
+
+    /// The schema of the first JSON content among 2xx answers, by status; null when all of them are empty.
+    fn output_schema(&mut self) -> Result<Value, String> {
+        let responses = self
+            .source
+            .operation
+            .get("responses")
+            .and_then(Value::as_object);
+        let mut statuses: Vec<&String> = responses
+            .into_iter()
+            .flat_map(Map::keys)
+            .filter(|status| status.starts_with('2'))
+            .collect();
+        if statuses.is_empty() {
+            return self.refuse("has no 2xx response");
+        }
+        statuses.sort();
+        let mut other_content = false;
+        for status in statuses {
+            let Some(response) = responses.and_then(|responses| responses.get(status)) else {
+                continue;
+            };
+            let shallow = self.target(response, &mut Vec::new())?;
+            let Some(content) = shallow.get("content").and_then(Value::as_object) else {
+                continue;
+            };
+            if status == "204" || content.is_empty() {
+                continue;
+            }
+            let mut kinds: Vec<&String> = content.keys().collect();
+            kinds.sort();
+            match kinds
+                .iter()
+                .find(|kind| kind.to_ascii_lowercase().contains("json"))
+            {
+                Some(kind) => {
+                    let schema = content[*kind]
+                        .get("schema")
+                        .cloned()
+                        .unwrap_or_else(|| json!({}));
+                    return self.resolve(&schema, &mut Vec::new());
+                }
+                None => other_content = true,
+            }
+        }
+        if other_content {
+            return self.refuse("has no JSON 2xx response; v1 supports JSON responses only");
+        }
+        Ok(json!({ "type": "null" }))
+    }
+
+    /// A copy of `value` with every reference replaced by what it names. `open` are the references being resolved.
+    fn resolve(&mut self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            return self.refuse(&format!("has a schema of more than {NODES_MAX} nodes"));
+        }
+        if self.depth > SCHEMA_DEPTH_MAX {
+            return self.refuse(&format!(
+                "has a schema nested deeper than {SCHEMA_DEPTH_MAX}"
+            ));
+        }
+        self.depth += 1;
+        let resolved = self.resolve_inner(value, open);
+        self.depth -= 1;
+        resolved
+    }
+
+    fn resolve_inner(&mut self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
+        match value {
+            Value::Object(entries) => {
+                if let Some(reference) = entries.get("$ref").and_then(Value::as_str) {
+                    let target = self.lookup(reference, open)?.clone();
+                    open.push(reference.to_owned());
+                    let resolved = self.resolve(&target, open)?;
+                    open.pop();
+                    return Ok(resolved);
+                }
+                let mut copy = Map::new();
+                for (key, value) in entries {
+                    copy.insert(key.clone(), self.resolve(value, open)?);
+                }
+                Ok(Value::Object(copy))
+            }
+            Value::Array(items) => items
+                .iter()
+                .map(|item| self.resolve(item, open))
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+            scalar => Ok(scalar.clone()),
+        }
+    }
+
+    /// What `value` is after following references at its top only.
+    fn target(&self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => {
+                let target = self.lookup(reference, open)?;
+                open.push(reference.to_owned());
+                self.target(target, open)
+            }
+            None => Ok(value.clone()),
+        }
+    }
+
+    fn lookup(&self, reference: &str, open: &[String]) -> Result<&Value, String> {
+        let fault = |words: &str| {
+            Err(format!(
+                "OpenAPI operation {} has {words} reference {reference}",
+                self.id
+            ))
+        };
+        if open.iter().any(|seen| seen == reference) || open.len() > REFERENCE_DEPTH_MAX {
+            return fault("a cyclic");
+        }
+        let Some(pointer) = reference
+            .strip_prefix('#')
+            .filter(|pointer| pointer.starts_with("/components/"))
+        else {
+            return fault("a remote or unsupported");
+        };
+        match self.root.pointer(&decode(pointer)) {
+            Some(target) => Ok(target),
+            None => fault("an unresolvable"),
+        }
+    }
+
+    fn refuse<T>(&self, cause: &str) -> Result<T, String> {
+        Err(format!("OpenAPI operation {} {cause}", self.id))
+    }
+}
+
+/// Percent-decodes the fragment of a reference.
+fn decode(pointer: &str) -> String {
+    let mut bytes = Vec::with_capacity(pointer.len());
+    let mut rest = pointer.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let hex = tail
+            .get(..2)
+            .and_then(|pair| std::str::from_utf8(pair).ok());
+        match hex
+            .filter(|_| byte == b'%')
+            .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+        {
+            Some(decoded) => {
+                bytes.push(decoded);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn pieces(path: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, tail)) = after.split_once('}') else {
+            break;
+        };
+        pieces.push(Piece::Literal(before.to_owned()));
+        pieces.push(Piece::Parameter(name.to_owned()));
+        rest = tail;
+    }
+    pieces.push(Piece::Literal(rest.to_owned()));
+    pieces
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// Scheme, host and port of an absolute URL.
+fn origin(url: &str) -> Option<(String, String, u16)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let authority = rest.split(['/', '?', '#']).next()?.to_ascii_lowercase();
+    let default = if scheme == "https" { 443 } else { 80 };
+    match authority.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
+            Some((scheme, host.to_owned(), port.parse().ok()?))
+        }
+        _ => Some((scheme, authority.trim_end_matches(':').to_owned(), default)),
+    }
+}

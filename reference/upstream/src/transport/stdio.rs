@@ -1,0 +1,584 @@
+//! MCP over a child process: one child per upstream, any number of calls in flight over it.
+//!
+//! A reader task matches answers to waiting calls, a writer task feeds the child, a third drains its stderr into the log.
+//! When the child ends, or breaks the protocol beyond repair, every waiting call is told and the whole process group goes.
+
+use std::collections::BTreeMap;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use ptc_rpc::{
+    Frame, Id, Json, Kind, RpcError, write_error, write_notification, write_request, write_result,
+};
+use ptc_secrets::Redactor;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::lines::{Cut, Event, Lines};
+use super::{Answer, CallLimits, listing};
+use crate::config::StdioConfig;
+use crate::fault::{Reason, WorldFault};
+use crate::limits::CHILD_GRACE;
+use crate::tool::RawTool;
+use crate::transport::revision::{initialize_params, with_meta};
+
+/// Bytes of one stderr line that are logged.
+const STDERR_LINE_BYTES: usize = 4 * 1024;
+/// Bytes of stderr that are logged in all per child; a chatty child must not fill a disk.
+const STDERR_BYTES_MAX: usize = 1024 * 1024;
+/// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
+const DRAIN: Duration = Duration::from_millis(50);
+
+/// A started child after its handshake.
+pub(crate) struct StdioConnection {
+    shared: Arc<Shared>,
+    handshake: Duration,
+    handshake_bytes: usize,
+    modern: AtomicBool,
+    ending: watch::Receiver<bool>,
+}
+
+struct Shared {
+    next_id: AtomicU64,
+    waiting: Mutex<Waiting>,
+    /// Frames for the child; `None` once its input was closed.
+    outbox: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
+    list_changed: AtomicBool,
+    group: Pid,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// By id, so that the first is the oldest.
+    calls: BTreeMap<u64, Waiter>,
+    /// Why the connection ended, and when.
+    ended: Option<(WorldFault, Instant)>,
+}
+
+struct Waiter {
+    reply: oneshot::Sender<Result<String, WorldFault>>,
+    bytes_max: usize,
+}
+
+impl StdioConnection {
+    /// Starts the child and shakes hands.
+    pub async fn open(
+        name: &str,
+        config: &StdioConfig,
+        redactor: &Redactor,
+    ) -> Result<Self, WorldFault> {
+        let mut child = spawn(config)?;
+        let pid = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .unwrap_or(i32::MAX);
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(WorldFault::unavailable("mcp_stdio process has no pipes"));
+        };
+        let (outbox, frames) = mpsc::unbounded_channel();
+        let (ending_tx, ending) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            next_id: AtomicU64::new(1),
+            waiting: Mutex::new(Waiting::default()),
+            outbox: Mutex::new(Some(outbox)),
+            list_changed: AtomicBool::new(false),
+            group: Pid::from_raw(pid),
+        });
+        tokio::spawn(write_frames(stdin, frames));
+        tokio::spawn(log_stderr(name.to_owned(), stderr, redactor.clone()));
+        let reader = Arc::clone(&shared);
+        tokio::spawn(async move {
+            let fault = read_until_end(&reader, stdout, &mut child).await;
+            // Whatever the child started must not outlive it.
+            let _ = killpg(reader.group, Signal::SIGKILL);
+            let _ = child.wait().await;
+            reader.end(fault);
+            let _ = ending_tx.send(true);
+        });
+        let connection = Self {
+            shared,
+            handshake: config.handshake_timeout,
+            handshake_bytes: config.handshake_bytes_max,
+            modern: AtomicBool::new(false),
+            ending,
+        };
+        connection.shake_hands().await?;
+        Ok(connection)
+    }
+
+    pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
+        listing::list_all(|params| async move {
+            self.request("tools/list", &self.dress(&params), self.handshake_limits())
+                .await
+                .map_err(at_handshake)
+        })
+        .await
+    }
+
+    pub async fn call(
+        &self,
+        tool: &RawTool,
+        arguments: &str,
+        limits: CallLimits,
+    ) -> Result<Answer, WorldFault> {
+        let mut params = Vec::with_capacity(arguments.len() + tool.name.len() + 32);
+        params.extend_from_slice(b"{\"arguments\":");
+        params.extend_from_slice(arguments.as_bytes());
+        params.extend_from_slice(b",\"name\":");
+        ptc_rpc::write_string(&mut params, &tool.name);
+        params.push(b'}');
+        let params =
+            String::from_utf8(params).map_err(|_| WorldFault::error("call is not UTF-8"))?;
+        self.request("tools/call", &self.dress(&params), limits)
+            .await
+            .map(Answer::Envelope)
+    }
+
+    pub fn ended(&self) -> Option<Instant> {
+        self.shared.lock().ended.as_ref().map(|(_, when)| *when)
+    }
+
+    pub fn take_list_changed(&self) -> bool {
+        self.shared.list_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Closes the child's input, then asks it to end, then ends it, with everything it started.
+    pub async fn close(&self) {
+        self.shared
+            .outbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut ending = self.ending.clone();
+        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+            if tokio::time::timeout(CHILD_GRACE, ending.wait_for(|over| *over))
+                .await
+                .is_ok()
+            {
+                return;
+            }
+            let _ = killpg(self.shared.group, signal);
+        }
+        let _ = tokio::time::timeout(CHILD_GRACE, ending.wait_for(|over| *over)).await;
+    }
+
+    async fn shake_hands(&self) -> Result<(), WorldFault> {
+        let hello = initialize_params();
+        match self
+            .request("initialize", &hello, self.handshake_limits())
+            .await
+        {
+            Ok(_) => {
+                let mut frame = Vec::new();
+                write_notification(&mut frame, "notifications/initialized", Some("{}"));
+                self.shared.send(frame);
+                Ok(())
+            }
+            // A server of the stateless revisions has no initialize; asking it what it speaks settles the matter.
+            Err(fault) if fault.reason == Reason::UpstreamError => {
+                self.modern.store(true, Ordering::Relaxed);
+                let discovered = self
+                    .request(
+                        "server/discover",
+                        &self.dress("{}"),
+                        self.handshake_limits(),
+                    )
+                    .await;
+                discovered.map(|_| ()).map_err(|_| at_handshake(fault))
+            }
+            Err(fault) => Err(at_handshake(fault)),
+        }
+    }
+
+    fn handshake_limits(&self) -> CallLimits {
+        CallLimits {
+            deadline: Instant::now() + self.handshake,
+            bytes_max: self.handshake_bytes,
+        }
+    }
+
+    /// Params as this server's revision wants them: the stateless ones carry who is asking in every request.
+    fn dress(&self, params: &str) -> String {
+        if self.modern.load(Ordering::Relaxed) {
+            with_meta(params)
+        } else {
+            params.to_owned()
+        }
+    }
+
+    async fn request(
+        &self,
+        method: &str,
+        params: &str,
+        limits: CallLimits,
+    ) -> Result<String, WorldFault> {
+        let (reply, answer) = oneshot::channel();
+        let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut waiting = self.shared.lock();
+            if let Some((fault, _)) = &waiting.ended {
+                return Err(fault.clone());
+            }
+            waiting.calls.insert(
+                id,
+                Waiter {
+                    reply,
+                    bytes_max: limits.bytes_max,
+                },
+            );
+        }
+        // Dropped with the wait, whether it ended, timed out or was cancelled with the program.
+        let _abandon = Abandon {
+            shared: &self.shared,
+            id,
+        };
+        let mut frame = Vec::with_capacity(params.len() + 80);
+        write_request(&mut frame, &Id::number(id), method, Some(params));
+        self.shared.send(frame);
+        match tokio::time::timeout(limits.remaining(), answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(WorldFault::unavailable("mcp_stdio process has gone")),
+            Err(_) => Err(WorldFault::new(
+                Reason::Timeout,
+                "mcp_stdio request timed out",
+            )),
+        }
+    }
+}
+
+/// Takes a waiter out when nobody waits any more, and tells the child.
+struct Abandon<'a> {
+    shared: &'a Shared,
+    id: u64,
+}
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        if self.shared.lock().calls.remove(&self.id).is_none() {
+            return;
+        }
+        let mut frame = Vec::new();
+        let params = format!(
+            "{{\"reason\":\"the caller stopped waiting\",\"requestId\":{}}}",
+            self.id
+        );
+        write_notification(&mut frame, "notifications/cancelled", Some(&params));
+        self.shared.send(frame);
+    }
+}
+
+impl Drop for StdioConnection {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            let _ = killpg(self.shared.group, Signal::SIGKILL);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, mut frame: Vec<u8>) {
+        frame.push(b'\n');
+        let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(outbox) = outbox.as_ref() {
+            // A closed channel means that the child is ending; the reader tells everyone who waits.
+            let _ = outbox.send(frame);
+        }
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.lock()
+            .calls
+            .values()
+            .map(|waiter| waiter.bytes_max)
+            .max()
+            .unwrap_or(IDLE_LINE_BYTES_MAX)
+    }
+
+    fn end(&self, fault: WorldFault) {
+        let calls = {
+            let mut waiting = self.lock();
+            waiting.ended.get_or_insert((fault.clone(), Instant::now()));
+            std::mem::take(&mut waiting.calls)
+        };
+        for waiter in calls.into_values() {
+            let _ = waiter.reply.send(Err(fault.clone()));
+        }
+        self.outbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+    }
+
+    fn answer(&self, id: u64, outcome: Result<String, WorldFault>) {
+        if let Some(waiter) = self.lock().calls.remove(&id) {
+            let _ = waiter.reply.send(outcome);
+        }
+    }
+
+    /// Something came that answers nobody by id: the call that has waited longest is taken to be meant.
+    fn answer_oldest(&self, fault: WorldFault) {
+        if let Some((_, waiter)) = self.lock().calls.pop_first() {
+            let _ = waiter.reply.send(Err(fault));
+        }
+    }
+
+    fn take_line(&self, line: &[u8]) {
+        if line.is_empty() {
+            return;
+        }
+        match Frame::parse(line) {
+            Ok(frame) => self.take_frame(&frame, line.len()),
+            Err(ptc_rpc::Refused::NotAnObject) => {
+                // A batch, as the 2025-03-26 revision had them; any other value means nothing.
+                let Ok(json) = ptc_rpc::parse(line) else {
+                    return;
+                };
+                for element in json.elements() {
+                    if let Ok(frame) = Frame::parse(element.text().as_bytes()) {
+                        self.take_frame(&frame, element.text().len());
+                    }
+                }
+            }
+            Err(ptc_rpc::Refused::Malformed) => {
+                let shown: String =
+                    String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+                self.answer_oldest(WorldFault::error(format!(
+                    "invalid JSON-RPC response: {shown}"
+                )));
+            }
+        }
+    }
+
+    fn take_frame(&self, frame: &Frame<'_>, bytes: usize) {
+        if let Some(method) = frame.method_name() {
+            match frame.request_id() {
+                Some(id) => self.serve(&id, &method),
+                None if method == "notifications/tools/list_changed" => {
+                    self.list_changed.store(true, Ordering::Relaxed);
+                }
+                None => {}
+            }
+            return;
+        }
+        // Ids are ours and integers: a string that spells one is somebody else's.
+        let Some(id) = frame
+            .id
+            .filter(|id| id.kind() == Kind::Integer)
+            .and_then(|id| id.text().parse().ok())
+        else {
+            return;
+        };
+        let cap = self.lock().calls.get(&id).map(|waiter| waiter.bytes_max);
+        let Some(cap) = cap else { return };
+        if bytes > cap {
+            return self.answer(
+                id,
+                Err(WorldFault::too_large(
+                    "mcp_stdio response",
+                    cap,
+                    bytes as u64,
+                )),
+            );
+        }
+        if let Some(error) = frame.error.filter(|error| error.kind() != Kind::Null) {
+            self.answer(id, Err(WorldFault::error(error_message(error))));
+        } else if let Some(result) = frame.result {
+            self.answer(id, Ok(result.text().to_owned()));
+        }
+    }
+
+    /// Answers a request of the upstream's own: `ping` is polite, for everything else this client has no capability.
+    fn serve(&self, id: &Id, method: &str) {
+        let mut frame = Vec::new();
+        if method == "ping" {
+            write_result(&mut frame, id, |out| out.extend_from_slice(b"{}"));
+        } else {
+            write_error(&mut frame, Some(id), &RpcError::METHOD_NOT_FOUND);
+        }
+        self.send(frame);
+    }
+
+    /// An over-long line, at the cut and at its end. Says whether somebody was told.
+    fn take_cut(&self, cut: &Cut, cap: usize) -> bool {
+        let fault = WorldFault::too_large("mcp_stdio response", cap, cap as u64 + 1);
+        let alone = self.lock().calls.len() == 1;
+        match cut.id() {
+            Some(id) => self.answer(id, Err(fault)),
+            // A single call waiting at the cut must be the one. Of several the end of the line may still tell which; when it
+            // does not, the oldest is taken to be meant.
+            None if (alone && !cut.ended) || (cut.ended && !cut.settled) => {
+                self.answer_oldest(fault)
+            }
+            None => return false,
+        }
+        true
+    }
+}
+
+/// Largest line that is read when no call waits: notifications.
+const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+fn spawn(config: &StdioConfig) -> Result<Child, WorldFault> {
+    let mut command = Command::new(&config.command);
+    command
+        .args(&config.args)
+        .envs(&config.env)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // A group of its own: a shell wrapper's children end with it.
+    command.process_group(0).kill_on_drop(true);
+    if let Some(cd) = &config.cd {
+        command.current_dir(cd);
+    }
+    command.spawn().map_err(|error| {
+        let words = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("command not found: {}", config.command),
+            std::io::ErrorKind::PermissionDenied => {
+                format!("command is not executable: {}", config.command)
+            }
+            _ => format!("command {} could not be started: {error}", config.command),
+        };
+        WorldFault::unavailable(words)
+    })
+}
+
+async fn write_frames(mut stdin: ChildStdin, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(frame) = frames.recv().await {
+        // A child that closed its input is found out by its end or by the calls that time out.
+        if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads the child's output until it or the child ends, and says how it ended.
+async fn read_until_end(
+    shared: &Shared,
+    mut stdout: impl AsyncRead + Unpin,
+    child: &mut Child,
+) -> WorldFault {
+    let mut lines = Lines::default();
+    let mut chunk = vec![0u8; 64 * 1024];
+    let mut exit: Option<std::io::Result<ExitStatus>> = None;
+    loop {
+        let read = if exit.is_some() {
+            match tokio::time::timeout(DRAIN, stdout.read(&mut chunk)).await {
+                Ok(read) => read,
+                Err(_) => break,
+            }
+        } else {
+            tokio::select! {
+                read = stdout.read(&mut chunk) => read,
+                status = child.wait() => {
+                    exit = Some(status);
+                    continue;
+                }
+            }
+        };
+        let Ok(count @ 1..) = read else { break };
+        let cap = shared.bytes_max();
+        lines.feed(&chunk[..count], cap, |event| match event {
+            Event::Line(line) => {
+                shared.take_line(line);
+                true
+            }
+            Event::Cut(cut) => shared.take_cut(cut, cap),
+        });
+    }
+    if exit.is_none() {
+        // Its output ended first: usually because it is just exiting.
+        exit = tokio::time::timeout(DRAIN, child.wait()).await.ok();
+    }
+    WorldFault::unavailable(match exit {
+        Some(Ok(status)) => ending_words(status),
+        _ => "mcp_stdio process closed its output".into(),
+    })
+}
+
+fn ending_words(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("mcp_stdio process exited with status {code}"),
+        (None, Some(signal)) => format!("mcp_stdio process was ended by signal {signal}"),
+        (None, None) => "mcp_stdio process ended".into(),
+    }
+}
+
+/// Logs the child's stderr: scrubbed, line by line, each line and the whole bounded. Always drained, or the child would block.
+async fn log_stderr(server: String, stderr: impl AsyncRead + Unpin, redactor: Redactor) {
+    let mut reader = BufReader::new(stderr);
+    let mut scrubber = redactor.stream();
+    let mut clean = Vec::new();
+    let mut logged = 0;
+    loop {
+        let count = match reader.fill_buf().await {
+            Ok([]) | Err(_) => break,
+            Ok(bytes) => {
+                if logged <= STDERR_BYTES_MAX {
+                    scrubber.push(bytes, &mut clean);
+                }
+                bytes.len()
+            }
+        };
+        reader.consume(count);
+        while let Some(end) = clean.iter().position(|&byte| byte == b'\n') {
+            log_line(&server, &clean[..end], &mut logged);
+            clean.drain(..=end);
+        }
+        if clean.len() > STDERR_LINE_BYTES {
+            log_line(&server, &clean, &mut logged);
+            clean.clear();
+        }
+    }
+    scrubber.finish(&mut clean);
+    if !clean.is_empty() {
+        log_line(&server, &clean, &mut logged);
+    }
+}
+
+fn log_line(server: &str, line: &[u8], logged: &mut usize) {
+    if *logged > STDERR_BYTES_MAX {
+        return;
+    }
+    *logged += line.len() + 1;
+    let text = String::from_utf8_lossy(&line[..line.len().min(STDERR_LINE_BYTES)]);
+    tracing::info!(event = "upstream_stderr", server, line = %text.trim_end());
+    if *logged > STDERR_BYTES_MAX {
+        tracing::warn!(
+            event = "upstream_stderr_dropped",
+            server,
+            bytes = STDERR_BYTES_MAX
+        );
+    }
+}
+
+/// The `message` of a JSON-RPC error object, or the whole thing when it has none.
+pub(crate) fn error_message(error: Json<'_>) -> String {
+    match error.get("message").and_then(Json::as_str) {
+        Some(message) => message.into_owned(),
+        None => error.compact(),
+    }
+}
+
+/// A handshake that fails leaves the upstream unavailable, whatever the reason was.
+pub(crate) fn at_handshake(fault: WorldFault) -> WorldFault {
+    match fault.reason {
+        Reason::AuthFailed | Reason::RateLimited => fault,
+        _ => WorldFault {
+            reason: Reason::UpstreamUnavailable,
+            ..fault
+        },
+    }
+}
