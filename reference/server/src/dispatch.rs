@@ -5,6 +5,8 @@
 use crate::connection::{
     Answer, Call, Connection, NotAdmitted, SESSION_REVISIONS, STATELESS_REVISION, Transport,
 };
+use crate::observe::{Ending, Observed};
+use crate::payload::Payload;
 use crate::profile::View;
 use crate::reason::Refusal;
 use crate::reply::{Era, Reply, ToolReply};
@@ -305,12 +307,22 @@ fn tools_call(
         return refuse(Refusal::ShuttingDown);
     }
     started(server, id, &name);
+    log_bodies(server, id, params);
+    let observers = &server.observers;
+    let observed = observers.see(connection, id, &name, place.revision, params);
+    let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
+        if let Some(observed) = observed {
+            observers.ended(observed, server, payload, ending);
+        }
+    };
     let Some(tool) = tool else {
         stopped(server, id, true, None);
-        return refuse(Refusal::UnknownTool {
+        let refusal = Refusal::UnknownTool {
             name: name.into_owned(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
-        });
+        };
+        ended(observed, &refusal.payload(), Ending::Unknown);
+        return refuse(refusal);
     };
     let request = Request {
         server,
@@ -323,20 +335,28 @@ fn tools_call(
         Run::Now(run) => {
             let answered = run(&request);
             stopped(server, id, answered.is_error(), None);
+            ended(observed, &answered.payload, Ending::Answered);
             reply(answered)
         }
         Run::Program(prepare) => match prepare(&request) {
             Err(refusal) => {
                 stopped(server, id, refusal.is_error(), None);
+                ended(observed, &refusal.payload, Ending::Refused);
                 reply(refusal)
             }
-            Ok(work) => admit(place, tool, work, answer()),
+            Ok(work) => admit(place, tool, work, observed, answer()),
         },
     }
 }
 
 /// Takes a prepared program in and hands it to a thread, or says why not.
-fn admit(place: Place<'_>, tool: &'static Tool, work: Work, answer: Answer) -> Handled {
+fn admit(
+    place: Place<'_>,
+    tool: &'static Tool,
+    work: Work,
+    observed: Option<Box<Observed>>,
+    answer: Answer,
+) -> Handled {
     let Place {
         server,
         connection,
@@ -365,12 +385,26 @@ fn admit(place: Place<'_>, tool: &'static Tool, work: Work, answer: Answer) -> H
         Err((NotAdmitted::Full(cap), _)) => {
             stopped(server, &id, true, Some("busy"));
             let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));
+            if let Some(observed) = observed {
+                server
+                    .observers
+                    .ended(observed, server, &reply.payload, Ending::Refused);
+            }
             return Handled::Now(Reply::tool(id, era, reply));
         }
     };
     let (server_of_job, connection_of_job, call_of_job) =
         (server.clone(), connection.clone(), call.clone());
-    let job = Box::new(move || run(&server_of_job, &connection_of_job, &call_of_job, era, work));
+    let job = Box::new(move || {
+        run(
+            &server_of_job,
+            &connection_of_job,
+            &call_of_job,
+            era,
+            observed,
+            work,
+        )
+    });
     if server.pool.run(job).is_err() {
         connection.finish(&call, || {
             server
@@ -382,7 +416,17 @@ fn admit(place: Place<'_>, tool: &'static Tool, work: Work, answer: Answer) -> H
 }
 
 /// On a thread of the pool: runs the program and answers its call.
-fn run(server: &Arc<Server>, connection: &Arc<Connection>, call: &Arc<Call>, era: Era, work: Work) {
+fn run(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    call: &Arc<Call>,
+    era: Era,
+    mut observed: Option<Box<Observed>>,
+    work: Work,
+) {
+    if let Some(observed) = &mut observed {
+        server.observers.executing(observed, server);
+    }
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
     let Ok(Done { reply, commit }) = outcome else {
@@ -400,15 +444,23 @@ fn run(server: &Arc<Server>, connection: &Arc<Connection>, call: &Arc<Call>, era
         drop(connection.cancel_call(call));
         return;
     };
-    let is_error = reply.is_error();
+    let mut followed = observed.take();
     connection.finish(call, || {
         // From here on the call can't be cancelled any more.
         if let Some(commit) = commit {
             commit();
         }
-        stopped(server, &id, is_error, None);
+        stopped(server, &id, reply.is_error(), None);
+        if let Some(observed) = followed.take() {
+            server
+                .observers
+                .ended(observed, server, &reply.payload, Ending::Ran);
+        }
         server.redactor.scrub(Reply::tool(id, era, reply))
     });
+    if let Some(observed) = followed {
+        server.observers.abandoned(observed);
+    }
 }
 
 fn started(server: &Server, id: &Id, tool: &str) {
@@ -418,6 +470,23 @@ fn started(server: &Server, id: &Id, tool: &str) {
         log_id(id).as_deref(),
         |fields| {
             fields.text("tool", &bounded(tool));
+        },
+    );
+}
+
+/// Program and context reach the log at `debug` only.
+fn log_bodies(server: &Server, id: &Id, params: Json<'_>) {
+    server.log.event(
+        Level::Debug,
+        "tools_call_arguments",
+        log_id(id).as_deref(),
+        |fields| {
+            let arguments = params.get("arguments");
+            for name in ["context", "program"] {
+                if let Some(value) = arguments.and_then(|arguments| arguments.get(name)) {
+                    fields.json(name, &value.compact());
+                }
+            }
         },
     );
 }

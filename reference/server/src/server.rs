@@ -4,10 +4,13 @@
 
 use crate::gate::Gate;
 use crate::log::Log;
+use crate::observe::Observers;
 use crate::pool::Pool;
+use crate::record::Ring;
 use crate::sessions::Sessions;
 use crate::settings::{Level, Settings, Warning};
 use crate::tools;
+use crate::trace::Tracer;
 use ptc_secrets::{Redactor, Scrubbed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,6 +27,8 @@ pub struct Server {
     pub gate: Arc<Gate>,
     /// The threads that they run on.
     pub pool: Pool,
+    /// Who follows calls.
+    pub observers: Observers,
     /// Stateful sessions.
     pub sessions: Sessions,
     tools_list: OnceLock<Arc<Scrubbed<String>>>,
@@ -51,7 +56,23 @@ impl Server {
     /// A server with these settings. Logs the warnings that reading them gave.
     pub fn new(settings: Settings, redactor: Redactor) -> Arc<Self> {
         let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
+        let diagnostics = &settings.diagnostics;
+        let observers = Observers {
+            ring: diagnostics
+                .debug_tool
+                .then(|| Ring::new(diagnostics.ring_size, diagnostics.payloads)),
+            tracer: diagnostics.trace_dir.as_deref().map(|dir| {
+                Tracer::new(
+                    dir,
+                    diagnostics.payloads,
+                    diagnostics.trace_files,
+                    log.clone(),
+                    redactor.clone(),
+                )
+            }),
+        };
         let server = Server {
+            observers,
             gate: Gate::new(settings.concurrent_calls),
             pool: Pool::new(settings.concurrent_calls),
             sessions: Sessions::new(settings.sessions.clone()),

@@ -1,6 +1,7 @@
 //! The MCP tools as one table. Knows nothing of frames; each tool lives in its own file.
 
 mod card;
+mod debug;
 mod lisp_eval;
 pub mod program;
 mod session;
@@ -79,6 +80,13 @@ const TOOLS: &[Tool] = &[
         profiled: true,
         entry: lisp_eval::entry,
         run: Run::Program(lisp_eval::prepare),
+    },
+    Tool {
+        name: "lisp_debug",
+        listed: |server| server.settings.diagnostics.debug_tool,
+        profiled: false,
+        entry: debug::entry,
+        run: Run::Now(debug::run),
     },
     session_tool(
         "lisp_session_start",

@@ -1,0 +1,138 @@
+//! Follows a call from its arrival to its reply, for those who want to know: ring and traces. Costs nothing when nobody does.
+
+use crate::clock;
+use crate::connection::{Connection, Transport};
+use crate::payload::Payload;
+use crate::record::{Ring, Sighting};
+use crate::server::Server;
+use crate::trace::{Trace, Tracer};
+use ptc_rpc::{Id, Json, Kind};
+use std::time::Instant;
+
+/// Who wants to know.
+#[derive(Default)]
+pub struct Observers {
+    /// The ring behind `lisp_debug`.
+    pub ring: Option<Ring>,
+    /// Traces.
+    pub tracer: Option<Tracer>,
+}
+
+/// A call that is followed.
+pub struct Observed {
+    sighting: Sighting,
+    trace: Option<Trace>,
+    executing: Option<Instant>,
+}
+
+/// How a call ended, as far as observers care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// A program ran.
+    Ran,
+    /// A tool answered at once.
+    Answered,
+    /// It was refused before anything ran: in the ring, not traced.
+    Refused,
+    /// There is no such tool: traced, not in the ring.
+    Unknown,
+}
+
+/// Tools whose calls nobody remembers: they are how one looks.
+const UNOBSERVED: &str = "lisp_debug";
+
+impl Observers {
+    /// Begins to follow a call; `None` when nobody wants to know.
+    pub fn see(
+        &self,
+        connection: &Connection,
+        id: &Id,
+        tool: &str,
+        revision: &'static str,
+        params: Json<'_>,
+    ) -> Option<Box<Observed>> {
+        if (self.ring.is_none() && self.tracer.is_none()) || tool == UNOBSERVED {
+            return None;
+        }
+        let arguments = params
+            .get("arguments")
+            .filter(|arguments| arguments.kind() == Kind::Object);
+        let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
+        let meta = params.get("_meta");
+        let sighting = Sighting {
+            id: (!id.is_null()).then(|| id.plain().into_owned()),
+            tool: tool.to_owned(),
+            revision,
+            started: Instant::now(),
+            started_micros: clock::now_micros(),
+            program: argument("program").and_then(Json::as_str).map(Into::into),
+            context: argument("context")
+                .filter(|context| context.kind() == Kind::Object)
+                .map(Json::compact),
+            traceparent: meta
+                .and_then(|meta| meta.get("traceparent"))
+                .and_then(Json::as_str)
+                .map(Into::into),
+            transport: match &connection.transport {
+                Transport::Stdio => None,
+                Transport::Http {
+                    owner_hash,
+                    session_hash,
+                } => Some((owner_hash.clone(), session_hash.clone())),
+            },
+        };
+        Some(Box::new(Observed {
+            sighting,
+            trace: None,
+            executing: None,
+        }))
+    }
+
+    /// A program of the call begins to run.
+    pub fn executing(&self, observed: &mut Observed, server: &Server) {
+        observed.executing = Some(Instant::now());
+        if let Some(tracer) = &self.tracer {
+            let mut trace = tracer.begin(&observed.sighting);
+            tracer.executing(&mut trace, &observed.sighting, server.is_aggregator());
+            observed.trace = Some(trace);
+        }
+    }
+
+    /// The call is answered with `payload`, its full one.
+    pub fn ended(
+        &self,
+        mut observed: Box<Observed>,
+        server: &Server,
+        payload: &Payload,
+        ending: Ending,
+    ) {
+        let sighting = &observed.sighting;
+        if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
+            ring.remember(sighting, payload, ending == Ending::Ran, &server.redactor);
+        }
+        let Some(tracer) = self.tracer.as_ref().filter(|_| ending != Ending::Refused) else {
+            return;
+        };
+        let mut trace = observed
+            .trace
+            .take()
+            .unwrap_or_else(|| tracer.begin(sighting));
+        if let Some(since) = observed.executing {
+            tracer.executed(
+                &mut trace,
+                sighting,
+                server.is_aggregator(),
+                since.elapsed(),
+                payload,
+            );
+        }
+        tracer.end(trace, sighting, payload);
+    }
+
+    /// Nobody waits for the call any more.
+    pub fn abandoned(&self, mut observed: Box<Observed>) {
+        if let (Some(tracer), Some(trace)) = (&self.tracer, observed.trace.take()) {
+            tracer.abandon(trace);
+        }
+    }
+}
