@@ -5,7 +5,7 @@ use super::ir::{
     SomeChain, Test,
 };
 use super::{Analyzer, Forms};
-use crate::builtins::Section;
+use crate::builtins::{self, Section};
 use crate::error::{Error, Kind};
 use crate::form::{Form, FormKind, Span};
 use crate::value::{Text, Value};
@@ -312,6 +312,22 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
         "(quote symbol)",
         "Returns a symbol, or data, unevaluated.",
         quote,
+    ),
+    row(
+        "step-done",
+        "tasks.step-done",
+        AgentControl,
+        "(step-done id summary)",
+        "Records the summary of a finished step and returns it.",
+        step_done,
+    ),
+    row(
+        "task-reset",
+        "tasks.task-reset",
+        AgentControl,
+        "(task-reset id)",
+        "Forgets the remembered value of a task.",
+        task_reset,
     ),
     row(
         "task",
@@ -1156,6 +1172,9 @@ fn condp(a: &mut Analyzer<'_, '_>, args: &[Form<'_>], span: Span, tail: bool) ->
     let [pred, subject, clauses @ ..] = args else {
         return Err(usage("condp", span));
     };
+    if clauses.is_empty() {
+        return Err(usage("condp", span));
+    }
     if let Some(arrow) = clauses
         .iter()
         .find(|form| matches!(form.kind, FormKind::Keyword(">>")))
@@ -1612,4 +1631,36 @@ fn iterate(
         a.scope().recur = recur;
         Ok(Ir::For(Box::new(For { clauses: clauses.into_boxed_slice(), body: body?, collect, floor, span })))
     })
+}
+
+fn step_done(
+    a: &mut Analyzer<'_, '_>,
+    args: &[Form<'_>],
+    span: Span,
+    _tail: bool,
+) -> Result<Ir, Error> {
+    let [_, _] = args else {
+        return Err(usage("step-done", span));
+    };
+    Ok(super::builtin_call(
+        &builtins::STEP_DONE,
+        a.all(args)?,
+        span,
+    ))
+}
+
+fn task_reset(
+    a: &mut Analyzer<'_, '_>,
+    args: &[Form<'_>],
+    span: Span,
+    _tail: bool,
+) -> Result<Ir, Error> {
+    let [_] = args else {
+        return Err(usage("task-reset", span));
+    };
+    Ok(super::builtin_call(
+        &builtins::TASK_RESET,
+        a.all(args)?,
+        span,
+    ))
 }

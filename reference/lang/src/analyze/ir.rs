@@ -8,6 +8,11 @@ use crate::error::Error;
 use crate::form::Span;
 use crate::value::{Text, Value};
 
+/// Tests and what they lead to.
+pub type Clauses = Box<[(Ir, Ir)]>;
+/// Patterns and their values.
+pub type Bindings = Box<[(Pattern, Ir)]>;
+
 /// An expression.
 #[derive(Debug)]
 pub enum Ir {
@@ -34,7 +39,7 @@ pub enum Ir {
     /// `(if test then else)`
     If(Box<(Ir, Ir, Ir)>),
     /// `(cond test expr …)`, with what stands for no match
-    Cond(Box<(Box<[(Ir, Ir)]>, Ir)>),
+    Cond(Box<(Clauses, Ir)>),
     /// `(case expr constant expr …)`
     Case(Box<Case>),
     /// Expressions in turn; the last one counts.
@@ -44,7 +49,7 @@ pub enum Ir {
     /// `(or …)`
     Or(Box<[Ir]>),
     /// Bindings in turn, then a body.
-    Let(Box<(Box<[(Pattern, Ir)]>, Ir)>),
+    Let(Box<(Bindings, Ir)>),
     /// `if-let` and its kin.
     IfLet(Box<IfLet>),
     /// `some->` and its kin: each step binds `slot`; nil ends it.

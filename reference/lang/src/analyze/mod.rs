@@ -328,7 +328,9 @@ impl<'p> Analyzer<'p, '_> {
         {
             return self.qualified(name, namespace, member, span);
         }
-        if name.starts_with('%') {
+        if let Some(number) = name.strip_prefix('%')
+            && (number == "&" || number.bytes().all(|byte| byte.is_ascii_digit()))
+        {
             return Err(Kind::Form(format!(
                 "placeholder '{name}' only has a meaning inside #(…)"
             ))
@@ -390,8 +392,14 @@ impl<'p> Analyzer<'p, '_> {
     }
 
     fn var_quote(&mut self, name: &str, span: Span) -> Ir {
-        if self.global(name).is_some() || builtins::lookup(name).is_some() {
+        if self.global(name).is_some() {
             return Ir::Const(Value::Var(name.into()));
+        }
+        // A builtin has no var of its own: it is its value.
+        if let Some(builtin) =
+            builtins::lookup(name).filter(|builtin| builtin.bare && builtin.name == name)
+        {
+            return Ir::Const(builtin.value());
         }
         if !self.unbound.iter().any(|(known, _)| known == name) {
             self.unbound.push((name.to_owned(), span));

@@ -3,7 +3,7 @@
 /// The closest of `known`, when it is close enough to be a slip of the hand.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let length = name.chars().count();
-    if length < 2 || length > 40 {
+    if !(2..=40).contains(&length) {
         return None;
     }
     let allowed = if length <= 4 { 1 } else { 2 };

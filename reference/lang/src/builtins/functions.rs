@@ -1,7 +1,7 @@
 //! Functions of functions, parallel calls, and the ends of a program.
 
 use super::{Builtin, Home, Section, at_least, exactly, made_of, row};
-use crate::error::{Kind, Stop, Unwind, bad_value, wrong_type};
+use crate::error::{Kind, Stop, Unwind, bad_value};
 use crate::eval::Eval;
 use crate::function::Combinator;
 use crate::value::Value;
@@ -16,7 +16,7 @@ pub const ROWS: &[Builtin] = &[
     row("juxt", "functions.juxt", Section::FunctionalTools, &[], at_least(1), "(juxt f1 f2 ...)", "Makes a function that returns the vector of what several functions give.", juxt),
     row("complement", "functions.complement", Section::Core, &[Home::Core], exactly(1), "(complement f)", "Makes a function that returns the opposite truth value.", complement),
     row("constantly", "functions.constantly", Section::Core, &[Home::Core], exactly(1), "(constantly x)", "Makes a function that returns the same value for any arguments.", constantly),
-    row("fnil", "functions.fnil", Section::Core, &[Home::Core], at_least(2), "(fnil f default ...)", "Makes a function that replaces nil arguments by defaults before calling another.", fnil),
+    row("fnil", "functions.fnil", Section::Core, &[Home::Core], exactly(2), "(fnil f default)", "Makes a function that replaces nil arguments by defaults before calling another.", fnil),
     row("every-pred", "functions.every-pred", Section::Core, &[Home::Core], at_least(1), "(every-pred p1 p2 ...)", "Makes a function that tests whether all predicates hold for all its arguments.", every_pred),
     row("some-fn", "functions.some-fn", Section::Core, &[Home::Core], at_least(1), "(some-fn f1 f2 ...)", "Makes a function that returns the first truthy result of several predicates.", some_fn),
     row("pmap", "functions.pmap", Section::FunctionalTools, &[], at_least(2), "(pmap f coll), (pmap f c1 c2 ...)", "Does what map does, with calls running in parallel; the order of results is kept.", pmap),
@@ -24,21 +24,20 @@ pub const ROWS: &[Builtin] = &[
     row("println", "core.println", Section::Core, &[Home::Core], at_least(0), "(println x ...)", "Prints its arguments separated by spaces and returns nil.", println),
     row("return", "control.return", Section::AgentControl, &[], exactly(1), "(return value)", "Ends the program with a value.", return_value),
     row("fail", "control.fail", Section::AgentControl, &[], exactly(1), "(fail value)", "Ends the program as failed, with a value that says why.", fail),
-    row("step-done", "tasks.step-done", Section::AgentControl, &[], exactly(2), "(step-done \"id\" \"summary\")", "Records the summary of a finished step and returns it.", step_done),
-    row("task-reset", "tasks.task-reset", Section::AgentControl, &[], exactly(1), "(task-reset \"id\")", "Forgets the remembered value of a task.", task_reset),
 ];
+
+/// What the form `step-done` calls.
+#[rustfmt::skip]
+pub static STEP_DONE: Builtin = row("step-done", "tasks.step-done", Section::AgentControl, &[], exactly(2), "(step-done \"id\" \"summary\")", "Records the summary of a finished step and returns it.", step_done);
+
+/// What the form `task-reset` calls.
+#[rustfmt::skip]
+pub static TASK_RESET: Builtin = row("task-reset", "tasks.task-reset", Section::AgentControl, &[], exactly(1), "(task-reset \"id\")", "Forgets the remembered value of a task.", task_reset);
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
 fn owned(args: &mut [Value]) -> Vec<Value> {
     args.iter_mut().map(std::mem::take).collect()
-}
-
-fn all_callable(args: &[Value]) -> Result<()> {
-    match args.iter().find(|arg| !Eval::callable(arg)) {
-        Some(other) => Err(wrong_type("functions", other)),
-        None => Ok(()),
-    }
 }
 
 fn identity(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -58,22 +57,18 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn partial(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(&args[..1])?;
     Ok(made_of(Combinator::Partial, owned(args)))
 }
 
 fn comp(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(args)?;
     Ok(made_of(Combinator::Comp, owned(args)))
 }
 
 fn juxt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(args)?;
     Ok(made_of(Combinator::Juxt, owned(args)))
 }
 
 fn complement(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(args)?;
     Ok(made_of(Combinator::Complement, owned(args)))
 }
 
@@ -82,17 +77,14 @@ fn constantly(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn fnil(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(&args[..1])?;
     Ok(made_of(Combinator::Fnil, owned(args)))
 }
 
 fn every_pred(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(args)?;
     Ok(made_of(Combinator::EveryPred, owned(args)))
 }
 
 fn some_fn(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    all_callable(args)?;
     Ok(made_of(Combinator::SomeFn, owned(args)))
 }
 
@@ -104,7 +96,16 @@ fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let function = std::mem::take(function);
     if !Eval::callable(&function) {
-        return Err(wrong_type("a function", &function));
+        let problem = format!(
+            "expected a function, got {} {}",
+            function.kind().word(),
+            crate::print::brief(&function)
+        );
+        return Err(Kind::Parallel {
+            form: "pmap",
+            problem,
+        }
+        .into());
     }
     let mut columns = Vec::with_capacity(collections.len());
     for collection in collections {

@@ -49,7 +49,6 @@ pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Optio
     eval.walk(key)?;
     Ok(match holder {
         Value::Map(map) => map.lookup(key).cloned(),
-        Value::Set(set) => set.get(key).cloned(),
         Value::Vector(items) => match key {
             Value::Int(at) => usize::try_from(*at)
                 .ok()
@@ -57,21 +56,14 @@ pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Optio
                 .cloned(),
             _ => None,
         },
-        Value::Str(text) => match key {
-            Value::Int(at) => match usize::try_from(*at) {
-                Ok(at) => {
-                    eval.charge(at.min(text.len()))?;
-                    text.graphemes().nth(at).map(Value::from)
-                }
-                Err(_) => None,
-            },
-            _ => None,
-        },
         _ => None,
     })
 }
 
 fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if !matches!(args[0], Value::Nil | Value::Map(_) | Value::Vector(_)) {
+        return Err(wrong_type("a map, vector or nil", &args[0]));
+    }
     let found = look_up(eval, &args[0], &args[1])?;
     Ok(found
         .or_else(|| args.get_mut(2).map(std::mem::take))
@@ -81,7 +73,7 @@ fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 /// The steps of a path.
 fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
     match value {
-        Value::Vector(_) | Value::Nil => eval.items(value),
+        Value::Vector(_) | Value::Nil | Value::Str(_) => eval.items(value),
         other => Err(wrong_type("a path (a vector of keys)", other)),
     }
 }
@@ -148,8 +140,10 @@ fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     for key in keys {
         eval.charge(1)?;
         eval.walk(&key)?;
-        if let Some((key, value)) = map.find(&key) {
-            selected.push((key.clone(), value.clone()));
+        // The result has the keys that were asked for.
+        if let Some(value) = map.lookup(&key) {
+            let value = value.clone();
+            selected.push((key, value));
         }
     }
     Ok(Value::Map(Map::from(selected)))
@@ -354,12 +348,22 @@ fn update(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [holder, key, function, extra @ ..] = args else {
         return Ok(Value::Nil);
     };
+    changes(function)?;
     let steps = vec![std::mem::take(key)];
     let holder = std::mem::take(holder);
     holds_keys(&holder)?;
     change_along(eval, holder, steps, true, |eval, value| {
         applied(eval, function, value, extra)
     })
+}
+
+/// Refuses what cannot make a new value of an old one.
+fn changes(function: &Value) -> Result<()> {
+    if Eval::callable(function) {
+        Ok(())
+    } else {
+        Err(wrong_type("a function", function))
+    }
 }
 
 fn holds_keys(holder: &Value) -> Result<()> {
@@ -373,6 +377,7 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [holder, steps, function, extra @ ..] = args else {
         return Ok(Value::Nil);
     };
+    changes(function)?;
     let mut steps = path(eval, steps)?;
     if steps.is_empty() {
         steps.push(Value::Nil);
@@ -402,7 +407,7 @@ fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             other => return Err(wrong_type("maps", &other)),
         }
     }
-    Ok(merged.map_or(Value::Nil, Value::Map))
+    Ok(Value::Map(merged.unwrap_or_default()))
 }
 
 fn merge_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -432,7 +437,7 @@ fn merge_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             other => return Err(wrong_type("maps", &other)),
         }
     }
-    Ok(merged.map_or(Value::Nil, Value::Map))
+    Ok(Value::Map(merged.unwrap_or_default()))
 }
 
 fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -440,7 +445,7 @@ fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     let Some(map) = map_or_nil(map)? else {
-        return Ok(Value::Map(Map::new()));
+        return Ok(Value::Nil);
     };
     let mut entries = Vec::with_capacity(map.len());
     for (key, value) in map {
@@ -454,7 +459,7 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     let Some(map) = map_or_nil(map)? else {
-        return Ok(Value::Map(Map::new()));
+        return Ok(Value::Nil);
     };
     let mut entries = Vec::with_capacity(map.len());
     for (key, value) in map {
@@ -479,10 +484,11 @@ fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn hash_map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if !args.len().is_multiple_of(2) {
-        return Err(bad_value(format!(
-            "expected keys and values in pairs, got {} arguments",
+        let problem = format!(
+            "hash-map takes keys and values in pairs, got {} arguments",
             args.len()
-        )));
+        );
+        return Err(Kind::Pairs(problem).into());
     }
     let mut entries = Vec::with_capacity(args.len() / 2);
     for pair in args.chunks_exact_mut(2) {
@@ -530,28 +536,19 @@ fn disj(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-/// A set argument of set algebra; nil is the empty set, other collections act as sets.
-fn as_set(eval: &mut Eval<'_>, value: Value) -> Result<Set> {
+/// A set argument of set algebra; nil is the empty set.
+fn as_set(value: Value) -> Result<Set> {
     match value {
         Value::Set(set) => Ok(set),
         Value::Nil => Ok(Set::new()),
-        other => Err(wrong_type("a set", &other)).or_else(|stop| match other {
-            Value::Vector(_) => {
-                let items = eval.items(&other)?;
-                for item in &items {
-                    eval.walk(item)?;
-                }
-                Ok(items.into_iter().collect())
-            }
-            _ => Err(stop),
-        }),
+        other => Err(wrong_type("a set or nil", &other)),
     }
 }
 
 fn union(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut all = Set::new();
     for arg in args {
-        let set = as_set(eval, std::mem::take(arg))?;
+        let set = as_set(std::mem::take(arg))?;
         if all.is_empty() {
             all = set;
             continue;
@@ -570,9 +567,9 @@ fn kept_members(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result
     let Some((first, others)) = args.split_first_mut() else {
         return Ok(Value::Set(Set::new()));
     };
-    let mut kept = as_set(eval, std::mem::take(first))?;
+    let mut kept = as_set(std::mem::take(first))?;
     for other in others {
-        let other = as_set(eval, std::mem::take(other))?;
+        let other = as_set(std::mem::take(other))?;
         let mut members = Vec::new();
         for member in &kept {
             eval.charge(1)?;

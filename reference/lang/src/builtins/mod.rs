@@ -16,6 +16,8 @@ mod walk;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+pub use functions::{STEP_DONE, TASK_RESET};
+
 use crate::error::Stop;
 use crate::eval::Eval;
 use crate::function::{Combinator, Combined};
@@ -468,15 +470,6 @@ const fn same(a: &str, b: &str) -> bool {
         at += 1;
     }
     true
-}
-
-/// What a flexible read of `key` finds in `holder`, which may be a map, a set or nil.
-pub fn get<'v>(holder: &'v Value, key: &Value) -> Option<&'v Value> {
-    match holder {
-        Value::Map(map) => map.lookup(key),
-        Value::Set(set) => set.get(key),
-        _ => None,
-    }
 }
 
 /// What a key function makes of `item`: a vector is a path, a string a key, anything else is called.

@@ -203,7 +203,7 @@ fn subtract(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn divide(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let over = |a: &Value, b: &Value| {
         let (a, b) = (number(a)?, number(b)?);
-        if !a.is_float() && !b.is_float() && b.float() == 0.0 {
+        if !b.is_float() && b.float() == 0.0 {
             return Err(Kind::Arithmetic("division by zero").into());
         }
         if let (Number::Big(_), _) | (_, Number::Big(_)) = (&a, &b)
@@ -259,7 +259,10 @@ fn whole_division(
         return Ok(Value::Int(result));
     }
     if a.is_float() || b.is_float() {
-        return Ok(Value::Float(floats(a.float(), b.float())));
+        let (a, b) = (a.float(), b.float());
+        // There is no whole quotient of, or by, an infinity.
+        let known = a.is_finite() && b.is_finite();
+        return Ok(Value::Float(if known { floats(a, b) } else { f64::NAN }));
     }
     whole(ints(&a.big(), &b.big()))
 }
@@ -341,12 +344,22 @@ fn trunc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    match number(&args[0])? {
-        Number::Float(float) if !float.is_finite() => Err(bad_value(format!(
-            "{} has no integer",
-            crate::print::float(float)
-        ))),
-        _ => rounded(args, f64::trunc),
+    if let Value::Str(text) = &args[0] {
+        // A character is its code point.
+        let mut chars = text.chars();
+        if let (Some(only), None) = (chars.next(), chars.next()) {
+            return Ok(Value::Int(i64::from(u32::from(only))));
+        }
+    }
+    if matches!(args[0], Value::Float(float) if float.is_nan()) {
+        return Ok(Value::Int(0));
+    }
+    match rounded(args, f64::trunc)? {
+        Value::Int(int) if i32::try_from(int).is_ok() => Ok(Value::Int(int)),
+        _ => Err(Kind::Arithmetic(
+            "integer overflow: int takes numbers from -2147483648 to 2147483647",
+        )
+        .into()),
     }
 }
 

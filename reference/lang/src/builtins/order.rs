@@ -101,6 +101,9 @@ fn not_equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if args.iter().any(is_nan) {
+        return Err(bad_value("##NaN has no place in an order"));
+    }
     Ok(Value::Int(match compared(eval, &args[0], &args[1])? {
         Ordering::Less => -1,
         Ordering::Equal => 0,
@@ -119,10 +122,10 @@ fn comparator(value: &Value) -> Result<Comparator> {
     match value {
         Value::Keyword(name) if name.as_str() == "asc" => Ok(Comparator::Ascending),
         Value::Keyword(name) if name.as_str() == "desc" => Ok(Comparator::Descending),
-        Value::Builtin(builtin) if matches!(builtin.name, "<" | "compare") => {
+        Value::Builtin(builtin) if matches!(builtin.name, "<" | "<=" | "compare") => {
             Ok(Comparator::Ascending)
         }
-        Value::Builtin(builtin) if builtin.name == ">" => Ok(Comparator::Descending),
+        Value::Builtin(builtin) if matches!(builtin.name, ">" | ">=") => Ok(Comparator::Descending),
         Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) | Value::Var(_) => {
             Ok(Comparator::Function(value.clone()))
         }
@@ -141,11 +144,14 @@ fn precedes(
     earlier: &Value,
 ) -> Result<bool> {
     match eval.call2(comparator, later.clone(), earlier.clone())? {
-        Value::Bool(precedes) => Ok(precedes),
+        // A comparator such as >= says yes both ways round to a tie, which keeps its order.
+        Value::Bool(true) => Ok(!eval
+            .call2(comparator, earlier.clone(), later.clone())?
+            .truthy()),
+        Value::Bool(false) => Ok(false),
         Value::Int(order) => Ok(order < 0),
         Value::BigInt(order) => Ok(order.sign() == num_bigint::Sign::Minus),
         Value::Float(order) if !order.is_nan() => Ok(order < 0.0),
-        Value::Nil => Ok(false),
         other => Err(bad_value(format!(
             "a comparator must return a boolean or a number, got {} {}",
             other.kind().word(),
@@ -263,6 +269,7 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         ),
         _ => return Ok(Value::Nil),
     };
+    super::seqs::key_function(&key)?;
     let items = eval.into_items(collection)?;
     eval.reserve_values(items.len() * 2)?;
     let mut keyed = Vec::with_capacity(items.len());
@@ -272,23 +279,28 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
 }
 
-/// The item with the extreme key, of equals the first.
+/// The item with the extreme key. `min-by` and `max-by` skip nil keys and give the first of equals;
+/// `min-key` and `max-key` are Clojure's: they skip nothing and give the last.
 fn extreme_by(
     eval: &mut Eval<'_>,
     key: &Value,
     items: Vec<Value>,
     better: Ordering,
-    skip_nil: bool,
+    ties_go_last: bool,
 ) -> Result {
+    super::seqs::key_function(key)?;
     let mut best: Option<(Value, Value)> = None;
     for item in items {
         let found = key_of(eval, key, &item)?;
-        if skip_nil && found.is_nil() {
+        if !ties_go_last && found.is_nil() {
             continue;
         }
         let wins = match &best {
             None => true,
-            Some((leader, _)) => compared(eval, &found, leader)? == better,
+            Some((leader, _)) => match compared(eval, &found, leader)? {
+                Ordering::Equal => ties_go_last,
+                order => order == better,
+            },
         };
         if wins {
             best = Some((found, item));
@@ -302,7 +314,7 @@ fn by_key(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
         .split_first_mut()
         .ok_or_else(|| Stop::from(Kind::Other("no key".into())))?;
     let items = items.iter_mut().map(std::mem::take).collect();
-    extreme_by(eval, key, items, better, false)
+    extreme_by(eval, key, items, better, true)
 }
 
 fn min_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -317,11 +329,11 @@ fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
     match args {
         [key, collection] if !matches!(collection, Value::Str(_)) => {
             let items = eval.items(collection)?;
-            extreme_by(eval, key, items, better, true)
+            extreme_by(eval, key, items, better, false)
         }
         [key, items @ ..] => {
             let items = items.iter_mut().map(std::mem::take).collect();
-            extreme_by(eval, key, items, better, true)
+            extreme_by(eval, key, items, better, false)
         }
         [] => Ok(Value::Nil),
     }

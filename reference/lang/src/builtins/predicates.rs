@@ -2,7 +2,7 @@
 //! `boolean`, `keyword` and `type`.
 
 use super::{Builtin, Home, Section, exactly, row};
-use crate::error::{Stop, wrong_type};
+use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Type, Value};
 
@@ -34,11 +34,11 @@ pub const ROWS: &[Builtin] = &[
     row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector),
     row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions take: nil, a collection or a string.", is_seqable),
     row("counted?", "predicates.counted?", Section::Core, &[Home::Core], exactly(1), "(counted? x)", "Returns true for a value whose size is known: a vector, map, set or string.", is_counted),
-    row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector or a string.", is_vector),
+    row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector or a string.", is_indexed),
     row("associative?", "predicates.associative?", Section::Core, &[Home::Core], exactly(1), "(associative? x)", "Returns true for a map or a vector.", is_associative),
-    row("reversible?", "predicates.reversible?", Section::Core, &[Home::Core], exactly(1), "(reversible? x)", "Returns true for a vector or a string.", is_vector),
+    row("reversible?", "predicates.reversible?", Section::Core, &[Home::Core], exactly(1), "(reversible? x)", "Returns true for a vector or a string.", is_indexed),
     row("sorted?", "predicates.sorted?", Section::Core, &[Home::Core], exactly(1), "(sorted? x)", "Returns false: there is no sorted collection kind.", never),
-    row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", is_map_entry),
+    row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", never),
     row("fn?", "predicates.fn?", Section::Core, &[Home::Core], exactly(1), "(fn? x)", "Returns true for a function.", is_fn),
     row("ifn?", "predicates.ifn?", Section::Core, &[Home::Core], exactly(1), "(ifn? x)", "Returns true for anything that can be called: a function, keyword, map, set, vector or var.", is_ifn),
     row("zero?", "predicates.zero?", Section::Core, &[Home::Core], exactly(1), "(zero? x)", "Returns true for zero.", is_zero),
@@ -84,7 +84,8 @@ predicates! {
     is_map(Value::Map(_));
     is_set(Value::Set(_));
     is_coll(Value::Vector(_) | Value::Map(_) | Value::Set(_));
-    is_counted(Value::Vector(_) | Value::Map(_) | Value::Set(_));
+    is_counted(Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_));
+    is_indexed(Value::Vector(_) | Value::Str(_));
     is_associative(Value::Vector(_) | Value::Map(_));
     is_seqable(Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Str(_) | Value::Nil);
     is_fn(Value::Fn(_) | Value::Builtin(_) | Value::Combined(_));
@@ -98,12 +99,6 @@ fn is_char(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     ))
 }
 
-fn is_map_entry(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(
-        matches!(&args[0], Value::Vector(items) if items.len() == 2),
-    ))
-}
-
 /// How an integer or float stands to zero; none for anything else.
 fn sign(value: &Value) -> Option<std::cmp::Ordering> {
     match value {
@@ -113,29 +108,21 @@ fn sign(value: &Value) -> Option<std::cmp::Ordering> {
     }
 }
 
-/// How a number stands to zero; NaN to nothing.
-fn number_sign(value: &Value) -> Result<Option<std::cmp::Ordering>> {
-    match value {
-        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Ok(sign(value)),
-        other => Err(wrong_type("a number", other)),
-    }
-}
-
 fn is_zero(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Bool(
-        number_sign(&args[0])?.is_some_and(std::cmp::Ordering::is_eq),
+        sign(&args[0]).is_some_and(std::cmp::Ordering::is_eq),
     ))
 }
 
 fn is_pos(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Bool(
-        number_sign(&args[0])?.is_some_and(std::cmp::Ordering::is_gt),
+        sign(&args[0]).is_some_and(std::cmp::Ordering::is_gt),
     ))
 }
 
 fn is_neg(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Bool(
-        number_sign(&args[0])?.is_some_and(std::cmp::Ordering::is_lt),
+        sign(&args[0]).is_some_and(std::cmp::Ordering::is_lt),
     ))
 }
 
@@ -156,11 +143,12 @@ fn is_nat_int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(whole_with(&args[0], std::cmp::Ordering::is_ge))
 }
 
-/// Whether an integer is odd; none for anything else.
+/// Whether a whole number is odd; none for anything else.
 fn parity(value: &Value) -> Option<bool> {
     match value {
         Value::Int(int) => Some(int & 1 == 1),
         Value::BigInt(int) => Some(int.bit(0)),
+        Value::Float(float) if float.fract() == 0.0 => Some(float % 2.0 != 0.0),
         _ => None,
     }
 }
@@ -174,14 +162,12 @@ fn is_even(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn is_infinite(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    number_sign(&args[0])?;
     Ok(Value::Bool(
         matches!(&args[0], Value::Float(float) if float.is_infinite()),
     ))
 }
 
 fn is_nan(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    number_sign(&args[0])?;
     Ok(Value::Bool(
         matches!(&args[0], Value::Float(float) if float.is_nan()),
     ))
@@ -197,11 +183,16 @@ fn boolean(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn keyword(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match &args[0] {
+        Value::Str(name) | Value::Symbol(name) if !crate::reader::is_keyword_name(name) => {
+            Err(bad_value(format!(
+                "{} cannot be a keyword: a keyword begins with a letter and has letters, digits and + - * < > = ? ! _",
+                crate::print::brief(&args[0])
+            )))
+        }
         Value::Str(name) | Value::Symbol(name) | Value::Keyword(name) => {
             Ok(Value::Keyword(name.clone()))
         }
         Value::Nil => Ok(Value::Nil),
-        value @ Value::Bool(_) => Ok(Value::keyword(crate::print::readable(value))),
         other => Err(wrong_type("a string, keyword or symbol", other)),
     }
 }
@@ -209,6 +200,7 @@ fn keyword(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn type_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(match args[0].kind() {
         Type::Nil => Value::Nil,
+        Type::Integer | Type::Float => Value::keyword("number"),
         kind => Value::keyword(kind.word()),
     })
 }

@@ -15,7 +15,7 @@ pub const ROWS: &[Builtin] = &[
     row("map", "seqs.map", Section::Core, &[Home::Core], at_least(2), "(map f coll), (map f c1 c2 ...)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map),
     row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; the result is a vector in both.", map),
     row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(2), "(mapcat f coll)", "Maps a function that returns collections and joins the results end to end.", mapcat),
-    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], at_least(2), "(map-indexed f coll)", "Calls a function with the index and the item, from index 0.", map_indexed),
+    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], exactly(2), "(map-indexed f coll)", "Calls a function with the index and the item, from index 0.", map_indexed),
     row("filter", "seqs.filter", Section::Core, &[Home::Core], exactly(2), "(filter pred coll)", "Keeps the items for which the predicate holds.", filter),
     row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; the result is a vector in both.", filter),
     row("remove", "seqs.remove", Section::Core, &[Home::Core], exactly(2), "(remove pred coll)", "Drops the items for which the predicate holds.", remove),
@@ -66,7 +66,7 @@ pub const ROWS: &[Builtin] = &[
     row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], exactly(1), "(dedupe coll)", "Drops items that are the same as the item directly before.", dedupe),
     row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave),
     row("interpose", "seqs.interpose", Section::Core, &[Home::Core], exactly(2), "(interpose sep coll)", "Puts a separator between neighbouring items.", interpose),
-    row("zip", "seqs.zip", Section::Core, &[], at_least(2), "(zip c1 c2)", "Pairs the items of two collections.", zip),
+    row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip),
     row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition),
     row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(2, 3), "(partition-all n coll), (partition-all n step coll)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all),
     row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], exactly(2), "(partition-by f coll)", "Starts a new group whenever the function's value changes.", partition_by),
@@ -293,12 +293,6 @@ fn reduce_kv(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Value::Map(entries) => entries.iter().try_fold(initial, |acc, (key, value)| {
             eval.call(function, &mut [acc, key.clone(), value.clone()])
         }),
-        Value::Vector(items) => items
-            .iter()
-            .enumerate()
-            .try_fold(initial, |acc, (at, item)| {
-                eval.call(function, &mut [acc, Value::from(at), item.clone()])
-            }),
         other => Err(wrong_type("a map", other)),
     }
 }
@@ -473,6 +467,9 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
+    if args[1].is_nil() {
+        return Ok(Value::Nil);
+    }
     let items = eval.into_items(std::mem::take(&mut args[1]))?;
     let from = items.len().saturating_sub(count);
     Ok(Value::vector(items.into_iter().skip(from).collect()))
@@ -548,15 +545,9 @@ fn subvec(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Value::Vector(items) = &args[0] else {
         return Err(wrong_type("a vector", &args[0]));
     };
-    let start = index(&args[1])?;
-    let end = args.get(2).map_or(Ok(items.len() as i64), index)?;
-    if start < 0 || end < start || end > items.len() as i64 {
-        return Err(bad_value(format!(
-            "range {start} to {end} lies outside a vector of {} items",
-            items.len()
-        )));
-    }
-    let (start, end) = (start as usize, end as usize);
+    let inside = |at: i64| at.clamp(0, items.len() as i64) as usize;
+    let start = inside(index(&args[1])?);
+    let end = inside(args.get(2).map_or(Ok(items.len() as i64), index)?).max(start);
     eval.reserve_values(end - start)?;
     eval.charge(end - start)?;
     Ok(Value::vector(
@@ -579,9 +570,7 @@ fn peek(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn pop(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match &mut args[0] {
         Value::Nil => Ok(Value::Nil),
-        Value::Vector(items) if items.is_empty() => {
-            Err(bad_value("an empty vector has no last item"))
-        }
+        Value::Vector(items) if items.is_empty() => Ok(Value::Nil),
         Value::Vector(items) => {
             items.pop();
             Ok(std::mem::take(&mut args[0]))
@@ -1141,6 +1130,7 @@ fn empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Value::Map(_) => Value::Map(Map::new()),
         Value::Set(_) => Value::Set(crate::value::Set::new()),
         Value::Str(_) => Value::str(""),
-        _ => Value::Nil,
+        Value::Nil => Value::Nil,
+        other => return Err(wrong_type("a collection", other)),
     })
 }

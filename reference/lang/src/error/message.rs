@@ -22,6 +22,7 @@ impl Display for Kind {
             Kind::Arity { function, accepts, given } => {
                 write!(f, "arity_error: {function} expects {accepts}, got {given}")
             }
+            Kind::Pairs(problem) => write!(f, "arity_error: {problem}"),
             Kind::Arithmetic(problem) => write!(f, "arithmetic_error: {problem}"),
             Kind::NotCallable(text) => write!(f, "not callable: {text}"),
             Kind::Destructure { expected, found } => {

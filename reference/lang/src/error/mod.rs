@@ -92,6 +92,8 @@ pub enum Kind {
         /// How many it was given.
         given: usize,
     },
+    /// Keys and values that do not pair up, in words.
+    Pairs(String),
     /// Arithmetic without a result, in words.
     Arithmetic(&'static str),
     /// A value in call position that cannot be called.
@@ -217,7 +219,7 @@ impl Kind {
             Kind::Unbound(_) => "unbound_var",
             Kind::Duplicate { .. } => "duplicate_key",
             Kind::Type { .. } | Kind::Value { .. } => "type_error",
-            Kind::Arity { .. } => "arity_error",
+            Kind::Arity { .. } | Kind::Pairs(_) => "arity_error",
             Kind::Arithmetic(_) => "arithmetic_error",
             Kind::NotCallable(_) => "not_callable",
             Kind::Destructure { .. } => "destructure_error",

@@ -589,6 +589,11 @@ const SYMBOL: u8 = 4;
 const KEYWORD: u8 = 8;
 const DIGIT: u8 = 16;
 
+/// Whether `name` reads as a keyword behind a colon.
+pub(super) fn is_keyword(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| is(byte, KEYWORD))
+}
+
 fn is(byte: u8, class: u8) -> bool {
     CLASSES[byte as usize] & class != 0
 }

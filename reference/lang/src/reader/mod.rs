@@ -69,6 +69,11 @@ pub fn read<'a>(text: &'a str, limits: &ReadLimits) -> Result<Vec<Form<'a>>, Rea
     Ok(reader.forms)
 }
 
+/// Whether `name` can be a keyword made at run time: what the reader takes, but no digit in front.
+pub(crate) fn is_keyword_name(name: &str) -> bool {
+    lexer::is_keyword(name) && !name.starts_with(|first: char| first.is_ascii_digit())
+}
+
 /// Enough for the open collections of an ordinary program, so that its forms move once.
 const FORMS_CAPACITY: usize = 16;
 

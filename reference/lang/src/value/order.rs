@@ -165,22 +165,23 @@ impl<'a> Iterator for Side<'a> {
 }
 
 fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
-    let mut pending: SmallVec<[(Side<'_>, Side<'_>); 4]> = SmallVec::new();
-    let mut next = Some((a, b));
+    // Inside the keys of maps and the members of sets 1 and 1.0 differ whatever the mode.
+    let mut pending: SmallVec<[(Side<'_>, Side<'_>, Mode); 4]> = SmallVec::new();
+    let mut next = Some((a, b, mode));
     loop {
-        if let Some((a, b)) = next {
+        if let Some((a, b, mode)) = next {
             let found = match (a, b) {
                 (Value::Vector(a), Value::Vector(b)) if !a.same(b) => {
-                    pending.push((Side::Items(a.iter()), Side::Items(b.iter())));
+                    pending.push((Side::Items(a.iter()), Side::Items(b.iter()), mode));
                     Ordering::Equal
                 }
                 (Value::Map(a), Value::Map(b)) if !a.same(b) => {
-                    pending.push((Side::Values(a.iter()), Side::Values(b.iter())));
-                    pending.push((Side::Keys(a.iter()), Side::Keys(b.iter())));
+                    pending.push((Side::Values(a.iter()), Side::Values(b.iter()), mode));
+                    pending.push((Side::Keys(a.iter()), Side::Keys(b.iter()), Mode::Key));
                     a.len().cmp(&b.len())
                 }
                 (Value::Set(a), Value::Set(b)) if !a.same(b) => {
-                    pending.push((Side::Members(a.iter()), Side::Members(b.iter())));
+                    pending.push((Side::Members(a.iter()), Side::Members(b.iter()), Mode::Key));
                     a.len().cmp(&b.len())
                 }
                 _ => flat_order(a, b, mode),
@@ -190,11 +191,11 @@ fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
             }
         }
         next = loop {
-            let Some((left, right)) = pending.last_mut() else {
+            let Some((left, right, mode)) = pending.last_mut() else {
                 return Ordering::Equal;
             };
             match (left.next(), right.next()) {
-                (Some(a), Some(b)) => break Some((a, b)),
+                (Some(a), Some(b)) => break Some((a, b, *mode)),
                 (None, None) => {
                     pending.pop();
                 }
