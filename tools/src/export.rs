@@ -1,0 +1,73 @@
+//! Writes the suite as one JSON document for runners in other languages. Knows the bundle, not the
+//! fixtures that it comes from.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use conformance::{fixture, suite::bundle};
+
+/// Where the suite comes from and where it goes.
+#[derive(Args)]
+pub struct Options {
+    /// Directory of the specification [default: the workspace's spec/]
+    #[arg(long, value_name = "DIR")]
+    spec: Option<PathBuf>,
+    /// File for the bundle
+    #[arg(long, value_name = "FILE", default_value = "target/suite/bundle.json")]
+    out: PathBuf,
+    /// File for the bundle's JSON Schema
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "target/suite/bundle.schema.json"
+    )]
+    schema: PathBuf,
+}
+
+/// Exports the suite.
+///
+/// # Errors
+/// When a fixture is malformed, a file can't be written, or the bundle breaks its own schema.
+pub fn run(options: &Options) -> Result<(), String> {
+    let spec = options
+        .spec
+        .clone()
+        .unwrap_or_else(|| crate::root().join("spec"));
+    let suite = fixture::load(&spec).map_err(|error| error.to_string())?;
+    let text = bundle::write(&suite).map_err(|error| error.to_string())?;
+    let schema = bundle::schema();
+    validate(&schema, &text)?;
+    write(&options.out, &text)?;
+    write(&options.schema, &schema)?;
+    let (cases, bytes) = (suite.cases.len(), text.len());
+    eprintln!("{}: {cases} cases, {bytes} bytes", options.out.display());
+    Ok(())
+}
+
+fn validate(schema: &str, bundle: &str) -> Result<(), String> {
+    let schema = serde_json::from_str(schema).map_err(|error| format!("the schema: {error}"))?;
+    let bundle = serde_json::from_str(bundle).map_err(|error| format!("the bundle: {error}"))?;
+    let validator =
+        jsonschema::validator_for(&schema).map_err(|error| format!("the schema: {error}"))?;
+    let faults: Vec<String> = validator
+        .iter_errors(&bundle)
+        .take(10)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "the bundle breaks its schema:\n{}",
+            faults.join("\n")
+        ))
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", path.display());
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(failed)?;
+    }
+    std::fs::write(path, text).map_err(failed)
+}
