@@ -54,8 +54,12 @@ pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
             .as_ref()
             .map(|expected| prints(expected, run.prints.as_deref())),
     );
+    // Text that is the implementation's own may be of any length.
+    let own_words =
+        matches!(&expect.outcome, Outcome::Returns(expected) if expected.shape.is_some());
     // The flag is no proof of anything by itself, so it can fail a case but not pass it.
     match run.truncated {
+        Some(_) if own_words => {}
         Some(observed) if observed != expect.truncated => {
             let words = |cut: bool| {
                 if cut {
