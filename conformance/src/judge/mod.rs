@@ -11,8 +11,6 @@ mod json;
 mod message;
 mod program;
 mod schema;
-#[cfg(test)]
-mod tests;
 mod text;
 
 pub use self::command::command;
@@ -64,16 +62,8 @@ fn mismatch(
     expected: impl Into<String>,
     observed: impl Into<String>,
 ) -> Mismatch {
-    let said = |text: String| {
-        if text.is_empty() {
-            "nothing".to_owned()
-        } else {
-            text
-        }
-    };
     let (expected, observed) = (expected.into(), observed.into());
     let diff = diff::lines(&expected, &observed);
-    let (expected, observed) = (said(expected), said(observed));
     Mismatch {
         what: what.into(),
         expected,

@@ -1,1 +1,67 @@
-//! Placeholder.
+//! Agents over PTC-Lisp: models, tools, the run loop of combined text mode, the planner of `lisp_task`.
+//!
+//! An agent answers a request with text. In combined mode the model may call app tools natively, and may escalate
+//! to `lisp_eval`, whose programs call the tools that are exposed to them; both layers share results.
+//!
+//! ```
+//! use ptc_agent::{Agent, Exposure, LlmReply, RunOptions, Scripted, Tool, ToolCall, run};
+//! use ptc_lang::Value;
+//!
+//! let rows = Tool::new("rows", |_| Ok(Value::vector(vec![Value::Int(1), Value::Int(2)])))
+//!     .signature("() -> [:int]")
+//!     .expose(Exposure::Both)
+//!     .cached();
+//! let agent = Agent::combined("How many rows are there?").tool(rows);
+//! let program = serde_json::json!({"program": "(count (tool/rows {}))"});
+//! let model = Scripted::new([
+//!     Ok(LlmReply {
+//!         tool_calls: vec![ToolCall { name: "lisp_eval".into(), args: Some(program), ..ToolCall::default() }],
+//!         ..LlmReply::default()
+//!     }),
+//!     Ok(LlmReply::text("Two.")),
+//! ]);
+//! let step = run(&agent, RunOptions::new(&model))?;
+//! assert_eq!(step.returned, Value::str("Two."));
+//! # Ok::<(), ptc_agent::AgentError>(())
+//! ```
+//!
+//! Blocks the calling thread while it works. Knows nothing of MCP or upstream servers: their tools come in as
+//! functions, or as the `Host` of a planner.
+
+mod agent;
+mod answer;
+mod cache;
+mod call;
+mod card;
+mod exposure;
+mod extract;
+mod lisp_mode;
+mod llm;
+mod operations;
+mod preview;
+mod program;
+mod run;
+mod step;
+mod telemetry;
+mod testee;
+mod tool;
+mod turn;
+
+pub use agent::{Agent, AgentError, LISP_EVAL, MemoryStrategy, ToolSource, fill_placeholders};
+pub use answer::{AnswerError, final_answer};
+pub use cache::{Cache, CanonicalArgs};
+pub use card::{CARD, SystemPrompt, base_prompt, combined_prompt, inventory};
+pub use exposure::{Exposure, Output, Transport, resolve_exposure};
+pub use extract::{ExtractError, extract_json};
+pub use llm::{
+    AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message,
+    ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens, ToolCall, WireCall,
+};
+pub use operations::OPERATIONS;
+pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
+pub use run::{RunOptions, chat, run};
+pub use step::{AgentStep, CallRecord, RUN_FAILURES, RunFailure, TurnRecord, Usage};
+pub use telemetry::{Event, Layer, TOOL_CALL, Telemetry, ToolCallFacts};
+pub use testee::{answer, serve_operations};
+pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};
+pub use turn::PROTOCOL_ERRORS;

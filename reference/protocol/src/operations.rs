@@ -2,16 +2,17 @@
 //! Decodes and encodes; every decision is made elsewhere.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
 
-use ptc_lang::Value;
+use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::description::{Profile, tool_description};
 use crate::encoding::{decode_value, encode_value};
-use crate::feedback::{Execution, MemoryDelta, PreviewOptions};
+use crate::feedback::{Execution, MemoryDelta, PreviewOptions, Turns, execution_feedback};
 use crate::format::{FormatOptions, format_value};
 use crate::history::{HISTORY_SIZE_MAX, shorten, size_units};
-use crate::json_value::to_json_value;
+use crate::json_value::{json_to_value, to_json_value};
 use crate::payload::{
     Step, StepOptions, SuccessOptions, render_error, render_success, render_success_from_step,
 };
@@ -71,6 +72,11 @@ pub const OPERATIONS: &[Operation] = &[
         run: op_json_schema_to_type,
     },
     Operation {
+        name: "lisp_run",
+        doc: "`{program, context?}`: `{result, prints, truncated, value?}`, or `{reason, message, prints, result?}`.",
+        run: op_lisp_run,
+    },
+    Operation {
         name: "parse_signature",
         doc: "`{text}`: `{params, returns, render}`, or the parse error.",
         run: op_parse_signature,
@@ -116,6 +122,89 @@ pub const OPERATIONS: &[Operation] = &[
         run: op_validate_return,
     },
 ];
+
+/// Milliseconds that a program of `lisp_run` may take: the server's default.
+const RUN_TIMEOUT: Duration = Duration::from_millis(1_000);
+/// Items shown of each collection in a failed value.
+const FAILED_ITEMS_MAX: usize = 50;
+
+/// A program that reaches nothing but a clock.
+struct Alone {
+    deadline: Instant,
+}
+
+impl Host for Alone {
+    fn now_micros(&self) -> i64 {
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn pulse(&self) -> Pulse {
+        if Instant::now() >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
+}
+
+fn op_lisp_run(input: &Json) -> Result<Json, Json> {
+    let program = text_of(input, "program")?;
+    let context = match input.get("context").map(json_to_value) {
+        None | Some(Value::Nil) => ptc_lang::value::Map::new(),
+        Some(Value::Map(context)) => context,
+        Some(_) => return Err(InvalidInput("context").into()),
+    };
+    let env = Env::new().with_context(context);
+    let host = Alone {
+        deadline: Instant::now() + RUN_TIMEOUT,
+    };
+    let limits = Limits::default();
+    let (outcome, _) = ptc_lang::run(&Program::new(program), &env, &limits, &host);
+    let failed = |reason: ErrorReason, message: String| {
+        Err(json!({ "reason": reason.as_str(), "message": message, "prints": outcome.prints }))
+    };
+    let value = match &outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => value,
+        Ended::Fail(value) => {
+            let options = FormatOptions {
+                items: Some(FAILED_ITEMS_MAX),
+                ..FormatOptions::default()
+            };
+            let shown = format_value(value, options).text;
+            return Err(json!({
+                "reason": ErrorReason::Fail.as_str(), "message": shown, "result": shown, "prints": outcome.prints,
+            }));
+        }
+        Ended::Error(error) => match error.reason() {
+            Reason::ParseError => return failed(ErrorReason::ParseError, error.message()),
+            Reason::RuntimeError => return failed(ErrorReason::RuntimeError, error.message()),
+            Reason::MemoryLimit => return failed(ErrorReason::MemoryLimit, error.message()),
+            Reason::Timeout | Reason::Cancelled => {
+                let message = format!("execution exceeded {}ms limit", RUN_TIMEOUT.as_millis());
+                return failed(ErrorReason::Timeout, message);
+            }
+        },
+    };
+    let nothing = BTreeMap::new();
+    let previews = PreviewOptions::default();
+    let shown = execution_feedback(
+        value,
+        &outcome.prints,
+        &nothing,
+        &nothing,
+        Turns::Single,
+        previews,
+    );
+    let mut answer =
+        json!({ "result": shown.result, "prints": shown.prints, "truncated": shown.truncated });
+    if let Ok(json) = to_json_value(value) {
+        answer["value"] = json;
+    }
+    Ok(answer)
+}
 
 fn op_parse_signature(input: &Json) -> Result<Json, Json> {
     let signature =

@@ -1,0 +1,684 @@
+//! What an agent is, and every way in which one can be mis-built. Runs nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use ptc_protocol::{PreviewOptions, Signature, parse_signature};
+use serde_json::Value as Json;
+
+use crate::card::SystemPrompt;
+use crate::exposure::{Exposure, Output, Transport, resolve_exposure};
+use crate::tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFn};
+
+/// The name that no app tool may have.
+pub const LISP_EVAL: &str = "lisp_eval";
+
+/// Turns of a run when nothing is said.
+pub const MAX_TURNS_DEFAULT: u32 = 5;
+/// Turns of a run and its retries together when nothing is said.
+pub const TURN_BUDGET_DEFAULT: u32 = 20;
+/// Milliseconds of one program.
+pub const PROGRAM_TIMEOUT_MS_DEFAULT: u64 = 5_000;
+/// Size units that definitions may take.
+pub const MEMORY_LIMIT_DEFAULT: u64 = 1_048_576;
+/// Bytes that a program may hold while it runs.
+pub const PROGRAM_HEAP_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
+
+/// What happens when definitions grow beyond the memory limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryStrategy {
+    /// The run ends.
+    #[default]
+    Strict,
+    /// The program's definitions are dropped, and the model is told.
+    Rollback,
+}
+
+/// An agent. [`Agent::validate`] (or [`Agent::from_options`]) must accept it before it runs.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    /// For logs and telemetry.
+    pub name: String,
+    /// The mission; `{{name}}` is filled from the context.
+    pub prompt: String,
+    /// What the answer is made of.
+    pub output: Output,
+    /// How programs arrive; `None` in pure text mode.
+    pub transport: Option<Transport>,
+    /// What the answer must match.
+    pub signature: Option<Signature>,
+    /// App tools, in any order.
+    pub tools: Vec<Tool>,
+    /// Turns of a run.
+    pub max_turns: u32,
+    /// Turns altogether, counted apart from `max_turns`.
+    pub turn_budget: u32,
+    /// Native calls of a run; `None` is no limit. Calls inside programs are not counted.
+    pub max_tool_calls: Option<u32>,
+    /// Wall clock of one program.
+    pub program_timeout: Duration,
+    /// Bytes of one program.
+    pub program_heap_bytes: usize,
+    /// Size units of all definitions.
+    pub memory_limit: u64,
+    /// What happens beyond it.
+    pub memory_strategy: MemoryStrategy,
+    /// Changes to the system prompt.
+    pub system_prompt: SystemPrompt,
+    /// What context keys mean, for the model.
+    pub context_descriptions: Vec<(String, String)>,
+    /// Preview limits.
+    pub preview: PreviewOptions,
+    /// Wall clock of a run.
+    pub mission_timeout: Option<Duration>,
+}
+
+/// Where the functions of an agent's tools come from, when it is read from options.
+pub trait ToolSource {
+    /// The function of a tool, from its options.
+    ///
+    /// # Errors
+    /// A sentence about what the options lack.
+    fn function(&self, tool: &Json) -> Result<ToolFn, String>;
+
+    /// A custom preview, from the `preview` option; `None` when it names none.
+    fn preview(&self, option: &Json) -> Option<PreviewFn>;
+}
+
+/// Why an agent can't be built. The texts are the contract; `{}` is the tool's name or what was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentError {
+    /// An `expose` that is none.
+    Expose {
+        /// The tool.
+        tool: String,
+        /// What was given.
+        got: String,
+    },
+    /// A preview for a tool whose results are not shared.
+    PreviewNeedsSharing {
+        /// The tool.
+        tool: String,
+        /// Its `expose`.
+        expose: String,
+        /// Its `cache`.
+        cache: bool,
+    },
+    /// `native_result` that is no list of options.
+    NativeResult {
+        /// The tool.
+        tool: String,
+        /// What was given.
+        got: String,
+    },
+    /// A preview that is none.
+    Preview {
+        /// The tool.
+        tool: String,
+        /// What was given.
+        got: String,
+    },
+    /// A limit that is no positive integer.
+    PreviewLimit {
+        /// The tool.
+        tool: String,
+        /// What was given.
+        got: String,
+    },
+    /// `ptc_reference: :full`.
+    ReferenceFull,
+    /// Another `ptc_reference`.
+    Reference {
+        /// What was given.
+        got: String,
+    },
+    /// Text output with programs in the content.
+    TextOverContent,
+    /// A transport that is none.
+    Transport {
+        /// What was given.
+        got: String,
+    },
+    /// An output that is none.
+    Output {
+        /// What was given.
+        got: String,
+    },
+    /// A tool named `lisp_eval`.
+    ReservedName,
+    /// Two tools that providers cannot tell apart.
+    SameNativeName {
+        /// The first tool.
+        first: String,
+        /// The second one.
+        second: String,
+    },
+    /// An option that must be a positive integer.
+    PositiveInteger {
+        /// The option.
+        option: &'static str,
+    },
+    /// A strategy that is none.
+    MemoryStrategy {
+        /// What was given.
+        got: String,
+    },
+    /// Compaction in text mode.
+    Compaction,
+    /// A signature that does not parse.
+    Signature {
+        /// The parse error.
+        error: String,
+    },
+    /// Parameters that the prompt does not use.
+    UnusedParams {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Placeholders that are no parameters.
+    UnknownPlaceholders {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// A tool and a context key of one name.
+    ToolIsData {
+        /// The name.
+        name: String,
+    },
+    /// An option of the wrong kind.
+    Option {
+        /// Where it stands.
+        option: String,
+        /// What it should be, in words.
+        expected: String,
+    },
+}
+
+impl fmt::Display for AgentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AgentError::Expose { tool, got } => write!(
+                f,
+                "tool \"{tool}\": invalid expose: {got} — accepted values are :native, :ptc_lisp, :both"
+            ),
+            AgentError::PreviewNeedsSharing { tool, expose, cache } => write!(
+                f,
+                "tool \"{tool}\": native_result: requires expose: :both AND cache: true (got expose: {expose}, cache: {cache})"
+            ),
+            AgentError::NativeResult { tool, got } => {
+                write!(f, "tool \"{tool}\": native_result: must be a keyword list or nil, got {got}")
+            }
+            AgentError::Preview { tool, got } => write!(
+                f,
+                "tool \"{tool}\": native_result.preview: must be :metadata, :rows, or a 1-arity function, got {got}"
+            ),
+            AgentError::PreviewLimit { tool, got } => {
+                write!(f, "tool \"{tool}\": native_result.limit: must be a positive integer, got {got}")
+            }
+            AgentError::ReferenceFull => {
+                f.write_str("ptc_reference: :full is deferred (v1 supports :compact only)")
+            }
+            AgentError::Reference { got } => write!(f, "ptc_reference must be :compact, got {got}"),
+            AgentError::TextOverContent => f.write_str(
+                "ptc_transport: :content is not supported with output: :text, whose answers carry no programs",
+            ),
+            AgentError::Transport { got } => write!(f, "ptc_transport must be :content or :tool_call, got {got}"),
+            AgentError::Output { got } => write!(f, "output must be :ptc_lisp or :text, got {got}"),
+            AgentError::ReservedName => {
+                write!(f, "tool name \"{LISP_EVAL}\" is reserved for the tool that runs programs")
+            }
+            AgentError::SameNativeName { first, second } => {
+                write!(f, "tools \"{first}\" and \"{second}\" have the same native name; rename one")
+            }
+            AgentError::PositiveInteger { option } => write!(f, "{option} must be a positive integer"),
+            AgentError::MemoryStrategy { got } => write!(f, "memory_strategy must be :strict or :rollback, got {got}"),
+            AgentError::Compaction => f.write_str("output: :text cannot be used with compaction"),
+            AgentError::Signature { error } => write!(f, "invalid signature: {error}"),
+            AgentError::UnusedParams { names } => {
+                write!(f, "Text mode requires all signature params in prompt. Unused: {}", quoted_list(names))
+            }
+            AgentError::UnknownPlaceholders { names } => {
+                let shown: Vec<String> = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
+                write!(f, "placeholders {} not found in signature", shown.join(", "))
+            }
+            AgentError::ToolIsData { name } => write!(f, "{name} is both a tool and data - rename one"),
+            AgentError::Option { option, expected } => write!(f, "{option} must be {expected}"),
+        }
+    }
+}
+
+impl std::error::Error for AgentError {}
+
+impl Agent {
+    /// A combined-mode agent without tools: text output, programs through `lisp_eval`.
+    #[must_use]
+    pub fn combined(prompt: impl Into<String>) -> Self {
+        Agent::new(prompt, Output::Text, Some(Transport::ToolCall))
+    }
+
+    /// An agent without tools, with every default.
+    #[must_use]
+    pub fn new(prompt: impl Into<String>, output: Output, transport: Option<Transport>) -> Self {
+        Agent {
+            name: "agent".to_owned(),
+            prompt: prompt.into(),
+            output,
+            transport,
+            signature: None,
+            tools: Vec::new(),
+            max_turns: MAX_TURNS_DEFAULT,
+            turn_budget: TURN_BUDGET_DEFAULT,
+            max_tool_calls: None,
+            program_timeout: Duration::from_millis(PROGRAM_TIMEOUT_MS_DEFAULT),
+            program_heap_bytes: PROGRAM_HEAP_BYTES_DEFAULT,
+            memory_limit: MEMORY_LIMIT_DEFAULT,
+            memory_strategy: MemoryStrategy::Strict,
+            system_prompt: SystemPrompt::Base,
+            context_descriptions: Vec::new(),
+            preview: PreviewOptions::default(),
+            mission_timeout: None,
+        }
+    }
+
+    /// With a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// With a signature for the answer.
+    ///
+    /// # Errors
+    /// When it does not parse.
+    pub fn signature(mut self, text: &str) -> Result<Self, AgentError> {
+        let parsed = parse_signature(text).map_err(|error| AgentError::Signature {
+            error: error.to_string(),
+        })?;
+        self.signature = Some(parsed);
+        Ok(self)
+    }
+
+    /// Whether programs reach the agent as calls of `lisp_eval` beside text answers.
+    #[must_use]
+    pub fn is_combined(&self) -> bool {
+        self.output == Output::Text && self.transport == Some(Transport::ToolCall)
+    }
+
+    /// The exposure of one of its tools.
+    #[must_use]
+    pub fn exposure(&self, tool: &Tool) -> Exposure {
+        resolve_exposure(tool.expose, self.output, self.transport)
+    }
+
+    /// Checks what types cannot.
+    ///
+    /// # Errors
+    /// The first row of [`AgentError`] that applies.
+    pub fn validate(&self) -> Result<(), AgentError> {
+        if self.output == Output::Text && self.transport == Some(Transport::Content) {
+            return Err(AgentError::TextOverContent);
+        }
+        if self.max_turns == 0 {
+            return Err(AgentError::PositiveInteger {
+                option: "max_turns",
+            });
+        }
+        if self.max_tool_calls == Some(0) {
+            return Err(AgentError::PositiveInteger {
+                option: "max_tool_calls",
+            });
+        }
+        for (i, tool) in self.tools.iter().enumerate() {
+            if tool.name == LISP_EVAL || tool.native_name() == LISP_EVAL {
+                return Err(AgentError::ReservedName);
+            }
+            let same = |other: &&Tool| other.native_name() == tool.native_name();
+            if let Some(first) = self.tools[..i].iter().find(same) {
+                return Err(AgentError::SameNativeName {
+                    first: first.name.clone(),
+                    second: tool.name.clone(),
+                });
+            }
+            if tool.native_result.limit == 0 {
+                return Err(AgentError::PreviewLimit {
+                    tool: tool.name.clone(),
+                    got: "0".to_owned(),
+                });
+            }
+            let previewed = !matches!(tool.native_result.preview, Preview::Metadata);
+            if previewed && !tool.is_shared() {
+                return Err(needs_sharing(tool));
+            }
+        }
+        match &self.signature {
+            Some(signature) if self.output == Output::Text => {
+                check_placeholders(&self.prompt, signature)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads an agent from options, as agent files and adapters have them. Unknown options are left alone.
+    ///
+    /// # Errors
+    /// The first row of [`AgentError`] that applies.
+    pub fn from_options(options: &Json, source: &dyn ToolSource) -> Result<Self, AgentError> {
+        let output = match options.get("output") {
+            None => Output::PtcLisp,
+            Some(given) => match word(given) {
+                Some("text") => Output::Text,
+                Some("ptc_lisp") => Output::PtcLisp,
+                _ => return Err(AgentError::Output { got: shown(given) }),
+            },
+        };
+        let transport = match options.get("ptc_transport") {
+            None => None,
+            Some(given) => match word(given) {
+                Some("content") => Some(Transport::Content),
+                Some("tool_call") => Some(Transport::ToolCall),
+                _ => return Err(AgentError::Transport { got: shown(given) }),
+            },
+        };
+        let mut agent = Agent::new(
+            text(options, "prompt")?.unwrap_or_default(),
+            output,
+            transport,
+        );
+        read_reference(options.get("ptc_reference"))?;
+        if output == Output::Text
+            && options
+                .get("compaction")
+                .is_some_and(|on| !matches!(on, Json::Null | Json::Bool(false)))
+        {
+            return Err(AgentError::Compaction);
+        }
+        if let Some(name) = text(options, "name")? {
+            agent.name = name;
+        }
+        if let Some(turns) = positive(options, "max_turns")? {
+            agent.max_turns = turns;
+        }
+        if let Some(turns) = positive(options, "turn_budget")? {
+            agent.turn_budget = turns;
+        }
+        agent.max_tool_calls = positive(options, "max_tool_calls")?;
+        if let Some(ms) = positive(options, "timeout")? {
+            agent.program_timeout = Duration::from_millis(ms.into());
+        }
+        if let Some(ms) = positive(options, "mission_timeout")? {
+            agent.mission_timeout = Some(Duration::from_millis(ms.into()));
+        }
+        if let Some(bytes) = positive(options, "max_heap_bytes")? {
+            agent.program_heap_bytes = bytes as usize;
+        }
+        if let Some(limit) = positive(options, "memory_limit")? {
+            agent.memory_limit = limit.into();
+        }
+        if let Some(given) = options.get("memory_strategy") {
+            agent.memory_strategy = match word(given) {
+                Some("strict") => MemoryStrategy::Strict,
+                Some("rollback") => MemoryStrategy::Rollback,
+                _ => return Err(AgentError::MemoryStrategy { got: shown(given) }),
+            };
+        }
+        agent.system_prompt = read_system_prompt(options.get("system_prompt"))?;
+        if let Some(descriptions) = options
+            .get("context_descriptions")
+            .and_then(Json::as_object)
+        {
+            let pairs = descriptions
+                .iter()
+                .filter_map(|(key, about)| Some((key.clone(), about.as_str()?.to_owned())));
+            agent.context_descriptions = pairs.collect();
+        }
+        for tool in options
+            .get("tools")
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+        {
+            agent.tools.push(read_tool(tool, source)?);
+        }
+        if let Some(signature) = text(options, "signature")? {
+            agent = agent.signature(&signature)?;
+        }
+        agent.validate()?;
+        Ok(agent)
+    }
+}
+
+/// Fills `{{name}}` from the context; unknown names stay as they are written.
+#[must_use]
+pub fn fill_placeholders(prompt: &str, mut lookup: impl FnMut(&str) -> Option<String>) -> String {
+    let mut filled = String::with_capacity(prompt.len());
+    let mut rest = prompt;
+    while let Some((before, after)) = rest.split_once("{{") {
+        filled.push_str(before);
+        match after.split_once("}}") {
+            Some((name, tail)) if is_name(name.trim()) => {
+                match lookup(name.trim()) {
+                    Some(value) => filled.push_str(&value),
+                    None => {
+                        filled.push_str("{{");
+                        filled.push_str(name);
+                        filled.push_str("}}");
+                    }
+                }
+                rest = tail;
+            }
+            _ => {
+                filled.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+}
+
+fn check_placeholders(prompt: &str, signature: &Signature) -> Result<(), AgentError> {
+    let mut used = Vec::new();
+    let _ = fill_placeholders(prompt, |name| {
+        let root = name.split('.').next().unwrap_or(name).to_owned();
+        if !used.contains(&root) {
+            used.push(root);
+        }
+        None
+    });
+    let params: Vec<&String> = signature.params.iter().map(|(name, _)| name).collect();
+    let unknown: Vec<String> = used
+        .iter()
+        .filter(|name| !params.contains(name))
+        .cloned()
+        .collect();
+    // Without parameters the placeholders are the context's business.
+    if !unknown.is_empty() && !params.is_empty() {
+        return Err(AgentError::UnknownPlaceholders { names: unknown });
+    }
+    let unused: Vec<String> = params
+        .into_iter()
+        .filter(|name| !used.contains(name))
+        .cloned()
+        .collect();
+    if unused.is_empty() {
+        Ok(())
+    } else {
+        Err(AgentError::UnusedParams { names: unused })
+    }
+}
+
+fn read_reference(given: Option<&Json>) -> Result<(), AgentError> {
+    match given {
+        None => Ok(()),
+        Some(given) => match word(given) {
+            Some("compact") => Ok(()),
+            Some("full") => Err(AgentError::ReferenceFull),
+            _ => Err(AgentError::Reference { got: shown(given) }),
+        },
+    }
+}
+
+fn read_system_prompt(given: Option<&Json>) -> Result<SystemPrompt, AgentError> {
+    match given {
+        None | Some(Json::Null) => Ok(SystemPrompt::Base),
+        Some(Json::String(text)) => Ok(SystemPrompt::Replaced(text.clone())),
+        Some(Json::Object(parts)) => {
+            let part = |key: &str| {
+                parts
+                    .get(key)
+                    .and_then(Json::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            Ok(SystemPrompt::Wrapped {
+                prefix: part("prefix"),
+                suffix: part("suffix"),
+            })
+        }
+        Some(_) => Err(option_error(
+            "system_prompt",
+            "a string, or an object with prefix and suffix",
+        )),
+    }
+}
+
+fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError> {
+    let name = text(options, "name")?.ok_or_else(|| option_error("tool name", "a string"))?;
+    let function = source
+        .function(options)
+        .map_err(|expected| option_error(&format!("tool \"{name}\""), &expected))?;
+    let mut tool = Tool::new(name, |_| Err("no function".into()));
+    tool.function = function;
+    tool.description = text(options, "description")?;
+    if let Some(signature) = text(options, "signature")? {
+        tool = tool.signature(&signature);
+    }
+    tool.expose = match options.get("expose") {
+        None | Some(Json::Null) => None,
+        Some(given) => match word(given).and_then(Exposure::from_name) {
+            Some(exposure) => Some(exposure),
+            None => {
+                return Err(AgentError::Expose {
+                    tool: tool.name,
+                    got: shown(given),
+                });
+            }
+        },
+    };
+    tool.cache = options
+        .get("cache")
+        .and_then(Json::as_bool)
+        .unwrap_or(false);
+    let native_result = match options.get("native_result") {
+        None | Some(Json::Null) => return Ok(tool),
+        Some(Json::Object(options)) => options,
+        // An empty list of options is written as an empty array in some hosts.
+        Some(Json::Array(items)) if items.is_empty() => &serde_json::Map::new(),
+        Some(given) => {
+            return Err(AgentError::NativeResult {
+                tool: tool.name,
+                got: shown(given),
+            });
+        }
+    };
+    if !tool.is_shared() {
+        return Err(needs_sharing(&tool));
+    }
+    let preview = match native_result.get("preview") {
+        None => Preview::Metadata,
+        Some(given) => match (word(given), source.preview(given)) {
+            (Some("metadata"), _) => Preview::Metadata,
+            (Some("rows"), _) => Preview::Rows,
+            (_, Some(function)) => Preview::Custom(function),
+            _ => {
+                return Err(AgentError::Preview {
+                    tool: tool.name,
+                    got: shown(given),
+                });
+            }
+        },
+    };
+    let limit = match native_result.get("limit") {
+        None => ROWS_DEFAULT,
+        Some(given) => match given
+            .as_u64()
+            .and_then(|limit| usize::try_from(limit).ok())
+            .filter(|limit| *limit > 0)
+        {
+            Some(limit) => limit,
+            None => {
+                return Err(AgentError::PreviewLimit {
+                    tool: tool.name,
+                    got: shown(given),
+                });
+            }
+        },
+    };
+    tool.native_result = NativeResult { preview, limit };
+    Ok(tool)
+}
+
+fn needs_sharing(tool: &Tool) -> AgentError {
+    let expose = tool
+        .expose
+        .map_or("nil".to_owned(), |exposure| format!(":{}", exposure.name()));
+    AgentError::PreviewNeedsSharing {
+        tool: tool.name.clone(),
+        expose,
+        cache: tool.cache,
+    }
+}
+
+fn option_error(option: &str, expected: &str) -> AgentError {
+    AgentError::Option {
+        option: option.to_owned(),
+        expected: expected.to_owned(),
+    }
+}
+
+fn text(options: &Json, key: &str) -> Result<Option<String>, AgentError> {
+    match options.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(option_error(key, "a string")),
+    }
+}
+
+fn positive(options: &Json, key: &'static str) -> Result<Option<u32>, AgentError> {
+    match options.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(given) => match given
+            .as_u64()
+            .and_then(|number| u32::try_from(number).ok())
+            .filter(|number| *number > 0)
+        {
+            Some(number) => Ok(Some(number)),
+            None => Err(AgentError::PositiveInteger { option: key }),
+        },
+    }
+}
+
+/// The word of an option that takes keywords: a string, or `{"$kw": …}`.
+fn word(given: &Json) -> Option<&str> {
+    given.as_str().or_else(|| given.get("$kw")?.as_str())
+}
+
+/// An option as messages show it: words as keywords, everything else as PTC-Lisp text.
+fn shown(given: &Json) -> String {
+    match word(given) {
+        Some(word) => format!(":{word}"),
+        None => ptc_lang::print::readable(&ptc_protocol::json_to_value(given)),
+    }
+}
+
+fn quoted_list(names: &[String]) -> String {
+    Json::from(names).to_string().replace("\",\"", "\", \"")
+}

@@ -1,0 +1,188 @@
+//! Makes the final answer of a run from the model's last text, as the signature asks. Knows nothing of turns.
+
+use ptc_lang::Value;
+use ptc_protocol::{
+    Prim, Type, atomize_value, describe_mismatches, json_to_value, parse_instant, validate_return,
+};
+use serde_json::Value as Json;
+
+use crate::cache::integral;
+use crate::extract::{ExtractError, extract_json};
+
+/// A text that is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerError {
+    /// `validation_error` or `json_parse_error`.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to ask for, as the end of the sentence to the model.
+    wanted: &'static str,
+}
+
+const WANTED_VALUE: &str = "a valid value matching the expected output";
+const WANTED_OBJECT: &str = "a valid JSON object matching the expected output format";
+
+impl AnswerError {
+    /// The message that asks the model to try again.
+    #[must_use]
+    pub fn feedback(&self) -> String {
+        format!("Error: {}. Please return {}.", self.message, self.wanted)
+    }
+}
+
+/// How an answer of this type is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// As it is.
+    Raw,
+    /// One JSON scalar, coerced.
+    Scalar,
+    /// A JSON object or array somewhere in the text.
+    Structured,
+}
+
+/// The form that a return type asks for; `None` is an agent without signature.
+#[must_use]
+pub fn answer_form(returns: Option<&Type>) -> AnswerForm {
+    match returns {
+        None | Some(Type::Prim(Prim::String | Prim::Any)) => AnswerForm::Raw,
+        Some(Type::Map(_) | Type::ClosedMap(_) | Type::List(_)) => AnswerForm::Structured,
+        Some(Type::Prim(_) | Type::Optional(_)) => AnswerForm::Scalar,
+    }
+}
+
+/// The answer in `text`. Map keys come out as strings with `_` for `-`.
+///
+/// # Errors
+/// The reason and message of a failed run, and the feedback for another try.
+pub fn final_answer(text: &str, returns: Option<&Type>) -> Result<Value, AnswerError> {
+    match (answer_form(returns), returns) {
+        (AnswerForm::Scalar, Some(expected)) => {
+            scalar(text.trim(), expected).map(|value| plain_keys(&value))
+        }
+        (AnswerForm::Structured, Some(expected)) => {
+            structured(text, expected).map(|value| plain_keys(&value))
+        }
+        _ => Ok(Value::str(text)),
+    }
+}
+
+fn scalar(text: &str, expected: &Type) -> Result<Value, AnswerError> {
+    let failed = |message: String| AnswerError {
+        reason: "validation_error",
+        message,
+        wanted: WANTED_VALUE,
+    };
+    let is_datetime = *expected == Type::Prim(Prim::Datetime);
+    let value = match serde_json::from_str::<Json>(text) {
+        Ok(json) => json_to_value(&json),
+        Err(_) if is_datetime => match parse_instant(text) {
+            Some(moment) => Value::Instant(moment),
+            None => {
+                return Err(failed(format!(
+                    "Could not parse datetime from response: {}",
+                    Json::from(text)
+                )));
+            }
+        },
+        Err(_) => return Err(failed("Could not parse JSON from response.".to_owned())),
+    };
+    let value = atomize_value(&coerced(value, expected), expected);
+    match validate_return(expected, &value) {
+        Ok(()) => Ok(value),
+        Err(mismatches) => Err(failed(format!(
+            "Return validation failed: {}",
+            describe_mismatches(&mismatches, None)
+        ))),
+    }
+}
+
+/// `42.0` and `"42"` where an integer is asked for, `3` where a float is, `"true"` where a boolean is.
+fn coerced(value: Value, expected: &Type) -> Value {
+    let Type::Prim(prim) = expected.required() else {
+        return value;
+    };
+    match (prim, &value) {
+        (Prim::Int, Value::Float(float)) => integral(*float).unwrap_or(value),
+        (Prim::Int, Value::Str(text)) => match serde_json::from_str::<Json>(text.as_str()) {
+            Ok(Json::Number(number)) => match json_to_value(&Json::Number(number)) {
+                integer @ (Value::Int(_) | Value::BigInt(_)) => integer,
+                _ => value,
+            },
+            _ => value,
+        },
+        #[allow(clippy::cast_precision_loss)] // That is what asking for a float means.
+        (Prim::Float, Value::Int(int)) => Value::Float(*int as f64),
+        (Prim::Float, Value::BigInt(int)) => int.to_string().parse().map_or(value, Value::Float),
+        (Prim::Bool, Value::Str(text)) => match text.as_str() {
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            _ => value,
+        },
+        _ => value,
+    }
+}
+
+fn structured(text: &str, expected: &Type) -> Result<Value, AnswerError> {
+    let failed = |reason, message: &str| AnswerError {
+        reason,
+        message: message.to_owned(),
+        wanted: WANTED_OBJECT,
+    };
+    let json = extract_json(text).map_err(|error| match error {
+        ExtractError::NotFound => failed("json_parse_error", "No valid JSON found in response"),
+        ExtractError::Invalid => failed("json_parse_error", "JSON parse error"),
+    })?;
+    let json = match (expected, json) {
+        (Type::List(_), Json::Object(mut object)) => match object.remove("items") {
+            Some(items @ Json::Array(_)) => items,
+            _ => {
+                return Err(failed(
+                    "json_parse_error",
+                    "Expected {\"items\": [...]} wrapper for array response",
+                ));
+            }
+        },
+        (Type::List(_), array @ Json::Array(_))
+        | (Type::Map(_) | Type::ClosedMap(_), array @ Json::Object(_)) => array,
+        (Type::List(_), _) => {
+            return Err(failed(
+                "json_parse_error",
+                "Expected {\"items\": [...]} wrapper for array response",
+            ));
+        }
+        _ => {
+            return Err(failed(
+                "json_parse_error",
+                "Response must be a JSON object, not an array or primitive",
+            ));
+        }
+    };
+    let value = atomize_value(&json_to_value(&json), expected);
+    match validate_return(expected, &value) {
+        Ok(()) => Ok(value),
+        Err(mismatches) => Err(failed(
+            "validation_error",
+            &describe_mismatches(&mismatches, None),
+        )),
+    }
+}
+
+/// Keys with `_` for `-`, at every depth. JSON's own depth limit bounds the recursion.
+fn plain_keys(value: &Value) -> Value {
+    match value {
+        Value::Vector(items) => Value::vector(items.iter().map(plain_keys).collect()),
+        Value::Map(map) => Value::Map(
+            map.iter()
+                .map(|(key, value)| {
+                    let name = key
+                        .key_text()
+                        .map(|text| Value::str(text.as_str().replace('-', "_")));
+                    (name.unwrap_or_else(|| key.clone()), plain_keys(value))
+                })
+                .collect(),
+        ),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,215 @@
+//! Results shared by the two layers of a run: canonical keys, the store, and the hint that names an entry.
+//! Knows nothing of who calls.
+
+use std::collections::HashMap;
+
+use ptc_lang::Value;
+use ptc_lang::value::{BigInt, Map};
+use ptc_protocol::encode_value;
+use sha2::{Digest as _, Sha256};
+
+/// The arguments of a call in the form in which equal calls are equal.
+///
+/// Map keys are strings with `_` for `-`, integral floats are integers, at every depth outside sets; values are
+/// left alone. Of keys that converge the last one in key order wins, keywords coming before strings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CanonicalArgs {
+    value: Value,
+    /// Whether the arguments were a map; others are kept as they came.
+    is_map: bool,
+}
+
+impl CanonicalArgs {
+    /// The canonical form of `args`.
+    #[must_use]
+    pub fn of(args: &Value) -> Self {
+        match args {
+            Value::Map(_) => CanonicalArgs {
+                value: canonical(args),
+                is_map: true,
+            },
+            other => CanonicalArgs {
+                value: other.clone(),
+                is_map: false,
+            },
+        }
+    }
+
+    /// The canonical arguments.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Whether they are a map.
+    #[must_use]
+    pub fn is_map(&self) -> bool {
+        self.is_map
+    }
+
+    /// The sentence that tells a model how to get at the cached result. `None` for arguments that are no map.
+    #[must_use]
+    pub fn hint(&self, tool: &str) -> Option<String> {
+        let Value::Map(args) = &self.value else {
+            return None;
+        };
+        let mut text = format!("Call lisp_eval and then call (tool/{tool} ");
+        write_map(&mut text, args);
+        text.push_str(") to process the full cached result.");
+        Some(text)
+    }
+
+    /// SHA-256, in lower-case hex, of the key's JSON: `["tool",args]`.
+    #[must_use]
+    pub fn hash(&self, tool: &str) -> String {
+        let key = serde_json::json!([tool, encode_value(&self.value)]).to_string();
+        let mut text = String::with_capacity(64);
+        for byte in Sha256::digest(key.as_bytes()) {
+            use std::fmt::Write as _;
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+}
+
+/// The results of one run. Entries stay until the run ends.
+#[derive(Default)]
+pub struct Cache {
+    tools: HashMap<String, Map>,
+}
+
+impl Cache {
+    /// The result stored for a call.
+    #[must_use]
+    pub fn get(&self, tool: &str, args: &CanonicalArgs) -> Option<&Value> {
+        self.tools.get(tool)?.get(&args.value)
+    }
+
+    /// Stores the result of a successful call.
+    pub fn insert(&mut self, tool: &str, args: &CanonicalArgs, result: Value) {
+        let entries = match self.tools.get_mut(tool) {
+            Some(entries) => entries,
+            None => self.tools.entry(tool.to_owned()).or_default(),
+        };
+        entries.insert(args.value.clone(), result);
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tools.values().map(Map::len).sum()
+    }
+
+    /// Whether nothing was stored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every entry: tool, canonical arguments, result.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value, &Value)> {
+        self.tools.iter().flat_map(|(tool, entries)| {
+            entries
+                .iter()
+                .map(move |(args, result)| (tool.as_str(), args, result))
+        })
+    }
+}
+
+const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
+const STACK_GROWTH_BYTES: usize = 1024 * 1024;
+
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Float(float) => integral(*float).unwrap_or_else(|| value.clone()),
+        Value::Vector(items) => {
+            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+                Value::vector(items.iter().map(canonical).collect())
+            })
+        }
+        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+            let entries: Vec<(Value, Value)> = map
+                .iter()
+                .map(|(key, value)| (canonical_key(key), canonical(value)))
+                .collect();
+            Value::Map(Map::from(entries))
+        }),
+        other => other.clone(),
+    }
+}
+
+fn canonical_key(key: &Value) -> Value {
+    match key {
+        Value::Str(text) if !text.as_str().contains('-') => key.clone(),
+        Value::Keyword(text) | Value::Str(text) => Value::str(text.as_str().replace('-', "_")),
+        other => other.clone(),
+    }
+}
+
+/// The integer that a float with an integral value equals, exactly.
+pub(crate) fn integral(float: f64) -> Option<Value> {
+    if !float.is_finite() || float.fract() != 0.0 {
+        return None;
+    }
+    if float.abs() < 9.0e18 {
+        #[allow(clippy::cast_possible_truncation)] // Integral and within range, as just tested.
+        return Some(Value::Int(float as i64));
+    }
+    let bits = float.to_bits();
+    let exponent = i64::try_from((bits >> 52) & 0x7ff).ok()? - 1075;
+    let mantissa = BigInt::from((bits & ((1 << 52) - 1)) | (1 << 52));
+    let magnitude = mantissa << u64::try_from(exponent).ok()?;
+    Some(Value::integer(if float < 0.0 {
+        -magnitude
+    } else {
+        magnitude
+    }))
+}
+
+fn write_map(text: &mut String, map: &Map) {
+    text.push('{');
+    for (i, (key, value)) in map.iter().enumerate() {
+        if i > 0 {
+            text.push(' ');
+        }
+        match key {
+            Value::Str(name) if reads_as_keyword(name.as_str()) => {
+                text.push(':');
+                text.push_str(name.as_str());
+            }
+            other => write_value(text, other),
+        }
+        text.push(' ');
+        write_value(text, value);
+    }
+    text.push('}');
+}
+
+fn write_value(text: &mut String, value: &Value) {
+    match value {
+        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+            write_map(text, map)
+        }),
+        Value::Vector(items) => {
+            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+                text.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        text.push(' ');
+                    }
+                    write_value(text, item);
+                }
+                text.push(']');
+            })
+        }
+        leaf => text.push_str(&ptc_lang::print::readable(leaf)),
+    }
+}
+
+/// Whether `:name` reads back as the keyword of this name; other names are shown as strings.
+fn reads_as_keyword(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-?!*+<>=".contains(&b))
+}

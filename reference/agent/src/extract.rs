@@ -1,0 +1,73 @@
+//! Finds the JSON document in a model's text. Knows nothing of signatures.
+
+use serde_json::Value as Json;
+
+/// Why no document came of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtractError {
+    /// There is none.
+    NotFound,
+    /// What stands there is not JSON.
+    Invalid,
+}
+
+impl ExtractError {
+    /// The wire name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ExtractError::NotFound => "no_json_found",
+            ExtractError::Invalid => "invalid_json",
+        }
+    }
+}
+
+/// The content of the first fenced block, if there is one with content; else the text from the first `{` or
+/// `[` to its closing counterpart. A block is taken at its word: when it is not JSON, nothing else is tried.
+///
+/// # Errors
+/// Nothing found, or what was found does not decode.
+pub fn extract_json(text: &str) -> Result<Json, ExtractError> {
+    let document = match fenced(text) {
+        Some(block) => block,
+        None => bracketed(text).ok_or(ExtractError::NotFound)?,
+    };
+    serde_json::from_str(document).map_err(|_| ExtractError::Invalid)
+}
+
+fn fenced(text: &str) -> Option<&str> {
+    let (_, after) = text.split_once("```")?;
+    let (block, _) = after.split_once("```")?;
+    let block = block.strip_prefix("json").unwrap_or(block).trim();
+    (!block.is_empty()).then_some(block)
+}
+
+fn bracketed(text: &str) -> Option<&str> {
+    let start = text.find(['{', '['])?;
+    let (open, close) = if text[start..].starts_with('{') {
+        (b'{', b'}')
+    } else {
+        (b'[', b']')
+    };
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for (i, byte) in text[start..].bytes().enumerate() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+        } else if byte == b'"' {
+            in_string = true;
+        } else if byte == open {
+            depth += 1;
+        } else if byte == close {
+            depth -= 1;
+            if depth == 0 {
+                return Some(&text[start..=start + i]);
+            }
+        }
+    }
+    None
+}

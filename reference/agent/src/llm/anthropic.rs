@@ -1,0 +1,148 @@
+//! The messages wire format, as Anthropic documents it. Translates, no more.
+
+use serde_json::{Value as Json, json};
+
+use super::http::{Poster, ProviderOptions};
+use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message, Tokens, ToolCall};
+
+/// The format demands a bound of the answer; this one when the request has none.
+const ANSWER_TOKENS_DEFAULT: u32 = 4096;
+const HEADERS: &[(&str, &str)] = &[
+    ("content-type", "application/json"),
+    ("anthropic-version", "2023-06-01"),
+];
+
+/// A model behind `POST {base_url}/messages`.
+pub struct AnthropicMessages(Poster);
+
+impl AnthropicMessages {
+    /// A model at this provider.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub fn new(options: ProviderOptions) -> Result<Self, LlmError> {
+        Poster::new(options, "/messages", HEADERS).map(AnthropicMessages)
+    }
+}
+
+impl Llm for AnthropicMessages {
+    fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
+        let answer = self
+            .0
+            .post(&body(self.0.model(), request), request.timeout)?;
+        read_answer(&answer).ok_or_else(|| {
+            LlmError::new(
+                LlmErrorKind::Malformed,
+                "the provider's answer has no `content` list",
+            )
+        })
+    }
+}
+
+fn body(model: &str, request: &LlmRequest<'_>) -> Json {
+    let system = match request.cache {
+        true => {
+            json!([{ "type": "text", "text": request.system, "cache_control": { "type": "ephemeral" } }])
+        }
+        false => request.system.into(),
+    };
+    let mut body = json!({
+        "model": model,
+        "system": system,
+        "messages": messages(request.messages),
+        "max_tokens": request.max_tokens.unwrap_or(ANSWER_TOKENS_DEFAULT),
+    });
+    if !request.tools.is_empty() {
+        body["tools"] = request
+            .tools
+            .iter()
+            .filter_map(|tool| tool_definition(tool.get("function")?))
+            .collect();
+    }
+    body
+}
+
+fn tool_definition(function: &Json) -> Option<Json> {
+    let mut tool =
+        json!({ "name": function.get("name")?, "input_schema": function.get("parameters")? });
+    if let Some(description) = function.get("description") {
+        tool["description"] = description.clone();
+    }
+    Some(tool)
+}
+
+/// Results of one turn's calls belong into one user message: the format wants roles to alternate.
+fn messages(history: &[Message]) -> Json {
+    let mut shown: Vec<(&str, Vec<Json>)> = Vec::new();
+    for message in history {
+        let (role, blocks) = match message {
+            Message::User(text) => ("user", text_block(text).into_iter().collect()),
+            Message::Tool {
+                tool_call_id,
+                content,
+            } => (
+                "user",
+                vec![
+                    json!({ "type": "tool_result", "tool_use_id": tool_call_id, "content": content }),
+                ],
+            ),
+            Message::Assistant {
+                content,
+                tool_calls,
+            } => {
+                let mut blocks: Vec<Json> = text_block(content).into_iter().collect();
+                blocks.extend(tool_calls.iter().map(|call| {
+                    let input: Json = serde_json::from_str(&call.arguments).unwrap_or_default();
+                    let input = if input.is_object() { input } else { json!({}) };
+                    json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
+                }));
+                ("assistant", blocks)
+            }
+        };
+        match shown.last_mut() {
+            Some((last, content)) if *last == role => content.extend(blocks),
+            _ => shown.push((role, blocks)),
+        }
+    }
+    let shown = shown.into_iter().filter(|(_, content)| !content.is_empty());
+    shown
+        .map(|(role, content)| json!({ "role": role, "content": content }))
+        .collect()
+}
+
+/// Empty text blocks are refused by the provider.
+fn text_block(text: &str) -> Option<Json> {
+    (!text.is_empty()).then(|| json!({ "type": "text", "text": text }))
+}
+
+fn read_answer(answer: &Json) -> Option<LlmReply> {
+    let mut reply = LlmReply::default();
+    for block in answer.get("content")?.as_array()? {
+        let text = |key: &str| block.get(key).and_then(Json::as_str);
+        match text("type") {
+            Some("text") => reply
+                .content
+                .get_or_insert_default()
+                .push_str(text("text").unwrap_or_default()),
+            Some("tool_use") => reply.tool_calls.push(ToolCall {
+                id: text("id").map(str::to_owned),
+                name: text("name").unwrap_or_default().to_owned(),
+                args: block.get("input").cloned(),
+                args_error: match block.get("input") {
+                    None | Some(Json::Object(_) | Json::Null) => None,
+                    Some(_) => Some("Tool arguments must be a JSON object".to_owned()),
+                },
+            }),
+            _ => {}
+        }
+    }
+    let count = |key: &str| answer.get("usage")?.get(key)?.as_u64();
+    let input = count("input_tokens");
+    if input.is_some() || count("output_tokens").is_some() {
+        reply.tokens = Some(Tokens {
+            input: input.unwrap_or(0),
+            output: count("output_tokens").unwrap_or(0),
+        });
+    }
+    Some(reply)
+}

@@ -1,0 +1,341 @@
+//! What an agent asks of a model and what comes back, whoever the provider is. Does no I/O itself.
+
+mod anthropic;
+mod chat_completions;
+mod http;
+mod recorded;
+mod scripted;
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+pub use anthropic::AnthropicMessages;
+pub use chat_completions::ChatCompletions;
+pub use http::{ProviderOptions, RetryPolicy};
+pub use recorded::{Recorder, Replay};
+pub use scripted::Scripted;
+
+use crate::exposure::Output;
+
+/// A model. Called from the thread that runs the agent, which it may block.
+pub trait Llm: Send + Sync {
+    /// Asks for one assistant turn.
+    ///
+    /// # Errors
+    /// When no answer came; retries are the model's own business.
+    fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError>;
+}
+
+/// One request.
+#[derive(Debug, Clone, Copy)]
+pub struct LlmRequest<'a> {
+    /// System prompt; no part of `messages`.
+    pub system: &'a str,
+    /// The conversation so far.
+    pub messages: &'a [Message],
+    /// 1-based turn of the run.
+    pub turn: u32,
+    /// What the answer is made of.
+    pub output: Output,
+    /// Tool definitions in the chat-completions shape.
+    pub tools: &'a [Json],
+    /// Whether the provider may cache the prompt.
+    pub cache: bool,
+    /// JSON Schema of the answer, where a mode sends one.
+    pub schema: Option<&'a Json>,
+    /// Most tokens of the answer; `None` leaves it to the provider.
+    pub max_tokens: Option<u32>,
+    /// How long the answer may take; `None` leaves it to the adapter.
+    pub timeout: Option<Duration>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// From the user, or feedback of the loop.
+    User(String),
+    /// From the model.
+    Assistant {
+        /// Its text, possibly empty.
+        content: String,
+        /// Calls that it made.
+        tool_calls: Vec<WireCall>,
+    },
+    /// The result of a call.
+    Tool {
+        /// The call.
+        tool_call_id: String,
+        /// What came of it.
+        content: String,
+    },
+}
+
+/// A call as the conversation keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireCall {
+    /// Pairs it with its result.
+    pub id: String,
+    /// The tool's native name.
+    pub name: String,
+    /// Arguments as JSON text.
+    pub arguments: String,
+}
+
+/// One assistant turn.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LlmReply {
+    /// Its text.
+    pub content: Option<String>,
+    /// Its calls, in order.
+    pub tool_calls: Vec<ToolCall>,
+    /// Tokens, when the provider says.
+    pub tokens: Option<Tokens>,
+}
+
+/// A call that the model made.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolCall {
+    /// The provider's id.
+    pub id: Option<String>,
+    /// The tool's native name.
+    pub name: String,
+    /// Decoded arguments, or a string to be kept verbatim.
+    pub args: Option<Json>,
+    /// Why the arguments could not be decoded.
+    pub args_error: Option<String>,
+}
+
+/// Tokens of one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Of the prompt.
+    pub input: u64,
+    /// Of the answer.
+    pub output: u64,
+}
+
+/// Why no answer came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LlmError {
+    /// What kind of failure.
+    pub kind: LlmErrorKind,
+    /// What happened, without secrets.
+    pub message: String,
+}
+
+/// Kinds of failure; the first three are worth another try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LlmErrorKind {
+    /// Too many requests.
+    RateLimited,
+    /// No answer in time.
+    Timeout,
+    /// The provider or the way to it is broken.
+    Unavailable,
+    /// The credentials are wrong.
+    Auth,
+    /// The provider refused the request.
+    Refused,
+    /// The answer is not what the protocol says.
+    Malformed,
+    /// A script or recording has no such answer.
+    NotRecorded,
+    /// The model is not configured.
+    Config,
+}
+
+impl LlmErrorKind {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            LlmErrorKind::RateLimited | LlmErrorKind::Timeout | LlmErrorKind::Unavailable
+        )
+    }
+}
+
+impl LlmError {
+    /// A failure.
+    pub fn new(kind: LlmErrorKind, message: impl Into<String>) -> Self {
+        LlmError {
+            kind,
+            message: message.into(),
+        }
+    }
+}
+
+impl std::fmt::Display for LlmError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for LlmError {}
+
+impl Message {
+    /// The message in the chat-completions shape.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        match self {
+            Message::User(content) => json!({ "role": "user", "content": content }),
+            Message::Assistant {
+                content,
+                tool_calls,
+            } if tool_calls.is_empty() => {
+                json!({ "role": "assistant", "content": content })
+            }
+            Message::Assistant {
+                content,
+                tool_calls,
+            } => {
+                let calls: Vec<Json> = tool_calls.iter().map(WireCall::to_json).collect();
+                json!({ "role": "assistant", "content": content, "tool_calls": calls })
+            }
+            Message::Tool {
+                tool_call_id,
+                content,
+            } => {
+                json!({ "role": "tool", "tool_call_id": tool_call_id, "content": content })
+            }
+        }
+    }
+
+    /// Reads a message of the chat-completions shape; `None` for system messages and what is no message.
+    #[must_use]
+    pub fn from_json(message: &Json) -> Option<Message> {
+        let content = message
+            .get("content")
+            .and_then(Json::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        match message.get("role")?.as_str()? {
+            "user" => Some(Message::User(content)),
+            "tool" => {
+                let tool_call_id = message.get("tool_call_id")?.as_str()?.to_owned();
+                Some(Message::Tool {
+                    tool_call_id,
+                    content,
+                })
+            }
+            "assistant" => {
+                let calls = message
+                    .get("tool_calls")
+                    .and_then(Json::as_array)
+                    .into_iter()
+                    .flatten();
+                Some(Message::Assistant {
+                    content,
+                    tool_calls: calls.filter_map(WireCall::from_json).collect(),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// `user`, `assistant` or `tool`.
+    #[must_use]
+    pub fn role(&self) -> &'static str {
+        match self {
+            Message::User(_) => "user",
+            Message::Assistant { .. } => "assistant",
+            Message::Tool { .. } => "tool",
+        }
+    }
+}
+
+impl WireCall {
+    fn to_json(&self) -> Json {
+        json!({ "id": self.id, "type": "function", "function": { "name": self.name, "arguments": self.arguments } })
+    }
+
+    fn from_json(call: &Json) -> Option<WireCall> {
+        let function = call.get("function")?;
+        let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
+        Some(WireCall {
+            id: text(call.get("id"))?,
+            name: text(function.get("name"))?,
+            arguments: text(function.get("arguments")).unwrap_or_default(),
+        })
+    }
+}
+
+impl ToolCall {
+    /// The arguments as the conversation keeps them: a string verbatim, else compact JSON, `{}` for none.
+    #[must_use]
+    pub fn arguments_text(&self) -> String {
+        match &self.args {
+            None | Some(Json::Null) => "{}".to_owned(),
+            Some(Json::String(text)) => text.clone(),
+            Some(args) => args.to_string(),
+        }
+    }
+}
+
+impl LlmReply {
+    /// A reply of text alone.
+    #[must_use]
+    pub fn text(content: impl Into<String>) -> Self {
+        LlmReply {
+            content: Some(content.into()),
+            ..LlmReply::default()
+        }
+    }
+
+    /// The reply as JSON, for recordings.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let calls: Vec<Json> = self
+            .tool_calls
+            .iter()
+            .map(|call| {
+                let mut shown = json!({ "id": call.id, "name": call.name, "args": call.args });
+                if let Some(error) = &call.args_error {
+                    shown["args_error"] = error.as_str().into();
+                }
+                shown
+            })
+            .collect();
+        let mut shown = json!({ "content": self.content });
+        if !calls.is_empty() {
+            shown["tool_calls"] = calls.into();
+        }
+        if let Some(tokens) = self.tokens {
+            shown["tokens"] = json!({ "input": tokens.input, "output": tokens.output });
+        }
+        shown
+    }
+
+    /// Reads a reply: an object as [`LlmReply::to_json`] writes it, or a bare string.
+    #[must_use]
+    pub fn from_json(reply: &Json) -> Option<Self> {
+        if let Json::String(text) = reply {
+            return Some(LlmReply::text(text.as_str()));
+        }
+        let reply = reply.as_object()?;
+        let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
+        let calls = reply
+            .get("tool_calls")
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten();
+        let tokens = reply.get("tokens").filter(|tokens| tokens.is_object());
+        let count = |tokens: &Json, key: &str| tokens.get(key).and_then(Json::as_u64).unwrap_or(0);
+        Some(LlmReply {
+            content: text(reply.get("content")),
+            tool_calls: calls
+                .map(|call| ToolCall {
+                    id: text(call.get("id")),
+                    name: text(call.get("name")).unwrap_or_default(),
+                    args: call.get("args").cloned(),
+                    args_error: text(call.get("args_error")),
+                })
+                .collect(),
+            tokens: tokens.map(|tokens| Tokens {
+                input: count(tokens, "input"),
+                output: count(tokens, "output"),
+            }),
+        })
+    }
+}

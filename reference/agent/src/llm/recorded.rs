@@ -1,0 +1,136 @@
+//! Records the exchanges with a model as JSON lines, and plays them back. Knows no provider.
+//!
+//! A line is `{"request": SHA-256 of the request, "reply": …}` or `{"request": …, "error": {"kind", "message"}}`.
+//! A line without `request` answers whatever is asked, so that a recording can be written by hand.
+
+use std::io::Write;
+use std::sync::Mutex;
+
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+
+use super::scripted::request_json;
+use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest};
+
+/// Passes requests on and writes what came of them.
+pub struct Recorder<W> {
+    model: Box<dyn Llm>,
+    sink: Mutex<W>,
+}
+
+impl<W: Write + Send> Recorder<W> {
+    /// Records what `model` says into `sink`.
+    pub fn new(model: Box<dyn Llm>, sink: W) -> Self {
+        Recorder {
+            model,
+            sink: Mutex::new(sink),
+        }
+    }
+}
+
+impl<W: Write + Send> Llm for Recorder<W> {
+    fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
+        let outcome = self.model.complete(request);
+        let request = digest(request);
+        let line = match &outcome {
+            Ok(reply) => json!({ "request": request, "reply": reply.to_json() }),
+            Err(error) => json!({ "request": request, "error": { "message": error.message } }),
+        };
+        let mut sink = self
+            .sink
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // A recording that cannot be written must not cost the run its answer, but it must be known.
+        if let Err(error) = writeln!(sink, "{line}").and_then(|()| sink.flush()) {
+            tracing::warn!(%error, "the exchange could not be recorded");
+        }
+        outcome
+    }
+}
+
+/// Plays a recording back in order.
+#[derive(Debug)]
+pub struct Replay {
+    lines: Mutex<std::collections::VecDeque<Line>>,
+    /// Whether requests must be those that were recorded.
+    strict: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    request: Option<String>,
+    outcome: Result<LlmReply, LlmError>,
+}
+
+impl Replay {
+    /// Reads a recording. With `strict`, a request that differs from the recorded one is an error.
+    ///
+    /// # Errors
+    /// A sentence with the 1-based number of a line that is no record.
+    pub fn parse(text: &str, strict: bool) -> Result<Self, String> {
+        let numbered = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty());
+        let lines = numbered
+            .map(|(i, line)| {
+                read_line(line).ok_or_else(|| format!("line {}: not a recorded exchange", i + 1))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Replay {
+            lines: Mutex::new(lines),
+            strict,
+        })
+    }
+}
+
+impl Llm for Replay {
+    fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
+        let mut lines = self
+            .lines
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(line) = lines.pop_front() else {
+            return Err(LlmError::new(
+                LlmErrorKind::NotRecorded,
+                "the recording has no further reply",
+            ));
+        };
+        match line.request {
+            Some(recorded) if self.strict && recorded != digest(request) => {
+                let message = format!(
+                    "turn {}: the request is not the one that was recorded",
+                    request.turn
+                );
+                Err(LlmError::new(LlmErrorKind::NotRecorded, message))
+            }
+            _ => line.outcome,
+        }
+    }
+}
+
+fn read_line(line: &str) -> Option<Line> {
+    let record: Json = serde_json::from_str(line).ok()?;
+    let request = record
+        .get("request")
+        .and_then(Json::as_str)
+        .map(str::to_owned);
+    let outcome = match (record.get("reply"), record.get("error")) {
+        (Some(reply), _) => Ok(LlmReply::from_json(reply)?),
+        (None, Some(error)) => {
+            let message = error
+                .get("message")
+                .and_then(Json::as_str)
+                .or(error.as_str())?;
+            Err(LlmError::new(LlmErrorKind::Unavailable, message))
+        }
+        // A bare reply, as a script has it.
+        (None, None) => Ok(LlmReply::from_json(&record)?),
+    };
+    Some(Line { request, outcome })
+}
+
+fn digest(request: &LlmRequest<'_>) -> String {
+    let hash = Sha256::digest(request_json(request).to_string().as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,275 @@
+//! Runs one program of an agent: its tools, its clock, its errors as payload reasons. Knows nothing of turns.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use ptc_lang::form::{Form, FormKind};
+use ptc_lang::reader::{ReadLimits, read};
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Env, Host, HostFault, Limits, Program, Pulse, Reason, Value};
+use ptc_protocol::ErrorReason;
+
+use crate::cache::{Cache, CanonicalArgs};
+use crate::call::{Invocation, invoke};
+use crate::telemetry::{Layer, Telemetry, ToolCallFacts};
+use crate::tool::Tool;
+
+/// What a program may use.
+pub(crate) struct ProgramHost<'a> {
+    pub tools: &'a BTreeMap<String, &'a Tool>,
+    pub names: &'a [String],
+    pub cache: &'a Mutex<Cache>,
+    pub telemetry: Option<&'a dyn Telemetry>,
+    pub deadline: Instant,
+    pub budget: Value,
+}
+
+/// A program's end, in the words of payloads.
+#[derive(Debug)]
+pub(crate) enum ProgramEnd {
+    /// The value of the last form.
+    Value(Value),
+    /// `(return v)`.
+    Returned(Value),
+    /// `(fail v)`.
+    Failed(Value),
+    /// Anything else.
+    Error {
+        reason: ErrorReason,
+        message: String,
+    },
+}
+
+/// One execution.
+pub(crate) struct ProgramRun {
+    pub end: ProgramEnd,
+    pub prints: Vec<String>,
+    /// The surroundings afterwards; those from before when the program failed.
+    pub env: Env,
+}
+
+/// Runs `source`. A call of a tool that programs may not call is refused before anything runs.
+pub(crate) fn run_program(
+    source: &str,
+    env: &Env,
+    host: &ProgramHost<'_>,
+    timeout: Duration,
+    heap_bytes: usize,
+) -> ProgramRun {
+    let refused = |message: String| ProgramRun {
+        end: ProgramEnd::Error {
+            reason: ErrorReason::ParseError,
+            message,
+        },
+        prints: Vec::new(),
+        env: env.clone(),
+    };
+    if let Some(message) = refuse_unknown_tools(source, host.names) {
+        return refused(message);
+    }
+    let heap_bytes = heap_bytes as u64;
+    let limits = Limits {
+        memory_bytes: heap_bytes,
+        worker_memory_bytes: heap_bytes,
+        ..Limits::default()
+    };
+    let (outcome, after) = ptc_lang::run(&Program::new(source), env, &limits, host);
+    let end = match outcome.ended {
+        Ended::Value(value) => ProgramEnd::Value(value),
+        Ended::Return(value) => ProgramEnd::Returned(value),
+        Ended::Fail(value) => ProgramEnd::Failed(value),
+        Ended::Error(error) => match error.reason() {
+            Reason::ParseError => ProgramEnd::Error {
+                reason: ErrorReason::ParseError,
+                message: error.message(),
+            },
+            Reason::RuntimeError => ProgramEnd::Error {
+                reason: ErrorReason::RuntimeError,
+                message: error.message(),
+            },
+            Reason::Timeout | Reason::Cancelled => ProgramEnd::Error {
+                reason: ErrorReason::Timeout,
+                message: format!("execution exceeded {}ms limit", timeout.as_millis()),
+            },
+            Reason::MemoryLimit => ProgramEnd::Error {
+                reason: ErrorReason::MemoryLimit,
+                message: format!("heap limit {heap_bytes} bytes exceeded"),
+            },
+        },
+    };
+    ProgramRun {
+        end,
+        prints: outcome.prints,
+        env: after,
+    }
+}
+
+/// The message about every tool that the program names and may not call; `None` when there is none, or when
+/// the text does not read (which the run itself reports).
+pub(crate) fn refuse_unknown_tools(source: &str, names: &[String]) -> Option<String> {
+    // Most programs name no tool, and a scan of bytes is cheaper than reading.
+    if !source.contains("tool/") {
+        return None;
+    }
+    let limits = Limits::default();
+    let limits = ReadLimits {
+        nesting: limits.nesting,
+        symbols: limits.symbols,
+        ..ReadLimits::default()
+    };
+    let forms = read(source, &limits).ok()?;
+    let mut unknown = Vec::new();
+    collect_unknown(&forms, names, &mut unknown);
+    if unknown.is_empty() {
+        return None;
+    }
+    unknown.sort_unstable();
+    let plural = if unknown.len() == 1 { "" } else { "s" };
+    let available = match names.is_empty() {
+        true => "No tools available.".to_owned(),
+        false => format!("Available tools: {}", names.join(", ")),
+    };
+    Some(format!(
+        "Unknown tool{plural}: {}. {available}",
+        unknown.join(", ")
+    ))
+}
+
+fn collect_unknown<'a>(forms: &[Form<'a>], names: &[String], unknown: &mut Vec<&'a str>) {
+    for form in forms {
+        match &form.kind {
+            FormKind::Symbol(symbol) => {
+                if let Some(name) = symbol.strip_prefix("tool/")
+                    && !names.iter().any(|known| known == name)
+                    && !unknown.contains(&name)
+                {
+                    unknown.push(name);
+                }
+            }
+            FormKind::List(items) => {
+                let is_comment = matches!(
+                    items.first().map(|head| &head.kind),
+                    Some(FormKind::Symbol("comment"))
+                );
+                if !is_comment {
+                    collect_unknown(items, names, unknown);
+                }
+            }
+            FormKind::Vector(items)
+            | FormKind::Map(items)
+            | FormKind::Set(items)
+            | FormKind::AnonFn(items) => {
+                collect_unknown(items, names, unknown);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Host for ProgramHost<'_> {
+    fn tool_names(&self) -> &[String] {
+        self.names
+    }
+
+    fn call(&self, name: &str, args: &Value) -> Result<Value, HostFault> {
+        let Some(tool) = self.tools.get(name) else {
+            return Err(HostFault::Raise {
+                kind: "unknown_tool",
+                message: format!("Unknown tool: {name}."),
+            });
+        };
+        let args = plain_args(args);
+        let started = Instant::now();
+        let key = tool.cache.then(|| CanonicalArgs::of(&args));
+        let made = invoke(tool, &args, key.as_ref(), self.cache, self.telemetry);
+        if let Some(telemetry) = self.telemetry {
+            let facts = ToolCallFacts {
+                tool_name: name.to_owned(),
+                layer: Layer::PtcLisp,
+                cached: made.cached,
+                error: made.result.is_err(),
+                cache_key_hash: key.as_ref().map(|key| key.hash(name)),
+                retained_bytes: retained_bytes(&made, key.is_some()),
+                full_result_cached: made.stored,
+                result_preview_truncated: false,
+                duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            };
+            telemetry.emit(&facts.event());
+        }
+        made.result.map_err(|fault| HostFault::Raise {
+            kind: "",
+            message: format!(
+                "Tool '{name}' failed: {}",
+                ptc_lang::print::readable(&Value::str(fault.message.as_str()))
+            ),
+        })
+    }
+
+    fn now_micros(&self) -> i64 {
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    }
+
+    fn pulse(&self) -> Pulse {
+        if Instant::now() >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
+
+    fn budget(&self) -> Value {
+        self.budget.clone()
+    }
+}
+
+/// Bytes of a stored result's JSON, for calls that have an entry.
+pub(crate) fn retained_bytes(made: &Invocation, keyed: bool) -> Option<u64> {
+    let result = made
+        .result
+        .as_ref()
+        .ok()
+        .filter(|_| keyed && (made.stored || made.cached))?;
+    Some(ptc_protocol::encode_value(result).to_string().len() as u64)
+}
+
+/// Arguments as tools get them from programs: keys are strings with `_` for `-`, at every depth; values stay.
+fn plain_args(value: &Value) -> Value {
+    match value {
+        Value::Vector(items)
+            if value.shape().depth > 1 || items.iter().any(|item| item.shape().depth > 0) =>
+        {
+            stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+                Value::vector(items.iter().map(plain_args).collect())
+            })
+        }
+        Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
+            Value::Map(
+                map.iter()
+                    .map(|(key, value)| (plain_key(key), plain_args(value)))
+                    .collect::<Map>(),
+            )
+        }),
+        other => other.clone(),
+    }
+}
+
+const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
+const STACK_GROWTH_BYTES: usize = 1024 * 1024;
+
+fn plain_key(key: &Value) -> Value {
+    match key {
+        Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => {
+            Value::str(text.as_str().replace('-', "_"))
+        }
+        other => Value::str(ptc_lang::print::readable(other).replace('-', "_")),
+    }
+}
+
+/// A lock that a panicking tool does not take down with it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

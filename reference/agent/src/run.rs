@@ -1,0 +1,528 @@
+//! The run loop: turns, pairing, budgets, final answers. What a turn's calls do is in `turn`.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use ptc_lang::value::Map;
+use ptc_lang::{Env, Value};
+use serde_json::{Value as Json, json};
+
+use crate::agent::{Agent, AgentError, fill_placeholders};
+use crate::answer::{AnswerForm, answer_form, final_answer};
+use crate::cache::Cache;
+use crate::card::{base_prompt, combined_prompt, mission, program_prompt};
+use crate::exposure::{Output, Transport};
+use crate::llm::{Llm, LlmReply, LlmRequest, Message, WireCall};
+use crate::program::lock;
+use crate::step::{AgentStep, RunFailure, TurnRecord};
+use crate::telemetry::{Event, Telemetry};
+use crate::tool::Tool;
+use crate::turn::{TurnEnd, native_definitions};
+
+/// What a run is given besides the agent.
+pub struct RunOptions<'a> {
+    /// The model.
+    pub llm: &'a dyn Llm,
+    /// What programs read as `data/NAME`.
+    pub context: Map,
+    /// The journal of `task`; without one, nothing is remembered.
+    pub journal: Option<Map>,
+    /// Messages before this run.
+    pub history: Vec<Message>,
+    /// Whether the step carries the conversation.
+    pub collect_messages: bool,
+    /// Whether the step carries a record of each turn.
+    pub trace: bool,
+    /// Whether the provider may cache the prompt.
+    pub prompt_cache: bool,
+    /// Who listens.
+    pub telemetry: Option<&'a dyn Telemetry>,
+    /// Called once with the text of a final answer that needs no JSON.
+    pub on_chunk: Option<&'a dyn Fn(&str)>,
+    /// Called with each message as it is appended.
+    pub on_message: Option<&'a dyn Fn(&Message)>,
+}
+
+impl<'a> RunOptions<'a> {
+    /// A run over `llm` with every default.
+    pub fn new(llm: &'a dyn Llm) -> Self {
+        RunOptions {
+            llm,
+            context: Map::new(),
+            journal: None,
+            history: Vec::new(),
+            collect_messages: false,
+            trace: true,
+            prompt_cache: false,
+            telemetry: None,
+            on_chunk: None,
+            on_message: None,
+        }
+    }
+}
+
+/// Runs an agent in the mode that its output and transport ask for.
+///
+/// # Errors
+/// The agent is mis-built, or a tool and a context key share a name. Everything later is the step's `fail`.
+pub fn run(agent: &Agent, options: RunOptions<'_>) -> Result<AgentStep, AgentError> {
+    agent.validate()?;
+    if let Some(tool) = agent
+        .tools
+        .iter()
+        .find(|tool| options.context.contains(&Value::str(tool.name.as_str())))
+    {
+        return Err(AgentError::ToolIsData {
+            name: tool.name.clone(),
+        });
+    }
+    Ok(Run::new(agent, options).finish())
+}
+
+/// What an agent's turns are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Text answers, native tools, and programs through `lisp_eval`.
+    Combined,
+    /// Text answers and native tools; every tool is native, nothing is shared.
+    Text,
+    /// The answer is what a program returns, called through `lisp_eval`.
+    LispCall,
+    /// The answer is what a program returns, written as text.
+    LispContent,
+}
+
+impl Mode {
+    fn of(agent: &Agent) -> Mode {
+        match (agent.output, agent.transport) {
+            (Output::Text, Some(Transport::ToolCall)) => Mode::Combined,
+            (Output::Text, _) => Mode::Text,
+            (Output::PtcLisp, Some(Transport::ToolCall)) => Mode::LispCall,
+            (Output::PtcLisp, _) => Mode::LispContent,
+        }
+    }
+}
+
+/// One turn of a conversation: a fresh run over the messages so far, answered with plain text.
+///
+/// Nothing but the messages is carried over: no results, definitions, `*1` or journal.
+///
+/// # Errors
+/// As [`run`]; a failed run is the inner error.
+#[allow(clippy::type_complexity)]
+pub fn chat(
+    agent: &Agent,
+    user_message: &str,
+    mut options: RunOptions<'_>,
+) -> Result<Result<(String, Vec<Json>), RunFailure>, AgentError> {
+    let mut agent = agent.clone();
+    agent.signature = None;
+    agent.prompt = user_message.to_owned();
+    options.collect_messages = true;
+    let step = run(&agent, options)?;
+    Ok(match step.fail {
+        Some(failure) => Err(failure),
+        None => {
+            let text = match &step.returned {
+                Value::Str(text) => text.as_str().to_owned(),
+                other => ptc_lang::print::readable(other),
+            };
+            Ok((text, step.messages.unwrap_or_default()))
+        }
+    })
+}
+
+/// The state of a run.
+pub(crate) struct Run<'a> {
+    pub mode: Mode,
+    pub agent: &'a Agent,
+    pub options: RunOptions<'a>,
+    /// Natively callable tools by native and by original name.
+    pub native: BTreeMap<String, &'a Tool>,
+    /// Program-callable tools by name.
+    pub callable: BTreeMap<String, &'a Tool>,
+    pub callable_names: Vec<String>,
+    pub cache: Mutex<Cache>,
+    pub env: Env,
+    pub step: AgentStep,
+    pub messages: Vec<Message>,
+    pub turn: u32,
+    pub native_calls: u32,
+    pub started: Instant,
+}
+
+impl<'a> Run<'a> {
+    fn new(agent: &'a Agent, mut options: RunOptions<'a>) -> Self {
+        let mode = Mode::of(agent);
+        let mut native = BTreeMap::new();
+        let mut callable = BTreeMap::new();
+        for tool in &agent.tools {
+            let exposure = agent.exposure(tool);
+            if exposure.is_native() || mode == Mode::Text {
+                native.insert(tool.name.clone(), tool);
+                native.insert(tool.native_name(), tool);
+            }
+            if exposure.is_program_callable() {
+                callable.insert(tool.name.clone(), tool);
+            }
+        }
+        let mut context = options.context.clone();
+        let fail = Value::str("fail");
+        if !context.contains(&fail) {
+            // The one name that is nil before there is anything to say.
+            context.insert(fail, Value::Nil);
+        }
+        let mut env = Env::new().with_context(context);
+        if let Some(journal) = options.journal.take() {
+            env = env.with_journal(journal);
+        }
+        let messages = std::mem::take(&mut options.history);
+        Run {
+            mode,
+            agent,
+            options,
+            native,
+            callable_names: callable.keys().cloned().collect(),
+            callable,
+            cache: Mutex::default(),
+            env,
+            step: AgentStep::default(),
+            messages,
+            turn: 0,
+            native_calls: 0,
+            started: Instant::now(),
+        }
+    }
+
+    fn finish(mut self) -> AgentStep {
+        let program_tools: Vec<&Tool> = self.callable.values().copied().collect();
+        let custom = &self.agent.system_prompt;
+        let system = match self.mode {
+            Mode::Text => base_prompt(custom),
+            Mode::Combined => combined_prompt(custom, &program_tools),
+            Mode::LispCall | Mode::LispContent => {
+                program_prompt(custom, &program_tools, self.mode == Mode::LispCall)
+            }
+        };
+        let tools = native_definitions(self.agent, self.mode);
+        let schema = self.answer_schema(&tools);
+        self.step.prompt = fill_placeholders(&self.agent.prompt, |name| {
+            context_text(&self.options.context, name)
+        });
+        let opening = mission(
+            &self.step.prompt,
+            &context_entries(&self.options.context),
+            &self.agent.context_descriptions,
+            self.agent
+                .signature
+                .as_ref()
+                .map(|signature| &signature.returns),
+        );
+        self.append(Message::User(opening));
+        self.emit(
+            "run.start",
+            || json!({}),
+            || json!({ "agent_name": self.agent.name }),
+        );
+        let fail = self.turns(&system, &tools, schema.as_ref()).err();
+        self.close(system, fail)
+    }
+
+    /// The turns until there is an answer, or none can come.
+    fn turns(
+        &mut self,
+        system: &str,
+        tools: &[Json],
+        schema: Option<&Json>,
+    ) -> Result<(), RunFailure> {
+        loop {
+            self.turn += 1;
+            self.check_budgets()?;
+            let number = self.turn;
+            self.emit("turn.start", || json!({}), || json!({ "turn": number }));
+            self.step.usage.turns = number;
+            let request = LlmRequest {
+                system,
+                messages: &self.messages,
+                turn: number,
+                output: self.agent.output,
+                tools,
+                cache: self.options.prompt_cache,
+                schema,
+                max_tokens: None,
+                timeout: None,
+            };
+            self.emit(
+                "llm.start",
+                || json!({}),
+                || json!({ "turn": number, "messages": self.messages.len() }),
+            );
+            let reply = match self.options.llm.complete(&request) {
+                Ok(reply) => reply,
+                Err(error) => {
+                    return Err(RunFailure {
+                        reason: "llm_error",
+                        message: format!("LLM call failed: {error}"),
+                    });
+                }
+            };
+            self.count(&reply);
+            let end = self.take_turn(&reply);
+            self.emit("turn.stop", || json!({}), || json!({ "turn": number }));
+            match end {
+                TurnEnd::Continue => {}
+                TurnEnd::Answered => return Ok(()),
+                TurnEnd::Abort(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Only a text agent without tools asks the provider itself for JSON.
+    fn answer_schema(&self, tools: &[Json]) -> Option<Json> {
+        let returns = &self.agent.signature.as_ref()?.returns;
+        let asked = self.mode == Mode::Text
+            && tools.is_empty()
+            && answer_form(Some(returns)) == AnswerForm::Structured;
+        asked.then(|| ptc_protocol::provider_schema(returns))
+    }
+
+    fn check_budgets(&self) -> Result<(), RunFailure> {
+        let failed = |reason, message: String| Err(RunFailure { reason, message });
+        if self.turn > self.agent.max_turns {
+            return failed(
+                "max_turns_exceeded",
+                format!("Exceeded max_turns limit of {}", self.agent.max_turns),
+            );
+        }
+        if self.turn > self.agent.turn_budget {
+            return failed("turn_budget_exhausted", "Turn budget exhausted".to_owned());
+        }
+        if self
+            .agent
+            .mission_timeout
+            .is_some_and(|limit| self.started.elapsed() >= limit)
+        {
+            return failed("mission_timeout", "Mission timeout exceeded".to_owned());
+        }
+        Ok(())
+    }
+
+    fn take_turn(&mut self, reply: &LlmReply) -> TurnEnd {
+        if !reply.tool_calls.is_empty() {
+            return self.tool_turn(reply);
+        }
+        match (&reply.content, self.mode) {
+            (None, _) => self.empty_turn(),
+            (Some(text), Mode::Combined | Mode::Text) => self.answer_turn(text),
+            (Some(_), Mode::LispCall) => self.program_due(reply),
+            (Some(_), Mode::LispContent) => self.content_turn(reply),
+        }
+    }
+
+    fn answer_turn(&mut self, text: &str) -> TurnEnd {
+        let returns = self
+            .agent
+            .signature
+            .as_ref()
+            .map(|signature| &signature.returns);
+        match final_answer(text, returns) {
+            Ok(value) => {
+                self.append(Message::Assistant {
+                    content: text.to_owned(),
+                    tool_calls: Vec::new(),
+                });
+                self.record(true, value.clone(), self.step.tool_calls.clone(), text);
+                if let (Some(on_chunk), true) = (
+                    self.options.on_chunk,
+                    answer_form(returns) != AnswerForm::Structured,
+                ) {
+                    on_chunk(text);
+                }
+                self.step.returned = value;
+                TurnEnd::Answered
+            }
+            Err(error) => {
+                self.record(false, Value::Nil, Vec::new(), text);
+                self.append(Message::Assistant {
+                    content: text.to_owned(),
+                    tool_calls: Vec::new(),
+                });
+                if self.turn >= self.agent.max_turns {
+                    return TurnEnd::Abort(RunFailure {
+                        reason: error.reason,
+                        message: error.message,
+                    });
+                }
+                self.append(Message::User(error.feedback()));
+                TurnEnd::Continue
+            }
+        }
+    }
+
+    fn empty_turn(&mut self) -> TurnEnd {
+        const MESSAGE: &str = "LLM returned neither content nor tool calls";
+        self.record(false, Value::Nil, Vec::new(), "");
+        if self.turn >= self.agent.max_turns {
+            self.append(Message::Assistant {
+                content: String::new(),
+                tool_calls: Vec::new(),
+            });
+            return TurnEnd::Abort(RunFailure {
+                reason: "empty_response",
+                message: MESSAGE.to_owned(),
+            });
+        }
+        self.append(Message::User(format!(
+            "Error: {MESSAGE}. Please use tools or return a final answer."
+        )));
+        TurnEnd::Continue
+    }
+
+    fn count(&mut self, reply: &LlmReply) {
+        let usage = &mut self.step.usage;
+        usage.llm_requests += 1;
+        if let Some(tokens) = reply.tokens {
+            usage.input_tokens += tokens.input;
+            usage.output_tokens += tokens.output;
+        }
+        let tokens = reply.tokens.unwrap_or_default();
+        let response = if reply.tool_calls.is_empty() {
+            reply.content.as_deref()
+        } else {
+            Some("tool_calls")
+        };
+        self.emit(
+            "llm.stop",
+            || json!({ "input_tokens": tokens.input, "output_tokens": tokens.output }),
+            || json!({ "turn": self.turn, "response": response }),
+        );
+    }
+
+    /// Appends a message to the conversation.
+    pub(crate) fn append(&mut self, message: Message) {
+        if let Some(on_message) = self.options.on_message {
+            on_message(&message);
+        }
+        self.messages.push(message);
+    }
+
+    /// Appends the model's turn with its calls, giving an id to each call that has none.
+    pub(crate) fn append_calls(&mut self, reply: &LlmReply) -> Vec<String> {
+        let mut ids = Vec::with_capacity(reply.tool_calls.len());
+        let mut calls = Vec::with_capacity(reply.tool_calls.len());
+        for (i, call) in reply.tool_calls.iter().enumerate() {
+            let id = call
+                .id
+                .clone()
+                .unwrap_or_else(|| format!("tc_{}", self.native_calls as usize + i + 1));
+            calls.push(WireCall {
+                id: id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments_text(),
+            });
+            ids.push(id);
+        }
+        self.append(Message::Assistant {
+            content: reply.content.clone().unwrap_or_default(),
+            tool_calls: calls,
+        });
+        ids
+    }
+
+    /// Keeps the record of a turn.
+    pub(crate) fn record(
+        &mut self,
+        success: bool,
+        result: Value,
+        tool_calls: Vec<crate::step::CallRecord>,
+        raw_response: &str,
+    ) {
+        if self.options.trace {
+            let raw_response = raw_response.to_owned();
+            self.step.turns.push(TurnRecord {
+                number: self.turn,
+                success,
+                result,
+                tool_calls,
+                raw_response,
+            });
+        }
+    }
+
+    /// Emits an event, building it only when somebody listens.
+    pub(crate) fn emit(
+        &self,
+        name: &'static str,
+        measurements: impl FnOnce() -> Json,
+        metadata: impl FnOnce() -> Json,
+    ) {
+        if let Some(telemetry) = self.options.telemetry {
+            telemetry.emit(&Event {
+                name,
+                measurements: measurements(),
+                metadata: metadata(),
+            });
+        }
+    }
+
+    fn close(mut self, system: String, fail: Option<RunFailure>) -> AgentStep {
+        self.step.usage.duration_ms =
+            u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let status = if fail.is_some() { "error" } else { "ok" };
+        self.emit(
+            "run.stop",
+            || json!({ "duration_ms": self.step.usage.duration_ms }),
+            || json!({ "agent_name": self.agent.name, "status": status, "reason": fail.as_ref().map(|fail| fail.reason) }),
+        );
+        if self.options.collect_messages {
+            self.step.messages = Some(conversation(&system, &self.messages));
+        }
+        if fail.is_none() {
+            self.step.memory = memory(&self.env);
+            self.step.journal = self.env.journal().cloned();
+            self.step.summaries = self.env.steps().clone();
+            self.step.cache = std::mem::take(&mut *lock(&self.cache));
+        } else {
+            // A failed run gives back what its turns did, and no state to go on from.
+            self.step.tool_calls.clear();
+        }
+        self.step.fail = fail;
+        self.step
+    }
+}
+
+/// A conversation as JSON, its system message first.
+pub(crate) fn conversation(system: &str, messages: &[Message]) -> Vec<Json> {
+    let mut shown = vec![json!({ "role": "system", "content": system })];
+    shown.extend(messages.iter().map(Message::to_json));
+    shown
+}
+
+/// The definitions of an environment by name.
+pub(crate) fn memory(env: &Env) -> BTreeMap<String, Value> {
+    env.definitions()
+        .into_iter()
+        .map(|(name, value, _)| (name.to_owned(), value.clone()))
+        .collect()
+}
+
+/// A context value as a placeholder shows it.
+pub(crate) fn context_text(context: &Map, name: &str) -> Option<String> {
+    let mut names = name.split('.');
+    let mut value = context.lookup(&Value::str(names.next()?))?;
+    for name in names {
+        let Value::Map(inner) = value else {
+            return None;
+        };
+        value = inner.lookup(&Value::str(name))?;
+    }
+    Some(ptc_lang::print::display(value))
+}
+
+pub(crate) fn context_entries(context: &Map) -> Vec<(String, Value)> {
+    let entries = context.iter();
+    entries
+        .filter_map(|(key, value)| Some((key.key_text()?.as_str().to_owned(), value.clone())))
+        .collect()
+}

@@ -1,0 +1,106 @@
+//! What a run gives back. Pure data.
+
+use std::collections::BTreeMap;
+
+use ptc_lang::Value;
+use ptc_lang::value::Map;
+use serde_json::Value as Json;
+
+use crate::cache::Cache;
+
+/// A finished run.
+#[derive(Default)]
+pub struct AgentStep {
+    /// The final answer; nil when the run failed.
+    pub returned: Value,
+    /// Why it failed.
+    pub fail: Option<RunFailure>,
+    /// The whole conversation, system message first, when it was asked for.
+    pub messages: Option<Vec<Json>>,
+    /// Turns, tokens, time.
+    pub usage: Usage,
+    /// One record a turn; empty when tracing is off.
+    pub turns: Vec<TurnRecord>,
+    /// Every native call and `lisp_eval` that was made, in order; rejected turns and skipped calls are not. Empty when
+    /// the run failed: its turns have them.
+    pub tool_calls: Vec<CallRecord>,
+    /// Definitions at the end; those over the limit when that ended the run, none when it failed otherwise.
+    pub memory: BTreeMap<String, Value>,
+    /// Results of `task`, when the run had a journal.
+    pub journal: Option<Map>,
+    /// Summaries of `step-done`.
+    pub summaries: Map,
+    /// Everything that was stored.
+    pub cache: Cache,
+    /// The prompt with its placeholders filled.
+    pub prompt: String,
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFailure {
+    /// A row of [`RUN_FAILURES`].
+    pub reason: &'static str,
+    /// The sentence.
+    pub message: String,
+}
+
+/// Every reason of a failed run.
+pub const RUN_FAILURES: &[&str] = &[
+    "max_turns_exceeded",
+    "turn_budget_exhausted",
+    "mission_timeout",
+    "empty_response",
+    "llm_error",
+    "validation_error",
+    "json_parse_error",
+    "memory_limit_exceeded",
+    "failed",
+];
+
+/// What a run took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Wall clock.
+    pub duration_ms: u64,
+    /// Turns begun.
+    pub turns: u32,
+    /// Requests that were answered.
+    pub llm_requests: u32,
+    /// As reported by the provider.
+    pub input_tokens: u64,
+    /// As reported by the provider.
+    pub output_tokens: u64,
+}
+
+/// One turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRecord {
+    /// From 1.
+    pub number: u32,
+    /// Whether the turn did what it was for; tool turns do even when a call fails.
+    pub success: bool,
+    /// The answer, or why the turn was rejected.
+    pub result: Value,
+    /// Calls of the turn, in order.
+    pub tool_calls: Vec<CallRecord>,
+    /// The model's text.
+    pub raw_response: String,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRecord {
+    /// The name that the model used.
+    pub name: String,
+    /// Its arguments.
+    pub args: Value,
+    /// The full result; the value of a program.
+    pub result: Value,
+    /// Whether `result` is the value of `(fail v)`.
+    pub failed_value: bool,
+    /// What went wrong.
+    pub error: Option<String>,
+    /// Wall clock.
+    pub duration_ms: u64,
+}
