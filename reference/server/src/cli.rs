@@ -35,6 +35,11 @@ const COMMANDS: &[Command] = &[
         run: docs,
     },
     Command {
+        name: "testee",
+        doc: "Answer operations of the library, one JSON line each.",
+        run: crate::testee::serve,
+    },
+    Command {
         name: "help",
         doc: "Print this text.",
         run: help,

@@ -28,6 +28,7 @@ mod sessions;
 pub mod settings;
 mod signals;
 mod stdio;
+mod testee;
 mod token;
 mod tools;
 mod trace;
