@@ -1,8 +1,6 @@
 //! Failures that are known and explained, so that a run can be green without hiding anything: an entry
 //! that has become needless fails the run. Knows ids and verdicts, nothing of targets.
 
-use std::collections::HashMap;
-
 use serde::Deserialize;
 
 use crate::suite::{Case, Selector};
@@ -97,57 +95,174 @@ impl ExpectedFailures {
         }
     }
 
-    /// What the list says wrongly, after a run of `judged` cases: entries for cases that passed, and
-    /// entries that no failure needed. `whole` says that every case of the suite was run; otherwise an
-    /// entry none of whose cases were run is left alone.
+    /// What the list says wrongly, after a run: entries for cases that passed, entries that no failure
+    /// needed, and, when `whole` says that every case of the suite was considered, entries that name no
+    /// case. Cases that were not judged (unobservable, not claimed, excluded) prove nothing either way.
     pub fn stale<'c>(
         &self,
         judged: impl IntoIterator<Item = (&'c Case, &'c Verdict)>,
         whole: bool,
     ) -> Vec<String> {
-        let mut needed: HashMap<usize, usize> = HashMap::new();
-        let mut run: HashMap<usize, usize> = HashMap::new();
-        let mut passed: HashMap<usize, Vec<&str>> = HashMap::new();
+        let mut tallies = vec![Tally::default(); self.entries.len()];
         for (case, verdict) in judged {
-            for (index, entry) in self
-                .entries
-                .iter()
-                .enumerate()
-                .filter(|(_, entry)| entry.selector.selects(case))
-            {
-                *run.entry(index).or_default() += 1;
-                if verdict.is_failure() && entry.covers(case, verdict) {
-                    *needed.entry(index).or_default() += 1;
-                } else if verdict.is_pass() {
-                    passed.entry(index).or_default().push(&case.id);
+            for (entry, tally) in self.entries.iter().zip(&mut tallies) {
+                if !entry.selector.selects(case) {
+                    continue;
+                }
+                tally.named = true;
+                if verdict.is_pass() {
+                    tally.passed.push(&case.id);
+                } else if verdict.is_failure() {
+                    tally.failed = true;
+                    tally.needed |= entry.covers(case, verdict);
                 }
             }
         }
-        let mut stale = Vec::new();
-        for (index, entry) in self.entries.iter().enumerate() {
-            let id = entry.selector.text();
-            let passes = passed.get(&index).map(Vec::as_slice).unwrap_or_default();
-            if let Some(first) = passes.first() {
-                stale.push(match passes.len() {
-                    1 if *first == id => format!("{id} passes now: remove its entry"),
-                    1 => format!("{first} passes now: narrow the entry {id}"),
-                    count => format!(
-                        "{count} cases pass now, such as {first}: narrow or remove the entry {id}"
-                    ),
-                });
-            } else if !needed.contains_key(&index) && (whole || run.contains_key(&index)) {
-                stale.push(format!(
-                    "no case fails as the entry {id} says: correct or remove it"
-                ));
-            }
-        }
-        stale
+        self.entries
+            .iter()
+            .zip(&tallies)
+            .filter_map(|(entry, tally)| entry.complaint(tally, whole))
+            .collect()
     }
 }
 
+/// What a run showed of an entry.
+#[derive(Clone, Default)]
+struct Tally<'c> {
+    /// It names a case that was considered.
+    named: bool,
+    /// A case that it names failed.
+    failed: bool,
+    /// A case that it names failed as it says.
+    needed: bool,
+    /// Cases that it names and that passed.
+    passed: Vec<&'c str>,
+}
+
 impl Entry {
+    fn complaint(&self, tally: &Tally<'_>, whole: bool) -> Option<String> {
+        let id = self.selector.text();
+        match tally.passed.as_slice() {
+            [first] if *first == id => Some(format!("{id} passes now: remove its entry")),
+            [first] => Some(format!(
+                "{first} passes now: narrow or remove the entry {id}"
+            )),
+            [first, ..] => {
+                let count = tally.passed.len();
+                Some(format!(
+                    "{count} cases pass now, such as {first}: narrow or remove the entry {id}"
+                ))
+            }
+            [] if tally.failed && !tally.needed => Some(format!(
+                "no case fails as the entry {id} says: correct or remove it"
+            )),
+            [] if whole && !tally.named => Some(format!(
+                "the entry {id} names no case: correct or remove it"
+            )),
+            [] => None,
+        }
+    }
+
     fn covers(&self, case: &Case, verdict: &Verdict) -> bool {
         let said = |prefix: &String| verdict.message().starts_with(prefix.as_str());
         self.selector.selects(case) && self.message.as_ref().is_none_or(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::suite::Suite;
+
+    const PAGE: &str = "# A {#a}\n```clj\n;name one\n1 ;=> 1\n;name two\n2 ;=> 2\n```\n# B {#b}\n```clj\n;name one\n1 ;=> 1\n```\n";
+
+    fn failed(message: &str) -> Verdict {
+        Verdict::HarnessError {
+            message: message.to_owned(),
+        }
+    }
+
+    /// The standings of `a/one a/two b/one`, and what is stale.
+    fn check(list: &str, verdicts: [Option<Verdict>; 3], whole: bool) -> String {
+        let suite: Suite = fixture::page("p.md", PAGE.as_bytes()).unwrap();
+        let list = match ExpectedFailures::read(list) {
+            Ok(list) => list,
+            Err(error) => return format!("error: {}", error.lines().next().unwrap_or_default()),
+        };
+        let judged: Vec<(&Case, &Verdict)> = suite
+            .cases
+            .iter()
+            .zip(&verdicts)
+            .filter_map(|(case, verdict)| Some((case, verdict.as_ref()?)))
+            .collect();
+        let mut lines: Vec<String> = judged
+            .iter()
+            .map(|(case, verdict)| format!("{} {:?}", case.id, list.standing(case, verdict)))
+            .collect();
+        lines.extend(list.stale(judged, whole));
+        lines.join("\n")
+    }
+
+    #[test]
+    fn listed_failures_are_expected_and_nothing_else() {
+        let list = "[[case]]\nid = \"a/*\"\nreason = \"later\"\nmessage = \"boom\"\n";
+        insta::assert_snapshot!(
+            check(list, [Some(failed("boom: x")), Some(failed("crash")), Some(failed("boom"))], true),
+            @r#"
+        a/one Expected("later")
+        a/two Plain
+        b/one Plain
+        "#
+        );
+    }
+
+    #[test]
+    fn an_entry_that_is_not_needed_fails_the_run() {
+        let list = "[[case]]\nid = \"a/one\"\nreason = \"later\"\n[[case]]\nid = \"b\"\nreason = \"later\"\n[[case]]\nid = \"c.*\"\nreason = \"later\"\n";
+        let passed = || Some(Verdict::pass());
+        insta::assert_snapshot!(check(list, [passed(), passed(), passed()], true), @r#"
+        a/one Plain
+        a/two Plain
+        b/one Plain
+        a/one passes now: remove its entry
+        b/one passes now: narrow or remove the entry b
+        the entry c.* names no case: correct or remove it
+        "#);
+        insta::assert_snapshot!(check("[[case]]\nid = \"a\"\nreason = \"later\"\n", [passed(), Some(failed("x")), None], false), @r#"
+        a/one Plain
+        a/two Expected("later")
+        a/one passes now: narrow or remove the entry a
+        "#);
+        insta::assert_snapshot!(check(list, [None, None, None], false), @"");
+        let unseen = || {
+            Some(Verdict::Unobservable {
+                reason: "x".to_owned(),
+            })
+        };
+        insta::assert_snapshot!(check("[[case]]\nid = \"b/one\"\nreason = \"later\"\n", [None, None, unseen()], false), @r#"b/one Plain"#);
+    }
+
+    #[test]
+    fn malformed_lists_are_refused() {
+        let none = || [None, None, None];
+        let told = [
+            check("[[case]]\nid = \"a\"\n", none(), true),
+            check("[[case]]\nid = \"a\"\nreason = \" \"\n", none(), true),
+            check(
+                "[[case]]\nid = \"a\"\nreason = \"x\"\n[[case]]\nid = \"a\"\nreason = \"y\"\n",
+                none(),
+                true,
+            ),
+            check("[[case]]\nid = \"a[\"\nreason = \"x\"\n", none(), true),
+            check("[[cases]]\nid = \"a\"\nreason = \"x\"\n", none(), true),
+        ];
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        error: TOML parse error at line 1, column 1
+        error: expected a reason for a, found none
+        error: expected a once, found it again
+        error: a[: error parsing glob 'a[': unclosed character class; missing ']'
+        error: TOML parse error at line 1, column 3
+        "#);
     }
 }

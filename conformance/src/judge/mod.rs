@@ -11,6 +11,8 @@ mod json;
 mod message;
 mod program;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use self::command::command;
@@ -62,8 +64,16 @@ fn mismatch(
     expected: impl Into<String>,
     observed: impl Into<String>,
 ) -> Mismatch {
+    let said = |text: String| {
+        if text.is_empty() {
+            "nothing".to_owned()
+        } else {
+            text
+        }
+    };
     let (expected, observed) = (expected.into(), observed.into());
     let diff = diff::lines(&expected, &observed);
+    let (expected, observed) = (said(expected), said(observed));
     Mismatch {
         what: what.into(),
         expected,

@@ -87,7 +87,7 @@ pub fn read(text: &str) -> Result<Suite, BundleError> {
             version: bundle.version,
         });
     }
-    let faults = bundle.suite.faults();
+    let faults = bundle.suite.duplicates();
     if faults.is_empty() {
         Ok(bundle.suite)
     } else {
