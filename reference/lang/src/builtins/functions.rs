@@ -61,6 +61,9 @@ fn partial(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn comp(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let [only] = args {
+        return Ok(std::mem::take(only));
+    }
     Ok(made_of(Combinator::Comp, owned(args)))
 }
 
@@ -165,29 +168,29 @@ fn fail(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn step_done(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let id = eval.task_id(&args[0])?;
-    let summary = match &args[1] {
-        Value::Str(_) => args[1].clone(),
-        number @ (Value::Int(_) | Value::BigInt(_) | Value::Float(_)) => {
-            Value::str(crate::print::readable(number))
-        }
-        keyword @ (Value::Keyword(_) | Value::Bool(_)) => {
-            Value::str(crate::print::readable(keyword))
-        }
-        other => {
-            return Err(bad_value(format!(
-                "the summary must be a string, got {} {}",
-                other.kind().word(),
-                crate::print::brief(other)
-            )));
-        }
-    };
+    let id = step_text("id", &args[0])?;
+    let summary = step_text("summary", &args[1])?;
     eval.steps.insert(id, summary.clone());
     Ok(summary)
 }
 
 fn task_reset(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let id = eval.task_id(&args[0])?;
+    let id = step_text("id", &args[0])?;
     eval.journal.remove(&id);
     Ok(Value::Nil)
+}
+
+/// A scalar as text; nil and collections name nothing.
+fn step_text(part: &str, value: &Value) -> Result {
+    match value {
+        Value::Str(_) => Ok(value.clone()),
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Keyword(_) | Value::Bool(_) => {
+            Ok(Value::str(crate::print::readable(value)))
+        }
+        other => Err(bad_value(format!(
+            "the {part} must be a string, got {} {}",
+            other.kind().word(),
+            crate::print::brief(other)
+        ))),
+    }
 }
