@@ -3,7 +3,7 @@
 use crate::server::{PACKAGE_VERSION, Server};
 use crate::settings::flags::{FLAGS, Group, Kind};
 use crate::settings::{HttpSettings, Settings};
-use crate::{http, signals, stdio};
+use crate::{http, signals, stdio, upstreams};
 use ptc_secrets::Redactor;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -96,7 +96,7 @@ fn start(arguments: &[String]) -> ExitCode {
     {
         return print(&start_help());
     }
-    let settings = match Settings::read(arguments, |name| std::env::var(name).ok()) {
+    let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
         Err(message) => {
             eprintln!("{message}");
@@ -104,36 +104,8 @@ fn start(arguments: &[String]) -> ExitCode {
         }
     };
     signals::hold();
-    let mut secrets = Redactor::builder();
-    if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
-        secrets.add(token);
-    }
-    let server = Server::new(settings, secrets.build());
-    match server.settings.http.clone() {
-        None => serve_stdio(&server),
-        Some(http) => serve_http(server, http),
-    }
-}
-
-fn serve_http(server: Arc<Server>, settings: HttpSettings) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("cannot start the HTTP runtime: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    signals::watch(move || {
-        // A second signal finds the drain under way.
-        let _ = stop.send(true);
-    });
-    let served = runtime.block_on(http::serve(server.clone(), settings, stopped));
-    server.log.flush();
-    match served {
+    match serve(settings) {
+        // Threads of cancelled programs need not be waited for.
         Ok(()) => std::process::exit(0),
         Err(message) => {
             eprintln!("{message}");
@@ -142,24 +114,79 @@ fn serve_http(server: Arc<Server>, settings: HttpSettings) -> ExitCode {
     }
 }
 
-fn serve_stdio(server: &Arc<Server>) -> ExitCode {
-    let log = server.log.clone();
+/// The process environment, under the names of settings.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Starts everything, serves, and ends everything.
+fn serve(settings: Settings) -> Result<(), String> {
+    let mut secrets = Redactor::builder();
+    if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
+        secrets.add(token);
+    }
+    let config = upstreams::config_path(&settings);
+    upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())?;
+    // Plain stdio needs no executor, and starts quicker without.
+    let executor = match config.is_some() || settings.http.is_some() {
+        true => Some(
+            tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()
+                .map_err(|error| format!("cannot start the I/O runtime: {error}"))?,
+        ),
+        false => None,
+    };
+    let (redactor, upstreams) = match (&executor, config) {
+        (Some(executor), Some(path)) => {
+            let runtime = executor.block_on(upstreams::start(&path, &settings, secrets))?;
+            (runtime.redactor().clone(), Some(runtime))
+        }
+        _ => (secrets.build(), None),
+    };
+    let server = Server::new(settings, redactor, upstreams);
+    let handle = executor.as_ref().map(|executor| executor.handle().clone());
+    let served = match (&executor, server.settings.http.clone()) {
+        (Some(executor), Some(http)) => serve_http(executor, server.clone(), http),
+        _ => serve_stdio(&server, handle.clone()),
+    };
+    server.shut_down(handle.as_ref());
+    served
+}
+
+fn serve_http(
+    executor: &tokio::runtime::Runtime,
+    server: Arc<Server>,
+    settings: HttpSettings,
+) -> Result<(), String> {
+    let (stop, stopped) = tokio::sync::watch::channel(false);
     signals::watch(move || {
-        log.flush();
+        // A second signal finds the drain under way.
+        let _ = stop.send(true);
+    });
+    executor.block_on(http::serve(server, settings, stopped))
+}
+
+fn serve_stdio(
+    server: &Arc<Server>,
+    executor: Option<tokio::runtime::Handle>,
+) -> Result<(), String> {
+    let ending = server.clone();
+    signals::watch(move || {
+        ending.shut_down(executor.as_ref());
         std::process::exit(0);
     });
     // Unbuffered: every reply is one write.
-    let output = match std::io::stdout().as_fd().try_clone_to_owned() {
-        Ok(output) => Box::new(std::fs::File::from(output)),
-        Err(error) => {
-            eprintln!("cannot write to stdout: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    stdio::serve(server, std::io::stdin().lock(), output);
-    server.log.flush();
-    // Threads of cancelled programs need not be waited for.
-    std::process::exit(0);
+    let output = std::io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| format!("cannot write to stdout: {error}"))?;
+    stdio::serve(
+        server,
+        std::io::stdin().lock(),
+        Box::new(std::fs::File::from(output)),
+    );
+    Ok(())
 }
 
 fn start_help() -> String {

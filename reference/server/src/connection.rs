@@ -65,8 +65,12 @@ pub struct Call {
     /// When it was taken in.
     pub started: Instant,
     cancelled: AtomicBool,
+    hooks: Mutex<Vec<Hook>>,
     claim: Mutex<Option<(Answer, Permit)>>,
 }
+
+/// What is done when a call is cancelled.
+type Hook = Box<dyn FnOnce() + Send>;
 
 /// Why a call was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +162,7 @@ impl Connection {
             id,
             started: Instant::now(),
             cancelled: AtomicBool::new(false),
+            hooks: Mutex::new(Vec::new()),
             claim: Mutex::new(Some((answer, permit))),
         });
         place.insert(call.clone());
@@ -192,6 +197,8 @@ impl Connection {
     /// Cancels one call.
     pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Answer> {
         call.cancelled.store(true, Ordering::Release);
+        let hooks = std::mem::take(&mut *call.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+        hooks.into_iter().for_each(|hook| hook());
         let (answer, permit) = call.claim()?;
         self.forget(call);
         drop(permit);
@@ -241,6 +248,19 @@ impl Call {
     /// Whether nobody waits for the answer any more.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Does `hook` when the call is cancelled, at once when it is already.
+    pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
+        self.hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(hook));
+        if self.is_cancelled() {
+            let hooks =
+                std::mem::take(&mut *self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+            hooks.into_iter().for_each(|hook| hook());
+        }
     }
 
     fn claim(&self) -> Option<(Answer, Permit)> {

@@ -8,12 +8,16 @@ use crate::payload::{Field, Payload};
 use crate::reason::{Refusal, error_payload};
 use crate::server::Server;
 use crate::sessions::{Leaving, Ready, Turn};
+use crate::upstreams;
 use ptc_lang::value::Map;
-use ptc_lang::{Ended, Env, Error, Host, Limits, Outcome, Program, Pulse, Reason, Value};
+use ptc_lang::{
+    Discovery, Ended, Env, Error, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value,
+};
 use ptc_protocol::{
     ErrorReason, Execution, PreviewOptions, Turns, Type, describe_mismatches, execution_feedback,
     json_schema_to_type, json_to_value, to_json_value, validate_return,
 };
+use ptc_upstream::{Cancel, Entry, ProgramCalls};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,11 +70,19 @@ impl Schema {
 /// Runs a program that keeps nothing.
 pub fn one_shot(job: &Job<'_>) -> Payload {
     let env = Env::new().with_context(context(job.context));
-    let (outcome, _) = evaluate(job, &env, None);
+    let ran = evaluate(job, &env, None);
+    let entries = ran.entries;
+    let mut payload = conclude(job, ran.outcome, ran.hint);
+    upstreams::add(&mut payload, &entries, false);
+    payload
+}
+
+/// The payload of a program that keeps nothing, upstream calls aside.
+fn conclude(job: &Job<'_>, outcome: Outcome, hint: Option<String>) -> Payload {
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => return failed(&value),
-        Ended::Error(error) => return errored(&error, job.server),
+        Ended::Error(error) => return errored(&error, hint, job.server),
     };
     let validated = match job
         .schema
@@ -121,7 +133,17 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let before = turn.session.env();
     let env = before.clone().with_context(context(job.context));
-    let (outcome, after) = evaluate(job, &env, Some(turn.session.expires));
+    let Ran {
+        outcome,
+        env: after,
+        entries,
+        hint,
+    } = evaluate(job, &env, Some(turn.session.expires));
+    let rolled_back = |mut payload: Payload| {
+        upstreams::add(&mut payload, &entries, true);
+        Turned::Failed(payload)
+    };
+    let no_prints = || Field::List(Vec::new());
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
@@ -129,9 +151,7 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Turned::Over,
         Ended::Error(error) => {
-            return Turned::Failed(
-                errored(&error, job.server).with("prints", Field::List(Vec::new())),
-            );
+            return rolled_back(errored(&error, hint, job.server).with("prints", no_prints()));
         }
     };
     let redactor = &job.server.redactor;
@@ -143,12 +163,13 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
         Turns::Several,
         SESSION_PREVIEWS,
     );
+    let (tool_calls, upstream_calls) = upstreams::histories(&entries);
     let leaving = Leaving {
         env: after,
         value: value.clone(),
         prints: redactor.scrub(outcome.prints).into_inner(),
-        tool_calls: Vec::new(),
-        upstream_calls: Vec::new(),
+        tool_calls: redactor.scrub(tool_calls).into_inner(),
+        upstream_calls: redactor.scrub(upstream_calls).into_inner(),
     };
     let ready = match job.server.sessions.judge(turn, leaving) {
         Ok(ready) => ready,
@@ -156,7 +177,7 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
             let message =
                 "session persisted-state limit exceeded; eval was not committed".to_owned();
             let payload = error_payload("session_limit_exceeded", message, None);
-            return Turned::Failed(payload.with("detail", exceeded.detail()));
+            return rolled_back(payload.with("detail", exceeded.detail()));
         }
     };
     let validated = match job
@@ -166,7 +187,7 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     {
         Ok(validated) => validated,
         Err(message) => {
-            return Turned::Failed(error_payload(
+            return rolled_back(error_payload(
                 ErrorReason::ValidationError.as_str(),
                 message,
                 None,
@@ -204,6 +225,7 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     if let Some(json) = validated {
         payload.set("validated", Field::Exact(json));
     }
+    upstreams::add(&mut payload, &entries, true);
     Turned::Kept {
         payload,
         ready: Box::new(ready),
@@ -217,20 +239,50 @@ fn named(env: &Env) -> BTreeMap<String, Value> {
         .collect()
 }
 
+/// What a run gave.
+struct Ran {
+    outcome: Outcome,
+    env: Env,
+    /// What was asked of upstreams.
+    entries: Vec<Entry>,
+    /// The servers or tools that there are, when a name was wrong.
+    hint: Option<String>,
+}
+
 /// Runs a program until its own deadline, or until `expires`, when nobody is to be told.
-fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> (Outcome, Env) {
+fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> Ran {
     let server = job.server;
     let limits = Limits {
         memory_bytes: server.program_memory_bytes(),
         worker_memory_bytes: server.program_memory_bytes(),
         ..Limits::default()
     };
+    let deadline = Instant::now() + Duration::from_millis(server.program_timeout_ms());
+    let calls = server.upstreams.as_ref().map(|runtime| {
+        let cancel = Cancel::default();
+        let ending = cancel.clone();
+        job.call.on_cancel(move || ending.cancel());
+        ProgramCalls::new(runtime.clone(), Some(deadline), cancel)
+    });
+    let tool_names = match calls {
+        Some(_) => vec![UPSTREAM_TOOL.to_owned()],
+        None => Vec::new(),
+    };
     let host = CallHost {
         call: job.call,
         expires,
-        deadline: Instant::now() + Duration::from_millis(server.program_timeout_ms()),
+        deadline,
+        calls,
+        tool_names,
     };
-    ptc_lang::run(&Program::new(job.program), env, &limits, &host)
+    let (outcome, env) = ptc_lang::run(&Program::new(job.program), env, &limits, &host);
+    let calls = host.calls.as_ref();
+    Ran {
+        outcome,
+        env,
+        entries: calls.map(ProgramCalls::entries).unwrap_or_default(),
+        hint: calls.and_then(ProgramCalls::hint),
+    }
 }
 
 /// The context object as a map. The text was validated when its frame was read.
@@ -267,7 +319,7 @@ fn failed(value: &Value) -> Payload {
 }
 
 /// The payload of an error or a limit. The limits are named as the operator set them.
-fn errored(error: &Error, server: &Server) -> Payload {
+fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, error.message()),
         Reason::RuntimeError => (ErrorReason::RuntimeError, error.message()),
@@ -287,7 +339,22 @@ fn errored(error: &Error, server: &Server) -> Payload {
         }
         Reason::Cancelled => return Refusal::Cancelled.payload(),
     };
-    error_payload(reason.as_str(), message, None)
+    let feedback = hint.map(|hint| format!("{message}. {hint}"));
+    error_payload(reason.as_str(), message, feedback)
+}
+
+/// The tool through which programs reach upstreams: `tool/call`.
+const UPSTREAM_TOOL: &str = "call";
+
+/// A programmer's fault says its reason, as every message of an upstream does.
+fn as_runtime_error(fault: HostFault) -> HostFault {
+    match fault {
+        HostFault::Raise { kind: "", message } => HostFault::Raise {
+            kind: "",
+            message: format!("runtime_error: {message}"),
+        },
+        other => other,
+    }
 }
 
 /// The world of one call: its clock and whether anybody still waits.
@@ -295,9 +362,30 @@ struct CallHost<'a> {
     call: &'a Call,
     expires: Option<Instant>,
     deadline: Instant,
+    calls: Option<ProgramCalls>,
+    tool_names: Vec<String>,
 }
 
 impl Host for CallHost<'_> {
+    fn tool_names(&self) -> &[String] {
+        &self.tool_names
+    }
+
+    fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
+        match &self.calls {
+            Some(calls) if tool == UPSTREAM_TOOL => calls.call(args).map_err(as_runtime_error),
+            _ => Err(HostFault::Raise {
+                kind: "unknown_tool",
+                message: format!("Unknown tool: {tool}."),
+            }),
+        }
+    }
+
+    fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
+        let calls = self.calls.as_ref()?;
+        Some(calls.discover(request).map_err(as_runtime_error))
+    }
+
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }

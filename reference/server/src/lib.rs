@@ -32,3 +32,4 @@ mod testee;
 mod token;
 mod tools;
 mod trace;
+mod upstreams;

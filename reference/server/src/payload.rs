@@ -166,6 +166,30 @@ impl Field {
     }
 }
 
+impl From<&serde_json::Value> for Field {
+    fn from(value: &serde_json::Value) -> Self {
+        use serde_json::Value;
+        match value {
+            Value::Null => Field::Null,
+            Value::Bool(on) => Field::Bool(*on),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(int), _) => Field::Int(int),
+                (None, Some(float)) if number.is_f64() => Field::Float(float),
+                _ => Field::Json(number.to_string()),
+            },
+            Value::String(text) => Field::Text(text.clone()),
+            Value::Array(items) => Field::List(items.iter().map(Field::from).collect()),
+            Value::Object(entries) => {
+                let mut object = Payload::new();
+                for (name, value) in entries {
+                    object.set(name.clone(), value);
+                }
+                Field::Object(object)
+            }
+        }
+    }
+}
+
 impl From<bool> for Field {
     fn from(value: bool) -> Self {
         Field::Bool(value)

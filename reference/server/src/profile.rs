@@ -79,7 +79,6 @@ const COMPACT_SUCCESS: &[&str] = &[
     "session",
     "status",
     "truncated",
-    "upstream_results",
     "validated",
     "validated_bytes",
     "validated_preview",
@@ -96,8 +95,6 @@ const COMPACT_ERROR: &[&str] = &[
     "session",
     "status",
     "truncated",
-    "upstream_calls",
-    "upstream_errors",
 ];
 /// Fields that the guard drops first.
 const DROPPED_BY_GUARD: &[&str] = &[
@@ -273,6 +270,16 @@ fn compact(payload: &Payload) -> Payload {
             object.set(*name, value.clone());
         }
     }
+    let failed = failed_calls(payload);
+    if payload.text("status") == Some("error") && !failed.is_empty() {
+        // A session's errors have their own name for the same list.
+        let name = if payload.get("session").is_some() {
+            "upstream_errors"
+        } else {
+            "upstream_calls"
+        };
+        object.set(name, failed);
+    }
     if let Some(Field::Object(memory)) = object.remove("memory") {
         let mut kept = Payload::new();
         for name in ["changed_keys", "stored_keys"] {
@@ -288,6 +295,28 @@ fn compact(payload: &Payload) -> Payload {
         }
     }
     object
+}
+
+/// The upstream calls that failed, in short.
+fn failed_calls(payload: &Payload) -> Vec<Payload> {
+    let Some(Field::List(calls)) = payload.get("upstream_calls") else {
+        return Vec::new();
+    };
+    let failed = calls.iter().filter_map(|call| match call {
+        Field::Object(call) if call.text("status") == Some("error") => Some(call),
+        _ => None,
+    });
+    failed
+        .map(|call| {
+            let mut short = Payload::new();
+            for name in ["reason", "server", "status", "tool"] {
+                if let Some(value) = call.get(name) {
+                    short.set(name, value.clone());
+                }
+            }
+            short
+        })
+        .collect()
 }
 
 /// The text of the slim and structured profiles.
@@ -337,11 +366,30 @@ fn error_text(payload: &Payload) -> String {
         text.push('\n');
         text.push_str(feedback);
     }
-    if let Some(failed) = payload.text("upstream_failure_line") {
+    if let Some(failed) = first_failure(payload) {
         text.push('\n');
-        text.push_str(failed);
+        text.push_str(&failed);
     }
     text
+}
+
+/// The line that names the first upstream call that failed, whatever name the list has here.
+fn first_failure(payload: &Payload) -> Option<String> {
+    let calls = payload
+        .get("upstream_calls")
+        .or_else(|| payload.get("upstream_errors"));
+    let Some(Field::List(calls)) = calls else {
+        return None;
+    };
+    calls.iter().find_map(|call| match call {
+        Field::Object(call) if call.text("status") == Some("error") => Some(format!(
+            "upstream {}.{} failed: {}",
+            call.text("server")?,
+            call.text("tool")?,
+            call.text("reason")?
+        )),
+        _ => None,
+    })
 }
 
 /// `reason: message`, the reason not said twice.

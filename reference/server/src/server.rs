@@ -12,6 +12,7 @@ use crate::settings::{Level, Settings, Warning};
 use crate::tools;
 use crate::trace::Tracer;
 use ptc_secrets::{Redactor, Scrubbed};
+use ptc_upstream::{PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT, Runtime};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Server {
     pub gate: Arc<Gate>,
     /// The threads that they run on.
     pub pool: Pool,
+    /// The upstream servers, when there are any.
+    pub upstreams: Option<Arc<Runtime>>,
     /// Who follows calls.
     pub observers: Observers,
     /// Stateful sessions.
@@ -43,18 +46,22 @@ const BUILD_COMMIT: Option<&str> = option_env!("PTC_BUILD_COMMIT");
 /// `"true"` when the build's tree had changes.
 const BUILD_DIRTY: Option<&str> = option_env!("PTC_BUILD_DIRTY");
 
-/// Limits of a program without upstreams.
-const PROGRAM_TIMEOUT_MS: u64 = 1_000;
+/// Limits of a program without upstreams; with upstreams the upstream runtime's defaults hold.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(1);
 const PROGRAM_MEMORY_BYTES: u64 = 10 << 20;
-/// Limits of a program with upstreams.
-const AGGREGATOR_TIMEOUT_MS: u64 = 10_000;
-const AGGREGATOR_MEMORY_BYTES: u64 = 100 << 20;
-const _: () = assert!(PROGRAM_TIMEOUT_MS < AGGREGATOR_TIMEOUT_MS);
-const _: () = assert!(PROGRAM_MEMORY_BYTES < AGGREGATOR_MEMORY_BYTES);
+const _: () = assert!(PROGRAM_TIMEOUT.as_millis() < PROGRAM_TIMEOUT_DEFAULT.as_millis());
+const _: () = assert!(PROGRAM_MEMORY_BYTES < PROGRAM_MEMORY_BYTES_DEFAULT as u64);
+
+/// Time that upstream servers get to end.
+const UPSTREAMS_END_WAIT: Duration = Duration::from_secs(1);
 
 impl Server {
     /// A server with these settings. Logs the warnings that reading them gave.
-    pub fn new(settings: Settings, redactor: Redactor) -> Arc<Self> {
+    pub fn new(
+        settings: Settings,
+        redactor: Redactor,
+        upstreams: Option<Arc<Runtime>>,
+    ) -> Arc<Self> {
         let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
         let diagnostics = &settings.diagnostics;
         let observers = Observers {
@@ -72,6 +79,7 @@ impl Server {
             }),
         };
         let server = Server {
+            upstreams,
             observers,
             gate: Gate::new(settings.concurrent_calls),
             pool: Pool::new(settings.concurrent_calls),
@@ -87,22 +95,23 @@ impl Server {
 
     /// Whether upstream servers are configured.
     pub fn is_aggregator(&self) -> bool {
-        false
+        self.upstreams.is_some()
     }
 
     /// Wall-clock limit of one program in milliseconds.
     pub fn program_timeout_ms(&self) -> u64 {
         let default = match self.is_aggregator() {
-            true => AGGREGATOR_TIMEOUT_MS,
-            false => PROGRAM_TIMEOUT_MS,
+            true => PROGRAM_TIMEOUT_DEFAULT,
+            false => PROGRAM_TIMEOUT,
         };
+        let default = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
         self.settings.program_timeout_ms.unwrap_or(default)
     }
 
     /// Memory limit of one program in bytes.
     pub fn program_memory_bytes(&self) -> u64 {
         let default = match self.is_aggregator() {
-            true => AGGREGATOR_MEMORY_BYTES,
+            true => PROGRAM_MEMORY_BYTES_DEFAULT as u64,
             false => PROGRAM_MEMORY_BYTES,
         };
         self.settings.program_memory_bytes.unwrap_or(default)
@@ -140,6 +149,17 @@ impl Server {
         )
     }
 
+    /// Ends what runs beside the process: upstream children with their groups, within a short while.
+    pub fn shut_down(&self, executor: Option<&tokio::runtime::Handle>) {
+        if let (Some(upstreams), Some(executor)) = (&self.upstreams, executor) {
+            let ended =
+                async { tokio::time::timeout(UPSTREAMS_END_WAIT, upstreams.shutdown()).await };
+            // Children that don't end in time are killed with the process's end of their pipes.
+            let _ = executor.block_on(ended);
+        }
+        self.log.flush();
+    }
+
     fn log_boot(&self) {
         for warning in &self.settings.warnings {
             match warning {
@@ -174,6 +194,25 @@ impl Server {
                     });
                 }
             }
+        }
+        for warning in self
+            .upstreams
+            .iter()
+            .flat_map(|upstreams| upstreams.warnings())
+        {
+            self.log
+                .event(Level::Warn, "upstreams_warning", None, |fields| {
+                    fields.text("message", &warning);
+                });
+        }
+        if self.settings.agentic.enabled && !self.is_aggregator() {
+            self.log
+                .event(Level::Warn, "agentic_without_aggregator", None, |fields| {
+                    fields.text(
+                        "message",
+                        "agentic mode is enabled but no upstream MCP servers are configured",
+                    );
+                });
         }
         let diagnostics = &self.settings.diagnostics;
         if diagnostics.debug_tool {

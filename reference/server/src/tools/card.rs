@@ -32,24 +32,56 @@ PTC-Lisp is a subset of Clojure. One or more top-level forms; the value of the l
 
 /// The description of `lisp_eval`.
 pub fn lisp_eval(server: &Server) -> String {
-    let note = profile_note(server.settings.profile);
-    let base = tool_description(Profile::McpNoTools);
-    [note, base, LANGUAGE]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("\n\n")
+    describe(
+        server,
+        tool_description(Profile::McpNoTools),
+        ONE_SHOT_WITH_UPSTREAMS,
+    )
 }
 
 /// The description of `lisp_session_eval`.
 pub fn session_eval(server: &Server) -> String {
-    let note = profile_note(server.settings.profile);
-    [note, SESSION, LANGUAGE]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("\n\n")
+    describe(server, SESSION, SESSION)
 }
+
+/// Without upstreams the profile note comes first; with upstreams the discovery hint does, and note and catalog follow.
+fn describe(server: &Server, alone: &str, with_upstreams: &str) -> String {
+    let note = profile_note(server.settings.profile);
+    let parts = match &server.upstreams {
+        None => vec![note.to_owned(), alone.to_owned(), LANGUAGE.to_owned()],
+        Some(upstreams) => {
+            let faults = match server.settings.profile {
+                ResponseProfile::Slim => WORLD_FAULTS,
+                _ => "",
+            };
+            vec![
+                DISCOVERY_HINT.to_owned(),
+                with_upstreams.to_owned(),
+                CALLING.to_owned(),
+                LANGUAGE.to_owned(),
+                upstreams.catalog_text().into_inner(),
+                note.to_owned(),
+                faults.to_owned(),
+            ]
+        }
+    };
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n\n")
+}
+
+const DISCOVERY_HINT: &str = "\
+Find upstream tools with (apropos \"words\"), (dir 'server) and (doc 'server/tool), then call the one you chose with tool/call.";
+
+const ONE_SHOT_WITH_UPSTREAMS: &str = "\
+Evaluate one PTC-Lisp program that can call the configured upstream MCP servers. Fetch, filter and combine inside the program and \
+return only what is needed. Pass data in through the `context` argument and read it as `data/<key>`. Each call stands alone: nothing \
+is remembered between calls.";
+
+const CALLING: &str = "\
+(tool/call {:server \"name\" :tool \"name\" :args {...}}) gives {:ok true :value v :value_kind k}, or {:ok false :reason r :message m} \
+when the upstream fails; look at :ok before :value. Use pmap for calls that don't depend on each other.";
+
+const WORLD_FAULTS: &str = "Failures of upstream servers come back as tagged `{:ok false ...}` values; they don't end the program.";
 
 const SESSION: &str = "\
 Evaluate one PTC-Lisp program in a session made by lisp_session_start. What `def` and `defn` define stays for later programs, \

@@ -1,0 +1,161 @@
+//! Starts the upstream runtime as the settings say, and turns its ledger into fields of payloads.
+//!
+//! Knows nothing of how upstreams are reached.
+
+use crate::payload::{Field, Payload};
+use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
+use ptc_secrets::{ConfigDocument, RedactorBuilder};
+use ptc_upstream::{
+    CatalogMode, Entry, Limits, Lookup, Options, Runtime, SnapshotMode, Thresholds, ptc_metrics,
+    resolve_path,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The config file, when upstreams are configured.
+pub fn config_path(settings: &Settings) -> Option<PathBuf> {
+    let lookup = Lookup {
+        flag: settings.upstreams.config.clone().map(PathBuf::from),
+        variable: "PTC_RUNNER_MCP_UPSTREAMS",
+        default_file: true,
+    };
+    resolve_path(&lookup, &environment)
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Starts every configured upstream.
+///
+/// # Errors
+/// The sentence to print before exiting with status 1.
+pub async fn start(
+    path: &Path,
+    settings: &Settings,
+    secrets: RedactorBuilder,
+) -> Result<Arc<Runtime>, String> {
+    let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
+    Runtime::start(
+        document,
+        options(&settings.upstreams),
+        secrets,
+        &environment,
+    )
+    .await
+    .map_err(|fault| fault.to_string())
+}
+
+fn options(settings: &UpstreamSettings) -> Options {
+    let catalog = CatalogMode::NAMES
+        .iter()
+        .find(|(name, _)| *name == settings.catalog_mode);
+    Options {
+        snapshot: SnapshotMode::Frozen,
+        limits: Limits {
+            call_timeout: Duration::from_millis(settings.call_timeout_ms),
+            response_bytes_max: settings.response_bytes,
+            calls_per_program: settings.calls_per_program,
+            catalog_ops_per_program: settings.catalog_ops,
+            catalog_result_bytes_max: settings.catalog_result_bytes,
+        },
+        catalog: catalog.map_or(CatalogMode::Auto, |(_, mode)| *mode),
+        thresholds: Thresholds {
+            chars: settings.inline_chars,
+            tools: settings.inline_tools,
+        },
+        own: std::env::current_exe().into_iter().collect(),
+    }
+}
+
+/// Refuses an agentic mode that could write without being told to.
+///
+/// # Errors
+/// The sentence to print before exiting with status 1.
+pub fn check_agentic(
+    agentic: &AgenticSettings,
+    upstreams: &UpstreamSettings,
+    aggregator: bool,
+) -> Result<(), String> {
+    if agentic.allow_writes && !agentic.enabled {
+        return Err(
+            "agentic configuration invalid: --agentic-allow-writes requires --agentic.".into(),
+        );
+    }
+    if agentic.enabled && aggregator && !upstreams.read_only && !agentic.allow_writes {
+        return Err("agentic configuration invalid: configured upstream access is not asserted read-only.\n\n\
+             Set --aggregator-read-only when every upstream tool only reads, or\n\
+             --agentic-allow-writes when tasks may call tools that write."
+            .into());
+    }
+    Ok(())
+}
+
+/// Adds what a program asked of upstreams to its full payload. In a session each entry carries its summary with it.
+pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
+    if entries.is_empty() {
+        return;
+    }
+    let is_error = payload.text("status") == Some("error");
+    if is_error && let Some(block) = ptc_upstream::feedback_block(entries) {
+        let feedback = payload.text("feedback").unwrap_or_default();
+        let gap = if feedback.is_empty() { "" } else { "\n\n" };
+        let feedback = format!("{feedback}{gap}{block}");
+        payload.set("feedback", feedback);
+    }
+    let calls: Vec<Field> = entries
+        .iter()
+        .map(|entry| {
+            let mut call = entry.call_json();
+            if let (true, Some(summary)) = (in_session, &entry.summary) {
+                call["result_overview"] = serde_json::json!({
+                    "preview": summary.preview,
+                    "shape": summary.shape,
+                    "value_kind": summary.value_kind,
+                });
+            }
+            Field::from(&call)
+        })
+        .collect();
+    payload.set("upstream_calls", Field::List(calls));
+    if !in_session {
+        let results = entries
+            .iter()
+            .map(|entry| Field::from(&entry.result_json()));
+        payload.set("upstream_results", Field::List(results.collect()));
+    }
+    let result_bytes = match is_error {
+        true => 0,
+        false => payload.text("result").map_or(0, str::len),
+    };
+    let prints_bytes = match payload.get("prints") {
+        Some(prints) if !is_error => prints.json_bytes(),
+        _ => 0,
+    };
+    if let Some(metrics) = ptc_metrics(entries, result_bytes as u64, prints_bytes as u64) {
+        payload.set("ptc_metrics", &metrics);
+    }
+}
+
+/// The entries as a session keeps them: its tool calls, and its upstream calls.
+pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
+    let tool_calls = entries.iter().map(|entry| {
+        let arguments = Payload::new()
+            .with("args", Field::Json(entry.arguments.clone()))
+            .with("server", entry.server.as_str())
+            .with("tool", entry.tool.as_str());
+        Payload::new().with("args", arguments).with("name", "call")
+    });
+    let upstream_calls = entries.iter().map(|entry| {
+        let mut call = Payload::new()
+            .with("args", Payload::new())
+            .with("name", format!("{}.{}", entry.server, entry.tool))
+            .with("status", entry.status_word());
+        if let Some((_, error)) = &entry.error {
+            call.set("error", error.as_str());
+        }
+        call
+    });
+    (tool_calls.collect(), upstream_calls.collect())
+}
