@@ -1,1 +1,981 @@
 //! JSON text to values and back. Knows no files and no protocol.
+//!
+//! Text becomes values without a tree in between. Nothing recurses natively, so that depth is bounded
+//! by the size of the text alone. Both directions are bounded in bytes, for text that a program made.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use num_bigint::BigInt;
+
+use crate::heap;
+use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
+
+/// Which of two entries with the same key an object keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The last one, as everywhere in programs (ruling 37).
+    #[default]
+    Last,
+    /// The first one, as in protocol frames (ruling 37).
+    First,
+}
+
+/// Why text is not JSON, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// What is wrong.
+    pub problem: Problem,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+/// What can be wrong with JSON text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The text ends too early.
+    End,
+    /// A character that cannot stand here.
+    Unexpected,
+    /// Something follows the value.
+    Trailing,
+    /// A control character in a string that is not escaped.
+    Control,
+    /// A backslash with something that is no escape behind it.
+    Escape,
+    /// Half of a surrogate pair.
+    Surrogate,
+    /// A number that is malformed, or too large for a float.
+    Number,
+    /// The values take more memory than was allowed.
+    Memory,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.problem {
+            Problem::End => "the text ends too early",
+            Problem::Unexpected => "unexpected character",
+            Problem::Trailing => "something follows the value",
+            Problem::Control => "control character in a string, write it as an escape",
+            Problem::Escape => "unknown escape in a string",
+            Problem::Surrogate => "half of a surrogate pair",
+            Problem::Number => "malformed number",
+            Problem::Memory => "the values take too much memory",
+        };
+        write!(f, "{what} at line {} column {}", self.line, self.column)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Why a value has no JSON form, and where in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonPathError {
+    /// Keys joined by dots, indices in brackets: `rows[0].ts`; `<root>` for the value itself.
+    pub path: String,
+    /// What is wrong there.
+    pub problem: PathProblem,
+}
+
+/// What JSON cannot carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathProblem {
+    /// A value of a kind without a JSON form: a set, a function, a var, a regex, a symbol.
+    Kind(&'static str),
+    /// An infinity or NaN.
+    Special,
+    /// A map with a key that is no string and no keyword; the path is the map's.
+    Key,
+    /// A map that has a keyword and a string of the same text; the path is the map's.
+    SameKey,
+}
+
+impl fmt::Display for JsonPathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "non-JSON-encodable value at {}", self.path)
+    }
+}
+
+impl std::error::Error for JsonPathError {}
+
+/// Why bounded writing did not give text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// The value has no JSON form.
+    Path(JsonPathError),
+    /// The text is longer than was allowed.
+    TooLong,
+}
+
+/// The value that JSON `text` stands for: objects keep string keys, integers have any size, a number
+/// with a point or an exponent is a float. Of equal keys the last wins.
+///
+/// Errors: the first place where `text` is not JSON.
+pub fn from_str(text: &str) -> Result<Value, JsonError> {
+    read(text, Duplicates::Last, usize::MAX)
+}
+
+/// [`from_str`] with a choice among equal keys, that gives up when the values hold more than about
+/// `bytes_max` bytes.
+pub fn read(text: &str, duplicates: Duplicates, bytes_max: usize) -> Result<Value, JsonError> {
+    let mut parser = Parser {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        duplicates,
+        live_max: heap::live().saturating_add(isize::try_from(bytes_max).unwrap_or(isize::MAX)),
+        until_look: VALUES_BETWEEN_LOOKS,
+        items: Vec::new(),
+        entries: Vec::new(),
+        open: Vec::new(),
+        keys: Keys::default(),
+    };
+    match parser.document() {
+        Ok(value) => Ok(value),
+        Err(problem) => Err(parser.error(problem)),
+    }
+}
+
+/// The compact JSON text of `value`: object keys sorted, keywords as their names, dates, instants and
+/// durations as ISO-8601 text.
+///
+/// Errors: the first part that JSON cannot carry (rulings 5 and 6).
+pub fn to_string(value: &Value) -> Result<String, JsonPathError> {
+    match to_string_within(value, usize::MAX) {
+        Ok(text) => Ok(text),
+        Err(WriteError::Path(error)) => Err(error),
+        // No text is longer than memory.
+        Err(WriteError::TooLong) => Ok(String::new()),
+    }
+}
+
+/// [`to_string`] that gives up once the text is longer than `bytes_max`.
+pub fn to_string_within(value: &Value, bytes_max: usize) -> Result<String, WriteError> {
+    let mut writer = Writer {
+        out: String::new(),
+        bytes_max,
+        open: Vec::new(),
+    };
+    writer.write(value)?;
+    Ok(writer.out)
+}
+
+/// Writes `text` as a JSON string, quotes included.
+pub fn write_string(out: &mut String, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push('"');
+    let mut clean = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let short = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0c => "\\f",
+            0..0x20 => "",
+            _ => continue,
+        };
+        out.push_str(&text[clean..at]);
+        clean = at + 1;
+        if short.is_empty() {
+            out.push_str("\\u00");
+            out.push(char::from(HEX[usize::from(byte >> 4)]));
+            out.push(char::from(HEX[usize::from(byte & 15)]));
+        } else {
+            out.push_str(short);
+        }
+    }
+    out.push_str(&text[clean..]);
+    out.push('"');
+}
+
+/// The integer that `digits`, with or without a minus, stand for. Far below quadratic in their number.
+pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
+    /// Below this many digits the simple way is faster.
+    const SIMPLE_DIGITS_MAX: usize = 1_000;
+    fn halves(digits: &str) -> Option<BigInt> {
+        if digits.len() <= SIMPLE_DIGITS_MAX {
+            return digits.parse().ok();
+        }
+        let low_digits = digits.len() / 2;
+        let (high, low) = digits.split_at_checked(digits.len() - low_digits)?;
+        let shift = BigInt::from(10).pow(u32::try_from(low_digits).ok()?);
+        Some(halves(high)? * shift + halves(low)?)
+    }
+    match digits.strip_prefix('-') {
+        Some(digits) => halves(digits).map(|integer| -integer),
+        None => halves(digits),
+    }
+}
+
+/// Values read between two looks at memory.
+const VALUES_BETWEEN_LOOKS: u32 = 256;
+
+/// A parser with an explicit stack: parts of all open collections lie one behind the other.
+struct Parser<'t> {
+    text: &'t str,
+    bytes: &'t [u8],
+    at: usize,
+    duplicates: Duplicates,
+    live_max: isize,
+    until_look: u32,
+    items: Vec<Value>,
+    entries: Vec<(Value, Value)>,
+    open: Vec<Open>,
+    keys: Keys<'t>,
+}
+
+/// A collection whose end was not met yet, with where its parts start.
+#[derive(Clone, Copy)]
+enum Open {
+    Array(usize),
+    Object(usize),
+}
+
+impl<'t> Parser<'t> {
+    fn document(&mut self) -> Result<Value, Problem> {
+        let value = self.value()?;
+        self.space();
+        if self.at < self.bytes.len() {
+            return Err(Problem::Trailing);
+        }
+        Ok(value)
+    }
+
+    fn value(&mut self) -> Result<Value, Problem> {
+        loop {
+            self.space();
+            let mut value = match self.peek()? {
+                b'[' => {
+                    self.at += 1;
+                    self.space();
+                    if self.peek()? != b']' {
+                        self.open.push(Open::Array(self.items.len()));
+                        continue;
+                    }
+                    self.at += 1;
+                    Value::vector(Vec::new())
+                }
+                b'{' => {
+                    self.at += 1;
+                    self.space();
+                    if self.peek()? != b'}' {
+                        self.open.push(Open::Object(self.entries.len()));
+                        self.key(0)?;
+                        continue;
+                    }
+                    self.at += 1;
+                    Value::Map(Map::new())
+                }
+                b'"' => Value::Str(self.string()?),
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.word("true", Value::Bool(true))?,
+                b'f' => self.word("false", Value::Bool(false))?,
+                b'n' => self.word("null", Value::Nil)?,
+                _ => return Err(Problem::Unexpected),
+            };
+            self.look()?;
+            // The value is put where it belongs; it may be the last part of several collections.
+            loop {
+                let Some(open) = self.open.last().copied() else {
+                    return Ok(value);
+                };
+                self.space();
+                let next = self.peek()?;
+                match open {
+                    Open::Array(start) => {
+                        self.items.push(value);
+                        match next {
+                            b',' => {
+                                self.at += 1;
+                                break;
+                            }
+                            b']' => value = Value::vector(self.items.drain(start..).collect()),
+                            _ => return Err(Problem::Unexpected),
+                        }
+                    }
+                    Open::Object(start) => {
+                        if let Some(entry) = self.entries.last_mut() {
+                            entry.1 = value;
+                        }
+                        match next {
+                            b',' => {
+                                self.at += 1;
+                                self.space();
+                                self.key(self.entries.len() - start)?;
+                                break;
+                            }
+                            b'}' => value = self.object(start),
+                            _ => return Err(Problem::Unexpected),
+                        }
+                    }
+                }
+                self.at += 1;
+                self.open.pop();
+            }
+        }
+    }
+
+    /// Reads a key and its colon; the value is filled in later. `position` is that of the entry.
+    fn key(&mut self, position: usize) -> Result<(), Problem> {
+        if self.peek()? != b'"' {
+            return Err(Problem::Unexpected);
+        }
+        let start = self.at + 1;
+        let end = self.plain_end(start);
+        let key = if self.bytes.get(end) == Some(&b'"') {
+            self.at = end + 1;
+            self.keys.text(&self.text[start..end], position)
+        } else {
+            self.string()?
+        };
+        self.space();
+        if self.peek()? != b':' {
+            return Err(Problem::Unexpected);
+        }
+        self.at += 1;
+        self.entries.push((Value::Str(key), Value::Nil));
+        Ok(())
+    }
+
+    fn object(&mut self, start: usize) -> Value {
+        let mut entries: Vec<_> = self.entries.drain(start..).collect();
+        if self.duplicates == Duplicates::First {
+            entries.sort_by(|a, b| key_cmp(&a.0, &b.0));
+            entries.dedup_by(|later, earlier| later.0 == earlier.0);
+        }
+        Value::Map(Map::from(entries))
+    }
+
+    fn string(&mut self) -> Result<Text, Problem> {
+        let start = self.at + 1;
+        let end = self.plain_end(start);
+        match self.bytes.get(end) {
+            Some(b'"') => {
+                self.at = end + 1;
+                Ok(Text::from(&self.text[start..end]))
+            }
+            _ => self.escaped_string(start),
+        }
+    }
+
+    /// The first byte from `at` on that does not simply stand for itself in a string.
+    fn plain_end(&self, at: usize) -> usize {
+        self.bytes[at..]
+            .iter()
+            .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))
+            .map_or(self.bytes.len(), |plain| at + plain)
+    }
+
+    #[cold]
+    fn escaped_string(&mut self, start: usize) -> Result<Text, Problem> {
+        let mut out = String::new();
+        self.at = start;
+        loop {
+            let end = self.plain_end(self.at);
+            out.push_str(&self.text[self.at..end]);
+            self.at = end;
+            match self.peek()? {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(Text::from(out));
+                }
+                b'\\' => {
+                    let Some(escape) = self.bytes.get(self.at + 1) else {
+                        self.at += 1;
+                        return Err(Problem::End);
+                    };
+                    out.push(match escape {
+                        b'"' => '"',
+                        b'\\' => '\\',
+                        b'/' => '/',
+                        b'b' => '\u{8}',
+                        b'f' => '\u{c}',
+                        b'n' => '\n',
+                        b'r' => '\r',
+                        b't' => '\t',
+                        b'u' => {
+                            out.push(self.unicode()?);
+                            continue;
+                        }
+                        _ => return Err(Problem::Escape),
+                    });
+                    self.at += 2;
+                }
+                _ => return Err(Problem::Control),
+            }
+        }
+    }
+
+    /// `\uXXXX`, or two of them for a surrogate pair.
+    fn unicode(&mut self) -> Result<char, Problem> {
+        let high = self.hex()?;
+        let code = match high {
+            0xD800..0xDC00 => {
+                if self.bytes.get(self.at + 6..self.at + 8) != Some(b"\\u".as_slice()) {
+                    return Err(Problem::Surrogate);
+                }
+                self.at += 6;
+                let low = self.hex()?;
+                if !(0xDC00..0xE000).contains(&low) {
+                    return Err(Problem::Surrogate);
+                }
+                0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+            }
+            _ => high,
+        };
+        let character = char::from_u32(code).ok_or(Problem::Surrogate)?;
+        self.at += 6;
+        Ok(character)
+    }
+
+    fn hex(&self) -> Result<u32, Problem> {
+        let digits = self
+            .bytes
+            .get(self.at + 2..self.at + 6)
+            .ok_or(Problem::End)?;
+        digits.iter().try_fold(0, |code, digit| {
+            char::from(*digit)
+                .to_digit(16)
+                .map(|digit| code << 4 | digit)
+                .ok_or(Problem::Escape)
+        })
+    }
+
+    fn number(&mut self) -> Result<Value, Problem> {
+        /// Digits that always fit 64 bits.
+        const SMALL_DIGITS_MAX: usize = 18;
+        let start = self.at;
+        let negative = self.bytes[self.at] == b'-';
+        if negative {
+            self.at += 1;
+        }
+        let whole = self.at;
+        self.digits();
+        let digits = self.at - whole;
+        if digits == 0 || (digits > 1 && self.bytes[whole] == b'0') {
+            return Err(Problem::Number);
+        }
+        let mut float = false;
+        if self.bytes.get(self.at) == Some(&b'.') {
+            float = true;
+            self.at += 1;
+            if self.digits() == 0 {
+                return Err(Problem::Number);
+            }
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            float = true;
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            if self.digits() == 0 {
+                return Err(Problem::Number);
+            }
+        }
+        let text = &self.text[start..self.at];
+        if float {
+            return match text.parse::<f64>() {
+                Ok(float) if float.is_finite() => Ok(Value::Float(float)),
+                _ => Err(Problem::Number),
+            };
+        }
+        if digits <= SMALL_DIGITS_MAX {
+            let size = self.bytes[whole..self.at]
+                .iter()
+                .fold(0, |size, digit| size * 10 + i64::from(digit - b'0'));
+            return Ok(Value::Int(if negative { -size } else { size }));
+        }
+        parse_integer(text)
+            .map(Value::integer)
+            .ok_or(Problem::Number)
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value, Problem> {
+        if self.bytes[self.at..].starts_with(word.as_bytes()) {
+            self.at += word.len();
+            Ok(value)
+        } else {
+            Err(Problem::Unexpected)
+        }
+    }
+
+    #[inline]
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    #[inline]
+    fn peek(&self) -> Result<u8, Problem> {
+        self.bytes.get(self.at).copied().ok_or(Problem::End)
+    }
+
+    /// Looks at memory now and then.
+    #[inline]
+    fn look(&mut self) -> Result<(), Problem> {
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.until_look = VALUES_BETWEEN_LOOKS;
+            if heap::live() > self.live_max {
+                return Err(Problem::Memory);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn error(&self, problem: Problem) -> JsonError {
+        let mut at = self.at.min(self.text.len());
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let before = &self.text[..at];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        JsonError {
+            problem,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+/// Keys that were met, so that records share the text of their keys.
+#[derive(Default)]
+struct Keys<'t> {
+    /// The key last met at each position of an object: records tend to repeat it.
+    last: Vec<Text>,
+    all: HashMap<&'t str, Text, foldhash::fast::RandomState>,
+}
+
+impl<'t> Keys<'t> {
+    /// Positions that are remembered.
+    const POSITIONS_MAX: usize = 64;
+    /// Keys that are remembered.
+    const KEYS_MAX: usize = 1_024;
+    /// Bytes of a key that is worth remembering.
+    const KEY_BYTES_MAX: usize = 128;
+
+    #[inline]
+    fn text(&mut self, key: &'t str, position: usize) -> Text {
+        match self.last.get(position) {
+            Some(last) if last.as_str() == key => last.clone(),
+            _ => self.other(key, position),
+        }
+    }
+
+    fn other(&mut self, key: &'t str, position: usize) -> Text {
+        if key.len() > Self::KEY_BYTES_MAX {
+            return Text::from(key);
+        }
+        let text = match self.all.get(key) {
+            Some(text) => text.clone(),
+            None => {
+                let text = Text::from(key);
+                if self.all.len() < Self::KEYS_MAX {
+                    self.all.insert(key, text.clone());
+                }
+                text
+            }
+        };
+        if position < self.last.len() {
+            self.last[position] = text.clone();
+        } else if position == self.last.len() && position < Self::POSITIONS_MAX {
+            self.last.push(text.clone());
+        }
+        text
+    }
+}
+
+/// A writer with an explicit stack.
+struct Writer<'a> {
+    out: String,
+    bytes_max: usize,
+    open: Vec<Part<'a>>,
+}
+
+/// A collection being written, with where in it the writer is.
+enum Part<'a> {
+    Array {
+        items: Items<'a>,
+        index: usize,
+    },
+    Object {
+        entries: Fields<'a>,
+        key: &'a str,
+        first: bool,
+    },
+}
+
+/// The entries of a map in the order of their text.
+enum Fields<'a> {
+    InOrder(Entries<'a>),
+    Sorted(std::vec::IntoIter<(&'a str, &'a Value)>),
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a str, &'a Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Fields::InOrder(entries) => {
+                let (key, value) = entries.next()?;
+                Some((key.key_text()?.as_str(), value))
+            }
+            Fields::Sorted(entries) => entries.next(),
+        }
+    }
+}
+
+impl<'a> Writer<'a> {
+    fn write(&mut self, value: &'a Value) -> Result<(), WriteError> {
+        let mut next = Some(value);
+        loop {
+            if let Some(value) = next {
+                self.begin(value)?;
+            }
+            if self.out.len() > self.bytes_max {
+                return Err(WriteError::TooLong);
+            }
+            next = match self.open.last_mut() {
+                None => return Ok(()),
+                Some(Part::Array { items, index }) => match items.next() {
+                    Some(item) => {
+                        if *index != usize::MAX {
+                            self.out.push(',');
+                        }
+                        *index = index.wrapping_add(1);
+                        Some(item)
+                    }
+                    None => {
+                        self.out.push(']');
+                        self.open.pop();
+                        None
+                    }
+                },
+                Some(Part::Object {
+                    entries,
+                    key,
+                    first,
+                }) => match entries.next() {
+                    Some((name, value)) => {
+                        if !std::mem::take(first) {
+                            self.out.push(',');
+                        }
+                        *key = name;
+                        write_string(&mut self.out, name);
+                        self.out.push(':');
+                        Some(value)
+                    }
+                    None => {
+                        self.out.push('}');
+                        self.open.pop();
+                        None
+                    }
+                },
+            };
+        }
+    }
+
+    /// Writes a value without parts, or opens a collection.
+    fn begin(&mut self, value: &'a Value) -> Result<(), WriteError> {
+        use fmt::Write as _;
+        let out = &mut self.out;
+        match value {
+            Value::Nil => out.push_str("null"),
+            Value::Bool(true) => out.push_str("true"),
+            Value::Bool(false) => out.push_str("false"),
+            // Writing to a string cannot fail.
+            Value::Int(integer) => {
+                let _ = write!(out, "{integer}");
+            }
+            Value::BigInt(integer) => {
+                let _ = write!(out, "{integer}");
+            }
+            Value::Float(float) if float.is_finite() => out.push_str(&crate::print::float(*float)),
+            Value::Float(_) => return Err(self.refuse(PathProblem::Special)),
+            Value::Str(text) | Value::Keyword(text) => write_string(out, text),
+            Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
+                write_string(out, &crate::time::text(value));
+            }
+            Value::Vector(items) => {
+                out.push('[');
+                // The index is that of the item under way, none before the first.
+                self.open.push(Part::Array {
+                    items: items.iter(),
+                    index: usize::MAX,
+                });
+            }
+            Value::Map(map) => {
+                let entries = self.fields(map)?;
+                self.out.push('{');
+                self.open.push(Part::Object {
+                    entries,
+                    key: "",
+                    first: true,
+                });
+            }
+            Value::Symbol(_)
+            | Value::Set(_)
+            | Value::Fn(_)
+            | Value::Builtin(_)
+            | Value::Combined(_)
+            | Value::Var(_)
+            | Value::Regex(_) => {
+                return Err(self.refuse(PathProblem::Kind(value.kind().word())));
+            }
+        }
+        Ok(())
+    }
+
+    fn fields(&self, map: &'a Map) -> Result<Fields<'a>, WriteError> {
+        let (mut keywords, mut strings) = (false, false);
+        for key in map.keys() {
+            match key {
+                Value::Keyword(_) => keywords = true,
+                Value::Str(_) => strings = true,
+                _ => return Err(self.refuse(PathProblem::Key)),
+            }
+        }
+        if !(keywords && strings) {
+            return Ok(Fields::InOrder(map.iter()));
+        }
+        let mut entries: Vec<_> = map
+            .iter()
+            .filter_map(|(key, value)| Some((key.key_text()?.as_str(), value)))
+            .collect();
+        entries.sort_by_key(|(key, _)| *key);
+        if entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(self.refuse(PathProblem::SameKey));
+        }
+        Ok(Fields::Sorted(entries.into_iter()))
+    }
+
+    #[cold]
+    fn refuse(&self, problem: PathProblem) -> WriteError {
+        use fmt::Write as _;
+        let mut path = String::new();
+        for part in &self.open {
+            match part {
+                Part::Array { index, .. } => {
+                    let _ = write!(path, "[{index}]");
+                }
+                Part::Object { key, .. } => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(key);
+                }
+            }
+        }
+        if path.is_empty() {
+            path.push_str("<root>");
+        }
+        WriteError::Path(JsonPathError { path, problem })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check_read(text: &str) -> String {
+        match from_str(text) {
+            Ok(value) => crate::print::readable(&value),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn check_refusal(value: &Value) -> String {
+        to_string(value).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn text_becomes_values() {
+        for (text, printed) in [
+            (
+                "[1,\"a\",null,true,false,2.5,{}]",
+                "[1 \"a\" nil true false 2.5 {}]",
+            ),
+            (
+                " {\"b\":[ ] , \"a\" : {\"c\":[1,[2]]}} ",
+                "{\"a\" {\"c\" [1 [2]]} \"b\" []}",
+            ),
+            ("[1e3,-0.0,-0,5.0,1e-400]", "[1000.0 -0.0 0 5.0 0.0]"),
+            (
+                "[123456789012345678,9223372036854775807,-9223372036854775808,9223372036854775808]",
+                "[123456789012345678 9223372036854775807 -9223372036854775808 9223372036854775808]",
+            ),
+            (r#""a\u0000\ud83c\udf0a\/\n""#, r#""a\u0000🌊/\n""#),
+            ("{\"a\":1,\"a\":2}", "{\"a\" 2}"),
+            ("{\"\\u0061\":1,\"a\":2}", "{\"a\" 2}"),
+        ] {
+            assert_eq!(check_read(text), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_equal_keys_can_win() {
+        let value = read("{\"b\":0,\"a\":1,\"a\":2}", Duplicates::First, usize::MAX);
+        assert_eq!(crate::print::readable(&value.unwrap()), "{\"a\" 1 \"b\" 0}");
+    }
+
+    #[test]
+    fn refusals_say_where() {
+        for (text, message) in [
+            ("", "the text ends too early at line 1 column 1"),
+            ("[1,\n é]", "unexpected character at line 2 column 2"),
+            ("[1] x", "something follows the value at line 1 column 5"),
+            (
+                "\"a\tb\"",
+                "control character in a string, write it as an escape at line 1 column 3",
+            ),
+            (r#""\x""#, "unknown escape in a string at line 1 column 2"),
+            (r#""\ud83d""#, "half of a surrogate pair at line 1 column 2"),
+            (r#""\ude00""#, "half of a surrogate pair at line 1 column 2"),
+            (
+                r#""\ud83dé\u""#,
+                "half of a surrogate pair at line 1 column 2",
+            ),
+            ("012", "malformed number at line 1 column 4"),
+            ("1e999", "malformed number at line 1 column 6"),
+            ("[1,]", "unexpected character at line 1 column 4"),
+            ("{\"a\":1,}", "unexpected character at line 1 column 8"),
+            ("{a:1}", "unexpected character at line 1 column 2"),
+            ("\"abc", "the text ends too early at line 1 column 5"),
+            ("nul", "unexpected character at line 1 column 1"),
+        ] {
+            assert_eq!(check_read(text), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn values_without_a_json_form_are_refused_with_their_path() {
+        let map = |entries: Vec<(Value, Value)>| Value::Map(Map::from(entries));
+        let nan = Value::Float(f64::NAN);
+        let row = map(vec![(Value::keyword("ts"), nan.clone())]);
+        let rows = map(vec![("rows".into(), vec![Value::Nil, row].into())]);
+        assert_eq!(
+            check_refusal(&rows),
+            "non-JSON-encodable value at rows[1].ts"
+        );
+        assert_eq!(check_refusal(&nan), "non-JSON-encodable value at <root>");
+        let both = map(vec![
+            (Value::keyword("a"), Value::Nil),
+            ("a".into(), Value::Nil),
+        ]);
+        assert_eq!(
+            check_refusal(&vec![both].into()),
+            "non-JSON-encodable value at [0]"
+        );
+        let keys = map(vec![(Value::Int(1), Value::Nil)]);
+        assert_eq!(check_refusal(&keys), "non-JSON-encodable value at <root>");
+    }
+
+    #[test]
+    fn keys_are_written_in_the_order_of_their_text() {
+        let map = Map::from(vec![
+            ("a".into(), Value::Int(1)),
+            (Value::keyword("b"), Value::keyword("x")),
+            ("c".into(), Value::Float(1e21)),
+        ]);
+        assert_eq!(
+            to_string(&Value::Map(map)).unwrap(),
+            r#"{"a":1,"b":"x","c":1.0e21}"#
+        );
+    }
+
+    #[test]
+    fn depth_is_bounded_by_size_alone() {
+        const DEPTH: usize = 1_000_000;
+        let text = "[".repeat(DEPTH) + &"]".repeat(DEPTH);
+        let value = from_str(&text).unwrap();
+        assert_eq!(to_string(&value).unwrap(), text);
+        assert!(from_str(&"{\"a\":".repeat(DEPTH)).is_err());
+    }
+
+    #[test]
+    fn memory_and_length_are_bounded() {
+        let text = format!("[{}[]]", "[],".repeat(100_000));
+        let error = read(&text, Duplicates::Last, 1_000_000).unwrap_err();
+        assert_eq!(error.problem, Problem::Memory);
+        let value = from_str(&text).unwrap();
+        assert_eq!(to_string_within(&value, 1_000), Err(WriteError::TooLong));
+    }
+
+    #[test]
+    fn records_share_the_text_of_their_keys() {
+        let value = from_str(r#"[{"k":1,"l":2},{"l":3,"k":4}]"#).unwrap();
+        let Value::Vector(rows) = value else {
+            panic!("an array")
+        };
+        let keys: Vec<_> = rows
+            .iter()
+            .map(|row| match row {
+                Value::Map(row) => row.keys().next().and_then(Value::key_text).cloned(),
+                _ => None,
+            })
+            .map(|key| key.expect("a text key"))
+            .collect();
+        assert!(keys[0].same(&keys[1]));
+    }
+
+    #[test]
+    fn large_integers_keep_their_digits() {
+        let digits = "1234567890".repeat(1_000);
+        assert_eq!(parse_integer(&digits).unwrap().to_string(), digits);
+        let round = format!("-1{}", "0".repeat(5_000));
+        assert_eq!(parse_integer(&round).unwrap().to_string(), round);
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        use serde_json::Value as Json;
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<i32>().prop_map(|float| Json::from(f64::from(float) / 64.0)),
+            any::<String>().prop_map(Json::from),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Json::from),
+                prop::collection::btree_map(".{0,3}", inner, 0..6)
+                    .prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_serde_json(json in json()) {
+            let value = from_str(&json.to_string()).unwrap();
+            let written = to_string(&value).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&written).unwrap(), &json);
+            prop_assert_eq!(from_str(&serde_json::to_string_pretty(&json).unwrap()).unwrap(), value);
+        }
+
+        #[test]
+        fn refuses_what_serde_json_refuses(text in "[\\[\\]{}:,\"\\\\ux0-9eE.+a-f \n-]{0,12}") {
+            let theirs = serde_json::from_str::<serde_json::Value>(&text);
+            prop_assert_eq!(from_str(&text).is_ok(), theirs.is_ok(), "{:?}", text);
+        }
+    }
+}
