@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use num_bigint::BigInt;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::value::{Entries, Items, Members, Value};
@@ -25,45 +26,86 @@ pub struct Preview {
     pub truncated: bool,
 }
 
+/// Why a text was not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// It is longer than was allowed.
+    Bytes,
+    /// Its integers are so large that writing them out takes longer than any time limit.
+    Work,
+}
+
 /// The whole value as the reader would read it.
 pub fn readable(value: &Value) -> String {
-    let mut printer = Printer::new(usize::MAX, usize::MAX);
-    printer.print(value);
-    printer.out
+    let mut out = String::new();
+    // Without a bound nothing is left out.
+    let _ = Printer::new(&mut out, usize::MAX, usize::MAX).print(value);
+    out
 }
 
 /// What `str` makes of a value: strings as they are, nil as nothing.
 pub fn text(value: &Value) -> String {
-    match value {
-        Value::Nil => String::new(),
-        _ => display(value),
-    }
+    let mut out = String::new();
+    let _ = write_text(&mut out, value, usize::MAX);
+    out
 }
 
 /// What `println` makes of a value: strings as they are, nil as `nil`.
 pub fn display(value: &Value) -> String {
+    let mut out = String::new();
+    let _ = write_display(&mut out, value, usize::MAX);
+    out
+}
+
+/// Appends [`readable`] to `out`, which may then be `bytes_max` long.
+pub fn write_readable(out: &mut String, value: &Value, bytes_max: usize) -> Result<(), Over> {
+    let mut printer = Printer::new(out, usize::MAX, bytes_max);
+    printer.work = Some(0);
+    printer.print(value)
+}
+
+/// Appends [`text`] to `out`, which may then be `bytes_max` long.
+pub fn write_text(out: &mut String, value: &Value, bytes_max: usize) -> Result<(), Over> {
     match value {
-        Value::Str(text) => text.as_str().to_owned(),
-        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => crate::time::text(value),
-        Value::Regex(regex) => regex.source().to_owned(),
-        _ => readable(value),
+        Value::Nil => Ok(()),
+        Value::Float(float) if float.is_nan() => append(out, "NaN", bytes_max),
+        Value::Float(f64::INFINITY) => append(out, "Infinity", bytes_max),
+        Value::Float(f64::NEG_INFINITY) => append(out, "-Infinity", bytes_max),
+        _ => write_display(out, value, bytes_max),
     }
 }
 
-/// The line that `println` prints: its arguments separated by spaces, cut where a line ends.
-pub(crate) fn line(
-    eval: &mut crate::eval::Eval<'_>,
-    args: &[Value],
-) -> Result<String, crate::error::Stop> {
-    let mut line = String::new();
-    for (at, arg) in args.iter().enumerate() {
-        if at > 0 {
-            line.push(' ');
-        }
-        eval.walk(arg)?;
-        line.push_str(&display(arg));
+/// Appends [`display`] to `out`, which may then be `bytes_max` long.
+pub fn write_display(out: &mut String, value: &Value, bytes_max: usize) -> Result<(), Over> {
+    match value {
+        Value::Str(text) => append(out, text, bytes_max),
+        Value::Date(_) | Value::Instant(_) => append(out, &crate::time::text(value), bytes_max),
+        Value::Regex(regex) => append(out, regex.source(), bytes_max),
+        _ => write_readable(out, value, bytes_max),
     }
-    Ok(line)
+}
+
+fn append(out: &mut String, text: &str, bytes_max: usize) -> Result<(), Over> {
+    if out.len() + text.len() > bytes_max {
+        return Err(Over::Bytes);
+    }
+    out.push_str(text);
+    Ok(())
+}
+
+/// A printed line, cut to `graphemes` graphemes with a note of how many there were.
+pub fn line(text: String, graphemes: usize) -> String {
+    // A grapheme has at least one byte.
+    if text.len() <= graphemes {
+        return text;
+    }
+    match text.grapheme_indices(true).nth(graphemes) {
+        Some((end, _)) => {
+            let total = graphemes + text[end..].graphemes(true).count();
+            format!("{}... ({graphemes}/{total} chars)", &text[..end])
+        }
+        None => text,
+    }
 }
 
 /// A value for a message: short, and one line.
@@ -81,21 +123,22 @@ pub fn brief(value: &Value) -> String {
 
 /// A value with at most `items` items of each collection.
 pub fn preview_items(value: &Value, items: usize) -> Preview {
-    let mut printer = Printer::new(items, usize::MAX);
-    printer.print(value);
-    Preview {
-        text: printer.out,
-        truncated: printer.cut_items,
-    }
+    let mut text = String::new();
+    let mut printer = Printer::new(&mut text, items, usize::MAX);
+    let _ = printer.print(value);
+    let truncated = printer.cut_items;
+    Preview { text, truncated }
 }
 
 /// A value with at most `items` items of each collection and then at most `graphemes` graphemes,
 /// both noted where they cut.
 pub fn preview(value: &Value, items: usize, graphemes: usize) -> Preview {
     // A grapheme has no bound in bytes, but text this long is always longer than what is shown.
-    let mut printer = Printer::new(items, graphemes.saturating_mul(64).saturating_add(4096));
-    printer.print(value);
-    let Printer { out, cut_items, .. } = printer;
+    let bytes_max = graphemes.saturating_mul(64).saturating_add(4096);
+    let mut out = String::new();
+    let mut printer = Printer::new(&mut out, items, bytes_max);
+    let over = printer.print(value).is_err();
+    let cut_items = printer.cut_items;
     match out.grapheme_indices(true).nth(graphemes) {
         Some((end, _)) => {
             let mut text = out[..end].to_owned();
@@ -110,17 +153,19 @@ pub fn preview(value: &Value, items: usize, graphemes: usize) -> Preview {
         }
         None => Preview {
             text: out,
-            truncated: cut_items,
+            truncated: cut_items || over,
         },
     }
 }
 
 /// Prints with an explicit stack.
-struct Printer {
-    out: String,
+struct Printer<'o> {
+    out: &'o mut String,
     items_max: usize,
     bytes_max: usize,
     cut_items: bool,
+    /// What writing out integers took, where that is bounded.
+    work: Option<u64>,
 }
 
 /// A collection being printed.
@@ -139,29 +184,35 @@ enum Parts<'a> {
     Value(&'a Value, Entries<'a>),
 }
 
-impl Printer {
-    fn new(items_max: usize, bytes_max: usize) -> Printer {
+/// Most work that integers of one text may take: squares of their lengths in 64-bit words.
+const WORK_MAX: u64 = 1 << 30;
+
+impl<'o> Printer<'o> {
+    fn new(out: &'o mut String, items_max: usize, bytes_max: usize) -> Printer<'o> {
         Printer {
-            out: String::new(),
+            out,
             items_max,
             bytes_max,
             cut_items: false,
+            work: None,
         }
     }
 
-    fn print(&mut self, value: &Value) {
+    fn print(&mut self, value: &Value) -> Result<(), Over> {
         let mut open: Vec<Open<'_>> = Vec::new();
         let mut next = Some(value);
         loop {
             if let Some(value) = next
-                && let Some(opened) = self.begin(value)
+                && let Some(opened) = self.begin(value)?
             {
                 open.push(opened);
             }
             if self.out.len() > self.bytes_max {
-                return;
+                return Err(Over::Bytes);
             }
-            let Some(top) = open.last_mut() else { return };
+            let Some(top) = open.last_mut() else {
+                return Ok(());
+            };
             next = self.advance(top);
             if next.is_none() {
                 let Open { close, total, .. } = *top;
@@ -214,36 +265,35 @@ impl Printer {
     }
 
     /// Prints a value without parts, or opens a collection.
-    fn begin<'a>(&mut self, value: &'a Value) -> Option<Open<'a>> {
+    fn begin<'a>(&mut self, value: &'a Value) -> Result<Option<Open<'a>>, Over> {
         let (start, parts, total, close) = match value {
             Value::Vector(items) => ("[", Parts::Items(items.iter()), items.len(), "]"),
             Value::Set(members) => ("#{", Parts::Members(members.iter()), members.len(), "}"),
             Value::Map(entries) => ("{", Parts::Entries(entries.iter()), entries.len(), "}"),
             _ => {
-                self.leaf(value);
-                return None;
+                return self.leaf(value).map(|()| None);
             }
         };
         self.out.push_str(start);
-        Some(Open {
+        Ok(Some(Open {
             parts,
             total,
             shown: 0,
             close,
-        })
+        }))
     }
 
-    fn leaf(&mut self, value: &Value) {
-        let out = &mut self.out;
+    fn leaf(&mut self, value: &Value) -> Result<(), Over> {
+        let out = &mut *self.out;
         // Writing to a string cannot fail.
         let _ = match value {
             Value::Nil => out.write_str("nil"),
             Value::Bool(value) => write!(out, "{value}"),
             Value::Int(value) => write!(out, "{value}"),
-            Value::BigInt(value) => write!(out, "{value}"),
+            Value::BigInt(value) => return self.integer(value),
             Value::Float(value) => out.write_str(&float(*value)),
             Value::Str(text) => {
-                quoted(out, text, self.bytes_max);
+                quoted(out, text, self.bytes_max)?;
                 Ok(())
             }
             Value::Keyword(name) => write!(out, ":{}", name.as_str()),
@@ -261,100 +311,235 @@ impl Printer {
             },
             Value::Var(name) => write!(out, "#'{}", name.as_str()),
             Value::Regex(regex) => write!(out, "#\"{}\"", regex.source()),
-            Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
+            Value::Date(_) | Value::Instant(_) => {
                 write!(out, "\"{}\"", crate::time::text(value))
             }
+            Value::Duration(micros) => write!(out, "#duration[{}ms]", micros / 1_000),
             Value::Vector(_) | Value::Map(_) | Value::Set(_) => Ok(()),
         };
+        Ok(())
+    }
+
+    /// All digits, or the leading ones where no more are wanted.
+    fn integer(&mut self, value: &BigInt) -> Result<(), Over> {
+        /// A lower bound.
+        const DIGITS_PER_1000_BITS: u64 = 301;
+        let words = value.bits() / 64;
+        if let Some(work) = &mut self.work {
+            *work = work.saturating_add(words.saturating_mul(words));
+            if *work > WORK_MAX {
+                return Err(Over::Work);
+            }
+        }
+        let digits = value.bits() / 1000 * DIGITS_PER_1000_BITS;
+        let unwanted = digits.saturating_sub((self.bytes_max as u64).saturating_add(2));
+        // Writing to a string cannot fail.
+        match u32::try_from(unwanted) {
+            Ok(1..) => {
+                let _ = write!(
+                    self.out,
+                    "{}",
+                    value / BigInt::from(10).pow(unwanted as u32)
+                );
+                Err(Over::Bytes)
+            }
+            _ => {
+                let _ = write!(self.out, "{value}");
+                Ok(())
+            }
+        }
     }
 }
 
 /// A string literal that the reader reads back.
-fn quoted(out: &mut String, text: &str, bytes_max: usize) {
+fn quoted(out: &mut String, text: &str, bytes_max: usize) -> Result<(), Over> {
+    /// What is looked at between two looks at the bound.
+    const SLICE_BYTES: usize = 4096;
     out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control.is_control() => {
-                let _ = write!(out, "\\u{:04X}", u32::from(control));
+    let mut clean = 0;
+    let mut look = SLICE_BYTES;
+    for (at, byte) in text.bytes().enumerate() {
+        if at == look {
+            if out.len() + (at - clean) > bytes_max {
+                return Err(Over::Bytes);
             }
-            other => out.push(other),
+            look += SLICE_BYTES;
         }
-        if out.len() > bytes_max {
-            return;
+        let (short, width) = match byte {
+            b'"' => ("\\\"", 1),
+            b'\\' => ("\\\\", 1),
+            b'\n' => ("\\n", 1),
+            b'\t' => ("\\t", 1),
+            b'\r' => ("\\r", 1),
+            0x08 => ("\\b", 1),
+            0x0c => ("\\f", 1),
+            0..0x20 | 0x7f => ("", 1),
+            // The control characters from U+0080 to U+009F.
+            0xc2 if text.as_bytes()[at + 1] < 0xa0 => ("", 2),
+            _ => continue,
+        };
+        out.push_str(&text[clean..at]);
+        clean = at + width;
+        if short.is_empty() {
+            let code = text.as_bytes()[clean - 1];
+            let _ = write!(out, "\\u{code:04X}");
+        } else {
+            out.push_str(short);
         }
     }
+    out.push_str(&text[clean..]);
     out.push('"');
+    Ok(())
 }
 
-/// The shortest text that reads back to the same double, always with a decimal point.
+/// The shortest text that reads back to the same double, always with a decimal point: whole numbers
+/// from 1 to below 1e16 in decimal notation, others in the shorter one.
 pub fn float(value: f64) -> String {
+    /// Whole numbers from here on are scientific.
+    const DECIMAL_BELOW: f64 = 1e16;
     if value.is_nan() {
         return "##NaN".to_owned();
     }
     if value.is_infinite() {
         return if value > 0.0 { "##Inf" } else { "##-Inf" }.to_owned();
     }
-    if value == 0.0 {
-        return if value.is_sign_negative() {
-            "-0.0"
-        } else {
-            "0.0"
-        }
-        .to_owned();
-    }
-    let (digits, point) = shortest_digits(value.abs());
-    let sign = if value < 0.0 { "-" } else { "" };
-    let whole = value.abs() >= 1.0 && value.fract() == 0.0;
-    let scientific = || {
-        let (first, rest) = digits.split_at(1);
-        let rest = if rest.is_empty() { "0" } else { rest };
-        format!("{sign}{first}.{rest}e{}", point - 1)
-    };
-    if value.abs() >= DECIMAL_BELOW {
-        return scientific();
-    }
-    let decimal = decimal(sign, &digits, point);
-    let scientific = scientific();
-    if whole || decimal.len() <= scientific.len() {
-        decimal
-    } else {
-        scientific
-    }
-}
-
-/// Whole numbers from here on are scientific.
-const DECIMAL_BELOW: f64 = 1e16;
-
-/// The fewest digits that read back to `value`, without zeros at either end, and how many of them
-/// stand in front of the decimal point.
-fn shortest_digits(value: f64) -> (String, i32) {
     let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value);
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let size = value.abs();
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, ""));
+    if exponent.is_empty() && (size == 0.0 || (0.01..DECIMAL_BELOW).contains(&size)) {
+        return if text.contains('.') {
+            text.to_owned()
+        } else {
+            format!("{text}.0")
+        };
+    }
+    let (sign, mantissa) = match mantissa.strip_prefix('-') {
+        Some(mantissa) => ("-", mantissa),
+        None => ("", mantissa),
+    };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let all = format!("{whole}{fraction}");
-    let leading = all.len() - all.trim_start_matches('0').len();
-    let digits = all.trim_matches('0').to_owned();
-    (digits, whole.len() as i32 + exponent - leading as i32)
+    let mut digits = format!("{whole}{fraction}");
+    // The value is 0.DIGITS times ten to the power of `point`.
+    let zeros = digits.len() - digits.trim_start_matches('0').len();
+    let point = whole.len() as i32 + exponent.parse::<i32>().unwrap_or(0) - zeros as i32;
+    digits.drain(..zeros);
+    digits.truncate(digits.trim_end_matches('0').len().max(1));
+    let (first, rest) = digits.split_at(1);
+    let rest = if rest.is_empty() { "0" } else { rest };
+    let scientific = format!("{sign}{first}.{rest}e{}", point - 1);
+    if size >= DECIMAL_BELOW {
+        return scientific;
+    }
+    let decimal = match usize::try_from(point) {
+        Ok(point) if point >= digits.len() => {
+            format!("{sign}{digits}{}.0", "0".repeat(point - digits.len()))
+        }
+        Ok(point) if point > 0 => format!("{sign}{}.{}", &digits[..point], &digits[point..]),
+        _ if point < -8 => return scientific,
+        _ => format!(
+            "{sign}0.{}{digits}",
+            "0".repeat(point.unsigned_abs() as usize)
+        ),
+    };
+    if size < 1.0 && scientific.len() < decimal.len() {
+        scientific
+    } else {
+        decimal
+    }
 }
 
-fn decimal(sign: &str, digits: &str, point: i32) -> String {
-    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
-    let len = digits.len() as i32;
-    if point <= 0 {
-        format!("{sign}0.{}{digits}", zeros(-point))
-    } else if point >= len {
-        format!("{sign}{digits}{}.0", zeros(point - len))
-    } else {
-        let (whole, fraction) = digits.split_at(point as usize);
-        format!("{sign}{whole}.{fraction}")
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn floats_are_short() {
+        for (value, text) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (100.0, "100.0"),
+            (1e15, "1000000000000000.0"),
+            (9_007_199_254_740_992.0, "9007199254740992.0"),
+            (1e16, "1.0e16"),
+            (12_345_678_901_234_567_000.0, "1.2345678901234567e19"),
+            (1e100, "1.0e100"),
+            (0.1 + 0.2, "0.30000000000000004"),
+            (-123_456_789.123, "-123456789.123"),
+            (0.01, "0.01"),
+            (0.001, "0.001"),
+            (0.0001, "0.0001"),
+            (0.00001, "1.0e-5"),
+            (0.000_123_45, "1.2345e-4"),
+            (-0.0015, "-0.0015"),
+            (1.5e-10, "1.5e-10"),
+            (5e-324, "5.0e-324"),
+            (f64::MAX, "1.7976931348623157e308"),
+        ] {
+            assert_eq!(float(value), text);
+        }
+    }
+
+    #[test]
+    fn strings_are_escaped() {
+        let text = Value::from("a\"\\\n\u{1}\u{7f}\u{85}\u{a0}é");
+        assert_eq!(
+            readable(&text),
+            "\"a\\\"\\\\\\n\\u0001\\u007F\\u0085\u{a0}é\""
+        );
+    }
+
+    #[test]
+    fn large_integers_show_their_leading_digits() {
+        let value = Value::integer(BigInt::from(7) << 1_000_000);
+        let shown = preview(&value, 50, 20).text;
+        assert_eq!(
+            shown,
+            "69304593605071287754 ... (truncated at 20 chars; use println on specific fields)"
+        );
+        assert_eq!(
+            write_text(
+                &mut String::new(),
+                &Value::integer(BigInt::from(1) << 3_000_000),
+                usize::MAX
+            ),
+            Err(Over::Work)
+        );
+    }
+
+    #[test]
+    fn lines_are_cut() {
+        assert_eq!(line("abc".into(), 3), "abc");
+        assert_eq!(line("ae\u{301}cd".into(), 2), "ae\u{301}... (2/4 chars)");
+        assert_eq!(line("e\u{301}".into(), 1), "e\u{301}");
+    }
+
+    proptest! {
+        #[test]
+        fn floats_read_back(value in any::<f64>().prop_filter("finite", |value| value.is_finite())) {
+            let text = float(value);
+            prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), value.to_bits(), "{}", text);
+            prop_assert!(text.contains('.'));
+        }
+
+        #[test]
+        fn floats_of_few_digits_read_back(digits in -1_000_000i64..1_000_000, scale in -30i32..30) {
+            let value: f64 = format!("{digits}e{scale}").parse().unwrap();
+            let text = float(value);
+            prop_assert_eq!(text.parse::<f64>().unwrap().to_bits(), value.to_bits(), "{}", text);
+        }
+
+        #[test]
+        fn bounds_hold(text in "\\PC{0,40}", bytes_max in 0usize..60) {
+            let value = Value::vector(vec![text.as_str().into(), Value::Int(7)]);
+            let mut out = String::new();
+            match write_readable(&mut out, &value, bytes_max) {
+                Ok(()) => prop_assert!(out.len() <= bytes_max && out == readable(&value)),
+                Err(over) => prop_assert!(over == Over::Bytes && readable(&value).len() > bytes_max),
+            }
+        }
     }
 }

@@ -1,19 +1,38 @@
 //! Regular expressions: compiled once, compared by their text. Knows nothing of how functions use them.
+//!
+//! A pattern is written as on the JVM; the few spellings that the engine reads differently are
+//! translated. Plain patterns run in linear time, those with look-around or back-references under a
+//! bound of steps.
 
 use std::fmt;
+use std::sync::OnceLock;
+
+use fancy_regex::{Captures, RegexBuilder};
 
 /// Longest pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 256;
-/// Steps that a pattern with look-around or back-references may take on one text.
-const BACKTRACK_MAX: usize = 1_000_000;
+/// Steps back that a pattern with look-around or back-references may take in one search.
+const BACKTRACK_MAX: usize = 200_000;
 /// Bytes that a compiled pattern may take.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Bytes that an automaton built while searching may take.
+const AUTOMATON_BYTES_MAX: usize = 1 << 18;
 
 /// A compiled regular expression.
 pub struct Regex {
     source: Box<str>,
-    program: fancy_regex::Regex,
+    search: fancy_regex::Regex,
+    /// Compiled when first needed: where `$` stands before a last line feed too.
+    search_before_newline: OnceLock<Option<fancy_regex::Regex>>,
+    /// Compiled when first needed: for the whole of a text.
+    whole: OnceLock<Option<fancy_regex::Regex>>,
+    whole_before_newline: OnceLock<Option<fancy_regex::Regex>>,
+    hard: bool,
 }
+
+/// A search took more steps than its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted;
 
 impl Regex {
     /// Compiles `pattern`. Errors: a sentence that says what is wrong with it.
@@ -24,14 +43,16 @@ impl Regex {
                 pattern.len()
             ));
         }
-        let program = fancy_regex::RegexBuilder::new(pattern)
-            .backtrack_limit(BACKTRACK_MAX)
-            .delegate_size_limit(COMPILED_BYTES_MAX)
-            .build()
-            .map_err(|error| error.to_string())?;
+        let translated = translate(pattern, false);
+        let search =
+            compile(&translated).map_err(|error| format!("{error} in the pattern {pattern}"))?;
         Ok(Regex {
             source: pattern.into(),
-            program,
+            search,
+            search_before_newline: OnceLock::new(),
+            whole: OnceLock::new(),
+            whole_before_newline: OnceLock::new(),
+            hard: is_hard(pattern),
         })
     }
 
@@ -40,10 +61,172 @@ impl Regex {
         &self.source
     }
 
-    /// The compiled pattern.
-    pub fn program(&self) -> &fancy_regex::Regex {
-        &self.program
+    /// Number of groups, the whole match not counted.
+    pub fn groups(&self) -> usize {
+        self.search.captures_len().saturating_sub(1)
     }
+
+    /// Whether a search may step back, so that its time is bounded by steps alone.
+    pub fn is_hard(&self) -> bool {
+        self.hard
+    }
+
+    /// Where the first match at or behind byte `from` starts and ends.
+    pub fn find_at(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Exhausted> {
+        match self.program(text).find_from_pos(text, from) {
+            Ok(found) => Ok(found.map(|found| (found.start(), found.end()))),
+            Err(_) => Err(Exhausted),
+        }
+    }
+
+    /// The first match at or behind byte `from`, with its groups.
+    pub fn captures_at<'t>(
+        &self,
+        text: &'t str,
+        from: usize,
+    ) -> Result<Option<Captures<'t, str>>, Exhausted> {
+        self.program(text)
+            .captures_from_pos(text, from)
+            .map_err(|_| Exhausted)
+    }
+
+    /// The match of the whole `text`, with its groups.
+    pub fn matches<'t>(&self, text: &'t str) -> Result<Option<Captures<'t, str>>, Exhausted> {
+        let before_newline = self.dollar_before_newline(text);
+        let cell = if before_newline {
+            &self.whole_before_newline
+        } else {
+            &self.whole
+        };
+        let program = cell.get_or_init(|| {
+            // The line feed ends a comment that the pattern may end with.
+            let open_comment = self.source.contains("(?x") && self.source.contains('#');
+            let end = if open_comment { "\n" } else { "" };
+            let pattern = translate(&self.source, before_newline);
+            compile(&format!("\\A(?:{pattern}{end})\\z")).ok()
+        });
+        match program {
+            Some(program) => program.captures(text).map_err(|_| Exhausted),
+            None => Err(Exhausted),
+        }
+    }
+
+    fn program(&self, text: &str) -> &fancy_regex::Regex {
+        if !self.dollar_before_newline(text) {
+            return &self.search;
+        }
+        self.search_before_newline
+            .get_or_init(|| compile(&translate(&self.source, true)).ok())
+            .as_ref()
+            .unwrap_or(&self.search)
+    }
+
+    /// Whether `$` has to stand before the last line feed of `text`, which only the slower engine can.
+    fn dollar_before_newline(&self, text: &str) -> bool {
+        text.ends_with('\n') && self.source.contains('$') && !is_multi_line(&self.source)
+    }
+}
+
+fn compile(pattern: &str) -> Result<fancy_regex::Regex, String> {
+    RegexBuilder::new(pattern)
+        .backtrack_limit(BACKTRACK_MAX)
+        .delegate_size_limit(COMPILED_BYTES_MAX)
+        .delegate_dfa_size_limit(AUTOMATON_BYTES_MAX)
+        .max_prog_size(COMPILED_BYTES_MAX / 64)
+        .build()
+        .map_err(|error| {
+            // The first line says it; what follows is a drawing.
+            let text = error.to_string();
+            let last = text.lines().rfind(|line| !line.trim().is_empty());
+            last.unwrap_or("not a regex").trim().to_owned()
+        })
+}
+
+/// Whether flags make `$` stand before every line feed.
+fn is_multi_line(pattern: &str) -> bool {
+    pattern.match_indices("(?").any(|(at, _)| {
+        pattern[at + 2..]
+            .chars()
+            .take_while(char::is_ascii_alphabetic)
+            .any(|flag| flag == 'm')
+    })
+}
+
+/// Whether the pattern may need to step back. May say so of one that need not.
+fn is_hard(pattern: &str) -> bool {
+    const SIGNS: &[&str] = &[
+        "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?(", "++", "*+", "?+", "}+", "\\k", "\\K", "\\G",
+        "\\X", "\\R", "\\Z", "\\g", "(?|", "(?P=", "(?P>", "(?&", "(?R", "(*",
+    ];
+    SIGNS.iter().any(|sign| pattern.contains(sign))
+        || pattern
+            .as_bytes()
+            .windows(2)
+            .any(|pair| pair[0] == b'\\' && pair[1].is_ascii_digit())
+}
+
+/// The pattern in the engine's spelling. `before_newline`: `$` stands before a last line feed too.
+fn translate(pattern: &str, before_newline: bool) -> String {
+    /// Horizontal white space, as the inside of a class.
+    const HORIZONTAL: &str =
+        r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut rest = pattern;
+    let mut class = 0usize;
+    while let Some(character) = rest.chars().next() {
+        let (token, escaped) = match character {
+            '\\' => {
+                let next = rest[1..].chars().next().map_or(0, char::len_utf8);
+                (&rest[..1 + next], true)
+            }
+            _ => (&rest[..character.len_utf8()], false),
+        };
+        rest = &rest[token.len()..];
+        match (token, escaped) {
+            ("\\Q", _) => {
+                let (quoted, behind) = rest.split_once("\\E").unwrap_or((rest, ""));
+                for character in quoted.chars() {
+                    if character.is_ascii_punctuation() {
+                        out.push('\\');
+                    }
+                    out.push(character);
+                }
+                rest = behind;
+            }
+            ("\\E", _) => {}
+            ("\\h", _) if class > 0 => out.push_str(HORIZONTAL),
+            ("\\h", _) => {
+                out.push('[');
+                out.push_str(HORIZONTAL);
+                out.push(']');
+            }
+            ("\\H", _) if class == 0 => {
+                out.push_str("[^");
+                out.push_str(HORIZONTAL);
+                out.push(']');
+            }
+            ("$", false) if class == 0 && before_newline => out.push_str("(?=\\n?\\z)"),
+            ("[", false) => {
+                class += 1;
+                out.push('[');
+                // A bracket that closes stands for itself right behind one that opens.
+                if let Some(behind) = rest.strip_prefix('^') {
+                    out.push('^');
+                    rest = behind;
+                }
+                if let Some(behind) = rest.strip_prefix(']') {
+                    out.push_str("\\]");
+                    rest = behind;
+                }
+            }
+            ("]", false) if class > 0 => {
+                class -= 1;
+                out.push(']');
+            }
+            _ => out.push_str(token),
+        }
+    }
+    out
 }
 
 impl fmt::Debug for Regex {

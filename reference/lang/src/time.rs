@@ -1,35 +1,323 @@
-//! Dates, moments and spans of time as text. Knows nothing of functions.
+//! Dates, moments and spans of time as text, both ways. Knows nothing of functions.
+
+use std::fmt::Write as _;
 
 use jiff::civil::{Date, date};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Span};
 
-use crate::value::Value;
+use crate::value::{Instant, Value};
+
+/// Microseconds of a millisecond.
+pub const MICROS_PER_MILLI: i64 = 1_000;
+/// Microseconds of a second.
+pub const MICROS_PER_SECOND: i64 = 1_000_000;
+/// Microseconds of a day.
+pub const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
 /// 1970-01-01
 const EPOCH: Date = date(1970, 1, 1);
+/// Fraction digits that an instant keeps.
+const FRACTION_DIGITS_MAX: usize = 6;
 
 /// The ISO-8601 text of a temporal value; empty for anything else.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Date(days) => civil(*days).map_or_else(String::new, |date| date.to_string()),
-        Value::Instant(instant) => {
-            let digits = usize::from(instant.digits);
-            Timestamp::from_microsecond(instant.micros())
-                .map_or_else(|_| String::new(), |moment| format!("{moment:.digits$}"))
-        }
+        Value::Instant(instant) => instant_text(*instant),
         Value::Duration(micros) => SignedDuration::from_micros(*micros).to_string(),
         _ => String::new(),
     }
 }
 
-/// The calendar date `days` days after 1970-01-01; none outside the years that exist here.
+fn instant_text(instant: Instant) -> String {
+    let days = instant.micros().div_euclid(MICROS_PER_DAY);
+    let micros = instant.micros().rem_euclid(MICROS_PER_DAY);
+    let (seconds, fraction) = (micros / MICROS_PER_SECOND, micros % MICROS_PER_SECOND);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let Some(date) = i32::try_from(days).ok().and_then(civil) else {
+        return String::new();
+    };
+    let mut text = format!("{date}T{hour:02}:{minute:02}:{second:02}");
+    if instant.digits > 0 {
+        let digits = format!("{fraction:06}");
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            ".{}",
+            &digits[..usize::from(instant.digits).min(digits.len())]
+        );
+    }
+    text.push('Z');
+    text
+}
+
+/// The calendar date `days` days after 1970-01-01; none outside the years -9999 to 9999.
 pub fn civil(days: i32) -> Option<Date> {
-    EPOCH
-        .checked_add(jiff::Span::new().try_days(days).ok()?)
-        .ok()
+    EPOCH.checked_add(Span::new().try_days(days).ok()?).ok()
 }
 
 /// Days from 1970-01-01 to `date`.
 pub fn days(date: Date) -> i32 {
     EPOCH.until(date).map_or(0, |span| span.get_days())
+}
+
+/// Microseconds from the epoch to the midnight that the day begins with.
+pub fn moment_of_date(days: i32) -> i64 {
+    i64::from(days) * MICROS_PER_DAY
+}
+
+/// Whether a moment lies within the years -9999 to 9999.
+pub fn within_years(micros: i64) -> bool {
+    i32::try_from(micros.div_euclid(MICROS_PER_DAY))
+        .ok()
+        .and_then(civil)
+        .is_some()
+}
+
+/// A date from `YYYY-MM-DD`, an instant from `YYYY-MM-DDThh:mm:ss` with an optional fraction and
+/// offset; without an offset it is UTC.
+pub fn parse(text: &str) -> Option<Value> {
+    match text.split_once('T') {
+        Some((date, time)) => moment(date, time).map(Value::Instant),
+        None => iso_date(text).map(|date| Value::Date(days(date))),
+    }
+}
+
+/// An instant from everything that [`parse`] takes, the same with a space for the `T`, and RFC 2822.
+pub fn parse_loose(text: &str) -> Option<Instant> {
+    match parse(text) {
+        Some(Value::Date(days)) => return Some(Instant::new(moment_of_date(days), 0)),
+        Some(Value::Instant(instant)) => return Some(instant),
+        _ => {}
+    }
+    if let Some((date, time)) = text.split_once(' ')
+        && let Some(instant) = moment(date, time)
+    {
+        return Some(instant);
+    }
+    rfc_2822(text)
+}
+
+fn iso_date(text: &str) -> Option<Date> {
+    let (year, rest) = text.split_once('-')?;
+    let (month, day) = rest.split_once('-')?;
+    civil_date(number(year, 4)?, number(month, 2)?, number(day, 2)?)
+}
+
+fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
+    Date::new(
+        year.try_into().ok()?,
+        month.try_into().ok()?,
+        day.try_into().ok()?,
+    )
+    .ok()
+}
+
+/// The number that exactly `digits` ASCII digits stand for.
+fn number(text: &str, digits: usize) -> Option<i64> {
+    if text.len() != digits || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+fn moment(date: &str, time: &str) -> Option<Instant> {
+    let date = iso_date(date)?;
+    let seconds = clock(time.get(..8)?)?;
+    let mut rest = time.get(8..)?;
+    let (mut fraction, mut digits) = (0, 0);
+    if let Some(behind) = rest.strip_prefix(['.', ',']) {
+        let end = behind
+            .find(|character: char| !character.is_ascii_digit())
+            .unwrap_or(behind.len());
+        digits = end.min(FRACTION_DIGITS_MAX);
+        if digits == 0 {
+            return None;
+        }
+        let scale = 10i64.pow((FRACTION_DIGITS_MAX - digits) as u32);
+        fraction = behind[..digits].parse::<i64>().ok()? * scale;
+        rest = &behind[end..];
+    }
+    let offset = if rest.is_empty() { 0 } else { offset(rest)? };
+    at(date, seconds - offset, fraction, digits as u8)
+}
+
+/// Seconds of `hh:mm:ss` since midnight.
+fn clock(text: &str) -> Option<i64> {
+    let mut parts = text.split(':');
+    let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
+    let (hour, minute, second) = (number(hour, 2)?, number(minute, 2)?, number(second, 2)?);
+    (parts.next().is_none() && hour < 24 && minute < 60 && second < 60)
+        .then_some(hour * 3_600 + minute * 60 + second)
+}
+
+/// Seconds that `Z`, `+hh`, `+hhmm` or `+hh:mm` is ahead of UTC.
+fn offset(text: &str) -> Option<i64> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'+' => (1, &text[1..]),
+        b'-' => (-1, &text[1..]),
+        _ => return None,
+    };
+    let (hour, minute) = match digits.len() {
+        2 => (digits, "00"),
+        4 => (digits.get(..2)?, digits.get(2..)?),
+        _ => digits.split_once(':')?,
+    };
+    let (hour, minute) = (number(hour, 2)?, number(minute, 2)?);
+    let seconds = hour * 3_600 + minute * 60;
+    // Minus nothing is how ISO 8601 does not write UTC.
+    (hour < 24 && minute < 60 && (sign, seconds) != (-1, 0)).then_some(sign * seconds)
+}
+
+fn at(date: Date, seconds: i64, fraction: i64, digits: u8) -> Option<Instant> {
+    let micros = moment_of_date(days(date)) + seconds * MICROS_PER_SECOND + fraction;
+    within_years(micros).then(|| Instant::new(micros, digits))
+}
+
+const MONTHS: &[&str] = &[
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+const WEEKDAYS: &[&str] = &["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// Zones by name, with hours ahead of UTC.
+const ZONES: &[(&str, i64)] = &[
+    ("GMT", 0),
+    ("UTC", 0),
+    ("UT", 0),
+    ("Z", 0),
+    ("EDT", -4),
+    ("EST", -5),
+    ("CDT", -5),
+    ("CST", -6),
+    ("MDT", -6),
+    ("MST", -7),
+    ("PDT", -7),
+    ("PST", -8),
+];
+
+/// `[Sun, ]9 Mar 2025 14:05[:06][ zone]`; the name of the weekday is not checked against the date.
+fn rfc_2822(text: &str) -> Option<Instant> {
+    let mut words = text.split(' ').filter(|word| !word.is_empty());
+    let mut word = words.next()?;
+    if let Some(weekday) = word.strip_suffix(',') {
+        if !WEEKDAYS.contains(&weekday) {
+            return None;
+        }
+        word = words.next()?;
+    }
+    let day = number(word, word.len().clamp(1, 2))?;
+    let month = words.next()?;
+    let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
+    let year = words.next()?;
+    let year = match year.len() {
+        2 => match number(year, 2)? {
+            recent @ ..50 => recent + 2000,
+            past => past + 1900,
+        },
+        _ => number(year, 4)?,
+    };
+    let date = civil_date(year, month, day)?;
+    let time = words.next()?;
+    let seconds = match time.len() {
+        5 => clock(&format!("{time}:00"))?,
+        _ => clock(time)?,
+    };
+    let offset = match words.next() {
+        None => 0,
+        Some(zone) => match ZONES.iter().find(|(name, _)| *name == zone) {
+            Some((_, hours)) => hours * 3_600,
+            None if zone.len() == 5 => match zone {
+                "-0000" => 0,
+                _ => offset(zone)?,
+            },
+            None => return None,
+        },
+    };
+    if words.next().is_some() {
+        return None;
+    }
+    at(date, seconds - offset, 0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str) -> String {
+        parse_loose(text).map_or_else(
+            || "none".to_owned(),
+            |instant| super::text(&Value::Instant(instant)),
+        )
+    }
+
+    #[test]
+    fn texts_are_read() {
+        for (text, shown) in [
+            ("2025-03-09T14:05:06-05:30", "2025-03-09T19:35:06Z"),
+            ("2025-03-09T14:05:06,5Z", "2025-03-09T14:05:06.5Z"),
+            (
+                "2025-03-09T14:05:06.123456789+02",
+                "2025-03-09T12:05:06.123456Z",
+            ),
+            ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
+            ("1969-12-31T23:59:59.25Z", "1969-12-31T23:59:59.25Z"),
+            ("9 Mar 2025 14:05 -0800", "2025-03-09T22:05:00Z"),
+            ("Sun, 9 Mar 99 14:05:06 EST", "1999-03-09T19:05:06Z"),
+        ] {
+            assert_eq!(check(text), shown);
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for text in [
+            "",
+            "T",
+            "2025",
+            "2025-3-9",
+            "2023-02-29",
+            "+2025-03-09",
+            "2025-03-09T",
+            "2025-03-09T14:05",
+            "2025-03-09T24:00:00",
+            "2025-03-09T14:05:60",
+            "2025-03-09T14:05:06.",
+            "2025-03-09T14:05:06-00:00",
+            "2025-03-09T14:05:06+24:00",
+            "2025-03-09T14:05:06+1",
+            "2025-03-09T14:05:06z",
+            "9999-12-31T23:59:59-01:00",
+            "2025-03-09T14:05:0é",
+            "Sun, 9 March 2025 14:05:06",
+            "Sun, 9 Mar 2025 4:05:06",
+            "Sun, 9 Mar 2025",
+            "Xyz, 9 Mar 2025 14:05:06",
+            "Sun, 9 Mar 2025 14:05:06 +0000 x",
+            "9é Mar 2025 14:05",
+        ] {
+            assert_eq!(check(text), "none", "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn instants_read_back(micros in -60_000_000_000_000_000i64..250_000_000_000_000_000) {
+            let written = text(&Value::Instant(Instant::new(micros, 6)));
+            if let Some(read) = parse_loose(&written) {
+                prop_assert_eq!(read.micros(), micros);
+            } else {
+                prop_assert!(written.starts_with('-'), "{}", written);
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,30}|[-0-9T:.,Z+ ]{0,32}") {
+            let _ = parse_loose(&text);
+        }
+    }
 }

@@ -154,8 +154,15 @@ fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 // --- ends and notes
 
 fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let line = crate::print::line(eval, args)?;
-    eval.print(line);
+    let mut line = String::new();
+    for (at, arg) in args.iter().enumerate() {
+        if at > 0 {
+            line.push(' ');
+        }
+        super::strings::append(eval, &mut line, arg, crate::print::write_display)?;
+    }
+    let graphemes_max = eval.limits().print_graphemes;
+    eval.print(crate::print::line(line, graphemes_max));
     Ok(Value::Nil)
 }
 

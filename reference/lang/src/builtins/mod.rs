@@ -5,12 +5,18 @@
 //! coverage and tests are derived from the rows.
 
 mod aggregates;
+mod format;
 mod functions;
+mod interop;
+mod json;
 mod maps;
 mod numbers;
 mod order;
 mod predicates;
+mod regex;
 mod seqs;
+mod strings;
+mod time;
 mod walk;
 
 use std::collections::HashMap;
@@ -292,12 +298,18 @@ pub const NAMESPACES: &[Namespace] = &[
 /// The rows of each area.
 pub const TABLES: &[&[Builtin]] = &[
     aggregates::ROWS,
+    format::ROWS,
     functions::ROWS,
+    interop::ROWS,
+    json::ROWS,
     maps::ROWS,
     numbers::ROWS,
     order::ROWS,
     predicates::ROWS,
+    regex::ROWS,
     seqs::ROWS,
+    strings::ROWS,
+    time::ROWS,
     walk::ROWS,
 ];
 
@@ -344,6 +356,28 @@ pub const fn row(
         signatures,
         doc,
         run: Body::Function(run),
+    }
+}
+
+/// A row of a constant, which may be written with its namespace or without.
+pub const fn constant(
+    name: &'static str,
+    id: &'static str,
+    section: Section,
+    homes: &'static [Home],
+    doc: &'static str,
+    value: f64,
+) -> Builtin {
+    Builtin {
+        name,
+        id,
+        section,
+        homes,
+        bare: true,
+        arity: exactly(0),
+        signatures: name,
+        doc,
+        run: Body::Constant(value),
     }
 }
 

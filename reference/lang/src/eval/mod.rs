@@ -18,6 +18,7 @@ use crate::function::Closure;
 use crate::heap;
 use crate::host::{Host, Pulse};
 use crate::limits::Limits;
+use crate::regex::Regex;
 use crate::value::{Map, Set, Value, equal};
 
 /// Result of evaluating.
@@ -59,6 +60,8 @@ pub struct Eval<'r> {
     pub(crate) steps: Map,
     /// Printed lines, with what they took.
     pub(crate) prints: Vec<String>,
+    /// The regex that was last made from text.
+    pub(crate) pattern: Option<Arc<Regex>>,
     /// Inside `pmap` or `pcalls`.
     worker: bool,
 }
@@ -85,6 +88,7 @@ impl<'r> Eval<'r> {
             journal: env.journal.clone(),
             steps: env.steps.clone(),
             prints: Vec::new(),
+            pattern: None,
             worker: false,
         }
     }
@@ -194,7 +198,13 @@ impl<'r> Eval<'r> {
         isize::try_from(bytes).unwrap_or(isize::MAX)
     }
 
-    fn out_of_memory(&self) -> Stop {
+    /// Bytes that may still be allocated.
+    pub fn room(&self) -> usize {
+        usize::try_from(self.memory_limit().saturating_sub(self.held())).unwrap_or(0)
+    }
+
+    /// The stop of memory that ran out.
+    pub fn out_of_memory(&self) -> Stop {
         if self.worker {
             Limit::WorkerMemory.into()
         } else {

@@ -1,0 +1,376 @@
+//! `format`: directives as on the JVM. Knows nothing of other text functions.
+//!
+//! Floats are rounded from their exact value, halves away from zero. Widths and precisions ask for
+//! memory before they are filled.
+
+use super::strings::{append_text, push, string};
+use super::{Builtin, Home, Section, at_least, row};
+use crate::error::{Stop, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::value::{Text, Value};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The rows of this area.
+pub const ROWS: &[Builtin] = &[row(
+    "format",
+    "format.format",
+    Section::Strings,
+    &[Home::String, Home::Core],
+    at_least(1),
+    "(format fmt-string & args)",
+    "Fills values into a format string with %s, %d, %f and the other directives.",
+    format,
+)];
+
+/// The directives, with the flags that each may have.
+const DIRECTIVES: &[(char, &str)] = &[
+    ('s', "-"),
+    ('d', "-0+ (,"),
+    ('f', "-0+ (,"),
+    ('e', "-0+ ("),
+    ('x', "-0+ ("),
+    ('o', "-0+ ("),
+    ('b', "-"),
+    ('c', "-"),
+    ('n', ""),
+    ('%', "-"),
+];
+
+/// A directive of a format string.
+struct Directive<'t> {
+    flags: &'t str,
+    width: usize,
+    precision: Option<usize>,
+    conversion: char,
+}
+
+impl Directive<'_> {
+    fn has(&self, flag: char) -> bool {
+        self.flags.contains(flag)
+    }
+}
+
+fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let template = string(args, 0)?;
+    let mut values = args[1..].iter();
+    let mut out = String::new();
+    let mut rest = template.as_str();
+    while let Some(at) = rest.find('%') {
+        push(eval, &mut out, &rest[..at])?;
+        let (directive, behind) = parse(&rest[at..])?;
+        rest = behind;
+        eval.charge(1)?;
+        let value = match directive.conversion {
+            '%' | 'n' => &Value::Nil,
+            _ => match values.next() {
+                Some(value) => value,
+                None => {
+                    return Err(bad_value(format!(
+                        "%{} has no argument: {} given, more wanted",
+                        directive.conversion,
+                        args.len() - 1
+                    )));
+                }
+            },
+        };
+        fill(eval, &mut out, &directive, value)?;
+    }
+    push(eval, &mut out, rest)?;
+    Ok(Value::from(out))
+}
+
+/// The directive that `text` starts with, and what follows it.
+fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
+    let body = &text[1..];
+    let flags_end = body
+        .find(|character| !"-0+ (,".contains(character))
+        .unwrap_or(body.len());
+    let (flags, mut rest) = body.split_at(flags_end);
+    let mut number = || {
+        let end = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (digits, behind) = rest.split_at(end);
+        rest = behind;
+        // More than any memory is as good as the largest number.
+        (!digits.is_empty()).then(|| digits.parse::<usize>().unwrap_or(usize::MAX))
+    };
+    let width = number();
+    let mut precision = None;
+    let mut dangling = false;
+    if let Some(behind) = rest.strip_prefix('.') {
+        rest = behind;
+        let end = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .unwrap_or(rest.len());
+        dangling = end == 0;
+        precision = Some(rest[..end].parse().unwrap_or(usize::MAX));
+        rest = &rest[end..];
+    }
+    let conversion = rest.chars().next();
+    let behind = &rest[conversion.map_or(0, char::len_utf8)..];
+    let written = &text[..text.len() - behind.len()];
+    let refused = |problem: &str| bad_value(format!("{problem}: {written}"));
+    let Some((conversion, allowed)) = DIRECTIVES
+        .iter()
+        .find(|(known, _)| Some(*known) == conversion)
+    else {
+        return Err(refused(
+            "unknown directive, known are %s %d %f %e %x %o %b %c %n %%",
+        ));
+    };
+    let doubled = flags
+        .chars()
+        .enumerate()
+        .any(|(at, flag)| flags[..at].contains(flag));
+    let contradictory = ["-0", "+ "]
+        .iter()
+        .any(|pair| pair.chars().all(|flag| flags.contains(flag)));
+    if doubled || contradictory || flags.chars().any(|flag| !allowed.contains(flag)) {
+        return Err(refused("flags that do not go together"));
+    }
+    if width.is_none() && flags.contains(['-', '0']) || *conversion == 'n' && width.is_some() {
+        return Err(refused("a width is missing or out of place"));
+    }
+    if dangling || precision.is_some() && !matches!(conversion, 's' | 'f' | 'e' | 'b') {
+        return Err(refused("a precision is missing or out of place"));
+    }
+    let directive = Directive {
+        flags,
+        width: width.unwrap_or(0),
+        precision,
+        conversion: *conversion,
+    };
+    Ok((directive, behind))
+}
+
+fn fill(
+    eval: &mut Eval<'_>,
+    out: &mut String,
+    directive: &Directive<'_>,
+    value: &Value,
+) -> Result<(), Stop> {
+    let mut text = String::new();
+    match directive.conversion {
+        'n' => return push(eval, out, "\n"),
+        '%' => text.push('%'),
+        's' => append_text(eval, &mut text, value)?,
+        'b' => text.push_str(if value.truthy() { "true" } else { "false" }),
+        'c' => match value {
+            Value::Str(character) if character.count() == 1 => text.push_str(character),
+            other => return Err(wrong_type("a character for %c", other)),
+        },
+        _ => return number(eval, out, directive, value),
+    }
+    if let Some(precision) = directive.precision
+        && let Some(end) = Text::from(text.as_str()).byte_offset(precision)
+    {
+        text.truncate(end);
+    }
+    padded(eval, out, directive, "", &text, "", ' ')
+}
+
+fn number(
+    eval: &mut Eval<'_>,
+    out: &mut String,
+    directive: &Directive<'_>,
+    value: &Value,
+) -> Result<(), Stop> {
+    let (negative, mut digits) = match (directive.conversion, value) {
+        ('d', Value::Int(_) | Value::BigInt(_)) => {
+            let mut text = String::new();
+            append_text(eval, &mut text, value)?;
+            unsigned(text)
+        }
+        ('d', Value::Float(float)) if float.fract() == 0.0 => unsigned(format!("{float:.0}")),
+        ('x', Value::Int(integer)) => (*integer < 0, format!("{:x}", integer.unsigned_abs())),
+        ('o', Value::Int(integer)) => (*integer < 0, format!("{:o}", integer.unsigned_abs())),
+        ('x', Value::BigInt(integer)) => unsigned(integer.to_str_radix(16)),
+        ('o', Value::BigInt(integer)) => unsigned(integer.to_str_radix(8)),
+        ('f' | 'e', Value::Float(float)) if !float.is_finite() => {
+            let mut text = String::new();
+            append_text(eval, &mut text, value)?;
+            let plus = if directive.has('+') && *float > 0.0 {
+                "+"
+            } else {
+                ""
+            };
+            return padded(eval, out, directive, plus, &text, "", ' ');
+        }
+        ('f', Value::Float(float)) => (
+            float.is_sign_negative(),
+            fixed(eval, float.abs(), directive.precision)?,
+        ),
+        ('f', Value::Int(_) | Value::BigInt(_)) => {
+            let mut text = String::new();
+            append_text(eval, &mut text, value)?;
+            let (negative, mut digits) = unsigned(text);
+            let precision = directive.precision.unwrap_or(PRECISION);
+            if precision > 0 {
+                digits.push('.');
+                zeros(eval, &mut digits, precision)?;
+            }
+            (negative, digits)
+        }
+        ('e', Value::Float(float)) => (
+            float.is_sign_negative(),
+            scientific(eval, float.abs(), directive.precision)?,
+        ),
+        ('e', Value::Int(_) | Value::BigInt(_)) => {
+            let mut text = String::new();
+            append_text(eval, &mut text, value)?;
+            let float = text.parse().unwrap_or(f64::INFINITY);
+            return number(eval, out, directive, &Value::Float(float));
+        }
+        ('d', other) => return Err(wrong_type("an integer for %d", other)),
+        ('x', other) => return Err(wrong_type("an integer for %x", other)),
+        ('o', other) => return Err(wrong_type("an integer for %o", other)),
+        ('e', other) => return Err(wrong_type("a number for %e", other)),
+        (_, other) => return Err(wrong_type("a number for %f", other)),
+    };
+    if directive.has(',') {
+        digits = grouped(eval, &digits)?;
+    }
+    let (before, after) = match negative {
+        true if directive.has('(') => ("(", ")"),
+        true => ("-", ""),
+        false if directive.has('+') => ("+", ""),
+        false if directive.has(' ') => (" ", ""),
+        false => ("", ""),
+    };
+    let fill = if directive.has('0') { '0' } else { ' ' };
+    padded(eval, out, directive, before, &digits, after, fill)
+}
+
+/// Appends `before`, `text` and `after`, filled up to the width.
+fn padded(
+    eval: &mut Eval<'_>,
+    out: &mut String,
+    directive: &Directive<'_>,
+    before: &str,
+    text: &str,
+    after: &str,
+    fill: char,
+) -> Result<(), Stop> {
+    let length = before.len() + after.len() + text.graphemes(true).count();
+    let missing = directive.width.saturating_sub(length);
+    eval.reserve(out.capacity().saturating_add(missing))?;
+    let padding = |out: &mut String, here: bool| {
+        if here {
+            out.extend(std::iter::repeat_n(fill, missing));
+        }
+    };
+    let left = directive.has('-');
+    padding(out, !left && fill == ' ');
+    out.push_str(before);
+    padding(out, !left && fill == '0');
+    push(eval, out, text)?;
+    out.push_str(after);
+    padding(out, left);
+    Ok(())
+}
+
+/// Places behind the point where none are named.
+const PRECISION: usize = 6;
+/// Digits behind the point that a double can have.
+const EXACT_PLACES: usize = 1_074;
+
+fn unsigned(text: String) -> (bool, String) {
+    match text.strip_prefix('-') {
+        Some(digits) => (true, digits.to_owned()),
+        None => (false, text),
+    }
+}
+
+fn zeros(eval: &mut Eval<'_>, out: &mut String, count: usize) -> Result<(), Stop> {
+    eval.reserve(count.saturating_add(out.capacity()))?;
+    out.extend(std::iter::repeat_n('0', count));
+    Ok(())
+}
+
+/// `value`, which is not negative, in decimal notation.
+fn fixed(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
+    let precision = precision.unwrap_or(PRECISION);
+    let places = precision.min(EXACT_PLACES);
+    let mut text = format!("{value:.places$}");
+    // Only a value that ends exactly with a half was rounded to even.
+    let longer = format!("{value:.*}", places + 1);
+    if longer.ends_with('5') && longer.parse() == Ok(value) && is_exact(&longer, value) {
+        text = rounded_up(&longer[..longer.len() - 1]);
+    }
+    zeros(eval, &mut text, precision - places)?;
+    Ok(text)
+}
+
+/// `value`, which is not negative, with one digit before the point and an exponent.
+fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
+    let precision = precision.unwrap_or(PRECISION);
+    let places = precision.min(EXACT_PLACES);
+    let text = format!("{value:.places$e}");
+    let longer = format!("{value:.*e}", places + 1);
+    let (mut mantissa, mut exponent) = halves(&text);
+    let (longer_mantissa, longer_exponent) = halves(&longer);
+    if longer_mantissa.ends_with('5') && longer.parse() == Ok(value) && is_exact(&longer, value) {
+        mantissa = rounded_up(&longer_mantissa[..longer_mantissa.len() - 1]);
+        exponent = longer_exponent;
+        if mantissa.starts_with("10") {
+            // The carry made one digit too many before the point.
+            mantissa = format!("{:.places$}", 1.0);
+            exponent += 1;
+        }
+    }
+    zeros(eval, &mut mantissa, precision - places)?;
+    let sign = if exponent < 0 { '-' } else { '+' };
+    Ok(format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs()))
+}
+
+fn halves(text: &str) -> (String, i32) {
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    (mantissa.to_owned(), exponent.parse().unwrap_or(0))
+}
+
+/// Whether the decimal `text` is `value` to the last digit.
+fn is_exact(text: &str, value: f64) -> bool {
+    let exact = if text.contains('e') {
+        format!("{value:.EXACT_PLACES$e}")
+    } else {
+        format!("{value:.EXACT_PLACES$}")
+    };
+    let (text, exact) = (halves(text), halves(&exact));
+    text.1 == exact.1
+        && exact
+            .0
+            .strip_prefix(text.0.as_str())
+            .is_some_and(|rest| rest.bytes().all(|digit| digit == b'0'))
+}
+
+/// The decimal `text` with one more in its last place.
+fn rounded_up(text: &str) -> String {
+    let mut digits: Vec<u8> = text.trim_end_matches('.').bytes().collect();
+    for digit in digits.iter_mut().rev() {
+        match digit {
+            b'.' => {}
+            b'9' => *digit = b'0',
+            _ => {
+                *digit += 1;
+                return String::from_utf8(digits).unwrap_or_default();
+            }
+        }
+    }
+    digits.insert(0, b'1');
+    String::from_utf8(digits).unwrap_or_default()
+}
+
+/// Digits with a comma between groups of three.
+fn grouped(eval: &mut Eval<'_>, digits: &str) -> Result<String, Stop> {
+    let whole_length = digits.find('.').unwrap_or(digits.len());
+    eval.reserve(digits.len().saturating_mul(2))?;
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && at < whole_length && (whole_length - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    Ok(out)
+}

@@ -1,0 +1,351 @@
+//! Functions of regular expressions. Knows nothing of how patterns are matched.
+//!
+//! Every search is charged; one that exceeds its bound of steps ends the program with a timeout.
+
+use std::sync::Arc;
+
+use super::numbers::index;
+use super::strings::{long, parts_of, push, push_part, string};
+use super::{Builtin, Home, Section, between, exactly, row};
+use crate::error::{Limit, Stop, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::regex::{Exhausted, Regex};
+use crate::value::Value;
+
+const REGEX: &[Home] = &[Home::Regex];
+const REGEX_AND_CORE: &[Home] = &[Home::Regex, Home::Core];
+const STRING: &[Home] = &[Home::String];
+
+/// The rows of this area.
+pub const ROWS: &[Builtin] = &[
+    row(
+        "re-pattern",
+        "regex.re-pattern",
+        Section::Regex,
+        REGEX_AND_CORE,
+        exactly(1),
+        "(re-pattern s)",
+        "Makes a regex from a string.",
+        re_pattern,
+    ),
+    row(
+        "re-find",
+        "regex.re-find",
+        Section::Regex,
+        REGEX_AND_CORE,
+        exactly(2),
+        "(re-find re s)",
+        "Returns the first match of a regex in a string, nil when there is none.",
+        re_find,
+    ),
+    row(
+        "re-matches",
+        "regex.re-matches",
+        Section::Regex,
+        REGEX_AND_CORE,
+        exactly(2),
+        "(re-matches re s)",
+        "Returns the match when a regex matches the whole string, else nil.",
+        re_matches,
+    ),
+    row(
+        "re-seq",
+        "regex.re-seq",
+        Section::Regex,
+        REGEX_AND_CORE,
+        exactly(2),
+        "(re-seq re s)",
+        "Returns all matches of a regex in a string.",
+        re_seq,
+    ),
+    row(
+        "re-split",
+        "regex.re-split",
+        Section::Regex,
+        REGEX,
+        exactly(2),
+        "(re-split re s)",
+        "Splits a string at the matches of a regex.",
+        |eval, args| split_at(eval, regex(args, 0)?, string(args, 1)?),
+    ),
+    row(
+        "regex?",
+        "regex.regex?",
+        Section::Regex,
+        REGEX,
+        exactly(1),
+        "(regex? x)",
+        "Returns true for a regex.",
+        |_, args| Ok(Value::Bool(matches!(args[0], Value::Regex(_)))),
+    ),
+    row(
+        "extract",
+        "regex.extract",
+        Section::Strings,
+        STRING,
+        between(2, 3),
+        "(extract pattern s), (extract pattern s n)",
+        "Returns a group of the first match, the first group unless another is named.",
+        |eval, args| Ok(group(eval, args)?.map_or(Value::Nil, Value::from)),
+    ),
+    row(
+        "extract-int",
+        "regex.extract-int",
+        Section::Strings,
+        STRING,
+        between(2, 4),
+        "(extract-int pattern s), (extract-int pattern s n), (extract-int pattern s n default)",
+        "Reads an integer from a group of the first match.",
+        extract_int,
+    ),
+];
+
+fn regex(args: &[Value], at: usize) -> Result<&Arc<Regex>, Stop> {
+    match &args[at] {
+        Value::Regex(regex) => Ok(regex),
+        other => Err(wrong_type("a regex", other)),
+    }
+}
+
+/// The regex that the text `pattern` stands for. The last one is kept, for loops that ask again.
+fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
+    /// Steps that compiling is worth.
+    const COMPILE_STEPS: usize = 1_024;
+    if let Some(last) = &eval.pattern
+        && last.source() == pattern
+    {
+        return Ok(Arc::clone(last));
+    }
+    eval.charge(COMPILE_STEPS)?;
+    let regex =
+        Regex::new(pattern).map_err(|problem| bad_value(format!("invalid regex: {problem}")))?;
+    let regex = Arc::new(regex);
+    eval.pattern = Some(Arc::clone(&regex));
+    Ok(regex)
+}
+
+/// Charges a search in `bytes` of text.
+fn charge(eval: &mut Eval<'_>, regex: &Regex, bytes: usize) -> Result<(), Stop> {
+    if regex.is_hard() {
+        eval.refuel()
+    } else {
+        eval.charge(4 + bytes / 64)
+    }
+}
+
+fn exhausted(_: Exhausted) -> Stop {
+    Limit::Time.into()
+}
+
+/// A match: the text of it, or a vector with its groups.
+fn shape(eval: &mut Eval<'_>, captures: &fancy_regex::Captures<'_, str>) -> Result<Value, Stop> {
+    let whole = captures.get(0).map_or("", |found| found.as_str());
+    if captures.len() == 1 {
+        eval.reserve(whole.len())?;
+        return Ok(Value::from(whole));
+    }
+    let mut groups = Vec::with_capacity(captures.len());
+    for at in 0..captures.len() {
+        groups.push(match captures.get(at) {
+            Some(found) => {
+                eval.reserve(found.as_str().len())?;
+                Value::from(found.as_str())
+            }
+            None => Value::Nil,
+        });
+    }
+    Ok(Value::vector(groups))
+}
+
+fn re_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    match &args[0] {
+        Value::Regex(_) => Ok(std::mem::take(&mut args[0])),
+        Value::Str(pattern) => Ok(Value::Regex(compiled(eval, pattern)?)),
+        other => Err(wrong_type("a string or a regex", other)),
+    }
+}
+
+fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let (regex, text) = (regex(args, 0)?, string(args, 1)?);
+    charge(eval, regex, text.len())?;
+    if regex.groups() == 0 {
+        let found = regex.find_at(text, 0).map_err(exhausted)?;
+        let Some((start, end)) = found else {
+            return Ok(Value::Nil);
+        };
+        eval.reserve(end - start)?;
+        return Ok(Value::from(&text[start..end]));
+    }
+    match regex.captures_at(text, 0).map_err(exhausted)? {
+        Some(captures) => shape(eval, &captures),
+        None => Ok(Value::Nil),
+    }
+}
+
+fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let (regex, text) = (regex(args, 0)?, string(args, 1)?);
+    charge(eval, regex, text.len())?;
+    match regex.matches(text).map_err(exhausted)? {
+        Some(captures) => shape(eval, &captures),
+        None => Ok(Value::Nil),
+    }
+}
+
+/// Where a search goes on behind a match: one character further when the match was empty.
+fn behind(text: &str, start: usize, end: usize) -> Option<usize> {
+    if end > start {
+        return Some(end);
+    }
+    text[end..].chars().next().map(|next| end + next.len_utf8())
+}
+
+fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let (regex, text) = (regex(args, 0)?, string(args, 1)?);
+    let mut found = Vec::new();
+    let mut from = Some(0);
+    while let Some(at) = from {
+        let (start, end) = if regex.groups() == 0 {
+            let Some((start, end)) = regex.find_at(text, at).map_err(exhausted)? else {
+                break;
+            };
+            push_part(eval, &mut found, &text[start..end])?;
+            (start, end)
+        } else {
+            let Some(captures) = regex.captures_at(text, at).map_err(exhausted)? else {
+                break;
+            };
+            if found.len() == found.capacity() {
+                eval.reserve_values(found.len().max(4))?;
+            }
+            found.push(shape(eval, &captures)?);
+            captures
+                .get(0)
+                .map_or((at, at), |whole| (whole.start(), whole.end()))
+        };
+        charge(eval, regex, end - at)?;
+        from = behind(text, start, end);
+    }
+    Ok(Value::vector(found))
+}
+
+/// The parts of `text` between the matches of `regex`, empty ones at the end dropped.
+pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Regex, text: &str) -> Result<Value, Stop> {
+    let mut parts = Vec::new();
+    let mut part_start = 0;
+    let mut from = Some(0);
+    while let Some(at) = from {
+        let Some((start, end)) = regex.find_at(text, at).map_err(exhausted)? else {
+            break;
+        };
+        charge(eval, regex, end - at)?;
+        // Nothing in front of the text is no part.
+        if end > 0 {
+            push_part(eval, &mut parts, &text[part_start..start])?;
+            part_start = end;
+        }
+        from = behind(text, start, end);
+    }
+    push_part(eval, &mut parts, &text[part_start..])?;
+    Ok(parts_of(text, parts))
+}
+
+/// `text` with every match of `regex` replaced; `$0`, `$1`, … in `replacement` stand for groups.
+pub(super) fn replace_all(
+    eval: &mut Eval<'_>,
+    regex: &Regex,
+    text: &str,
+    replacement: &str,
+) -> Result<Value, Stop> {
+    let template = template(replacement, regex.groups());
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut from = Some(0);
+    while let Some(at) = from {
+        let Some(captures) = regex.captures_at(text, at).map_err(exhausted)? else {
+            break;
+        };
+        let (start, end) = captures
+            .get(0)
+            .map_or((at, at), |whole| (whole.start(), whole.end()));
+        charge(eval, regex, end - at)?;
+        push(eval, &mut out, &text[copied..start])?;
+        for piece in &template {
+            let piece = match piece {
+                Piece::Text(text) => text,
+                Piece::Group(group) => captures.get(*group).map_or("", |found| found.as_str()),
+            };
+            push(eval, &mut out, piece)?;
+        }
+        copied = end;
+        from = behind(text, start, end);
+    }
+    push(eval, &mut out, &text[copied..])?;
+    Ok(Value::from(out))
+}
+
+enum Piece<'t> {
+    Text(&'t str),
+    Group(usize),
+}
+
+/// The pieces of replacement text. A number without a group is text; digits are taken as long as
+/// there is such a group.
+fn template(replacement: &str, groups: usize) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let (mut literal, mut at) = (0, 0);
+    let bytes = replacement.as_bytes();
+    while at < bytes.len() {
+        let digit = |at: usize| {
+            bytes
+                .get(at)
+                .filter(|byte| byte.is_ascii_digit())
+                .map(|byte| usize::from(byte - b'0'))
+        };
+        match digit(at + 1) {
+            Some(first) if bytes[at] == b'$' && first <= groups => {
+                let (mut group, mut end) = (first, at + 2);
+                while let Some(next) = digit(end)
+                    && group * 10 + next <= groups
+                {
+                    group = group * 10 + next;
+                    end += 1;
+                }
+                pieces.push(Piece::Text(&replacement[literal..at]));
+                pieces.push(Piece::Group(group));
+                literal = end;
+                at = end;
+            }
+            _ => at += 1,
+        }
+    }
+    pieces.push(Piece::Text(&replacement[literal..]));
+    pieces
+}
+
+/// The group of the first match that `extract` and `extract-int` ask for.
+fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<String>, Stop> {
+    let regex = match &args[0] {
+        Value::Regex(regex) => Arc::clone(regex),
+        Value::Str(pattern) => compiled(eval, pattern)?,
+        other => return Err(wrong_type("a string or a regex", other)),
+    };
+    let text = string(args, 1)?;
+    let group = match args.get(2) {
+        Some(_) => index(&args[2])?,
+        None => 1,
+    };
+    charge(eval, &regex, text.len())?;
+    let captures = regex.captures_at(text, 0).map_err(exhausted)?;
+    let found = captures
+        .zip(usize::try_from(group).ok())
+        .and_then(|(captures, group)| Some(captures.get(group)?.as_str().to_owned()));
+    Ok(found)
+}
+
+fn extract_int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let value = group(eval, args)?.map_or(Value::Nil, |found| long(&found));
+    Ok(match (value, args.get_mut(3)) {
+        (Value::Nil, Some(default)) => std::mem::take(default),
+        (value, _) => value,
+    })
+}

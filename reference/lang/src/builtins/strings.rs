@@ -1,0 +1,698 @@
+//! Strings: `clojure.string` and what programs expect beside it. Knows no patterns: those are in
+//! `regex`, directives in `format`.
+//!
+//! Positions and lengths count graphemes; text is found by code points. Whatever grows asks for
+//! memory first.
+
+use super::numbers::index;
+use super::{Builtin, Home, Section, at_least, between, exactly, row};
+use crate::error::{Limit, Stop, bad_value, wrong_type};
+use crate::eval::Eval;
+use crate::print::{self, Over};
+use crate::value::{Text, Value};
+
+const STRING: &[Home] = &[Home::String];
+const STRING_AND_CORE: &[Home] = &[Home::String, Home::Core];
+
+/// The rows of this area.
+pub const ROWS: &[Builtin] = &[
+    row(
+        "str",
+        "strings.str",
+        Section::Strings,
+        STRING_AND_CORE,
+        at_least(0),
+        "(str ...)",
+        "Joins the text of its arguments; nil contributes nothing.",
+        str,
+    ),
+    row(
+        "pr-str",
+        "strings.pr-str",
+        Section::Strings,
+        STRING_AND_CORE,
+        at_least(0),
+        "(pr-str ...)",
+        "Returns the readable form of its arguments, separated by spaces.",
+        pr_str,
+    ),
+    row(
+        "subs",
+        "strings.subs",
+        Section::Strings,
+        STRING_AND_CORE,
+        between(2, 3),
+        "(subs s start), (subs s start end)",
+        "Returns the part of a string from start up to, not including, end, counted in graphemes.",
+        subs,
+    ),
+    row(
+        "join",
+        "strings.join",
+        Section::Strings,
+        STRING,
+        between(1, 2),
+        "(join coll), (join separator coll)",
+        "Joins the text of the items, with a separator between them when one is given.",
+        join,
+    ),
+    row(
+        "split",
+        "strings.split",
+        Section::Strings,
+        STRING,
+        exactly(2),
+        "(split s re-or-char)",
+        "Splits a string at a delimiter or a regex.",
+        split,
+    ),
+    row(
+        "split-lines",
+        "strings.split-lines",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(split-lines s)",
+        "Splits a string at line ends.",
+        split_lines,
+    ),
+    row(
+        "trim",
+        "strings.trim",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(trim s)",
+        "Removes whitespace from both ends.",
+        |_, args| trimmed(args, <str>::trim),
+    ),
+    row(
+        "triml",
+        "strings.triml",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(triml s)",
+        "Removes whitespace from the start.",
+        |_, args| trimmed(args, <str>::trim_start),
+    ),
+    row(
+        "trimr",
+        "strings.trimr",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(trimr s)",
+        "Removes whitespace from the end.",
+        |_, args| trimmed(args, <str>::trim_end),
+    ),
+    row(
+        "trim-newline",
+        "strings.trim-newline",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(trim-newline s)",
+        "Removes newlines and carriage returns from the end.",
+        |_, args| trimmed(args, |text| text.trim_end_matches(['\n', '\r'])),
+    ),
+    row(
+        "replace",
+        "strings.replace",
+        Section::Strings,
+        STRING_AND_CORE,
+        between(2, 3),
+        "(replace smap coll), (replace s pattern replacement)",
+        "Replaces every match in a string, or every item of a collection that a map names.",
+        replace,
+    ),
+    row(
+        "upper-case",
+        "strings.upper-case",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(upper-case ...)",
+        "Returns the string in upper case.",
+        upper_case,
+    ),
+    row(
+        "lower-case",
+        "strings.lower-case",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(lower-case ...)",
+        "Returns the string in lower case.",
+        lower_case,
+    ),
+    row(
+        "upcase",
+        "strings.upcase",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(upcase ...)",
+        "Returns the string in upper case.",
+        upper_case,
+    ),
+    row(
+        "downcase",
+        "strings.downcase",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(downcase ...)",
+        "Returns the string in lower case.",
+        lower_case,
+    ),
+    row(
+        "blank?",
+        "strings.blank?",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(blank? s)",
+        "Returns true when a string is nil, empty or only whitespace.",
+        is_blank,
+    ),
+    row(
+        "starts-with?",
+        "strings.starts-with?",
+        Section::Strings,
+        STRING,
+        exactly(2),
+        "(starts-with? s prefix)",
+        "Returns true when a string starts with a prefix.",
+        starts_with,
+    ),
+    row(
+        "ends-with?",
+        "strings.ends-with?",
+        Section::Strings,
+        STRING,
+        exactly(2),
+        "(ends-with? s suffix)",
+        "Returns true when a string ends with a suffix.",
+        ends_with,
+    ),
+    row(
+        "includes?",
+        "strings.includes?",
+        Section::Strings,
+        STRING,
+        exactly(2),
+        "(includes? s substring)",
+        "Returns true when a string contains another.",
+        includes,
+    ),
+    row(
+        "index-of",
+        "strings.index-of",
+        Section::Strings,
+        STRING,
+        between(2, 3),
+        "(index-of s value), (index-of s value from-index)",
+        "Returns the index of the first occurrence, nil when there is none.",
+        |eval, args| Ok(index_of(eval, args)?.map_or(Value::Nil, Value::from)),
+    ),
+    row(
+        "last-index-of",
+        "strings.last-index-of",
+        Section::Strings,
+        STRING,
+        between(2, 3),
+        "(last-index-of s value), (last-index-of s value from-index)",
+        "Returns the index of the last occurrence, nil when there is none.",
+        |eval, args| Ok(last_index_of(eval, args)?.map_or(Value::Nil, Value::from)),
+    ),
+    row(
+        "name",
+        "strings.name",
+        Section::Strings,
+        STRING_AND_CORE,
+        exactly(1),
+        "(name x)",
+        "Returns the text of a keyword, string or symbol without any colon.",
+        name,
+    ),
+    row(
+        "parse-long",
+        "numbers.parse-long",
+        Section::Strings,
+        STRING_AND_CORE,
+        exactly(1),
+        "(parse-long ...)",
+        "Reads an integer from text; nil when the text is not one.",
+        parse_long,
+    ),
+    row(
+        "parse-int",
+        "numbers.parse-int",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(parse-int ...)",
+        "Reads an integer from text; nil when the text is not one.",
+        parse_long,
+    ),
+    row(
+        "parse-double",
+        "numbers.parse-double",
+        Section::Strings,
+        STRING_AND_CORE,
+        exactly(1),
+        "(parse-double ...)",
+        "Reads a float from text; nil when the text is not one.",
+        parse_double,
+    ),
+    row(
+        "parse-boolean",
+        "numbers.parse-boolean",
+        Section::Strings,
+        STRING_AND_CORE,
+        exactly(1),
+        "(parse-boolean s)",
+        "Reads \"true\" or \"false\"; nil for any other text.",
+        parse_boolean,
+    ),
+];
+
+/// The string at `at`.
+pub(super) fn string(args: &[Value], at: usize) -> Result<&Text, Stop> {
+    match &args[at] {
+        Value::Str(text) => Ok(text),
+        other => Err(wrong_type("a string", other)),
+    }
+}
+
+/// Appends `part` after asking for the memory.
+pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
+    let (needed, capacity) = (out.len() + part.len(), out.capacity());
+    if needed > capacity {
+        eval.reserve(needed.max(capacity.saturating_mul(2)) - capacity)?;
+    }
+    out.push_str(part);
+    Ok(())
+}
+
+/// How a value is written: [`print::write_text`] or one of its kin.
+type Write = fn(&mut String, &Value, usize) -> Result<(), Over>;
+
+/// Appends a value's text, charged and bounded.
+pub(super) fn append(
+    eval: &mut Eval<'_>,
+    out: &mut String,
+    value: &Value,
+    write: Write,
+) -> Result<(), Stop> {
+    eval.walk(value)?;
+    let bytes_max = out.len().saturating_add(eval.room());
+    write(out, value, bytes_max).map_err(|over| match over {
+        Over::Bytes => eval.out_of_memory(),
+        Over::Work => Limit::Time.into(),
+    })
+}
+
+/// Appends what `str` makes of a value.
+pub(super) fn append_text(
+    eval: &mut Eval<'_>,
+    out: &mut String,
+    value: &Value,
+) -> Result<(), Stop> {
+    match value {
+        Value::Nil => Ok(()),
+        Value::Str(text) => push(eval, out, text),
+        _ => append(eval, out, value, print::write_text),
+    }
+}
+
+/// Appends parts to `items`, which stands for a result.
+pub(super) fn push_part(
+    eval: &mut Eval<'_>,
+    items: &mut Vec<Value>,
+    part: &str,
+) -> Result<(), Stop> {
+    // A string takes some words beside its bytes.
+    const OVERHEAD_BYTES: usize = 64;
+    if items.len() == items.capacity() {
+        eval.reserve_values(items.len().max(4))?;
+    }
+    eval.charge(1)?;
+    eval.reserve(part.len() + OVERHEAD_BYTES)?;
+    items.push(Value::from(part));
+    Ok(())
+}
+
+fn str(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    if let [text @ Value::Str(_)] = args {
+        return Ok(std::mem::take(text));
+    }
+    let mut out = String::new();
+    for arg in args.iter() {
+        append_text(eval, &mut out, arg)?;
+    }
+    Ok(Value::from(out))
+}
+
+fn pr_str(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let mut out = String::new();
+    for (at, arg) in args.iter().enumerate() {
+        if at > 0 {
+            out.push(' ');
+        }
+        append(eval, &mut out, arg, print::write_readable)?;
+    }
+    Ok(Value::from(out))
+}
+
+fn subs(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let start = index(&args[1]).map(|start| usize::try_from(start).unwrap_or(0));
+    let text = string(args, 0)?;
+    let start = start?;
+    let end = match args.len() {
+        3 => usize::try_from(index(&args[2])?).unwrap_or(0),
+        _ => usize::MAX,
+    };
+    part(eval, text, start, end)
+}
+
+/// The graphemes from `start` up to `end`; what lies beyond the text is moved into it.
+pub(super) fn part(
+    eval: &mut Eval<'_>,
+    text: &Text,
+    start: usize,
+    end: usize,
+) -> Result<Value, Stop> {
+    if !text.is_bytewise() {
+        eval.charge(text.len() / 16)?;
+    }
+    let from = text.byte_offset(start).unwrap_or(text.len());
+    let to = match end {
+        usize::MAX => text.len(),
+        _ => text.byte_offset(end).unwrap_or(text.len()),
+    };
+    if from >= to {
+        return Ok(Value::from(""));
+    }
+    if (from, to) == (0, text.len()) {
+        return Ok(Value::Str(text.clone()));
+    }
+    eval.reserve(to - from)?;
+    Ok(Value::from(&text[from..to]))
+}
+
+fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let (separator, items) = match args {
+        [items] => (None, items),
+        [Value::Nil, items] => (None, items),
+        [Value::Str(separator), items] => (Some(&*separator), items),
+        _ => return Err(wrong_type("a string as separator", &args[0])),
+    };
+    let separator = separator.map_or("", |separator| separator.as_str());
+    let mut out = String::new();
+    if let Value::Vector(items) = items {
+        // Strings are joined in one allocation.
+        let bytes = items.iter().fold(0usize, |bytes, item| {
+            bytes
+                .saturating_add(separator.len())
+                .saturating_add(match item {
+                    Value::Str(text) => text.len(),
+                    _ => 4,
+                })
+        });
+        eval.reserve(bytes)?;
+        out.reserve(bytes);
+        eval.charge(items.len())?;
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                push(eval, &mut out, separator)?;
+            }
+            append_text(eval, &mut out, item)?;
+        }
+    } else {
+        for (at, item) in eval.items(items)?.iter().enumerate() {
+            eval.charge(1)?;
+            if at > 0 {
+                push(eval, &mut out, separator)?;
+            }
+            append_text(eval, &mut out, item)?;
+        }
+    }
+    Ok(Value::from(out))
+}
+
+fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let delimiter = match &args[1] {
+        Value::Regex(regex) => return super::regex::split_at(eval, regex, text),
+        Value::Str(delimiter) if delimiter.count() <= 1 => delimiter,
+        Value::Str(_) => {
+            return Err(bad_value(format!(
+                "a delimiter has one character, use a regex for {}",
+                print::brief(&args[1])
+            )));
+        }
+        other => return Err(wrong_type("a regex or a delimiter of one character", other)),
+    };
+    let mut parts = Vec::new();
+    if delimiter.is_empty() {
+        for grapheme in text.graphemes() {
+            push_part(eval, &mut parts, grapheme)?;
+        }
+    } else {
+        for part in text.split(delimiter.as_str()) {
+            push_part(eval, &mut parts, part)?;
+        }
+    }
+    Ok(parts_of(text, parts))
+}
+
+fn split_lines(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let mut parts = Vec::new();
+    for line in text.split('\n') {
+        push_part(eval, &mut parts, line)?;
+    }
+    // Only a carriage return right before a line feed belongs to the line end.
+    let last = parts.len() - 1;
+    for part in &mut parts[..last] {
+        if let Value::Str(line) = part
+            && let Some(line) = line.strip_suffix('\r')
+        {
+            *part = Value::from(line);
+        }
+    }
+    Ok(parts_of(text, parts))
+}
+
+/// The parts of `text` without the empty ones at the end; the empty text gives itself.
+pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
+    if text.is_empty() {
+        return Value::vector(vec![Value::from("")]);
+    }
+    while let Some(Value::Str(last)) = parts.last()
+        && last.is_empty()
+    {
+        parts.pop();
+    }
+    Value::vector(parts)
+}
+
+fn trimmed(args: &mut [Value], trim: fn(&str) -> &str) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let inner = trim(text);
+    if inner.len() == text.len() {
+        return Ok(std::mem::take(&mut args[0]));
+    }
+    Ok(Value::from(inner))
+}
+
+fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    if args.len() == 2 {
+        return replace_items(eval, args);
+    }
+    let text = string(args, 0)?;
+    match &args[1] {
+        Value::Regex(regex) => super::regex::replace_all(eval, regex, text, string(args, 2)?),
+        Value::Str(wanted) => {
+            let replacement = string(args, 2)?;
+            let mut out = String::new();
+            let mut from = 0;
+            for (at, found) in text.match_indices(wanted.as_str()) {
+                eval.charge(1)?;
+                push(eval, &mut out, &text[from..at])?;
+                push(eval, &mut out, replacement)?;
+                from = at + found.len();
+            }
+            if from == 0 && out.is_empty() && !wanted.is_empty() {
+                return Ok(args[0].clone());
+            }
+            push(eval, &mut out, &text[from..])?;
+            Ok(Value::from(out))
+        }
+        other => Err(wrong_type("a string or a regex", other)),
+    }
+}
+
+fn replace_items(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    if !matches!(args[0], Value::Nil | Value::Map(_) | Value::Vector(_)) {
+        return Err(wrong_type("a map or a vector of replacements", &args[0]));
+    }
+    let items = std::mem::take(&mut args[1]);
+    let mut items = eval.into_items(items)?;
+    for item in &mut items {
+        eval.walk(item)?;
+        let replacement = match (&args[0], &*item) {
+            (Value::Map(map), item) => map.get(item),
+            (Value::Vector(vector), Value::Int(index)) => usize::try_from(*index)
+                .ok()
+                .and_then(|index| vector.get(index)),
+            _ => None,
+        };
+        if let Some(replacement) = replacement {
+            *item = replacement.clone();
+        }
+    }
+    Ok(Value::vector(items))
+}
+
+pub(super) fn upper_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    eval.charge(text.len() / 64)?;
+    eval.reserve(text.len().saturating_mul(2))?;
+    Ok(Value::from(text.to_uppercase()))
+}
+
+pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    eval.charge(text.len() / 64)?;
+    eval.reserve(text.len().saturating_mul(2))?;
+    Ok(Value::from(text.to_lowercase()))
+}
+
+fn is_blank(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    match &args[0] {
+        Value::Nil => Ok(Value::Bool(true)),
+        Value::Str(text) => Ok(Value::Bool(text.trim_start().is_empty())),
+        other => Err(wrong_type("a string or nil", other)),
+    }
+}
+
+pub(super) fn starts_with(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let found = string(args, 0)?.starts_with(string(args, 1)?.as_str());
+    Ok(Value::Bool(found))
+}
+
+pub(super) fn ends_with(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let found = string(args, 0)?.ends_with(string(args, 1)?.as_str());
+    Ok(Value::Bool(found))
+}
+
+pub(super) fn includes(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    eval.charge(text.len() / 64)?;
+    Ok(Value::Bool(text.contains(string(args, 1)?.as_str())))
+}
+
+/// The index of the first occurrence, from the index at 2 on.
+pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usize>, Stop> {
+    let (text, wanted) = (string(args, 0)?, string(args, 1)?);
+    eval.charge(text.len() / 16)?;
+    let from = match args.get(2) {
+        None => 0,
+        Some(_) => usize::try_from(index(&args[2])?).unwrap_or(0),
+    };
+    let from = text.byte_offset(from).unwrap_or(text.len());
+    let found = text[from..].find(wanted.as_str());
+    Ok(found.map(|at| grapheme_at(text, from + at)))
+}
+
+/// The index of the last occurrence that starts at or before the index at 2.
+pub(super) fn last_index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usize>, Stop> {
+    let (text, wanted) = (string(args, 0)?, string(args, 1)?);
+    eval.charge(text.len() / 16)?;
+    let mut end = text.len();
+    if args.len() > 2 {
+        let Ok(from) = usize::try_from(index(&args[2])?) else {
+            return Ok(None);
+        };
+        // An occurrence may start anywhere in the grapheme.
+        if let Some(next) = text.byte_offset(from.saturating_add(1)) {
+            let last_start = text[..next]
+                .char_indices()
+                .next_back()
+                .map_or(0, |(at, _)| at);
+            end = end.min(last_start.saturating_add(wanted.len()));
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+        }
+    }
+    Ok(text[..end]
+        .rfind(wanted.as_str())
+        .map(|at| grapheme_at(text, at)))
+}
+
+/// The index of the grapheme that the byte at `offset` belongs to.
+fn grapheme_at(text: &Text, offset: usize) -> usize {
+    if text.is_bytewise() {
+        return offset;
+    }
+    if offset == text.len() {
+        return text.count();
+    }
+    let mut end = 0;
+    text.graphemes()
+        .take_while(|grapheme| {
+            end += grapheme.len();
+            end <= offset
+        })
+        .count()
+}
+
+fn name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    match std::mem::take(&mut args[0]) {
+        text @ Value::Str(_) => Ok(text),
+        Value::Keyword(name) | Value::Symbol(name) => Ok(Value::Str(name)),
+        other => Err(wrong_type("a keyword, a string or a symbol", &other)),
+    }
+}
+
+pub(super) fn parse_long(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    Ok(match &args[0] {
+        Value::Str(text) => long(text),
+        _ => Value::Nil,
+    })
+}
+
+/// An optional sign and ASCII digits within 64 bits, else nil.
+pub(super) fn long(text: &str) -> Value {
+    text.parse().map_or(Value::Nil, Value::Int)
+}
+
+pub(super) fn parse_double(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let Value::Str(text) = &args[0] else {
+        return Ok(Value::Nil);
+    };
+    Ok(match text.as_str() {
+        "NaN" => Value::Float(f64::NAN),
+        "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),
+        "-Infinity" => Value::Float(f64::NEG_INFINITY),
+        text if text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')) =>
+        {
+            text.parse().map_or(Value::Nil, Value::Float)
+        }
+        _ => Value::Nil,
+    })
+}
+
+fn parse_boolean(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    Ok(match &args[0] {
+        Value::Str(text) if text.as_str() == "true" => Value::Bool(true),
+        Value::Str(text) if text.as_str() == "false" => Value::Bool(false),
+        _ => Value::Nil,
+    })
+}
