@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use crate::edn::Edn;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::{CallAnswer, ProgramRun};
@@ -278,7 +279,7 @@ async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> 
             ..noisy
         });
     }
-    let stderr = if verdict.is_pass() {
+    let stderr = if verdict.is_pass() || matches!(verdict, Verdict::Fail(_)) {
         String::new()
     } else {
         link.stderr()
@@ -304,9 +305,33 @@ fn evaluation(body: &CljCase, spec: &TargetSpec, testee: bool) -> Result<Evaluat
 
 /// The schema under which a server shows the JSON value that the case expects, if there is one.
 fn schema(body: &CljCase) -> Option<Json> {
-    match &body.expect.outcome {
-        Outcome::Returns(returned) => judge::output_schema(returned.json.as_ref()?).ok(),
-        Outcome::Raises(_) => None,
+    let Outcome::Returns(returned) = &body.expect.outcome else {
+        return None;
+    };
+    let printed = match (&returned.text, &returned.data) {
+        (Some(text), _) => text.as_plain().and_then(|text| Edn::parse(text).ok()),
+        (None, Some(data)) => Edn::parse_expected(data).ok(),
+        (None, None) => None,
+    };
+    let json = returned.json.as_ref()?;
+    // A cut text cannot be read, but its first character tells a keyword.
+    let cut = returned.text.as_ref().and_then(|text| text.as_plain());
+    if printed.is_none() && cut.is_some_and(|text| text.starts_with(':')) {
+        return None;
+    }
+    if printed.is_some_and(|value| !is_called_as_json(&value)) {
+        return None;
+    }
+    judge::output_schema(json).ok()
+}
+
+/// Whether a schema calls the value what its JSON form calls it. A keyword is no string to a schema, though its JSON
+/// form is one. Schemas say nothing of what is in a map.
+fn is_called_as_json(value: &Edn) -> bool {
+    match value {
+        Edn::Keyword(_) | Edn::Symbol(_) | Edn::Opaque(_) => false,
+        Edn::Vector(items) | Edn::List(items) => items.iter().all(is_called_as_json),
+        _ => true,
     }
 }
 
