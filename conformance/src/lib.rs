@@ -11,6 +11,7 @@ pub mod fixture;
 pub mod fuzz;
 pub mod json;
 pub mod judge;
+pub mod mutant;
 pub mod observed;
 pub mod report;
 pub mod runner;

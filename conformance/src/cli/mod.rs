@@ -4,6 +4,7 @@
 mod inspect;
 mod record;
 mod run;
+mod selftest;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -46,6 +47,11 @@ enum Command {
     Show(ShowArgs),
     /// Write the suite as one JSON bundle
     Export(ExportArgs),
+    /// Try servers that are wrong on purpose, and print which case catches each
+    Selftest(selftest::SelftestArgs),
+    /// Stand in for a server that is wrong on purpose
+    #[command(hide = true)]
+    Mutate(selftest::MutateArgs),
     /// Compare two JSON reports: fixed, broken, new crashes
     Diff {
         /// The earlier report
@@ -140,6 +146,8 @@ pub fn main() -> ExitCode {
         Command::List(args) => inspect::list(&args).map(|()| PASSED),
         Command::Show(args) => inspect::show(&args).map(|()| PASSED),
         Command::Export(args) => export(&args).map(|()| PASSED),
+        Command::Selftest(args) => with_runtime(selftest::selftest(args)),
+        Command::Mutate(args) => selftest::mutate(&args),
         Command::Diff { old, new } => diff(&old, &new),
         Command::Merge { parts, reports } => merge(&parts, &reports),
     };

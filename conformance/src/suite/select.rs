@@ -30,6 +30,11 @@ impl Selector {
         &self.text
     }
 
+    /// Whether it matches a name.
+    pub fn names(&self, name: &str) -> bool {
+        self.matcher.is_match(name)
+    }
+
     /// Whether it names one case exactly, rather than many.
     pub fn is_exact(&self) -> bool {
         !self.text.contains(['*', '?', '[', '{'])

@@ -1,0 +1,223 @@
+//! `selftest` and `mutate`: does the suite catch servers that are wrong on purpose?
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::mutant::{self, MUTANTS, Mutant};
+use crate::runner::start::{Over, Target};
+use crate::runner::{self, Orders};
+use crate::suite::{Selector, Suite};
+use crate::target::claims::Claims;
+use crate::target::launch::{Launch, PatienceMs};
+use crate::target::{Patience, reference};
+
+use super::{FAILED, PASSED, load, say};
+
+/// Waits for a mutant, in milliseconds: a mutant that keeps silent is not to be waited for long.
+const REPLY_MS: u64 = 3000;
+
+/// The arguments of `selftest`.
+#[derive(Debug, Args)]
+pub struct SelftestArgs {
+    /// A right server to stand behind the mutants, as one shell-quoted command; default: the reference
+    #[arg(long, value_name = "CMD")]
+    stdio: Option<String>,
+    /// The reference, built already
+    #[arg(long, value_name = "PATH", conflicts_with = "stdio")]
+    reference: Option<PathBuf>,
+    /// A directory of fixtures, or an exported bundle
+    #[arg(long, value_name = "PATH")]
+    suite: Option<PathBuf>,
+    /// Only mutants whose name or clause matches; repeatable
+    #[arg(long, value_name = "GLOB")]
+    mutant: Vec<String>,
+    /// The share of mutants that must be caught, in percent
+    #[arg(long, value_name = "N", default_value = "98")]
+    at_least: u32,
+}
+
+/// The arguments of `mutate`.
+#[derive(Debug, Args)]
+pub struct MutateArgs {
+    /// A mutant; `selftest` names them
+    #[arg(allow_hyphen_values = true)]
+    name: String,
+    /// The server, behind `--`
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+/// What became of a mutant.
+enum Fate {
+    /// A case of its clause failed.
+    Caught(String),
+    /// Every case of its clause passed.
+    Survived,
+    /// Its clause has no case that the right server passes.
+    Unproven(&'static str),
+}
+
+/// Stands in for a faulty server. Its exit status is the server's.
+pub fn mutate(args: &MutateArgs) -> Result<u8, String> {
+    let mutant = mutant::find(&args.name).ok_or_else(|| {
+        format!(
+            "no mutant is called `{}`; `ptc-conformance selftest` names them",
+            args.name
+        )
+    })?;
+    let status = mutant::run(mutant, &args.command)
+        .map_err(|error| format!("{}: {error}", args.command.join(" ")))?;
+    Ok(u8::try_from(status).unwrap_or(u8::MAX))
+}
+
+/// Tries every mutant on the cases of the clause that it breaks, and prints what became of it.
+pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
+    let suite = Arc::new(load(args.suite.as_deref())?);
+    let command = match (&args.stdio, &args.reference) {
+        (Some(text), _) => {
+            shell_words::split(text).map_err(|error| format!("`{text}`: {error}"))?
+        }
+        (None, Some(path)) => reference::command(path),
+        (None, None) => reference::command(&reference::build()?),
+    };
+    let wanted: Result<Vec<Selector>, String> =
+        args.mutant.iter().map(|glob| Selector::new(glob)).collect();
+    let wanted = wanted?;
+    let means = |mutant: &&Mutant| {
+        wanted.is_empty()
+            || wanted
+                .iter()
+                .any(|glob| glob.names(mutant.name) || glob.names(mutant.clause))
+    };
+    let mutants: Vec<&Mutant> = MUTANTS.iter().filter(means).collect();
+    let right = passing(&suite, &mutants, &command).await?;
+    let mut caught = 0;
+    for mutant in &mutants {
+        let fate = try_one(&suite, mutant, &command, &right).await?;
+        if matches!(fate, Fate::Caught(_)) {
+            caught += 1;
+        }
+        say(&mut std::io::stdout(), &line(mutant, &fate));
+    }
+    let share = caught * 1000 / mutants.len().max(1);
+    let summary = format!(
+        "{caught} of {} mutants caught ({}.{} %)\n",
+        mutants.len(),
+        share / 10,
+        share % 10
+    );
+    say(&mut std::io::stdout(), &summary);
+    let enough = caught * 100 >= mutants.len() * usize::try_from(args.at_least).unwrap_or(100);
+    Ok(if enough { PASSED } else { FAILED })
+}
+
+fn line(mutant: &Mutant, fate: &Fate) -> String {
+    let fate = match fate {
+        Fate::Caught(case) => format!("caught by {case}"),
+        Fate::Survived => "SURVIVED".to_owned(),
+        Fate::Unproven(why) => format!("UNPROVEN: {why}"),
+    };
+    format!("{:28} {:32} {fate}\n", mutant.name, mutant.clause)
+}
+
+/// Places of the cases that a clause or section means.
+fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
+    let cases = suite.cases.iter().enumerate();
+    cases
+        .filter(|(_, case)| {
+            let hangs = |id: &str| {
+                id == anchor
+                    || id
+                        .strip_prefix(anchor)
+                        .is_some_and(|rest| rest.starts_with('.'))
+            };
+            hangs(&case.section) || case.clauses.iter().any(|clause| hangs(clause))
+        })
+        .map(|(place, _)| place)
+        .collect()
+}
+
+/// The cases that the server without a fault passes.
+async fn passing(
+    suite: &Arc<Suite>,
+    mutants: &[&Mutant],
+    command: &[String],
+) -> Result<BTreeSet<usize>, String> {
+    let all: BTreeSet<usize> = mutants
+        .iter()
+        .flat_map(|mutant| cases_of(suite, mutant.clause))
+        .collect();
+    let all: Vec<usize> = all.into_iter().collect();
+    let outcome = runner::run(Arc::clone(suite), &all, orders(command.to_vec()), |_, _| {}).await;
+    let passed = outcome
+        .trials
+        .into_iter()
+        .filter(|(_, trial)| trial.verdict.is_pass());
+    Ok(passed.map(|(place, _)| place).collect())
+}
+
+async fn try_one(
+    suite: &Arc<Suite>,
+    mutant: &Mutant,
+    command: &[String],
+    right: &BTreeSet<usize>,
+) -> Result<Fate, String> {
+    let mine = cases_of(suite, mutant.clause);
+    if mine.is_empty() {
+        return Ok(Fate::Unproven("the clause has no case"));
+    }
+    let mine: Vec<usize> = mine
+        .into_iter()
+        .filter(|place| right.contains(place))
+        .collect();
+    if mine.is_empty() {
+        return Ok(Fate::Unproven(
+            "the right server passes no case of the clause",
+        ));
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| format!("the harness cannot find itself: {error}"))?;
+    let mut argv = vec![
+        own.to_string_lossy().into_owned(),
+        "mutate".to_owned(),
+        mutant.name.to_owned(),
+        "--".to_owned(),
+    ];
+    argv.extend(command.iter().cloned());
+    let mut orders = orders(argv);
+    orders.fail_fast = true;
+    let outcome = runner::run(Arc::clone(suite), &mine, orders, |_, _| {}).await;
+    let failed = outcome
+        .trials
+        .iter()
+        .find(|(_, trial)| trial.verdict.is_failure());
+    Ok(match failed {
+        Some((place, _)) => Fate::Caught(suite.cases[*place].id.clone()),
+        None => Fate::Survived,
+    })
+}
+
+fn orders(argv: Vec<String>) -> Orders {
+    let launch = Launch {
+        patience: PatienceMs {
+            reply: Some(REPLY_MS),
+            ..PatienceMs::default()
+        },
+        ..Launch::default()
+    };
+    let patience = launch.patience(Patience::default());
+    Orders {
+        target: Target::Command {
+            argv,
+            over: Over::Stdio,
+        },
+        launch,
+        claims: Claims::default(),
+        patience,
+        jobs: std::thread::available_parallelism().map_or(1, usize::from),
+        fail_fast: false,
+    }
+}

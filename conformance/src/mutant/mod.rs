@@ -1,0 +1,95 @@
+//! Deliberately faulty servers: a proxy in front of a right one that breaks one clause each.
+//! A suite that does not catch them proves nothing. Knows JSON-RPC frames and program text; knows nothing of cases.
+
+mod edit;
+mod proxy;
+mod table;
+
+pub use proxy::run;
+pub use table::MUTANTS;
+
+use crate::json::Json;
+
+/// A faulty server.
+pub struct Mutant {
+    /// Its name: `ptc-conformance mutate NAME -- CMD…`.
+    pub name: &'static str,
+    /// The clause that it breaks, or the section when the section is about one thing. A case of it must fail.
+    pub clause: &'static str,
+    /// What it does.
+    pub mutation: Mutation,
+}
+
+/// One way of being wrong.
+#[derive(Clone, Copy)]
+pub enum Mutation {
+    /// One symbol of each program is taken for another: a builtin or form that does something else.
+    Symbol(&'static str, &'static str),
+    /// Each program is rewritten.
+    Program(fn(&str) -> String),
+    /// Frames from the client are rewritten before the server sees them.
+    Request(fn(&mut Json)),
+    /// The text that follows `user=> ` is rewritten, wherever a reply shows it.
+    Printed(fn(&str) -> String),
+    /// The structured payload of tool results is rewritten, and with it the text that mirrors it.
+    Payload(fn(&mut Json)),
+    /// Replies are rewritten; the method that they answer is given.
+    Reply(fn(&mut Json, &str)),
+    /// The server is started with this flag besides its own; a later one wins.
+    Flag(&'static str, &'static str),
+    /// What happens to lines as such.
+    Stream(Stream),
+    /// Calls see what earlier ones defined.
+    Remembers,
+}
+
+/// Faults of the stream of replies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// A line of its own accord stands before the first reply to each call.
+    ExtraLine,
+    /// An empty line follows each reply.
+    BlankLine,
+    /// Each reply to a call comes twice.
+    Twice,
+    /// Each third reply to a call never comes.
+    Lost,
+    /// Two replies to calls that are in flight together exchange their ids.
+    SwappedIds,
+    /// Replies come in the order of requests only: a quick call waits for a slow one.
+    Unbroken,
+    /// Notifications are answered.
+    AnswersNotifications,
+    /// Calls that were cancelled are answered all the same.
+    AnswersCancelled,
+    /// Replies end with a carriage return.
+    CarriageReturn,
+    /// The process ends with a status of its own.
+    ExitStatus(i32),
+    /// The process does not end with its input.
+    Lingers,
+    /// A banner stands before the first reply.
+    Banner,
+    /// The process ends at the first line that it cannot read.
+    DiesOnGarbage,
+    /// Lines that cannot be read are not answered.
+    SilentOnGarbage,
+}
+
+/// The mutant of that name.
+pub fn find(name: &str) -> Option<&'static Mutant> {
+    MUTANTS.iter().find(|mutant| mutant.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::MUTANTS;
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), MUTANTS.len());
+    }
+}

@@ -1,0 +1,344 @@
+//! Stands between a client and a server on standard streams, and breaks what passes as one mutant says.
+//! Blocking threads, no runtime: the proxy must not add faults of its own.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::json::Json;
+
+use super::{Mutant, Mutation, Stream, edit};
+
+/// How long a mutant that exchanges ids holds a reply back, waiting for another one.
+const SWAP_WAIT: Duration = Duration::from_millis(60);
+/// How long a mutant that does not end with its input lingers.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// Runs `command` behind the mutant and gives its exit status.
+///
+/// # Errors
+/// When the command cannot be started.
+pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| std::io::Error::other("no command stands behind `--`"))?;
+    let mut server = Command::new(program);
+    server
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    if let Mutation::Flag(name, value) = mutant.mutation {
+        server
+            .arg(name)
+            .args(Some(value).filter(|value| !value.is_empty()));
+    }
+    let mut child = server.spawn()?;
+    let missing = || std::io::Error::other("a standard stream of the server is missing");
+    let input = child.stdin.take().ok_or_else(missing)?;
+    let output = child.stdout.take().ok_or_else(missing)?;
+    let desk = Arc::new(Desk::default());
+    let incoming = Arc::clone(&desk);
+    let mutation = mutant.mutation;
+    std::thread::spawn(move || {
+        Inward {
+            mutation,
+            desk: incoming,
+            program: String::new(),
+        }
+        .pump(input)
+    });
+    Outward {
+        mutation,
+        desk,
+        calls: 0,
+        held: None,
+        queue: Vec::new(),
+    }
+    .pump(BufReader::new(output));
+    let status = child.wait()?.code().unwrap_or(1);
+    if mutation.is(Stream::Lingers) {
+        std::thread::sleep(LINGER);
+    }
+    Ok(match mutation {
+        Mutation::Stream(Stream::ExitStatus(status)) => status,
+        _ => status,
+    })
+}
+
+impl Mutation {
+    fn is(self, stream: Stream) -> bool {
+        matches!(self, Mutation::Stream(found) if found == stream)
+    }
+}
+
+/// What both directions know: the method of each request, ids of calls in the order they came, ids that were cancelled.
+#[derive(Default)]
+struct Desk(Mutex<Notes>);
+
+#[derive(Default)]
+struct Notes {
+    methods: HashMap<String, String>,
+    calls: Vec<String>,
+    cancelled: HashSet<String>,
+}
+
+impl Desk {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Notes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From the client to the server.
+struct Inward {
+    mutation: Mutation,
+    desk: Arc<Desk>,
+    /// What earlier programs defined.
+    program: String,
+}
+
+impl Inward {
+    fn pump(mut self, mut server: ChildStdin) {
+        let mut client = BufReader::new(std::io::stdin());
+        let mut line = Vec::new();
+        while let Ok(1..) = client.read_until(b'\n', &mut line) {
+            let passed = self.pass(&line);
+            let written = server.write_all(&passed).and_then(|()| server.flush());
+            if written.is_err() {
+                return;
+            }
+            line.clear();
+        }
+    }
+
+    fn pass(&mut self, line: &[u8]) -> Vec<u8> {
+        let parsed = std::str::from_utf8(line)
+            .ok()
+            .and_then(|text| Json::parse(text.trim()).ok());
+        let Some(mut frame) = parsed else {
+            match self.mutation {
+                Mutation::Stream(Stream::DiesOnGarbage) => std::process::exit(70),
+                Mutation::Stream(Stream::SilentOnGarbage) => return Vec::new(),
+                _ => return line.to_vec(),
+            }
+        };
+        let before = frame.clone();
+        self.note(&frame);
+        match self.mutation {
+            Mutation::Symbol(from, to) => {
+                edit::program(&mut frame, |text| edit::symbol(text, from, to))
+            }
+            Mutation::Program(rewrite) => edit::program(&mut frame, rewrite),
+            Mutation::Request(rewrite) => rewrite(&mut frame),
+            Mutation::Remembers => {
+                let earlier = &mut self.program;
+                edit::program(&mut frame, |text| {
+                    let whole = format!("{earlier}{text}");
+                    if text.contains("(def ") && text.len() < 200 {
+                        earlier.push_str(text);
+                        earlier.push('\n');
+                    }
+                    whole
+                });
+            }
+            Mutation::Stream(Stream::AnswersCancelled) => {
+                let cancels =
+                    frame.get("method").and_then(Json::as_str) == Some("notifications/cancelled");
+                if cancels {
+                    return Vec::new();
+                }
+            }
+            _ => {}
+        }
+        // Bytes that mean the same pass as they came.
+        if frame == before {
+            return line.to_vec();
+        }
+        format!("{frame}\n").into_bytes()
+    }
+
+    fn note(&self, frame: &Json) {
+        let Some(method) = frame.get("method").and_then(Json::as_str) else {
+            return;
+        };
+        let mut notes = self.desk.lock();
+        match frame.get("id") {
+            Some(id) => {
+                let id = id.to_string();
+                if method == "tools/call" {
+                    notes.calls.push(id.clone());
+                }
+                notes.methods.insert(id, method.to_owned());
+            }
+            None => {
+                if method == "notifications/cancelled"
+                    && let Some(id) = frame
+                        .get("params")
+                        .and_then(|params| params.get("requestId"))
+                {
+                    notes.cancelled.insert(id.to_string());
+                }
+                drop(notes);
+                if self.mutation.is(Stream::AnswersNotifications) {
+                    say(br#"{"jsonrpc":"2.0","id":null,"result":{}}"#);
+                }
+            }
+        }
+    }
+}
+
+/// From the server to the client.
+struct Outward {
+    mutation: Mutation,
+    desk: Arc<Desk>,
+    calls: usize,
+    held: Option<Json>,
+    queue: Vec<Json>,
+}
+
+impl Outward {
+    fn pump<R: Read + Send + 'static>(mut self, server: BufReader<R>) {
+        // Lines come through a channel, so that a held reply can be let go in time.
+        let (sender, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut server = server;
+            let mut line = Vec::new();
+            while let Ok(1..) = server.read_until(b'\n', &mut line) {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    return;
+                }
+            }
+        });
+        if self.mutation.is(Stream::Banner) {
+            say(b"PTC-Lisp server ready");
+        }
+        loop {
+            let wait = if self.held.is_some() {
+                SWAP_WAIT
+            } else {
+                LINGER * 60
+            };
+            match lines.recv_timeout(wait) {
+                Ok(line) => self.pass(&line),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => self.let_go(),
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.let_go();
+        for frame in std::mem::take(&mut self.queue) {
+            say(frame.to_string().as_bytes());
+        }
+    }
+
+    fn let_go(&mut self) {
+        if let Some(frame) = self.held.take() {
+            say(frame.to_string().as_bytes());
+        }
+    }
+
+    fn pass(&mut self, line: &[u8]) {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let parsed = std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| Json::parse(text).ok());
+        let Some(mut frame) = parsed else {
+            return say(text);
+        };
+        let id = frame.get("id").map(Json::to_string).unwrap_or_default();
+        let method = self
+            .desk
+            .lock()
+            .methods
+            .get(&id)
+            .cloned()
+            .unwrap_or_default();
+        let before = frame.clone();
+        match self.mutation {
+            Mutation::Printed(rewrite) => edit::printed(&mut frame, rewrite),
+            Mutation::Payload(rewrite) => edit::payload(&mut frame, rewrite),
+            Mutation::Reply(rewrite) => rewrite(&mut frame, &method),
+            Mutation::Stream(stream) => return self.stream(stream, frame, text, &id, &method),
+            _ => {}
+        }
+        if frame == before {
+            say(text);
+        } else {
+            say(frame.to_string().as_bytes());
+        }
+    }
+
+    fn stream(&mut self, stream: Stream, frame: Json, text: &[u8], id: &str, method: &str) {
+        let is_call = method == "tools/call";
+        if is_call {
+            self.calls += 1;
+        }
+        match stream {
+            Stream::ExtraLine if is_call => {
+                say(b"evaluating");
+                say(text);
+            }
+            Stream::BlankLine => {
+                say(text);
+                say(b"");
+            }
+            Stream::Twice if is_call => {
+                say(text);
+                say(text);
+            }
+            Stream::Lost if is_call && self.calls.is_multiple_of(3) => {}
+            Stream::SwappedIds if is_call => self.swap(frame),
+            Stream::Unbroken if is_call => self.in_order(frame, id),
+            Stream::CarriageReturn => {
+                let mut line = text.to_vec();
+                line.push(b'\r');
+                say(&line);
+            }
+            _ => say(text),
+        }
+    }
+
+    fn swap(&mut self, mut frame: Json) {
+        let Some(mut earlier) = self.held.take() else {
+            self.held = Some(frame);
+            return;
+        };
+        let ids = (earlier.get("id").cloned(), frame.get("id").cloned());
+        if let (Some(first), Some(second)) = ids {
+            edit::set(&mut earlier, &[], "id", second);
+            edit::set(&mut frame, &[], "id", first);
+        }
+        say(earlier.to_string().as_bytes());
+        say(frame.to_string().as_bytes());
+    }
+
+    fn in_order(&mut self, frame: Json, id: &str) {
+        let _newest = id;
+        self.queue.push(frame);
+        loop {
+            let next = {
+                let mut notes = self.desk.lock();
+                let cancelled = notes.cancelled.clone();
+                notes.calls.retain(|call| !cancelled.contains(call));
+                notes.calls.first().cloned()
+            };
+            let found = self.queue.iter().position(|reply| {
+                let id = reply.get("id").map(Json::to_string);
+                id == next
+            });
+            let Some(found) = found else { return };
+            let reply = self.queue.remove(found);
+            self.desk.lock().calls.remove(0);
+            say(reply.to_string().as_bytes());
+        }
+    }
+}
+
+/// Writes a line. A client that closed its end has seen enough.
+fn say(line: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _client_gone = out
+        .write_all(line)
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush());
+}
