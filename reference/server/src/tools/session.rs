@@ -206,11 +206,12 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
         };
         match eval::in_session(&job, &turn) {
             Turned::Kept { payload, ready } => {
-                let stored = changed_keys(&payload);
+                let stored = changed_keys(&payload).map(|keys| format!("stored: {keys}"));
+                let suffix = suffix([stored, upstream_calls(&payload, view)]);
                 let reply = ToolReply {
                     payload,
                     view,
-                    suffix: stored.map(|keys| format!("[stored: {keys}]")),
+                    suffix,
                 };
                 Done {
                     reply: Some(reply),
@@ -220,10 +221,14 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
             Turned::Failed(payload) => {
                 // Nothing was kept: what the summary says holds.
                 let payload = payload.with("session", turn.session.summary_idle());
+                let suffix = suffix([
+                    Some("rolled back".to_owned()),
+                    upstream_calls(&payload, view),
+                ]);
                 let reply = ToolReply {
                     payload,
                     view,
-                    suffix: Some("[rolled back]".into()),
+                    suffix,
                 };
                 Done::of(reply)
             }
@@ -237,6 +242,22 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
             )),
         }
     }))
+}
+
+/// The last line of a text: its parts in brackets.
+fn suffix(parts: [Option<String>; 2]) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
+}
+
+/// How many upstream calls the turn made, where the text is all that the client gets.
+fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
+    match payload.get("upstream_calls") {
+        Some(Field::List(calls)) if view == View::Profile(ResponseProfile::Slim) => {
+            Some(format!("turn upstream calls: {}", calls.len()))
+        }
+        _ => None,
+    }
 }
 
 struct Prepared {
