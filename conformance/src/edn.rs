@@ -100,7 +100,7 @@ impl Edn {
                         Err(format!("expected no hole in a key or a set, found {name}"))
                     }
                     (false, _) => Err(format!(
-                        "unknown hole {name}, expected one of {}",
+                        "expected one of the holes {}, found {name}",
                         HOLES
                             .iter()
                             .map(|(word, _)| *word)
