@@ -13,6 +13,18 @@ const CUT_MARK: &str = "... (";
 
 /// Judges what came of a program.
 pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
+    let verdict = one(expect, run);
+    match (&verdict, &expect.otherwise) {
+        (Verdict::Fail(_), Some(otherwise)) => match program(otherwise, run) {
+            // What is said about a failure is said of the first expectation.
+            Verdict::Fail(_) => verdict,
+            other => other,
+        },
+        _ => verdict,
+    }
+}
+
+fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
     let mut parts = match (&expect.outcome, &run.outcome) {
         (Outcome::Returns(expected), ProgramOutcome::Returned { text, json }) => {
             returned(expected, text.as_ref(), json.as_ref(), cut(expect, run))

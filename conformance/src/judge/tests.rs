@@ -335,11 +335,13 @@ fn errors_and_prints_are_judged() {
         }),
         prints: None,
         truncated: false,
+        otherwise: Some(Box::new(expectation(";!! timeout"))),
     };
     assert_eq!(
         told(&program(&kind, &error("runtime_error", "type_error: x"))),
         "pass"
     );
+    assert_eq!(told(&program(&kind, &error("timeout", "too long"))), "pass");
     assert_eq!(
         told(&program(&kind, &error("runtime_error", "type_error"))),
         "fail: message: expected type_error: …, observed type_error"

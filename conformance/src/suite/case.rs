@@ -109,6 +109,9 @@ pub struct ProgramExpect {
     /// Whether the outcome says that something was cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+    /// Another end that is as good, where only the speed of the machine decides which one comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<Box<ProgramExpect>>,
 }
 
 /// How a program ends.
