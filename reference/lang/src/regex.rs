@@ -170,6 +170,14 @@ fn translate(pattern: &str, before_newline: bool) -> String {
     /// Horizontal white space, as the inside of a class.
     const HORIZONTAL: &str =
         r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
+    /// A grapheme: a line end, a flag, an emoji sequence, a Hangul syllable, a character with its marks.
+    const GRAPHEME: &str = concat!(
+        r"(?>\r\n|\p{RI}\p{RI}",
+        r"|\p{Extended_Pictographic}[\p{M}\x{1F3FB}-\x{1F3FF}]*",
+        r"(?:\x{200D}\p{Extended_Pictographic}[\p{M}\x{1F3FB}-\x{1F3FF}]*)*",
+        r"|[\x{1100}-\x{115F}]*[\x{1160}-\x{11A7}]+[\x{11A8}-\x{11FF}]*\p{M}*",
+        r"|(?s:.)[\p{M}\x{200D}]*)",
+    );
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
     let mut class = 0usize;
@@ -205,6 +213,7 @@ fn translate(pattern: &str, before_newline: bool) -> String {
                 out.push_str(HORIZONTAL);
                 out.push(']');
             }
+            ("\\X", _) if class == 0 => out.push_str(GRAPHEME),
             ("$", false) if class == 0 && before_newline => out.push_str("(?=\\n?\\z)"),
             ("[", false) => {
                 class += 1;
@@ -232,5 +241,75 @@ fn translate(pattern: &str, before_newline: bool) -> String {
 impl fmt::Debug for Regex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#\"{}\"", self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, text: &str) -> String {
+        let regex = match Regex::new(pattern) {
+            Ok(regex) => regex,
+            Err(problem) => return problem,
+        };
+        match regex.find_at(text, 0) {
+            Ok(Some((start, end))) => text[start..end].to_owned(),
+            Ok(None) => "none".to_owned(),
+            Err(Exhausted) => "exhausted".to_owned(),
+        }
+    }
+
+    #[test]
+    fn patterns_are_those_of_the_jvm() {
+        for (pattern, text, found) in [
+            (r"\h+", "a \t\u{a0}b", " \t\u{a0}"),
+            (r"[\h,]+", "a ,b", " ,"),
+            (r"\H+", " ab ", "ab"),
+            (r"\Qa.b\E+", "a.b a.bb", "a.b"),
+            (r"^\X$", "e\u{301}", "e\u{301}"),
+            (r"^\X$", "👩\u{200d}🚀", "👩\u{200d}🚀"),
+            (r"^\X\X$", "🇨🇭🇳🇴", "🇨🇭🇳🇴"),
+            (r"a\R", "a\r\n", "a\r\n"),
+            (r"c$", "abc\n", "c"),
+            (r"c$\n", "abc\n", "c\n"),
+            (r"c$", "abc\nx", "none"),
+            (r"(?m)b$", "ab\nc\n", "b"),
+            (r"[]a]+", "x]a", "]a"),
+            (r"[^]a]+", "]xa", "x"),
+            (r"(\w)\1", "abccd", "cc"),
+            (r"(?<!\$)\b\d+", "$45 67", "67"),
+            (r"(?<=a+)b", "aab", "b"),
+            (r"a(?#note)b", "ab", "ab"),
+            (r"\p{Lu}", "aÉ", "É"),
+        ] {
+            assert_eq!(check(pattern, text), found, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_whole_text_is_matched() {
+        let whole = |pattern: &str, text: &str| {
+            Regex::new(pattern)
+                .unwrap()
+                .matches(text)
+                .unwrap()
+                .is_some()
+        };
+        assert!(whole("a|ab", "ab"));
+        assert!(whole("(?x) a b # note", "ab"));
+        assert!(whole(r"a$\n", "a\n"));
+        assert!(!whole("abc$", "abc\n"));
+        assert!(!whole("bc", "abc"));
+    }
+
+    #[test]
+    fn searches_are_bounded() {
+        let text = "a".repeat(50_000) + "!b";
+        assert_eq!(check(r"^(a+)+$", &text), "none");
+        assert_eq!(check(r"^(?:(a|aa)\1?)+(?=b)", &text), "exhausted");
+        assert!(Regex::new(&"a".repeat(257)).is_err());
+        assert!(Regex::new(r"(\w{100}){100}").is_err());
+        assert!(Regex::new("(").unwrap_err().ends_with("in the pattern ("));
     }
 }

@@ -367,14 +367,16 @@ fn pr_str(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 }
 
 fn subs(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    let start = index(&args[1]).map(|start| usize::try_from(start).unwrap_or(0));
     let text = string(args, 0)?;
-    let start = start?;
+    let start = index(&args[1])?;
     let end = match args.len() {
         3 => usize::try_from(index(&args[2])?).unwrap_or(0),
         _ => usize::MAX,
     };
-    part(eval, text, start, end)
+    match usize::try_from(start) {
+        Ok(start) => part(eval, text, start, end),
+        Err(_) => Ok(Value::from("")),
+    }
 }
 
 /// The graphemes from `start` up to `end`; what lies beyond the text is moved into it.
