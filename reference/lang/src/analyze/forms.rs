@@ -1485,22 +1485,23 @@ fn and(a: &mut Analyzer<'_, '_>, args: &[Form<'_>], _span: Span, tail: bool) -> 
 }
 
 fn or(a: &mut Analyzer<'_, '_>, args: &[Form<'_>], _span: Span, tail: bool) -> Result<Ir, Error> {
-    // A bare name without a meaning counts as nil here: the idiom for a default across turns.
-    let known = a.unbound.len();
-    let parts = alternatives(a, args, tail)?;
-    let bare = |name: &str| {
-        args.iter()
-            .any(|form| matches!(form.kind, FormKind::Symbol(symbol) if symbol == name))
-    };
-    let mut at = 0;
-    a.unbound.retain(|(name, span)| {
-        at += 1;
-        let direct = args.iter().any(|form| form.span == *span);
-        at <= known || !(direct && bare(name))
-    });
+    let last = args.len().saturating_sub(1);
+    let mut parts = Vec::with_capacity(args.len());
+    for (at, form) in args.iter().enumerate() {
+        let known = a.unbound.len();
+        let mut part = a.analyze(form, tail && at == last)?;
+        // A bare name without a meaning counts as nil here: the idiom for a default across turns.
+        if matches!(form.kind, FormKind::Symbol(_)) {
+            a.unbound.truncate(known);
+            if let Ir::Global(global) = &mut part {
+                global.optional = true;
+            }
+        }
+        parts.push(part);
+    }
     match parts.len() {
         0 => Ok(Ir::Const(Value::Nil)),
-        _ => Ok(Ir::Or(parts)),
+        _ => Ok(Ir::Or(parts.into())),
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Global {
     pub name: Text,
     /// Where.
     pub span: Span,
+    /// Whether it is nil while nothing defined it: a name that stands directly in `or`.
+    pub optional: bool,
 }
 
 /// `case` with its constants in source order.

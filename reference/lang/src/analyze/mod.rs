@@ -309,6 +309,7 @@ impl<'p> Analyzer<'p, '_> {
                 fallback: builtin,
                 name: name.into(),
                 span,
+                optional: false,
             };
             return Ok(Ir::Global(Box::new(global)));
         }

@@ -536,6 +536,7 @@ impl<'r> Eval<'r> {
     fn undefined(&self, global: &crate::analyze::ir::Global) -> Outcome {
         match global.fallback {
             Some(builtin) => Ok(builtin.value()),
+            None if global.optional => Ok(Value::Nil),
             None => Err(Kind::Unbound(vec![(global.name.to_string(), None)])
                 .at(global.span)
                 .into()),
