@@ -70,6 +70,10 @@ pub enum Ir {
     Builtin1(Box<(&'static Builtin, Ir, Span)>),
     /// A builtin with two arguments, its arity checked.
     Builtin2(Box<(&'static Builtin, Ir, Ir, Span)>),
+    /// Arithmetic on, or comparison of, two values: small numbers are worked on in place.
+    Op(Box<(Op, &'static Builtin, Ir, Ir, Span)>),
+    /// `(:key map)`
+    Key(Box<(Value, Ir, Span)>),
     /// A builtin with three arguments, its arity checked.
     Builtin3(Box<(&'static Builtin, Ir, Ir, Ir, Span)>),
     /// A builtin with any number of arguments.
@@ -86,6 +90,74 @@ pub enum Ir {
     Budget,
     /// What analysis found wrong but only counts when it is reached.
     Raise(Box<Error>),
+}
+
+/// Operators that programs spend their time in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `<`
+    Less,
+    /// `<=`
+    LessEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterEqual,
+    /// `=`
+    Equal,
+}
+
+impl Op {
+    /// The operator that a builtin with two arguments is.
+    pub fn of(builtin: &Builtin) -> Option<Op> {
+        Some(match builtin.name {
+            "+" => Op::Add,
+            "-" => Op::Subtract,
+            "*" => Op::Multiply,
+            "<" => Op::Less,
+            "<=" => Op::LessEqual,
+            ">" => Op::Greater,
+            ">=" => Op::GreaterEqual,
+            "=" => Op::Equal,
+            _ => return None,
+        })
+    }
+
+    /// The result for two small integers; none where it does not fit.
+    #[inline]
+    pub fn integers(self, a: i64, b: i64) -> Option<Value> {
+        Some(match self {
+            Op::Add => Value::Int(a.checked_add(b)?),
+            Op::Subtract => Value::Int(a.checked_sub(b)?),
+            Op::Multiply => Value::Int(a.checked_mul(b)?),
+            Op::Less => Value::Bool(a < b),
+            Op::LessEqual => Value::Bool(a <= b),
+            Op::Greater => Value::Bool(a > b),
+            Op::GreaterEqual => Value::Bool(a >= b),
+            Op::Equal => Value::Bool(a == b),
+        })
+    }
+
+    /// The result for two doubles.
+    #[inline]
+    pub fn floats(self, a: f64, b: f64) -> Value {
+        match self {
+            Op::Add => Value::Float(a + b),
+            Op::Subtract => Value::Float(a - b),
+            Op::Multiply => Value::Float(a * b),
+            Op::Less => Value::Bool(a < b),
+            Op::LessEqual => Value::Bool(a <= b),
+            Op::Greater => Value::Bool(a > b),
+            Op::GreaterEqual => Value::Bool(a >= b),
+            Op::Equal => Value::Bool(a == b),
+        }
+    }
 }
 
 /// A reference to a global.

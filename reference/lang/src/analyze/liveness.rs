@@ -151,6 +151,11 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             mark(&mut call.2, live);
             mark(&mut call.1, live);
         }
+        Ir::Op(call) => {
+            mark(&mut call.3, live);
+            mark(&mut call.2, live);
+        }
+        Ir::Key(call) => mark(&mut call.1, live),
         Ir::Builtin3(call) => {
             mark(&mut call.3, live);
             mark(&mut call.2, live);
@@ -302,6 +307,11 @@ fn reads(ir: &Ir, found: &mut Live) {
             reads(&call.1, found);
             reads(&call.2, found);
         }
+        Ir::Op(call) => {
+            reads(&call.2, found);
+            reads(&call.3, found);
+        }
+        Ir::Key(call) => reads(&call.1, found),
         Ir::Builtin3(call) => {
             reads(&call.1, found);
             reads(&call.2, found);

@@ -17,7 +17,7 @@ use crate::form::{Form, FormKind, Span};
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
-use ir::{Call, Global, Ir, Lambda, MakeFn, Pattern};
+use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern};
 use scope::{FnScope, Place};
 
 /// Nesting of the analysed program, threading macros expanded, above which it is refused.
@@ -292,10 +292,14 @@ impl<'p> Analyzer<'p, '_> {
             }
             .at(span));
         }
-        let Ir::Const(Value::Builtin(builtin)) = callee else {
-            return Ok(Ir::Call(Box::new(Call { callee, args, span })));
-        };
-        Ok(builtin_call(builtin, args, span))
+        match (callee, args.len()) {
+            (Ir::Const(Value::Builtin(builtin)), _) => Ok(builtin_call(builtin, args, span)),
+            (Ir::Const(key @ Value::Keyword(_)), 1) => {
+                let holder = args.into_iter().next().expect("one");
+                Ok(Ir::Key(Box::new((key, holder, span))))
+            }
+            (callee, _) => Ok(Ir::Call(Box::new(Call { callee, args, span }))),
+        }
     }
 
     fn symbol(&mut self, name: &str, span: Span) -> Result<Ir, Error> {
@@ -535,7 +539,10 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
         2 => {
             let b = parts.pop().expect("two");
             let a = parts.pop().expect("two");
-            Ir::Builtin2(Box::new((builtin, a, b, span)))
+            match Op::of(builtin) {
+                Some(op) => Ir::Op(Box::new((op, builtin, a, b, span))),
+                None => Ir::Builtin2(Box::new((builtin, a, b, span))),
+            }
         }
         3 => {
             let c = parts.pop().expect("three");

@@ -54,7 +54,7 @@ fn picked(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Vec<Value>> {
         return Ok(Vec::new());
     };
     key_function(key)?;
-    let items = eval.into_items(std::mem::take(collection))?;
+    let items = eval.take_items(std::mem::take(collection))?;
     let mut found = Vec::with_capacity(items.len());
     for item in &items {
         found.push(key_of(eval, key, item)?);
@@ -63,12 +63,12 @@ fn picked(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Vec<Value>> {
 }
 
 fn sum(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     Ok(total(eval, items.into_iter())?.0)
 }
 
 fn avg(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     let (sum, count) = total(eval, items.into_iter())?;
     average(sum, count)
 }
@@ -85,7 +85,7 @@ fn avg_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     let mut counts: std::collections::BTreeMap<Value, i64> = std::collections::BTreeMap::new();
     for item in items {
         eval.charge(1)?;
@@ -105,7 +105,7 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Err(Kind::Other("group-by takes two arguments".into()).into());
     };
     key_function(key)?;
-    let items = eval.into_items(std::mem::take(collection))?;
+    let items = eval.take_items(std::mem::take(collection))?;
     let mut groups: std::collections::BTreeMap<Value, Vec<Value>> =
         std::collections::BTreeMap::new();
     for item in items {

@@ -49,7 +49,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     let mut all = owned(given);
-    let rest = eval.into_items(std::mem::take(collection))?;
+    let rest = eval.take_items(std::mem::take(collection))?;
     eval.reserve_values(all.len() + rest.len())?;
     eval.charge(rest.len())?;
     all.extend(rest);
@@ -112,7 +112,7 @@ fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
     let mut columns = Vec::with_capacity(collections.len());
     for collection in collections {
-        columns.push(eval.into_items(std::mem::take(collection))?);
+        columns.push(eval.take_items(std::mem::take(collection))?);
     }
     let count = columns.iter().map(Vec::len).min().unwrap_or(0);
     let results = eval.parallel("pmap", count, &|eval, index| {

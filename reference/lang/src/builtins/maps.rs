@@ -471,8 +471,8 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let keys = eval.into_items(std::mem::take(&mut args[0]))?;
-    let values = eval.into_items(std::mem::take(&mut args[1]))?;
+    let keys = eval.take_items(std::mem::take(&mut args[0]))?;
+    let values = eval.take_items(std::mem::take(&mut args[1]))?;
     let mut entries = Vec::with_capacity(keys.len().min(values.len()));
     for (key, value) in keys.into_iter().zip(values) {
         eval.charge(1)?;
@@ -511,7 +511,7 @@ fn set(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Set(_) = &args[0] {
         return Ok(std::mem::take(&mut args[0]));
     }
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     for item in &items {
         eval.charge(1)?;
         eval.walk(item)?;

@@ -45,10 +45,8 @@ fn is_nan(value: &Value) -> bool {
 }
 
 fn chain(eval: &mut Eval<'_>, args: &[Value], holds: fn(Ordering) -> bool) -> Result {
-    if let [a, b] = args {
-        if let (Value::Int(a), Value::Int(b)) = (a, b) {
-            return Ok(Value::Bool(holds(a.cmp(b))));
-        }
+    if let [Value::Int(a), Value::Int(b)] = args {
+        return Ok(Value::Bool(holds(a.cmp(b))));
     }
     for pair in args.windows(2) {
         let order = compared(eval, &pair[0], &pair[1])?;
@@ -249,7 +247,7 @@ fn sort(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         [order, collection] => (comparator(order)?, std::mem::take(collection)),
         _ => return Ok(Value::Nil),
     };
-    let items = eval.into_items(collection)?;
+    let items = eval.take_items(collection)?;
     eval.reserve_values(items.len() * 2)?;
     let keyed = items.into_iter().map(|item| (item.clone(), item)).collect();
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
@@ -270,7 +268,7 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         _ => return Ok(Value::Nil),
     };
     super::seqs::key_function(&key)?;
-    let items = eval.into_items(collection)?;
+    let items = eval.take_items(collection)?;
     eval.reserve_values(items.len() * 2)?;
     let mut keyed = Vec::with_capacity(items.len());
     for item in items {

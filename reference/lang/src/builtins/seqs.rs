@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::numbers::{amount, index};
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
+use crate::analyze::ir::Op;
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Map, Value};
@@ -100,7 +101,7 @@ fn side_by_side(
             }
             return Ok(());
         }
-        for item in eval.into_items(only)? {
+        for item in eval.take_items(only)? {
             if !each(eval, &mut [item])? {
                 break;
             }
@@ -109,7 +110,7 @@ fn side_by_side(
     }
     let mut columns = Vec::with_capacity(collections.len());
     for collection in collections {
-        columns.push(eval.into_items(std::mem::take(collection))?.into_iter());
+        columns.push(eval.take_items(std::mem::take(collection))?.into_iter());
     }
     let mut row = Vec::with_capacity(columns.len());
     loop {
@@ -169,7 +170,7 @@ fn mapcat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut results = Vec::new();
     side_by_side(eval, collections, |eval, row| {
         let part = eval.call(&function, row)?;
-        let part = eval.into_items(part)?;
+        let part = eval.take_items(part)?;
         eval.charge(part.len())?;
         results.extend(part);
         Ok(true)
@@ -197,7 +198,7 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     callable(function)?;
     for (at, item) in eval
-        .into_items(std::mem::take(collection))?
+        .take_items(std::mem::take(collection))?
         .into_iter()
         .enumerate()
     {
@@ -209,15 +210,23 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(kept))
 }
 
-/// The items for which `keep` holds.
+/// The items for which the predicate's answer is `wanted`.
 fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let [predicate, collection] = args else {
         return Ok(Value::Nil);
     };
     callable(predicate)?;
-    let collection = std::mem::take(collection);
     let mut kept = Vec::new();
-    for item in eval.into_items(collection)? {
+    if let Value::Vector(items) = &*collection {
+        // Only what is kept is copied.
+        for item in items {
+            if eval.call1(predicate, item.clone())?.truthy() == wanted {
+                kept.push(item.clone());
+            }
+        }
+        return Ok(Value::vector(kept));
+    }
+    for item in eval.take_items(std::mem::take(collection))? {
         if eval.call1(predicate, item.clone())?.truthy() == wanted {
             kept.push(item);
         }
@@ -239,7 +248,7 @@ fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     callable(function)?;
     let mut kept = Vec::new();
-    for item in eval.into_items(std::mem::take(collection))? {
+    for item in eval.take_items(std::mem::take(collection))? {
         let result = eval.call1(function, item)?;
         if !result.is_nil() {
             kept.push(result);
@@ -269,9 +278,9 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 None => return eval.call(&function, &mut []),
             },
         };
-        return items.try_fold(first, |acc, item| eval.call2(&function, acc, item.clone()));
+        return fold(eval, &function, first, items);
     }
-    let mut items = eval.into_items(collection)?.into_iter();
+    let mut items = eval.take_items(collection)?.into_iter();
     let first = match initial {
         Some(initial) => initial,
         None => match items.next() {
@@ -280,6 +289,36 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         },
     };
     items.try_fold(first, |acc, item| eval.call2(&function, acc, item))
+}
+
+/// Folds items that are read in place; numbers under an operator need no call.
+fn fold(
+    eval: &mut Eval<'_>,
+    function: &Value,
+    first: Value,
+    items: crate::value::Items<'_>,
+) -> Result {
+    let op = match function {
+        Value::Builtin(builtin) => Op::of(builtin),
+        _ => None,
+    };
+    let mut acc = first;
+    for item in items {
+        if let Some(op) = op {
+            let known = match (&acc, item) {
+                (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
+                (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
+                _ => None,
+            };
+            if let Some(known) = known {
+                eval.charge(1)?;
+                acc = known;
+                continue;
+            }
+        }
+        acc = eval.call2(function, acc, item.clone())?;
+    }
+    Ok(acc)
 }
 
 fn reduce_kv(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -376,7 +415,7 @@ fn tail(eval: &mut Eval<'_>, collection: Value, from: usize) -> Result<Vec<Value
         eval.charge(items.len().saturating_sub(from))?;
         return Ok(items.iter().skip(from).cloned().collect());
     }
-    let mut items = eval.into_items(collection)?;
+    let mut items = eval.take_items(collection)?;
     items.drain(..from.min(items.len()));
     Ok(items)
 }
@@ -412,7 +451,7 @@ fn nnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn butlast(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[0]))?;
     items.pop();
     Ok(nil_if_empty(items))
 }
@@ -460,7 +499,7 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.charge(count)?;
         return Ok(Value::vector(items.iter().take(count).cloned().collect()));
     }
-    let mut items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     items.truncate(count);
     Ok(Value::vector(items))
 }
@@ -470,7 +509,7 @@ fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if args[1].is_nil() {
         return Ok(Value::Nil);
     }
-    let items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let from = items.len().saturating_sub(count);
     Ok(Value::vector(items.into_iter().skip(from).collect()))
 }
@@ -491,7 +530,7 @@ fn drop_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         1
     };
     let collection = args.last_mut().map(std::mem::take).unwrap_or_default();
-    let mut items = eval.into_items(collection)?;
+    let mut items = eval.take_items(collection)?;
     items.truncate(items.len().saturating_sub(count));
     Ok(Value::vector(items))
 }
@@ -508,21 +547,21 @@ fn prefix(eval: &mut Eval<'_>, predicate: &Value, items: &[Value]) -> Result<usi
 }
 
 fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
     items.truncate(end);
     Ok(Value::vector(items))
 }
 
 fn drop_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
     items.drain(..end);
     Ok(Value::vector(items))
 }
 
 fn split_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
     let behind = items.split_off(end);
     Ok(Value::vector(vec![
@@ -533,7 +572,7 @@ fn split_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn split_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
-    let mut items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let behind = items.split_off(count.min(items.len()));
     Ok(Value::vector(vec![
         Value::vector(items),
@@ -587,18 +626,18 @@ fn vector(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn vec(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(
-        eval.into_items(std::mem::take(&mut args[0]))?,
+        eval.take_items(std::mem::take(&mut args[0]))?,
     ))
 }
 
 fn seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(nil_if_empty(eval.into_items(std::mem::take(&mut args[0]))?))
+    Ok(nil_if_empty(eval.take_items(std::mem::take(&mut args[0]))?))
 }
 
 fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut joined = Vec::new();
     for arg in args {
-        let part = eval.into_items(std::mem::take(arg))?;
+        let part = eval.take_items(std::mem::take(arg))?;
         eval.charge(part.len())?;
         eval.reserve_values(joined.len() + part.len())?;
         if joined.is_empty() {
@@ -611,7 +650,7 @@ fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn cons(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     eval.charge(items.len())?;
     items.insert(0, std::mem::take(&mut args[0]));
     Ok(Value::vector(items))
@@ -683,7 +722,7 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if target.is_nil() {
         target = Value::vector(Vec::new());
     }
-    let items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
     if let Value::Vector(held) = &target {
         eval.reserve_values(if held.copy_bytes() == 0 {
             items.len()
@@ -815,14 +854,14 @@ fn number_range(eval: &mut Eval<'_>, start: Value, end: &Value, step: &Value) ->
 }
 
 fn reverse(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[0]))?;
     eval.charge(items.len())?;
     items.reverse();
     Ok(Value::vector(items))
 }
 
 fn distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     unique(eval, items, |_, item| Ok(item.clone()))
 }
 
@@ -846,7 +885,7 @@ pub fn unique(
 }
 
 fn distinct_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let function = std::mem::take(&mut args[0]);
     key_function(&function)?;
     unique(eval, items, |eval, item| key_of(eval, &function, item))
@@ -861,7 +900,7 @@ pub fn key_function(value: &Value) -> Result<()> {
 }
 
 fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
         eval.charge(1)?;
@@ -899,7 +938,7 @@ fn zip(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn interpose(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
     eval.reserve_values(items.len() * 2)?;
     eval.charge(items.len())?;
     let mut spaced = Vec::with_capacity(items.len() * 2);
@@ -955,7 +994,7 @@ fn partition(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         size
     };
     let collection = args.last_mut().map(std::mem::take).unwrap_or_default();
-    let items = eval.into_items(collection)?;
+    let items = eval.take_items(collection)?;
     let mut parts = windows(eval, &items, size, step, false)?;
     if args.len() == 4 {
         let start = parts.len().saturating_mul(step);
@@ -979,13 +1018,13 @@ fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         size
     };
     let collection = args.last_mut().map(std::mem::take).unwrap_or_default();
-    let items = eval.into_items(collection)?;
+    let items = eval.take_items(collection)?;
     Ok(Value::vector(windows(eval, &items, size, step, true)?))
 }
 
 fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     key_function(&args[0])?;
-    let items = eval.into_items(std::mem::take(&mut args[1]))?;
+    let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let mut parts = Vec::new();
     let mut part: Vec<Value> = Vec::new();
     let mut current: Option<Value> = None;
@@ -1007,7 +1046,7 @@ fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn combinations(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.into_items(std::mem::take(&mut args[0]))?;
+    let items = eval.take_items(std::mem::take(&mut args[0]))?;
     let size = match index(&args[1])? {
         size if size < 0 => return Ok(Value::vector(Vec::new())),
         size => usize::try_from(size).unwrap_or(usize::MAX),
@@ -1046,7 +1085,7 @@ fn flatten(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
     eval.walk(&args[0])?;
     let mut flat = Vec::new();
-    let mut pending = eval.into_items(std::mem::take(&mut args[0]))?;
+    let mut pending = eval.take_items(std::mem::take(&mut args[0]))?;
     pending.reverse();
     while let Some(item) = pending.pop() {
         match item {
@@ -1075,7 +1114,7 @@ fn tree_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     while let Some(node) = pending.pop() {
         if eval.call1(branch, node.clone())?.truthy() {
             let below = eval.call1(children, node.clone())?;
-            let below = eval.into_items(below)?;
+            let below = eval.take_items(below)?;
             pending.extend(below.into_iter().rev());
         }
         nodes.push(node);

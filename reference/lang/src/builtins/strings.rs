@@ -542,7 +542,7 @@ fn replace_items(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
         return Err(wrong_type("a map or a vector of replacements", &args[0]));
     }
     let items = std::mem::take(&mut args[1]);
-    let mut items = eval.into_items(items)?;
+    let mut items = eval.take_items(items)?;
     for item in &mut items {
         eval.walk(item)?;
         let replacement = match (&args[0], &*item) {

@@ -57,7 +57,7 @@ impl<'r> Eval<'r> {
     }
 
     /// Calls `callee` with one argument.
-    #[inline]
+    #[inline(always)]
     pub fn call1(&mut self, callee: &Value, arg: Value) -> Outcome {
         self.call(callee, &mut [arg])
     }
@@ -301,7 +301,9 @@ impl<'r> Eval<'r> {
         };
         if lambda.plain {
             self.stack.extend(args.iter_mut().map(std::mem::take));
-            self.stack.resize(base + lambda.slots as usize, Value::Nil);
+            if lambda.slots as usize > args.len() {
+                self.stack.resize(base + lambda.slots as usize, Value::Nil);
+            }
         } else {
             self.stack.resize(base + lambda.slots as usize, Value::Nil);
             self.bind_params(lambda, args, frame)?;

@@ -273,6 +273,47 @@ impl<'r> Eval<'r> {
                 let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
                 self.builtin(builtin, &mut args, *span)
             }
+            Ir::Op(call) => {
+                let (op, builtin, a, b, span) = &**call;
+                if let (Some(a), Some(b)) = (self.peek(a, frame), self.peek(b, frame)) {
+                    let known = match (a, b) {
+                        (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
+                        (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
+                        _ => None,
+                    };
+                    if let Some(known) = known {
+                        self.tick()?;
+                        return Ok(known);
+                    }
+                }
+                let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
+                match (&args[0], &args[1]) {
+                    (Value::Int(a), Value::Int(b)) => {
+                        if let Some(known) = op.integers(*a, *b) {
+                            self.tick()?;
+                            return Ok(known);
+                        }
+                    }
+                    (Value::Float(a), Value::Float(b)) => {
+                        self.tick()?;
+                        return Ok(op.floats(*a, *b));
+                    }
+                    _ => {}
+                }
+                self.builtin(builtin, &mut args, *span)
+            }
+            Ir::Key(call) => {
+                let (key, holder, span) = &**call;
+                self.tick()?;
+                if let Some(Value::Map(map)) = self.peek(holder, frame) {
+                    return Ok(map.lookup(key).cloned().unwrap_or_default());
+                }
+                let holder = self.eval(holder, frame)?;
+                match &holder {
+                    Value::Map(map) => Ok(map.lookup(key).cloned().unwrap_or_default()),
+                    _ => self.call1(key, holder).map_err(|stop| at(stop, *span)),
+                }
+            }
             Ir::Builtin1(call) => {
                 let (builtin, a, span) = &**call;
                 let mut args = [self.eval(a, frame)?];
@@ -328,6 +369,19 @@ impl<'r> Eval<'r> {
                 self.eval(&parts.1, frame)
             }
             _ => self.eval_rare(ir, frame),
+        }
+    }
+
+    /// What a simple expression stands for, without copying it.
+    #[inline]
+    fn peek<'v>(&'v self, ir: &'v Ir, frame: Frame<'v>) -> Option<&'v Value> {
+        match ir {
+            Ir::Local { slot, .. } => self.stack.get(frame.base + *slot as usize),
+            Ir::Const(value) => Some(value),
+            Ir::Capture(at) => frame
+                .closure
+                .and_then(|closure| closure.captures.get(*at as usize)),
+            _ => None,
         }
     }
 
@@ -644,7 +698,7 @@ impl<'r> Eval<'r> {
     }
 
     /// The items of `value`, which is given up.
-    pub fn into_items(&mut self, value: Value) -> Outcome<Vec<Value>> {
+    pub fn take_items(&mut self, value: Value) -> Outcome<Vec<Value>> {
         match value {
             Value::Vector(items) => {
                 if items.copy_bytes() > 0 {

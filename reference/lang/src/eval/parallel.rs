@@ -86,7 +86,7 @@ impl<'r> Eval<'r> {
         for (index, result) in results.into_iter().enumerate() {
             match result {
                 Some(Ok(value)) => values.push(value),
-                Some(Err(stop)) => return Err(branch_error(form, index, stop)),
+                Some(Err(stop)) => return Err(branch_error(form, index, *stop)),
                 // Not started because a later index failed first; that error follows.
                 None => {}
             }
@@ -114,8 +114,8 @@ fn claim(alive: &AtomicUsize, most: usize, wanted: usize) -> usize {
 }
 
 /// The error of the branch with index `index`, seen from outside.
-fn branch_error(form: &'static str, index: usize, stop: Stop) -> Stop {
-    match *stop {
+fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
+    match unwind {
         Unwind::Raise(Error {
             kind: Kind::Capacity,
             ..

@@ -64,27 +64,47 @@ impl Map {
 
     /// The entry that a flexible read of `key` finds (ruling 29): exact, then the other kind
     /// (keyword for string and back), then hyphens as underscores, in the same order of kinds.
+    #[inline]
     pub fn find(&self, key: &Value) -> Option<(&Value, &Value)> {
-        if let Some(entry) = self.entry(key) {
-            return Some(entry);
-        }
-        let text = key.key_text()?;
-        let other = |text: &Text| match key {
-            Value::Str(_) => Value::Keyword(text.clone()),
-            _ => Value::Str(text.clone()),
+        let Some(text) = key.key_text() else {
+            return self.entry(key);
         };
-        if let Some(entry) = self.entry(&other(text)) {
-            return Some(entry);
-        }
-        if !text.contains('-') {
-            return None;
-        }
-        let under = Text::from(text.replace('-', "_"));
-        let same = match key {
-            Value::Str(_) => Value::Str(under.clone()),
-            _ => Value::Keyword(under.clone()),
+        let keyword = matches!(key, Value::Keyword(_));
+        self.find_text(text, keyword).or_else(|| {
+            text.contains('-')
+                .then(|| Text::from(text.replace('-', "_")))
+                .and_then(|under| self.find_text(&under, keyword))
+        })
+    }
+
+    /// The entry of the keyword or string `text`, the kind that is asked for first.
+    #[inline]
+    fn find_text(&self, text: &Text, keyword: bool) -> Option<(&Value, &Value)> {
+        let (same, other): (fn(Text) -> Value, fn(Text) -> Value) = if keyword {
+            (Value::Keyword, Value::Str)
+        } else {
+            (Value::Str, Value::Keyword)
         };
-        self.entry(&same).or_else(|| self.entry(&other(&under)))
+        match &self.0.entries {
+            Store::Flat(entries) if entries.len() <= SCAN_LEN_MAX => {
+                let mut found = None;
+                for (key, value) in entries {
+                    let (Value::Keyword(name) | Value::Str(name)) = key else {
+                        continue;
+                    };
+                    if name == text {
+                        if matches!(key, Value::Keyword(_)) == keyword {
+                            return Some((key, value));
+                        }
+                        found = Some((key, value));
+                    }
+                }
+                found
+            }
+            _ => self
+                .entry(&same(text.clone()))
+                .or_else(|| self.entry(&other(text.clone()))),
+        }
     }
 
     /// The value that a flexible read of `key` finds.

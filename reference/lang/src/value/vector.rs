@@ -151,14 +151,15 @@ impl Vector {
     }
 
     fn change(&mut self) -> &mut Data {
-        if Arc::get_mut(&mut self.0).is_none() && self.len() > FLAT_LEN_MAX {
-            if let Store::Flat(items) = &self.0.items {
-                let tree = items.iter().cloned().collect();
-                self.0 = Arc::new(Data {
-                    items: Store::Tree(Box::new(tree)),
-                    shape: self.0.shape,
-                });
-            }
+        if self.len() > FLAT_LEN_MAX
+            && Arc::get_mut(&mut self.0).is_none()
+            && let Store::Flat(items) = &self.0.items
+        {
+            let tree = Store::Tree(Box::new(items.iter().cloned().collect()));
+            self.0 = Arc::new(Data {
+                items: tree,
+                shape: self.0.shape,
+            });
         }
         Arc::make_mut(&mut self.0)
     }
