@@ -80,10 +80,12 @@ impl Map {
     /// The entry of the keyword or string `text`, the kind that is asked for first.
     #[inline]
     fn find_text(&self, text: &Text, keyword: bool) -> Option<(&Value, &Value)> {
-        let (same, other): (fn(Text) -> Value, fn(Text) -> Value) = if keyword {
-            (Value::Keyword, Value::Str)
-        } else {
-            (Value::Str, Value::Keyword)
+        let of_kind = |text: &Text, keyword: bool| {
+            if keyword {
+                Value::Keyword(text.clone())
+            } else {
+                Value::Str(text.clone())
+            }
         };
         match &self.0.entries {
             Store::Flat(entries) if entries.len() <= SCAN_LEN_MAX => {
@@ -102,8 +104,8 @@ impl Map {
                 found
             }
             _ => self
-                .entry(&same(text.clone()))
-                .or_else(|| self.entry(&other(text.clone()))),
+                .entry(&of_kind(text, keyword))
+                .or_else(|| self.entry(&of_kind(text, !keyword))),
         }
     }
 
