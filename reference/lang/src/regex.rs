@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use fancy_regex::{Captures, RegexBuilder};
+use fancy_regex::{CompileError, ParseError, RegexBuilder};
+use smallvec::SmallVec;
 
 /// Longest pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 256;
@@ -21,13 +22,44 @@ const AUTOMATON_BYTES_MAX: usize = 1 << 18;
 /// A compiled regular expression.
 pub struct Regex {
     source: Box<str>,
-    search: fancy_regex::Regex,
+    search: Engine,
     /// Compiled when first needed: where `$` stands before a last line feed too.
-    search_before_newline: OnceLock<Option<fancy_regex::Regex>>,
+    search_before_newline: OnceLock<Option<Engine>>,
     /// Compiled when first needed: for the whole of a text.
-    whole: OnceLock<Option<fancy_regex::Regex>>,
-    whole_before_newline: OnceLock<Option<fancy_regex::Regex>>,
+    whole: OnceLock<Option<Engine>>,
+    whole_before_newline: OnceLock<Option<Engine>>,
     hard: bool,
+}
+
+/// What searches.
+enum Engine {
+    /// Everything that the language has; plain patterns go to the linear engine from here.
+    Full(fancy_regex::Regex),
+    /// The linear engine by itself, for plain patterns that are nested deeper than the other one reads.
+    Linear(regex::Regex),
+}
+
+/// Where a match and its groups start and end, in bytes; a group that took no part has no place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    groups: SmallVec<[Option<(usize, usize)>; 4]>,
+}
+
+impl Match {
+    /// Where the match starts and ends.
+    pub fn span(&self) -> (usize, usize) {
+        self.groups.first().copied().flatten().unwrap_or_default()
+    }
+
+    /// Where group `at` starts and ends; 0 is the match.
+    pub fn group(&self, at: usize) -> Option<(usize, usize)> {
+        self.groups.get(at).copied().flatten()
+    }
+
+    /// The match and its groups.
+    pub fn groups(&self) -> &[Option<(usize, usize)>] {
+        &self.groups
+    }
 }
 
 /// A search took more steps than its bound.
@@ -63,7 +95,7 @@ impl Regex {
 
     /// Number of groups, the whole match not counted.
     pub fn groups(&self) -> usize {
-        self.search.captures_len().saturating_sub(1)
+        self.search.groups()
     }
 
     /// Whether a search may step back, so that its time is bounded by steps alone.
@@ -73,45 +105,36 @@ impl Regex {
 
     /// Where the first match at or behind byte `from` starts and ends.
     pub fn find_at(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Exhausted> {
-        match self.program(text).find_from_pos(text, from) {
-            Ok(found) => Ok(found.map(|found| (found.start(), found.end()))),
-            Err(_) => Err(Exhausted),
-        }
+        self.engine(text).find_at(text, from)
     }
 
     /// The first match at or behind byte `from`, with its groups.
-    pub fn captures_at<'t>(
-        &self,
-        text: &'t str,
-        from: usize,
-    ) -> Result<Option<Captures<'t, str>>, Exhausted> {
-        self.program(text)
-            .captures_from_pos(text, from)
-            .map_err(|_| Exhausted)
+    pub fn captures_at(&self, text: &str, from: usize) -> Result<Option<Match>, Exhausted> {
+        self.engine(text).captures_at(text, from)
     }
 
     /// The match of the whole `text`, with its groups.
-    pub fn matches<'t>(&self, text: &'t str) -> Result<Option<Captures<'t, str>>, Exhausted> {
+    pub fn matches(&self, text: &str) -> Result<Option<Match>, Exhausted> {
         let before_newline = self.dollar_before_newline(text);
         let cell = if before_newline {
             &self.whole_before_newline
         } else {
             &self.whole
         };
-        let program = cell.get_or_init(|| {
+        let engine = cell.get_or_init(|| {
             // The line feed ends a comment that the pattern may end with.
             let open_comment = self.source.contains("(?x") && self.source.contains('#');
             let end = if open_comment { "\n" } else { "" };
             let pattern = translate(&self.source, before_newline);
             compile(&format!("\\A(?:{pattern}{end})\\z")).ok()
         });
-        match program {
-            Some(program) => program.captures(text).map_err(|_| Exhausted),
+        match engine {
+            Some(engine) => engine.captures_at(text, 0),
             None => Err(Exhausted),
         }
     }
 
-    fn program(&self, text: &str) -> &fancy_regex::Regex {
+    fn engine(&self, text: &str) -> &Engine {
         if !self.dollar_before_newline(text) {
             return &self.search;
         }
@@ -127,19 +150,75 @@ impl Regex {
     }
 }
 
-fn compile(pattern: &str) -> Result<fancy_regex::Regex, String> {
-    RegexBuilder::new(pattern)
+impl Engine {
+    fn groups(&self) -> usize {
+        let with_match = match self {
+            Engine::Full(regex) => regex.captures_len(),
+            Engine::Linear(regex) => regex.captures_len(),
+        };
+        with_match.saturating_sub(1)
+    }
+
+    fn find_at(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, Exhausted> {
+        match self {
+            Engine::Full(regex) => match regex.find_from_pos(text, from) {
+                Ok(found) => Ok(found.map(|found| (found.start(), found.end()))),
+                Err(_) => Err(Exhausted),
+            },
+            Engine::Linear(regex) => Ok(regex
+                .find_at(text, from)
+                .map(|found| (found.start(), found.end()))),
+        }
+    }
+
+    fn captures_at(&self, text: &str, from: usize) -> Result<Option<Match>, Exhausted> {
+        match self {
+            Engine::Full(regex) => match regex.captures_from_pos(text, from) {
+                Ok(found) => Ok(found.map(|found| Match {
+                    groups: (0..found.len())
+                        .map(|at| found.get(at).map(|group| (group.start(), group.end())))
+                        .collect(),
+                })),
+                Err(_) => Err(Exhausted),
+            },
+            Engine::Linear(regex) => Ok(regex.captures_at(text, from).map(|found| Match {
+                groups: found
+                    .iter()
+                    .map(|group| group.map(|group| (group.start(), group.end())))
+                    .collect(),
+            })),
+        }
+    }
+}
+
+fn compile(pattern: &str) -> Result<Engine, String> {
+    let full = RegexBuilder::new(pattern)
         .backtrack_limit(BACKTRACK_MAX)
         .delegate_size_limit(COMPILED_BYTES_MAX)
         .delegate_dfa_size_limit(AUTOMATON_BYTES_MAX)
         .max_prog_size(COMPILED_BYTES_MAX / 64)
-        .build()
-        .map_err(|error| {
-            // The first line says it; what follows is a drawing.
-            let text = error.to_string();
-            let last = text.lines().rfind(|line| !line.trim().is_empty());
-            last.unwrap_or("not a regex").trim().to_owned()
-        })
+        .build();
+    let error = match full {
+        Ok(regex) => return Ok(Engine::Full(regex)),
+        Err(fancy_regex::Error::ParseError(_, ParseError::RecursionExceeded)) => {
+            let linear = regex::RegexBuilder::new(pattern)
+                .size_limit(COMPILED_BYTES_MAX)
+                .dfa_size_limit(AUTOMATON_BYTES_MAX)
+                .build();
+            match linear {
+                Ok(regex) => return Ok(Engine::Linear(regex)),
+                Err(error) => error.to_string(),
+            }
+        }
+        Err(fancy_regex::Error::CompileError(error)) => match *error {
+            CompileError::InnerError(inner) => inner.to_string(),
+            other => other.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    // The last line says it; what stands before is a drawing.
+    let last = error.lines().rfind(|line| !line.trim().is_empty());
+    Err(last.unwrap_or("not a regex").trim().to_owned())
 }
 
 /// Whether flags make `$` stand before every line feed.
@@ -285,6 +364,14 @@ mod tests {
         ] {
             assert_eq!(check(pattern, text), found, "{pattern}");
         }
+    }
+
+    #[test]
+    fn plain_patterns_may_be_nested_deep() {
+        let pattern = "(".repeat(100) + "a" + &")".repeat(100);
+        assert_eq!(check(&pattern, "ba"), "a");
+        let found = Regex::new(&pattern).unwrap().captures_at("ba", 0).unwrap();
+        assert_eq!(found.unwrap().groups(), [Some((1, 2)); 101]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::strings::{long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Limit, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
-use crate::regex::{Exhausted, Regex};
+use crate::regex::{Exhausted, Match, Regex};
 use crate::value::Value;
 
 const REGEX: &[Home] = &[Home::Regex];
@@ -138,23 +138,21 @@ fn exhausted(_: Exhausted) -> Stop {
 }
 
 /// A match: the text of it, or a vector with its groups.
-fn shape(eval: &mut Eval<'_>, captures: &fancy_regex::Captures<'_, str>) -> Result<Value, Stop> {
-    let whole = captures.get(0).map_or("", |found| found.as_str());
-    if captures.len() == 1 {
-        eval.reserve(whole.len())?;
-        return Ok(Value::from(whole));
-    }
-    let mut groups = Vec::with_capacity(captures.len());
-    for at in 0..captures.len() {
-        groups.push(match captures.get(at) {
-            Some(found) => {
-                eval.reserve(found.as_str().len())?;
-                Value::from(found.as_str())
+fn shape(eval: &mut Eval<'_>, text: &str, found: &Match) -> Result<Value, Stop> {
+    let mut parts = Vec::with_capacity(found.groups().len());
+    for group in found.groups() {
+        parts.push(match *group {
+            Some((start, end)) => {
+                eval.reserve(end - start)?;
+                Value::from(&text[start..end])
             }
             None => Value::Nil,
         });
     }
-    Ok(Value::vector(groups))
+    Ok(match parts.len() {
+        1 => parts.pop().unwrap_or_default(),
+        _ => Value::vector(parts),
+    })
 }
 
 fn re_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -177,7 +175,7 @@ fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         return Ok(Value::from(&text[start..end]));
     }
     match regex.captures_at(text, 0).map_err(exhausted)? {
-        Some(captures) => shape(eval, &captures),
+        Some(found) => shape(eval, text, &found),
         None => Ok(Value::Nil),
     }
 }
@@ -186,7 +184,7 @@ fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (regex, text) = (regex(args, 0)?, string(args, 1)?);
     charge(eval, regex, text.len())?;
     match regex.matches(text).map_err(exhausted)? {
-        Some(captures) => shape(eval, &captures),
+        Some(found) => shape(eval, text, &found),
         None => Ok(Value::Nil),
     }
 }
@@ -211,16 +209,14 @@ fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             push_part(eval, &mut found, &text[start..end])?;
             (start, end)
         } else {
-            let Some(captures) = regex.captures_at(text, at).map_err(exhausted)? else {
+            let Some(groups) = regex.captures_at(text, at).map_err(exhausted)? else {
                 break;
             };
             if found.len() == found.capacity() {
                 eval.reserve_values(found.len().max(4))?;
             }
-            found.push(shape(eval, &captures)?);
-            captures
-                .get(0)
-                .map_or((at, at), |whole| (whole.start(), whole.end()))
+            found.push(shape(eval, text, &groups)?);
+            groups.span()
         };
         charge(eval, regex, end - at)?;
         from = behind(text, start, end);
@@ -261,18 +257,18 @@ pub(super) fn replace_all(
     let mut copied = 0;
     let mut from = Some(0);
     while let Some(at) = from {
-        let Some(captures) = regex.captures_at(text, at).map_err(exhausted)? else {
+        let Some(found) = regex.captures_at(text, at).map_err(exhausted)? else {
             break;
         };
-        let (start, end) = captures
-            .get(0)
-            .map_or((at, at), |whole| (whole.start(), whole.end()));
+        let (start, end) = found.span();
         charge(eval, regex, end - at)?;
         push(eval, &mut out, &text[copied..start])?;
         for piece in &template {
             let piece = match piece {
                 Piece::Text(text) => text,
-                Piece::Group(group) => captures.get(*group).map_or("", |found| found.as_str()),
+                Piece::Group(group) => found
+                    .group(*group)
+                    .map_or("", |(start, end)| &text[start..end]),
             };
             push(eval, &mut out, piece)?;
         }
@@ -335,11 +331,11 @@ fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<String>, Stop> {
         None => 1,
     };
     charge(eval, &regex, text.len())?;
-    let captures = regex.captures_at(text, 0).map_err(exhausted)?;
-    let found = captures
+    let found = regex.captures_at(text, 0).map_err(exhausted)?;
+    Ok(found
         .zip(usize::try_from(group).ok())
-        .and_then(|(captures, group)| Some(captures.get(group)?.as_str().to_owned()));
-    Ok(found)
+        .and_then(|(found, group)| found.group(group))
+        .map(|(start, end)| text[start..end].to_owned()))
 }
 
 fn extract_int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
