@@ -38,10 +38,13 @@ mod extract;
 mod lisp_mode;
 mod llm;
 mod operations;
+mod planner;
 mod preview;
 mod program;
+mod provider;
 mod run;
 mod step;
+mod task_answer;
 mod telemetry;
 mod testee;
 mod tool;
@@ -58,9 +61,14 @@ pub use llm::{
     ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens, ToolCall, WireCall,
 };
 pub use operations::OPERATIONS;
+pub use planner::{
+    PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd, TaskOutcome, World, planner_prompt, run_task,
+};
+pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use run::{RunOptions, chat, run};
 pub use step::{AgentStep, CallRecord, RUN_FAILURES, RunFailure, TurnRecord, Usage};
+pub use task_answer::{Constraints, TaskAnswer, task_answer};
 pub use telemetry::{Event, Layer, TOOL_CALL, Telemetry, ToolCallFacts};
 pub use testee::{answer, serve_operations};
 pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};

@@ -22,13 +22,13 @@ const ERROR_CHARS_MAX: usize = 512;
 pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
     let fences = text.matches("```").count();
     match fences {
-        0 if text.trim_start().starts_with('(') => Ok(text.trim()),
+        0 if text.trim_start().starts_with(['(', '[', '{', ';', '#', '"']) => Ok(text.trim()),
         0 => Err("the reply holds no program"),
         2 => {
             let block = text.split("```").nth(1).unwrap_or_default();
             // The info string ends with the line.
             let program = match block.split_once('\n') {
-                Some((info, program)) if !info.contains('(') => program,
+                Some((info, program)) if !info.contains(['(', ';']) => program,
                 _ => block,
             };
             if program.trim().is_empty() {

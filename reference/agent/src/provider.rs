@@ -1,0 +1,137 @@
+//! Models by name: `gemini-flash-lite`, `openai:gpt-4.1-mini`, `replay:FILE`. The one place that knows providers'
+//! addresses; keys come in as secrets and leave as headers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ptc_secrets::{AuthHeaders, Secret};
+use reqwest::header::HeaderName;
+
+use crate::llm::{
+    AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, ProviderOptions, Replay, RetryPolicy,
+};
+
+/// A provider: its prefix in model names, how it is spoken to, where its key is.
+#[derive(Debug, Clone, Copy)]
+pub struct Provider {
+    /// Before the colon of a model's name.
+    pub prefix: &'static str,
+    /// As messages call it.
+    pub title: &'static str,
+    /// Its address.
+    pub base_url: &'static str,
+    /// The variable with its key.
+    pub key_variable: &'static str,
+    /// The variable that replaces its address.
+    pub url_variable: &'static str,
+    /// The wire format.
+    pub format: Format,
+}
+
+/// A wire format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// OpenAI's chat completions, the key as a bearer token.
+    ChatCompletions,
+    /// Anthropic's messages, the key in `x-api-key`.
+    Messages,
+}
+
+/// Every provider.
+pub const PROVIDERS: &[Provider] = &[
+    Provider {
+        prefix: "openrouter",
+        title: "OpenRouter",
+        base_url: "https://openrouter.ai/api/v1",
+        key_variable: "OPENROUTER_API_KEY",
+        url_variable: "OPENROUTER_BASE_URL",
+        format: Format::ChatCompletions,
+    },
+    Provider {
+        prefix: "openai",
+        title: "OpenAI",
+        base_url: "https://api.openai.com/v1",
+        key_variable: "OPENAI_API_KEY",
+        url_variable: "OPENAI_BASE_URL",
+        format: Format::ChatCompletions,
+    },
+    Provider {
+        prefix: "anthropic",
+        title: "Anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        key_variable: "ANTHROPIC_API_KEY",
+        url_variable: "ANTHROPIC_BASE_URL",
+        format: Format::Messages,
+    },
+];
+
+/// Short names of models.
+pub const ALIASES: &[(&str, &str)] = &[
+    ("gemini-flash-lite", "openrouter:google/gemini-2.5-flash-lite"),
+    ("gemini-flash", "openrouter:google/gemini-2.5-flash"),
+    ("haiku", "anthropic:claude-haiku-4-5"),
+    ("sonnet", "anthropic:claude-sonnet-4-5"),
+    ("gpt-mini", "openai:gpt-5-mini"),
+];
+
+/// Before the file of a recording that is played back instead of asking a provider.
+const REPLAY: &str = "replay:";
+
+/// The variables that may hold keys, so that they can be scrubbed.
+pub fn key_variables() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().map(|provider| provider.key_variable)
+}
+
+/// Opens a model by name.
+///
+/// # Errors
+/// An unknown model, a missing key, a recording that cannot be read.
+pub fn open_model(
+    name: &str,
+    lookup: &dyn Fn(&str) -> Option<String>,
+    timeout: Duration,
+) -> Result<Box<dyn Llm>, LlmError> {
+    if let Some(file) = name.strip_prefix(REPLAY) {
+        return open_replay(Path::new(file)).map(|model| Box::new(model) as Box<dyn Llm>);
+    }
+    let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
+    let full = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| *full);
+    let found = full.split_once(':').and_then(|(prefix, model)| {
+        PROVIDERS.iter().find(|provider| provider.prefix == prefix).map(|provider| (provider, model))
+    });
+    let Some((provider, model)) = found else {
+        let aliases: Vec<&str> = ALIASES.iter().map(|(alias, _)| *alias).collect();
+        return Err(config(format!("Unknown model: '{name}'\n\nAvailable aliases: {}", aliases.join(", "))));
+    };
+    let key = lookup(provider.key_variable).filter(|key| !key.trim().is_empty());
+    let Some(key) = key else {
+        return Err(config(format!("{} is required for {} planner models", provider.key_variable, provider.title)));
+    };
+    let key = Secret::new(key.trim().to_owned());
+    let auth = match provider.format {
+        Format::ChatCompletions => AuthHeaders::bearer(&key),
+        Format::Messages => AuthHeaders::custom(HeaderName::from_static("x-api-key"), &key),
+    };
+    let auth = auth.map_err(|_| config(format!("{} is not a usable key", provider.key_variable)))?;
+    let options = ProviderOptions {
+        base_url: lookup(provider.url_variable).unwrap_or_else(|| provider.base_url.to_owned()),
+        model: model.to_owned(),
+        auth,
+        timeout,
+        retry: RetryPolicy::default(),
+    };
+    Ok(match provider.format {
+        Format::ChatCompletions => Box::new(ChatCompletions::new(options)?),
+        Format::Messages => Box::new(AnthropicMessages::new(options)?),
+    })
+}
+
+/// Opens a recording.
+///
+/// # Errors
+/// It cannot be read, or a line is no record.
+pub fn open_replay(path: &Path) -> Result<Replay, LlmError> {
+    let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
+    let text = std::fs::read_to_string(path).map_err(|error| config(format!("{}: {error}", path.display())))?;
+    Replay::parse(&text, false).map_err(|message| config(format!("{}: {message}", path.display())))
+}

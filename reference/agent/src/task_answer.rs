@@ -1,0 +1,146 @@
+//! The answer of a task: the value as JSON and as text, within constraints and bytes. Knows nothing of planners.
+
+use ptc_lang::Value;
+use ptc_protocol::{NotJson, to_json_value};
+use serde_json::{Map, Value as Json, json};
+
+/// What a client may ask of an answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Constraints {
+    /// Most items of a list.
+    pub max_items: Option<usize>,
+    /// Fields that maps are cut to, when they have all of them.
+    pub preferred_fields: Option<Vec<String>>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskAnswer {
+    /// As text.
+    pub answer: String,
+    /// As JSON; the cut text when the JSON is too long.
+    pub structured: Json,
+    /// Whether anything was cut.
+    pub truncated: bool,
+    /// Bytes of both together as JSON.
+    pub result_bytes: u64,
+    /// Bytes of the JSON before it was cut.
+    pub uncut_bytes: u64,
+}
+
+impl Constraints {
+    /// Reads constraints; the names of those that are unknown or malformed come second.
+    #[must_use]
+    pub fn read(given: &Map<String, Json>) -> (Constraints, Vec<String>) {
+        let mut constraints = Constraints::default();
+        let mut unsupported = Vec::new();
+        for (name, value) in given {
+            match (name.as_str(), value) {
+                ("max_items", Json::Number(count)) if count.as_u64().is_some_and(|count| count > 0) => {
+                    constraints.max_items = count.as_u64().and_then(|count| usize::try_from(count).ok());
+                }
+                ("preferred_fields", Json::Array(fields)) => {
+                    let names = fields.iter().filter_map(Json::as_str).filter(|name| !name.is_empty());
+                    constraints.preferred_fields = Some(names.map(str::to_owned).collect());
+                }
+                _ => unsupported.push(name.clone()),
+            }
+        }
+        (constraints, unsupported)
+    }
+
+    /// Those that were understood, for the planner.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut shown = Map::new();
+        if let Some(count) = self.max_items {
+            shown.insert("max_items".into(), count.into());
+        }
+        if let Some(fields) = &self.preferred_fields {
+            shown.insert("preferred_fields".into(), fields.clone().into());
+        }
+        Json::Object(shown)
+    }
+
+    fn apply(&self, value: Json) -> Json {
+        let value = match &self.preferred_fields {
+            Some(fields) if !fields.is_empty() => project(value, fields),
+            _ => value,
+        };
+        match self.max_items {
+            Some(count) => cut_list(value, count),
+            None => value,
+        }
+    }
+}
+
+/// Makes the answer of a returned value, at most `bytes_max` bytes of each part.
+///
+/// # Errors
+/// The value has no JSON form.
+pub fn task_answer(value: &Value, constraints: &Constraints, bytes_max: usize) -> Result<TaskAnswer, NotJson> {
+    let (structured, text) = match value {
+        Value::Str(text) => (constraints.apply(decoded(text.as_str())), Some(text.as_str().to_owned())),
+        other => (constraints.apply(to_json_value(other)?), None),
+    };
+    let json = structured.to_string();
+    let answer = text.unwrap_or_else(|| json.clone());
+    let (answer, answer_cut) = cut(answer, bytes_max);
+    let uncut_bytes = json.len() as u64;
+    let (structured, structured_cut) = match json.len() > bytes_max {
+        true => (Json::String(cut(json, bytes_max).0), true),
+        false => (structured, false),
+    };
+    let result_bytes = json!({ "answer": answer, "structured_result": structured }).to_string().len() as u64;
+    Ok(TaskAnswer { answer, structured, truncated: answer_cut || structured_cut, result_bytes, uncut_bytes })
+}
+
+/// JSON that was returned as text, even when it was encoded twice or printed as a result.
+fn decoded(text: &str) -> Json {
+    let bare = text.strip_prefix("user=> ").unwrap_or(text);
+    match serde_json::from_str::<Json>(bare) {
+        Ok(Json::String(inner)) => serde_json::from_str(&inner).unwrap_or(Json::String(inner)),
+        Ok(json) => json,
+        Err(_) => Json::String(text.to_owned()),
+    }
+}
+
+/// Cuts maps that have all the fields to them; looks inside everything else. JSON's depth bounds the recursion.
+fn project(value: Json, fields: &[String]) -> Json {
+    match value {
+        Json::Object(mut object) if fields.iter().all(|field| object.contains_key(field)) => {
+            object.retain(|key, _| fields.contains(key));
+            Json::Object(object)
+        }
+        Json::Object(object) => {
+            object.into_iter().map(|(key, value)| (key, project(value, fields))).collect::<Map<_, _>>().into()
+        }
+        Json::Array(items) => items.into_iter().map(|item| project(item, fields)).collect(),
+        other => other,
+    }
+}
+
+fn cut_list(value: Json, count: usize) -> Json {
+    match value {
+        Json::Array(mut items) => {
+            items.truncate(count);
+            Json::Array(items)
+        }
+        Json::Object(mut object) => {
+            if let Some(Json::Array(items)) = object.values_mut().find(|value| value.is_array()) {
+                items.truncate(count);
+            }
+            Json::Object(object)
+        }
+        other => other,
+    }
+}
+
+fn cut(mut text: String, bytes_max: usize) -> (String, bool) {
+    if text.len() <= bytes_max {
+        return (text, false);
+    }
+    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    text.truncate(end);
+    (text, true)
+}
