@@ -62,10 +62,11 @@ pub use llm::{
 };
 pub use operations::OPERATIONS;
 pub use planner::{
-    PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd, TaskOutcome, World, planner_prompt, run_task,
+    PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd, TaskOutcome, World,
+    planner_prompt, run_task,
 };
-pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
+pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
 pub use run::{RunOptions, chat, run};
 pub use step::{AgentStep, CallRecord, RUN_FAILURES, RunFailure, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};

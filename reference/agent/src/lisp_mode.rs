@@ -22,7 +22,12 @@ const ERROR_CHARS_MAX: usize = 512;
 pub fn program_in_reply(text: &str) -> Result<&str, &'static str> {
     let fences = text.matches("```").count();
     match fences {
-        0 if text.trim_start().starts_with(['(', '[', '{', ';', '#', '"']) => Ok(text.trim()),
+        0 if text
+            .trim_start()
+            .starts_with(['(', '[', '{', ';', '#', '"']) =>
+        {
+            Ok(text.trim())
+        }
         0 => Err("the reply holds no program"),
         2 => {
             let block = text.split("```").nth(1).unwrap_or_default();

@@ -8,7 +8,8 @@ use ptc_secrets::{AuthHeaders, Secret};
 use reqwest::header::HeaderName;
 
 use crate::llm::{
-    AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, ProviderOptions, Replay, RetryPolicy,
+    AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, ProviderOptions, Replay,
+    RetryPolicy,
 };
 
 /// A provider: its prefix in model names, how it is spoken to, where its key is.
@@ -67,7 +68,10 @@ pub const PROVIDERS: &[Provider] = &[
 
 /// Short names of models.
 pub const ALIASES: &[(&str, &str)] = &[
-    ("gemini-flash-lite", "openrouter:google/gemini-2.5-flash-lite"),
+    (
+        "gemini-flash-lite",
+        "openrouter:google/gemini-2.5-flash-lite",
+    ),
     ("gemini-flash", "openrouter:google/gemini-2.5-flash"),
     ("haiku", "anthropic:claude-haiku-4-5"),
     ("sonnet", "anthropic:claude-sonnet-4-5"),
@@ -95,24 +99,37 @@ pub fn open_model(
         return open_replay(Path::new(file)).map(|model| Box::new(model) as Box<dyn Llm>);
     }
     let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
-    let full = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| *full);
+    let full = ALIASES
+        .iter()
+        .find(|(alias, _)| *alias == name)
+        .map_or(name, |(_, full)| *full);
     let found = full.split_once(':').and_then(|(prefix, model)| {
-        PROVIDERS.iter().find(|provider| provider.prefix == prefix).map(|provider| (provider, model))
+        PROVIDERS
+            .iter()
+            .find(|provider| provider.prefix == prefix)
+            .map(|provider| (provider, model))
     });
     let Some((provider, model)) = found else {
         let aliases: Vec<&str> = ALIASES.iter().map(|(alias, _)| *alias).collect();
-        return Err(config(format!("Unknown model: '{name}'\n\nAvailable aliases: {}", aliases.join(", "))));
+        return Err(config(format!(
+            "Unknown model: '{name}'\n\nAvailable aliases: {}",
+            aliases.join(", ")
+        )));
     };
     let key = lookup(provider.key_variable).filter(|key| !key.trim().is_empty());
     let Some(key) = key else {
-        return Err(config(format!("{} is required for {} planner models", provider.key_variable, provider.title)));
+        return Err(config(format!(
+            "{} is required for {} planner models",
+            provider.key_variable, provider.title
+        )));
     };
     let key = Secret::new(key.trim().to_owned());
     let auth = match provider.format {
         Format::ChatCompletions => AuthHeaders::bearer(&key),
         Format::Messages => AuthHeaders::custom(HeaderName::from_static("x-api-key"), &key),
     };
-    let auth = auth.map_err(|_| config(format!("{} is not a usable key", provider.key_variable)))?;
+    let auth =
+        auth.map_err(|_| config(format!("{} is not a usable key", provider.key_variable)))?;
     let options = ProviderOptions {
         base_url: lookup(provider.url_variable).unwrap_or_else(|| provider.base_url.to_owned()),
         model: model.to_owned(),
@@ -132,6 +149,7 @@ pub fn open_model(
 /// It cannot be read, or a line is no record.
 pub fn open_replay(path: &Path) -> Result<Replay, LlmError> {
     let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
-    let text = std::fs::read_to_string(path).map_err(|error| config(format!("{}: {error}", path.display())))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| config(format!("{}: {error}", path.display())))?;
     Replay::parse(&text, false).map_err(|message| config(format!("{}: {message}", path.display())))
 }

@@ -36,11 +36,17 @@ impl Constraints {
         let mut unsupported = Vec::new();
         for (name, value) in given {
             match (name.as_str(), value) {
-                ("max_items", Json::Number(count)) if count.as_u64().is_some_and(|count| count > 0) => {
-                    constraints.max_items = count.as_u64().and_then(|count| usize::try_from(count).ok());
+                ("max_items", Json::Number(count))
+                    if count.as_u64().is_some_and(|count| count > 0) =>
+                {
+                    constraints.max_items =
+                        count.as_u64().and_then(|count| usize::try_from(count).ok());
                 }
                 ("preferred_fields", Json::Array(fields)) => {
-                    let names = fields.iter().filter_map(Json::as_str).filter(|name| !name.is_empty());
+                    let names = fields
+                        .iter()
+                        .filter_map(Json::as_str)
+                        .filter(|name| !name.is_empty());
                     constraints.preferred_fields = Some(names.map(str::to_owned).collect());
                 }
                 _ => unsupported.push(name.clone()),
@@ -78,9 +84,16 @@ impl Constraints {
 ///
 /// # Errors
 /// The value has no JSON form.
-pub fn task_answer(value: &Value, constraints: &Constraints, bytes_max: usize) -> Result<TaskAnswer, NotJson> {
+pub fn task_answer(
+    value: &Value,
+    constraints: &Constraints,
+    bytes_max: usize,
+) -> Result<TaskAnswer, NotJson> {
     let (structured, text) = match value {
-        Value::Str(text) => (constraints.apply(decoded(text.as_str())), Some(text.as_str().to_owned())),
+        Value::Str(text) => (
+            constraints.apply(decoded(text.as_str())),
+            Some(text.as_str().to_owned()),
+        ),
         other => (constraints.apply(to_json_value(other)?), None),
     };
     let json = structured.to_string();
@@ -91,8 +104,16 @@ pub fn task_answer(value: &Value, constraints: &Constraints, bytes_max: usize) -
         true => (Json::String(cut(json, bytes_max).0), true),
         false => (structured, false),
     };
-    let result_bytes = json!({ "answer": answer, "structured_result": structured }).to_string().len() as u64;
-    Ok(TaskAnswer { answer, structured, truncated: answer_cut || structured_cut, result_bytes, uncut_bytes })
+    let result_bytes = json!({ "answer": answer, "structured_result": structured })
+        .to_string()
+        .len() as u64;
+    Ok(TaskAnswer {
+        answer,
+        structured,
+        truncated: answer_cut || structured_cut,
+        result_bytes,
+        uncut_bytes,
+    })
 }
 
 /// JSON that was returned as text, even when it was encoded twice or printed as a result.
@@ -112,10 +133,15 @@ fn project(value: Json, fields: &[String]) -> Json {
             object.retain(|key, _| fields.contains(key));
             Json::Object(object)
         }
-        Json::Object(object) => {
-            object.into_iter().map(|(key, value)| (key, project(value, fields))).collect::<Map<_, _>>().into()
-        }
-        Json::Array(items) => items.into_iter().map(|item| project(item, fields)).collect(),
+        Json::Object(object) => object
+            .into_iter()
+            .map(|(key, value)| (key, project(value, fields)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Json::Array(items) => items
+            .into_iter()
+            .map(|item| project(item, fields))
+            .collect(),
         other => other,
     }
 }
@@ -140,7 +166,10 @@ fn cut(mut text: String, bytes_max: usize) -> (String, bool) {
     if text.len() <= bytes_max {
         return (text, false);
     }
-    let end = (0..=bytes_max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=bytes_max)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     text.truncate(end);
     (text, true)
 }

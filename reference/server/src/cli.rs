@@ -1,5 +1,6 @@
 //! The `ptc` command: its subcommands and their exit statuses. Knows nothing of MCP.
 
+use crate::agentic::{self, Agentic};
 use crate::server::{PACKAGE_VERSION, Server};
 use crate::settings::flags::{FLAGS, Group, Kind};
 use crate::settings::{HttpSettings, Settings};
@@ -125,6 +126,8 @@ fn serve(settings: Settings) -> Result<(), String> {
     if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
         secrets.add(token);
     }
+    agentic::register_keys(&settings.agentic, &environment, &mut secrets);
+    let agentic = Agentic::read(&settings.agentic)?;
     let config = upstreams::config_path(&settings);
     upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())?;
     // Plain stdio needs no executor, and starts quicker without.
@@ -144,7 +147,7 @@ fn serve(settings: Settings) -> Result<(), String> {
         }
         _ => (secrets.build(), None),
     };
-    let server = Server::new(settings, redactor, upstreams);
+    let server = Server::new(settings, redactor, upstreams, agentic);
     let handle = executor.as_ref().map(|executor| executor.handle().clone());
     let served = match (&executor, server.settings.http.clone()) {
         (Some(executor), Some(http)) => serve_http(executor, server.clone(), http),

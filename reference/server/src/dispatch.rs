@@ -452,9 +452,11 @@ fn run(
         }
         stopped(server, &id, reply.is_error(), None);
         if let Some(observed) = followed.take() {
-            server
-                .observers
-                .ended(observed, server, &reply.payload, Ending::Ran);
+            let seen = match &reply.aside {
+                Some(aside) => &reply.payload.clone().with("agentic", aside.clone()),
+                None => &reply.payload,
+            };
+            server.observers.ended(observed, server, seen, Ending::Ran);
         }
         server.redactor.scrub(Reply::tool(id, era, reply))
     });

@@ -258,35 +258,54 @@ fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> Ran {
         ..Limits::default()
     };
     let deadline = Instant::now() + Duration::from_millis(server.program_timeout_ms());
-    let calls = server.upstreams.as_ref().map(|runtime| {
-        let cancel = Cancel::default();
-        let ending = cancel.clone();
-        job.call.on_cancel(move || ending.cancel());
-        ProgramCalls::new(runtime.clone(), Some(deadline), cancel)
-    });
-    let tool_names = match calls {
-        Some(_) => vec![UPSTREAM_TOOL.to_owned()],
-        None => Vec::new(),
-    };
-    let host = CallHost {
-        call: job.call,
-        expires,
-        deadline,
-        calls,
-        tool_names,
-    };
+    let calls = upstream_calls(server, job.call, deadline);
+    let host = CallHost::new(job.call, expires, deadline, calls.as_ref());
     let (outcome, env) = ptc_lang::run(&Program::new(job.program), env, &limits, &host);
-    let calls = host.calls.as_ref();
     Ran {
         outcome,
         env,
-        entries: calls.map(ProgramCalls::entries).unwrap_or_default(),
-        hint: calls.and_then(ProgramCalls::hint),
+        entries: calls
+            .as_ref()
+            .map(ProgramCalls::entries)
+            .unwrap_or_default(),
+        hint: calls.as_ref().and_then(ProgramCalls::hint),
     }
 }
 
+/// The upstream side of a call, until `deadline` or the call's cancellation.
+pub fn upstream_calls(
+    server: &Server,
+    call: &Arc<Call>,
+    deadline: Instant,
+) -> Option<ProgramCalls> {
+    server.upstreams.as_ref().map(|runtime| {
+        let cancel = Cancel::default();
+        let ending = cancel.clone();
+        call.on_cancel(move || ending.cancel());
+        ProgramCalls::new(runtime.clone(), Some(deadline), cancel)
+    })
+}
+
+/// Runs one program of a planned task: its calls are those of the whole task.
+pub fn planned(
+    server: &Server,
+    call: &Call,
+    program: &str,
+    env: &Env,
+    calls: Option<&ProgramCalls>,
+    deadline: Instant,
+) -> (Outcome, Env) {
+    let limits = Limits {
+        memory_bytes: server.program_memory_bytes(),
+        worker_memory_bytes: server.program_memory_bytes(),
+        ..Limits::default()
+    };
+    let host = CallHost::new(call, None, deadline, calls);
+    ptc_lang::run(&Program::new(program), env, &limits, &host)
+}
+
 /// The context object as a map. The text was validated when its frame was read.
-fn context(json: &str) -> Map {
+pub fn context(json: &str) -> Map {
     match serde_json::from_str(json).map(|tree| json_to_value(&tree)) {
         Ok(Value::Map(map)) => map,
         _ => Map::new(),
@@ -362,8 +381,29 @@ struct CallHost<'a> {
     call: &'a Call,
     expires: Option<Instant>,
     deadline: Instant,
-    calls: Option<ProgramCalls>,
+    calls: Option<&'a ProgramCalls>,
     tool_names: Vec<String>,
+}
+
+impl<'a> CallHost<'a> {
+    fn new(
+        call: &'a Call,
+        expires: Option<Instant>,
+        deadline: Instant,
+        calls: Option<&'a ProgramCalls>,
+    ) -> Self {
+        let tool_names = match calls {
+            Some(_) => vec![UPSTREAM_TOOL.to_owned()],
+            None => Vec::new(),
+        };
+        CallHost {
+            call,
+            expires,
+            deadline,
+            calls,
+            tool_names,
+        }
+    }
 }
 
 impl Host for CallHost<'_> {

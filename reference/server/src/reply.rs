@@ -63,6 +63,8 @@ pub struct ToolReply {
     pub view: View,
     /// A last line of a slim text.
     pub suffix: Option<String>,
+    /// What observers see besides the payload, under `agentic`.
+    pub aside: Option<Payload>,
 }
 
 impl ToolReply {
@@ -72,6 +74,7 @@ impl ToolReply {
             payload,
             view,
             suffix: None,
+            aside: None,
         }
     }
 

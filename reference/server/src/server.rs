@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of frames or transports.
 
+use crate::agentic::Agentic;
 use crate::gate::Gate;
 use crate::log::Log;
 use crate::observe::Observers;
@@ -34,6 +35,8 @@ pub struct Server {
     pub observers: Observers,
     /// Stateful sessions.
     pub sessions: Sessions,
+    /// The planner of `lisp_task`.
+    pub agentic: Agentic,
     tools_list: OnceLock<Arc<Scrubbed<String>>>,
 }
 
@@ -61,6 +64,7 @@ impl Server {
         settings: Settings,
         redactor: Redactor,
         upstreams: Option<Arc<Runtime>>,
+        agentic: Agentic,
     ) -> Arc<Self> {
         let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
         let diagnostics = &settings.diagnostics;
@@ -80,6 +84,7 @@ impl Server {
         };
         let server = Server {
             upstreams,
+            agentic,
             observers,
             gate: Gate::new(settings.concurrent_calls),
             pool: Pool::new(settings.concurrent_calls),
@@ -119,7 +124,12 @@ impl Server {
 
     /// The longest that a call may take.
     pub fn call_timeout(&self) -> Duration {
-        Duration::from_millis(self.program_timeout_ms())
+        let agentic = &self.settings.agentic;
+        let task = match agentic.enabled && self.is_aggregator() {
+            true => agentic.task_timeout_ms,
+            false => 0,
+        };
+        Duration::from_millis(self.program_timeout_ms().max(task))
     }
 
     /// Ends whatever belongs to an owner that is gone.

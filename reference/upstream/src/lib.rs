@@ -28,7 +28,7 @@ pub use fault::{REASONS, Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
 pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
 pub use limits::{Limits, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT};
-pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2};
+pub use metrics::{estimated_tokens, metrics_block, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
 pub use rank::{Indexed, tokens};
 pub use runtime::{Options, Runtime, SnapshotMode, StartFault};

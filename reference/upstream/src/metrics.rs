@@ -12,9 +12,11 @@ const OPTIMISTIC_NOTE: &str = "What a model would have spent on the same task wi
 /// The block for one evaluation, or `None` when it made no upstream call. `final_result_bytes`: bytes of the `result` text,
 /// 0 for an error; `prints_bytes`: bytes of the JSON array of prints, 0 for an error.
 pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Option<Value> {
-    if entries.is_empty() {
-        return None;
-    }
+    (!entries.is_empty()).then(|| metrics_block(entries, final_result_bytes, prints_bytes))
+}
+
+/// The block, for an evaluation that has one whether or not it called upstreams.
+pub fn metrics_block(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Value {
     let of = |status: Status| entries.iter().filter(move |entry| entry.status() == status);
     let count = |status| of(status).count();
     let bytes = |status| {
@@ -24,7 +26,7 @@ pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64
     };
     let fetched = bytes(Status::Ok);
     let ratio = payload_reduction_ratio(fetched, final_result_bytes);
-    Some(json!({
+    json!({
         "schema_version": 1,
         "final_result_bytes": final_result_bytes,
         "prints_bytes": prints_bytes,
@@ -52,7 +54,7 @@ pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64
                 "note": OPTIMISTIC_NOTE,
             },
         },
-    }))
+    })
 }
 
 /// Bytes over four, rounded up.

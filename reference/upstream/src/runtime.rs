@@ -165,6 +165,18 @@ impl Runtime {
         self.upstreams.keys().map(String::as_str)
     }
 
+    /// Every upstream with its tools, by name; none for one that was never listed.
+    pub fn toolsets(&self) -> impl Iterator<Item = (&str, Option<Arc<Toolset>>)> {
+        self.upstreams
+            .iter()
+            .map(|(name, upstream)| (name.as_str(), upstream.tools()))
+    }
+
+    /// How much of the catalog tool descriptions show.
+    pub fn catalog_mode(&self) -> CatalogMode {
+        self.options.catalog
+    }
+
     /// The catalog text for tool descriptions; empty without upstreams.
     pub fn catalog_text(&self) -> Scrubbed<String> {
         let tools: Vec<Option<Arc<Toolset>>> =

@@ -5,6 +5,7 @@ mod debug;
 mod lisp_eval;
 pub mod program;
 mod session;
+mod task;
 
 use crate::connection::{Call, Connection};
 use crate::payload::{Field, Payload};
@@ -80,6 +81,13 @@ const TOOLS: &[Tool] = &[
         profiled: true,
         entry: lisp_eval::entry,
         run: Run::Program(lisp_eval::prepare),
+    },
+    Tool {
+        name: "lisp_task",
+        listed: |server| server.settings.agentic.enabled && server.is_aggregator(),
+        profiled: false,
+        entry: task::entry,
+        run: Run::Program(task::prepare),
     },
     Tool {
         name: "lisp_debug",

@@ -90,7 +90,11 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
     }
 }
 
-fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, String> {
+/// The context as compact JSON; `{}` when there is none.
+///
+/// # Errors
+/// The message.
+pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, String> {
     let context = match arguments.get("context") {
         None => return Ok("{}".into()),
         Some(context) if context.is_null() => return Ok("{}".into()),

@@ -212,6 +212,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
                     payload,
                     view,
                     suffix,
+                    aside: None,
                 };
                 Done {
                     reply: Some(reply),
@@ -229,6 +230,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
                     payload,
                     view,
                     suffix,
+                    aside: None,
                 };
                 Done::of(reply)
             }

@@ -1,0 +1,355 @@
+//! What `lisp_task` is set up with: the planner's model, the operator's planner settings, the capability summary.
+//! Knows nothing of calls.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use ptc_agent::{Llm, LlmError, key_variables, open_model};
+use ptc_secrets::{RedactorBuilder, Secret};
+use ptc_upstream::{CatalogMode, Runtime, Tool};
+use serde_json::{Map, Value as Json};
+
+use crate::settings::AgenticSettings;
+
+/// Keys that a planner settings file may have.
+const KEYS: &[&str] = &["max_turns", "retry_turns", "system_prompt"];
+/// Keys of its `system_prompt`.
+const PROMPT_KEYS: &[&str] = &["prefix", "suffix"];
+/// Keys that the server decides; keys that start with `_` are reserved too.
+const RESERVED: &[&str] = &[
+    "tools",
+    "signature",
+    "output",
+    "ptc_transport",
+    "completion_mode",
+    "trace_context",
+];
+/// Bytes of each text of `system_prompt`.
+const PROMPT_BYTES_MAX: usize = 4_096;
+
+const LAZY_SUMMARY: &str = "Upstream discovery is loaded lazily (catalog mode: lazy); lisp_task's internal planner discovers configured \
+     upstream servers and their tools at runtime. Describe the task you want in plain English and the planner will pick the right \
+     upstream calls.";
+
+/// The planner of a server.
+pub struct Agentic {
+    /// Turns of a task.
+    pub turns: u32,
+    /// Further turns after failures.
+    pub retry_turns: u32,
+    /// The operator's text before the instructions' middle.
+    pub prefix: String,
+    /// And after.
+    pub suffix: String,
+    summary: Option<String>,
+    model: OnceLock<Result<Box<dyn Llm>, LlmError>>,
+}
+
+/// Adds the providers' keys to the scrub set.
+pub fn register_keys(
+    settings: &AgenticSettings,
+    environment: &dyn Fn(&str) -> Option<String>,
+    secrets: &mut RedactorBuilder,
+) {
+    if !settings.enabled {
+        return;
+    }
+    for key in key_variables().filter_map(environment) {
+        if !key.trim().is_empty() {
+            secrets.add(&Secret::new(key.trim().to_owned()));
+        }
+    }
+}
+
+impl Agentic {
+    /// Reads the operator's files.
+    ///
+    /// # Errors
+    /// The sentence to print before exiting with status 1.
+    pub fn read(settings: &AgenticSettings) -> Result<Self, String> {
+        let mut agentic = Agentic {
+            turns: u32::try_from(settings.turns).unwrap_or(u32::MAX),
+            retry_turns: u32::try_from(settings.retry_turns).unwrap_or(u32::MAX),
+            prefix: String::new(),
+            suffix: String::new(),
+            summary: None,
+            model: OnceLock::new(),
+        };
+        if let Some(path) = &settings.subagent_config {
+            agentic.read_config(path)?;
+        }
+        if let Some(path) = &settings.capability_summary {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                format!(
+                    "agentic_capability_summary: cannot read {path}: {}",
+                    cause(&error)
+                )
+            })?;
+            let cap = settings.capability_summary_bytes;
+            if text.len() as u64 > cap {
+                return Err(format!(
+                    "agentic_capability_summary: {path} is {} bytes, exceeding configured cap {cap}",
+                    text.len()
+                ));
+            }
+            agentic.summary = Some(text);
+        }
+        Ok(agentic)
+    }
+
+    /// The planner's model, opened when it is first needed.
+    ///
+    /// # Errors
+    /// It is not configured.
+    pub fn model(&self, settings: &AgenticSettings) -> Result<&dyn Llm, LlmError> {
+        let open = || {
+            let timeout = Duration::from_millis(settings.planner_timeout_ms);
+            open_model(&settings.model, &|name| std::env::var(name).ok(), timeout)
+        };
+        match self.model.get_or_init(open) {
+            Ok(model) => Ok(&**model),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// What the tool's description says about the upstreams: the operator's text, else one made from the catalog.
+    pub fn capability_summary(&self, runtime: &Runtime, bytes_max: usize) -> String {
+        if let Some(text) = &self.summary {
+            return text.clone();
+        }
+        let servers: Vec<(String, Option<Vec<String>>)> = runtime
+            .toolsets()
+            .map(|(name, tools)| {
+                let labels = tools.map(|tools| tools.sorted().map(tool_label).collect());
+                (name.to_owned(), labels)
+            })
+            .collect();
+        match runtime.catalog_mode() {
+            CatalogMode::Lazy => LAZY_SUMMARY.to_owned(),
+            CatalogMode::Inline => summary(&servers, usize::MAX),
+            CatalogMode::Auto => summary(&servers, bytes_max),
+        }
+    }
+
+    fn read_config(&mut self, path: &str) -> Result<(), String> {
+        let fault = |what: String| format!("agentic_subagent_config: {what}");
+        let text = std::fs::read_to_string(Path::new(path))
+            .map_err(|error| fault(format!("cannot read {path}: {}", cause(&error))))?;
+        let config: Json = serde_json::from_str(&text)
+            .map_err(|error| fault(format!("malformed JSON in {path}: {error}")))?;
+        let Json::Object(config) = config else {
+            return Err(fault(format!("{path} must contain a JSON object")));
+        };
+        let allowed = format!(
+            "Allowed keys: {}. Allowed system_prompt keys: {}.",
+            KEYS.join(", "),
+            PROMPT_KEYS.join(", ")
+        );
+        let reserved = |key: &str| RESERVED.contains(&key) || key.starts_with('_');
+        if let Some(keys) = listed(&config, reserved) {
+            let note = "Reserved keys are MCP-controlled and cannot be set here.";
+            return Err(fault(format!(
+                "{path} contains reserved key(s): {keys}. {allowed} {note}"
+            )));
+        }
+        if let Some(keys) = listed(&config, |key| !KEYS.contains(&key)) {
+            return Err(fault(format!(
+                "{path} contains unknown key(s): {keys}. {allowed}"
+            )));
+        }
+        if let Some(turns) = config.get("max_turns") {
+            let turns = count(turns).filter(|turns| *turns > 0);
+            self.turns = turns
+                .ok_or_else(|| fault(format!("{path} key max_turns must be a positive integer")))?;
+        }
+        if let Some(turns) = config.get("retry_turns") {
+            let message = || {
+                fault(format!(
+                    "{path} key retry_turns must be a non-negative integer"
+                ))
+            };
+            self.retry_turns = count(turns).ok_or_else(message)?;
+        }
+        let prompt = match config.get("system_prompt") {
+            None | Some(Json::Null) => return Ok(()),
+            Some(Json::Object(prompt)) => prompt,
+            Some(_) => {
+                return Err(fault(format!(
+                    "{path} key system_prompt must be an object or null"
+                )));
+            }
+        };
+        if let Some(keys) = listed(prompt, |key| !PROMPT_KEYS.contains(&key)) {
+            return Err(fault(format!(
+                "{path} contains unknown system_prompt key(s): {keys}. Allowed system_prompt keys: {}.",
+                PROMPT_KEYS.join(", ")
+            )));
+        }
+        for (key, target) in [("prefix", &mut self.prefix), ("suffix", &mut self.suffix)] {
+            match prompt.get(key) {
+                None | Some(Json::Null) => {}
+                Some(Json::String(text)) if text.len() <= PROMPT_BYTES_MAX => {
+                    target.clone_from(text)
+                }
+                Some(Json::String(text)) => {
+                    let length = text.len();
+                    return Err(fault(format!(
+                        "{path} system_prompt.{key} is {length} bytes, exceeding {PROMPT_BYTES_MAX}"
+                    )));
+                }
+                Some(_) => {
+                    return Err(fault(format!(
+                        "{path} system_prompt.{key} must be a string or null"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cause(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn listed(object: &Map<String, Json>, wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let mut keys: Vec<&str> = object
+        .keys()
+        .map(String::as_str)
+        .filter(|key| wanted(key))
+        .collect();
+    keys.sort_unstable();
+    (!keys.is_empty()).then(|| keys.join(", "))
+}
+
+fn count(value: &Json) -> Option<u32> {
+    value.as_u64().and_then(|count| u32::try_from(count).ok())
+}
+
+/// One bullet a server. What does not fit into `bytes_max` is counted instead of shown.
+fn summary(servers: &[(String, Option<Vec<String>>)], bytes_max: usize) -> String {
+    let mut text = String::new();
+    for (at, (name, tools)) in servers.iter().enumerate() {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let bullet = match tools {
+            None => format!("- {name}: (unavailable at startup)"),
+            Some(tools) if tools.is_empty() => format!("- {name}: (no tools advertised)"),
+            Some(tools) => format!("- {name}: {}", tools.join(", ")),
+        };
+        if text.len() + gap.len() + bullet.len() <= bytes_max {
+            let _ = write!(text, "{gap}{bullet}");
+            continue;
+        }
+        let room = bytes_max.saturating_sub(text.len() + gap.len());
+        let tools = tools.as_deref().unwrap_or_default();
+        if let Some(clipped) = clipped(name, tools, room) {
+            let _ = write!(text, "{gap}{clipped}");
+        }
+        let more = servers.len() - at - 1;
+        let note = format!("\n- (+{more} more upstreams)");
+        if more > 0 && text.len() + note.len() <= bytes_max {
+            text.push_str(&note);
+        }
+        break;
+    }
+    text
+}
+
+/// As many tools as fit, and how many more there are.
+fn clipped(name: &str, tools: &[String], room: usize) -> Option<String> {
+    (0..tools.len()).rev().find_map(|shown| {
+        let more = tools.len() - shown;
+        let mut parts: Vec<String> = tools[..shown].to_vec();
+        parts.push(format!("(+{more} more)"));
+        let bullet = format!("- {name}: {}", parts.join(", "));
+        (bullet.len() <= room || shown == 0).then_some(bullet)
+    })
+}
+
+fn tool_label(tool: &Tool) -> String {
+    format!("{}->{}", tool.name, output_label(&tool.output_schema))
+}
+
+/// Properties of an object that its label shows.
+const PROPERTIES_SHOWN: usize = 3;
+
+/// The label of an output schema.
+fn output_label(schema: &Json) -> String {
+    match schema {
+        Json::Null => ":unknown_content".to_owned(),
+        schema => type_label(schema),
+    }
+}
+
+fn type_label(schema: &Json) -> String {
+    match schema.get("type").and_then(Json::as_str) {
+        _ if schema.get("enum").is_some() => ":any".to_owned(),
+        Some("string") => ":string".to_owned(),
+        Some("integer") => ":int".to_owned(),
+        Some("number") => ":float".to_owned(),
+        Some("boolean") => ":bool".to_owned(),
+        Some("array") => match schema.get("items") {
+            Some(items) => format!("[{}]", type_label(items)),
+            None => "[:any]".to_owned(),
+        },
+        Some("object") => match schema.get("properties").and_then(Json::as_object) {
+            None => ":map".to_owned(),
+            Some(properties) => {
+                let mut names: Vec<&String> = properties.keys().collect();
+                names.sort_unstable();
+                let shown = names.into_iter().take(PROPERTIES_SHOWN);
+                let fields: Vec<String> = shown
+                    .map(|name| format!("{name} {}", type_label(&properties[name])))
+                    .collect();
+                format!("{{{}}}", fields.join(","))
+            }
+        },
+        _ => ":any".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers() -> Vec<(String, Option<Vec<String>>)> {
+        let tools =
+            |count: usize| Some((1..=count).map(|n| format!("tool_{n}->:string")).collect());
+        vec![("srv1".to_owned(), tools(4)), ("srv2".to_owned(), tools(4))]
+    }
+
+    #[test]
+    fn clips_to_the_budget() {
+        assert_eq!(
+            summary(&servers()[..1], 40),
+            "- srv1: tool_1->:string, (+3 more)"
+        );
+        assert_eq!(summary(&servers()[..1], 20), "- srv1: (+4 more)");
+        let full = "- srv1: tool_1->:string, tool_2->:string, tool_3->:string, tool_4->:string";
+        assert_eq!(
+            summary(&servers(), 120),
+            format!("{full}\n- srv2: tool_1->:string, (+3 more)")
+        );
+    }
+
+    #[test]
+    fn labels_outputs() {
+        let schema = serde_json::json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer" }, "items": { "type": "array", "items": { "type": "string" } } },
+        });
+        assert_eq!(output_label(&schema), "{items [:string],n :int}");
+        assert_eq!(output_label(&Json::Null), ":unknown_content");
+        assert_eq!(
+            output_label(&serde_json::json!({ "type": "object" })),
+            ":map"
+        );
+        assert_eq!(output_label(&serde_json::json!({})), ":any");
+    }
+}
