@@ -48,12 +48,12 @@ pub const MUTANTS: &[Mutant] = &[
     row("lost", "mcp.framing.once", Mutation::Stream(Stream::Lost)),
     row(
         "swapped-ids",
-        "mcp.calls.id",
+        "mcp.lisp_eval.id",
         Mutation::Stream(Stream::SwappedIds),
     ),
     row(
         "in-order-only",
-        "mcp.calls.overtake",
+        "mcp.lisp_eval.overtake",
         Mutation::Stream(Stream::Unbroken),
     ),
     row(
@@ -63,7 +63,7 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     row(
         "answers-cancelled",
-        "mcp.calls.cancelled",
+        "mcp.lisp_eval.cancelled",
         Mutation::Stream(Stream::AnswersCancelled),
     ),
     row(
@@ -110,12 +110,12 @@ pub const MUTANTS: &[Mutant] = &[
     ),
     row(
         "unknown-tool-as-error",
-        "mcp.calls.unknown-tool",
+        "mcp.lisp_eval.unknown-tool",
         Mutation::Reply(unknown_tool_as_error),
     ),
     row(
         "invalid-params-code",
-        "mcp.calls.params",
+        "mcp.lisp_eval.params",
         Mutation::Reply(invalid_params_code),
     ),
     // The handshake.
@@ -157,53 +157,53 @@ pub const MUTANTS: &[Mutant] = &[
     // Calls, their arguments and their results.
     row(
         "wrong-result",
-        "mcp.calls.result",
+        "mcp.lisp_eval.result",
         Mutation::Printed(one_more),
     ),
     row(
         "no-is-error",
-        "mcp.calls.is-error",
+        "mcp.lisp_eval.is-error",
         Mutation::Reply(no_is_error),
     ),
     row(
         "is-error-false",
-        "mcp.calls.is-error",
+        "mcp.lisp_eval.is-error",
         Mutation::Reply(is_error_false),
     ),
     row(
         "two-blocks",
-        "mcp.calls.content",
+        "mcp.lisp_eval.content",
         Mutation::Reply(two_blocks),
     ),
     row(
         "context-lost",
-        "mcp.calls.context",
+        "mcp.lisp_eval.context",
         Mutation::Request(context_lost),
     ),
     row(
         "context-keys-free",
-        "mcp.calls.context-keys",
+        "mcp.lisp_eval.context-keys",
         Mutation::Request(context_keys_free),
     ),
     row(
         "schema-ignored",
-        "mcp.calls.output-schema",
+        "mcp.lisp_eval.output-schema",
         Mutation::Request(schema_ignored),
     ),
     row(
         "validated-partial",
-        "mcp.calls.validated",
+        "mcp.lisp_eval.validated",
         Mutation::Payload(validated_partial),
     ),
     row(
         "validated-as-text",
-        "mcp.calls.validated",
+        "mcp.lisp_eval.validated",
         Mutation::Payload(validated_as_text),
     ),
-    row("remembers", "mcp.calls.stateless", Mutation::Remembers),
+    row("remembers", "mcp.lisp_eval.stateless", Mutation::Remembers),
     row(
         "blank-program-runs",
-        "mcp.calls.program",
+        "mcp.lisp_eval.program",
         Mutation::Request(blank_program_runs),
     ),
     // Profiles.

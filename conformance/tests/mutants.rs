@@ -1,0 +1,65 @@
+//! The suite against faulty servers: each of the ten is caught by a case of the clause that it breaks, and the
+//! right server is not.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use conformance::mutant::MUTANTS;
+
+/// The faults that a conformance suite is worth nothing without.
+const TEN: &[&str] = &[
+    "wrong-result",
+    "no-is-error",
+    "swapped-ids",
+    "validated-partial",
+    "extra-line",
+    "parse-error-code",
+    "prints-lost",
+    "slim-leaks",
+    "program-bytes-off-by-one",
+    "remembers",
+];
+
+fn harness(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+        .args(arguments)
+        .output()
+        .expect("the harness starts")
+}
+
+fn reference() -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+    let path = binary.with_file_name("examples").join("reference");
+    assert!(path.is_file(), "{} is built by `cargo test -p conformance`", path.display());
+    path
+}
+
+#[test]
+fn ten_faulty_servers_are_caught_by_their_clauses() {
+    let reference = reference();
+    let mut arguments = vec!["selftest", "--at-least", "100", "--reference"];
+    arguments.push(reference.to_str().expect("a path in UTF-8"));
+    for name in TEN {
+        arguments.extend(["--mutant", name]);
+    }
+    let output = harness(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    for name in TEN {
+        let mutant = MUTANTS.iter().find(|mutant| mutant.name == *name).expect("a row of the table");
+        let line = text.lines().find(|line| line.starts_with(name)).expect("a line for each");
+        let case = format!("caught by {}", mutant.clause);
+        assert!(line.contains(&case), "{line}");
+    }
+}
+
+#[test]
+fn the_right_server_passes_what_catches_the_others() {
+    let reference = reference();
+    let reference = reference.to_str().expect("a path in UTF-8");
+    for transport in ["stdio", "http"] {
+        let output = harness(&["run", "--reference", reference, "--transport", transport, "--filter", "mcp.*"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "over {transport}:\n{text}");
+    }
+}
