@@ -30,7 +30,11 @@ fn harness(arguments: &[&str]) -> Output {
 fn reference() -> PathBuf {
     let binary = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
     let path = binary.with_file_name("examples").join("reference");
-    assert!(path.is_file(), "{} is built by `cargo test -p conformance`", path.display());
+    assert!(
+        path.is_file(),
+        "{} is built by `cargo test -p conformance`",
+        path.display()
+    );
     path
 }
 
@@ -46,8 +50,14 @@ fn ten_faulty_servers_are_caught_by_their_clauses() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     for name in TEN {
-        let mutant = MUTANTS.iter().find(|mutant| mutant.name == *name).expect("a row of the table");
-        let line = text.lines().find(|line| line.starts_with(name)).expect("a line for each");
+        let mutant = MUTANTS
+            .iter()
+            .find(|mutant| mutant.name == *name)
+            .expect("a row of the table");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .expect("a line for each");
         let case = format!("caught by {}", mutant.clause);
         assert!(line.contains(&case), "{line}");
     }
@@ -58,7 +68,15 @@ fn the_right_server_passes_what_catches_the_others() {
     let reference = reference();
     let reference = reference.to_str().expect("a path in UTF-8");
     for transport in ["stdio", "http"] {
-        let output = harness(&["run", "--reference", reference, "--transport", transport, "--filter", "mcp.*"]);
+        let output = harness(&[
+            "run",
+            "--reference",
+            reference,
+            "--transport",
+            transport,
+            "--filter",
+            "mcp.*",
+        ]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "over {transport}:\n{text}");
     }

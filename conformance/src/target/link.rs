@@ -3,6 +3,7 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -17,6 +18,12 @@ use super::{Answer, Patience};
 
 /// The protocol revision that the harness asks for.
 pub const PROTOCOL_VERSION: &str = "2025-11-25";
+/// Ports for servers under test: below those that systems give to outgoing connections.
+const PORTS: std::ops::Range<u16> = 10_240..32_768;
+/// How far apart two harnesses with neighbouring process ids begin.
+const PORT_STRIDE: u32 = 7919;
+/// Ports that are tried before giving up.
+const PORTS_TRIED_MAX: u32 = 500;
 /// How often a starting HTTP server is asked whether it is up.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -339,12 +346,24 @@ impl Served {
     }
 }
 
-/// A port that is free at this moment.
+/// A port that is free at this moment, and that no outgoing connection is given by chance.
 ///
 /// # Errors
 /// When the machine has none.
 pub fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    // Harnesses that run beside each other begin at different places.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(PORT_STRIDE);
+    let mut last = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+    for _ in 0..PORTS_TRIED_MAX {
+        let step = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let offset = u16::try_from(step % u32::from(PORTS.end - PORTS.start)).unwrap_or_default();
+        match TcpListener::bind(("127.0.0.1", PORTS.start + offset)) {
+            Ok(_) => return Ok(PORTS.start + offset),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// A request frame, with params as JSON text.
