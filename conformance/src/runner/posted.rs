@@ -22,7 +22,7 @@ use super::trial::Trial;
 /// How long a sent line has a head start on the next one, so that quick answers keep their order.
 const HEAD_START: Duration = Duration::from_millis(25);
 /// How long output that no step asked for may still arrive.
-const FAREWELL: Duration = Duration::from_millis(50);
+const FAREWELL: Duration = Duration::from_millis(10);
 
 /// Plays the case against the server at `endpoint`, and takes the server down.
 pub async fn play(
@@ -77,6 +77,9 @@ fn needs_pipe(case: &WireCase) -> Option<String> {
         return Some("a bare transcript needs standard streams".to_owned());
     }
     case.steps.iter().find_map(|step| match &step.action {
+        WireAction::Send(text) if text.source().contains("\"initialize\"") => {
+            Some("a second handshake is another session over HTTP".to_owned())
+        }
         WireAction::SendRaw(_) | WireAction::ExpectRaw { .. } => {
             Some("byte-exact lines need standard streams".to_owned())
         }
