@@ -76,8 +76,7 @@ impl Regex {
             ));
         }
         let translated = translate(pattern, false);
-        let search =
-            compile(&translated).map_err(|error| format!("{error} in the pattern {pattern}"))?;
+        let search = compile(&translated)?;
         Ok(Regex {
             source: pattern.into(),
             search,
@@ -198,27 +197,61 @@ fn compile(pattern: &str) -> Result<Engine, String> {
         .delegate_dfa_size_limit(AUTOMATON_BYTES_MAX)
         .max_prog_size(COMPILED_BYTES_MAX / 64)
         .build();
-    let error = match full {
-        Ok(regex) => return Ok(Engine::Full(regex)),
+    match full {
+        Ok(regex) => Ok(Engine::Full(regex)),
         Err(fancy_regex::Error::ParseError(_, ParseError::RecursionExceeded)) => {
-            let linear = regex::RegexBuilder::new(pattern)
+            regex::RegexBuilder::new(pattern)
                 .size_limit(COMPILED_BYTES_MAX)
                 .dfa_size_limit(AUTOMATON_BYTES_MAX)
-                .build();
-            match linear {
-                Ok(regex) => return Ok(Engine::Linear(regex)),
-                Err(error) => error.to_string(),
-            }
+                .build()
+                .map(Engine::Linear)
+                .map_err(|_| "groups are nested too deep".to_owned())
         }
-        Err(fancy_regex::Error::CompileError(error)) => match *error {
-            CompileError::InnerError(inner) => inner.to_string(),
-            other => other.to_string(),
+        Err(error) => Err(problem(&error)),
+    }
+}
+
+/// What is wrong with a pattern, in words.
+fn problem(error: &fancy_regex::Error) -> String {
+    let words = match error {
+        fancy_regex::Error::ParseError(_, error) => match error {
+            ParseError::UnclosedOpenParen => "a group is not closed, add `)`",
+            ParseError::InvalidRepeat => "a repetition like {2,5} is malformed",
+            ParseError::TrailingBackslash => "nothing follows the last backslash",
+            ParseError::InvalidEscape(escape) => return format!("unknown escape `{escape}`"),
+            ParseError::UnclosedUnicodeName
+            | ParseError::InvalidHex
+            | ParseError::InvalidCodepointValue => "a character code is malformed",
+            ParseError::InvalidClass => "a character class is malformed, check `[` and `]`",
+            ParseError::UnknownFlag(flag) => return format!("unknown flag `{flag}`"),
+            ParseError::InvalidBackref | ParseError::InvalidGroupNameBackref(_) => NO_GROUP,
+            ParseError::TargetNotRepeatable => "a repetition has nothing in front to repeat",
+            ParseError::InvalidGroupName => "the name of a group is malformed",
+            _ => return last_line(&error.to_string()),
         },
-        Err(error) => error.to_string(),
+        fancy_regex::Error::CompileError(error) => match &**error {
+            CompileError::PatternTooComplex => TOO_LARGE,
+            CompileError::InvalidBackref(_) | CompileError::InvalidGroupNameBackref(_) => NO_GROUP,
+            CompileError::InnerError(error) if error.size_limit().is_some() => TOO_LARGE,
+            CompileError::InnerError(error) => match error.syntax_error() {
+                Some(error) => return last_line(&error.to_string()),
+                None => TOO_LARGE,
+            },
+            other => return last_line(&other.to_string()),
+        },
+        error => return last_line(&error.to_string()),
     };
-    // The last line says it; what stands before is a drawing.
-    let last = error.lines().rfind(|line| !line.trim().is_empty());
-    Err(last.unwrap_or("not a regex").trim().to_owned())
+    words.to_owned()
+}
+
+const NO_GROUP: &str = "it refers to a group that it does not have";
+const TOO_LARGE: &str = "it is too large once repetitions are written out";
+
+/// The last line says it; what stands before is a drawing.
+fn last_line(text: &str) -> String {
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    let last = last.unwrap_or("it is malformed").trim();
+    last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
 /// Whether flags make `$` stand before every line feed.
@@ -367,6 +400,22 @@ mod tests {
     }
 
     #[test]
+    fn refusals_say_what_is_wrong() {
+        for (pattern, problem) in [
+            ("(", "a group is not closed, add `)`"),
+            ("[", "a character class is malformed, check `[` and `]`"),
+            ("*a", "a repetition has nothing in front to repeat"),
+            ("a\\", "nothing follows the last backslash"),
+            (r"\p{Foo}", "Unicode property not found"),
+            (r"(\w{100}){100}", TOO_LARGE),
+            (r"(a)\2", NO_GROUP),
+            ("(?y)a", "unknown flag `(?y`"),
+        ] {
+            assert_eq!(check(pattern, ""), problem, "{pattern}");
+        }
+    }
+
+    #[test]
     fn plain_patterns_may_be_nested_deep() {
         let pattern = "(".repeat(100) + "a" + &")".repeat(100);
         assert_eq!(check(&pattern, "ba"), "a");
@@ -397,6 +446,5 @@ mod tests {
         assert_eq!(check(r"^(?:(a|aa)\1?)+(?=b)", &text), "exhausted");
         assert!(Regex::new(&"a".repeat(257)).is_err());
         assert!(Regex::new(r"(\w{100}){100}").is_err());
-        assert!(Regex::new("(").unwrap_err().ends_with("in the pattern ("));
     }
 }

@@ -9,6 +9,7 @@ use super::strings::{long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Limit, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
+use crate::print;
 use crate::regex::{Exhausted, Match, Regex};
 use crate::value::Value;
 
@@ -117,8 +118,12 @@ fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
         return Ok(Arc::clone(last));
     }
     eval.charge(COMPILE_STEPS)?;
-    let regex =
-        Regex::new(pattern).map_err(|problem| bad_value(format!("invalid regex: {problem}")))?;
+    let regex = Regex::new(pattern).map_err(|problem| {
+        bad_value(format!(
+            "regex {}: {problem}",
+            print::brief(&Value::from(pattern))
+        ))
+    })?;
     let regex = Arc::new(regex);
     eval.pattern = Some(Arc::clone(&regex));
     Ok(regex)
