@@ -12,6 +12,8 @@ pub struct ProgramRun {
     pub outcome: ProgramOutcome,
     /// The entries printed.
     pub prints: Option<Vec<String>>,
+    /// Whether the target said that it left out later entries.
+    pub prints_cut: bool,
     /// Whether the target said that something was cut.
     pub truncated: Option<bool>,
 }

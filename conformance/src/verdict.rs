@@ -120,12 +120,12 @@ impl Verdict {
     pub fn message(&self) -> String {
         match self {
             Verdict::Pass { .. } => String::new(),
-            Verdict::Fail(mismatch) => {
-                format!(
-                    "{}: expected {}, observed {}",
-                    mismatch.what, mismatch.expected, mismatch.observed
-                )
-            }
+            Verdict::Fail(mismatch) => format!(
+                "{}: expected {}, observed {}",
+                mismatch.what,
+                line(&mismatch.expected),
+                line(&mismatch.observed)
+            ),
             Verdict::Unobservable { reason } | Verdict::Excluded { reason } => reason.clone(),
             Verdict::NotClaimed { capability } => format!("the target doesn't claim {capability}"),
             Verdict::HarnessError { message } => message.clone(),
@@ -135,4 +135,16 @@ impl Verdict {
             | Verdict::Junk { detail } => detail.clone(),
         }
     }
+}
+
+/// Characters of a text that a one-line message shows.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// A text on one line, cut where it is long.
+fn line(text: &str) -> String {
+    let mut out: String = text.chars().take(MESSAGE_CHARS_MAX).collect();
+    if out.len() < text.len() {
+        out.push('…');
+    }
+    out.replace('\n', "\\n")
 }

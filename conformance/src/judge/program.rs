@@ -5,7 +5,10 @@ use super::{Part, mismatch, output_schema, text, verdict};
 use crate::edn::Edn;
 use crate::json::Json;
 use crate::observed::{ProgramOutcome, ProgramRun};
-use crate::suite::{Captures, MessageExpect, Outcome, ProgramExpect, Raised, Returned, Text};
+use crate::suite::{
+    Captures, Hole, HoleKind, MessageExpect, Outcome, Part as TextPart, ProgramExpect, Raised,
+    Returned, Text,
+};
 use crate::verdict::Verdict;
 
 /// What a cut preview says inside its text, where the target has no flag for it.
@@ -27,7 +30,14 @@ pub fn program(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
 fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
     let mut parts = match (&expect.outcome, &run.outcome) {
         (Outcome::Returns(expected), ProgramOutcome::Returned { text, json }) => {
-            returned(expected, text.as_ref(), json.as_ref(), cut(expect, run))
+            let mut parts = returned(expected, text.as_ref(), cut(expect, run));
+            parts.extend(
+                expected
+                    .json
+                    .as_ref()
+                    .map(|value| exact(expect, value, json.as_ref())),
+            );
+            parts
         }
         (
             Outcome::Raises(expected),
@@ -64,7 +74,7 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
         expect
             .prints
             .as_ref()
-            .map(|expected| prints(expected, run.prints.as_deref())),
+            .map(|expected| prints(expected, run.prints.as_deref(), run.prints_cut)),
     );
     // Text that is the implementation's own may be of any length.
     let own_words =
@@ -107,12 +117,7 @@ fn cut(expect: &ProgramExpect, run: &ProgramRun) -> bool {
     }
 }
 
-fn returned(
-    expected: &Returned,
-    text: Option<&Option<String>>,
-    json: Option<&Option<Json>>,
-    cut: bool,
-) -> Vec<Part> {
+fn returned(expected: &Returned, text: Option<&Option<String>>, cut: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if expected.nothing {
         parts.push(nothing(text));
@@ -125,9 +130,6 @@ fn returned(
     }
     if let Some(source) = &expected.data {
         parts.push(data("result", source, text, cut));
-    }
-    if let Some(value) = &expected.json {
-        parts.push(exact(value, json));
     }
     parts
 }
@@ -197,7 +199,7 @@ fn matches_nothing(expected: &Edn) -> bool {
     matches!(expected, Edn::Symbol(_)) && expected.matches(&Edn::Nil)
 }
 
-fn exact(expected: &Json, json: Option<&Option<Json>>) -> Part {
+fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -> Part {
     match json {
         Some(Some(observed)) if observed == expected => Part::Met,
         Some(Some(observed)) => {
@@ -211,7 +213,7 @@ fn exact(expected: &Json, json: Option<&Option<Json>>) -> Part {
             "no value, though one was asked for",
         )),
         None => {
-            let reason = output_schema(expected).err();
+            let reason = output_schema(expect).err();
             Part::Unseen(
                 "json",
                 reason.unwrap_or_else(|| "the target shows no JSON value".to_owned()),
@@ -256,7 +258,6 @@ fn raised(
 }
 
 fn says(wanted: &MessageExpect, message: &str) -> Part {
-    let none = Captures::new();
     match wanted {
         MessageExpect::Exact(text) => {
             match super::text("message", text, message, &mut Captures::new()) {
@@ -264,16 +265,24 @@ fn says(wanted: &MessageExpect, message: &str) -> Part {
                 Err(wrong) => Part::Unmet(wrong),
             }
         }
-        MessageExpect::Prefix(prefix) => match prefix.string(&none) {
-            Ok(prefix) if message.starts_with(&prefix) => Part::Met,
-            Ok(prefix) => Part::Unmet(mismatch("message", format!("{prefix}…"), message)),
-            Err(fault) => Part::Unmet(mismatch("message", fault.to_string(), message)),
-        },
+        MessageExpect::Prefix(prefix) => {
+            let mut open = prefix.clone();
+            open.parts.push(TextPart::Hole(Hole::of(HoleKind::Any)));
+            match text::compare(&open, message, &mut Captures::new()) {
+                Ok(()) => Part::Met,
+                Err(_) => Part::Unmet(mismatch(
+                    "message",
+                    format!("{}…", prefix.source()),
+                    message,
+                )),
+            }
+        }
     }
 }
 
-/// Entry by entry: two lines in one entry are not two entries.
-fn prints(expected: &[Text], observed: Option<&[String]>) -> Part {
+/// Entry by entry: two lines in one entry are not two entries. When the target left out the end, what it
+/// shows must still be the beginning, and shorter.
+fn prints(expected: &[Text], observed: Option<&[String]>, cut: bool) -> Part {
     let Some(observed) = observed else {
         return unseen("prints");
     };
@@ -285,10 +294,13 @@ fn prints(expected: &[Text], observed: Option<&[String]>) -> Part {
             .collect::<Vec<_>>()
             .join("\n"),
     };
-    let same = expected.len() == observed.len()
-        && expected.iter().zip(observed).all(|(expected, observed)| {
-            text::compare(expected, observed, &mut Captures::new()).is_ok()
-        });
+    let begins = expected.iter().zip(observed).all(|(expected, observed)| {
+        text::compare(expected, observed, &mut Captures::new()).is_ok()
+    });
+    if cut && begins && observed.len() < expected.len() {
+        return Part::Unseen("prints", "the target leaves out the end".to_owned());
+    }
+    let same = begins && !cut && expected.len() == observed.len();
     if same {
         Part::Met
     } else {

@@ -4,7 +4,9 @@
 //! The schema asks for as little as it can: whatever it doesn't ask for is judged on `validated`
 //! itself. Objects are left open, so that every member comes back.
 
+use crate::edn::Edn;
 use crate::json::Json;
+use crate::suite::{Outcome, ProgramExpect, Returned};
 
 /// What a schema of the subset can say of a value.
 #[derive(Clone, PartialEq)]
@@ -20,13 +22,61 @@ enum Shape {
     Array(Box<Shape>),
 }
 
-/// The schema that an expected value calls for.
+/// The schema under which a server shows the JSON value that a program is expected to give.
 ///
 /// # Errors
-/// Why no schema of the subset accepts the value: it is nil, or holds nil or unlike kinds in an
-/// array.
-pub fn output_schema(expected: &Json) -> Result<Json, String> {
-    shape(expected).map(|shape| schema(&shape))
+/// Why there is none: no JSON value is expected, no schema of the subset accepts it, or a schema would
+/// refuse what the value is before it became JSON.
+pub fn output_schema(expect: &ProgramExpect) -> Result<Json, String> {
+    let Outcome::Returns(returned) = &expect.outcome else {
+        return Err("an error has no JSON value".to_owned());
+    };
+    let json = returned.json.as_ref().ok_or("no JSON value is expected")?;
+    let shape = shape(json)?;
+    if !is_named_alike(returned, json) {
+        return Err("no output_schema calls a keyword or a time what its JSON form is".to_owned());
+    }
+    Ok(schema(&shape))
+}
+
+/// Whether a schema calls the value what its JSON form calls it: a keyword is no string to a schema, nor
+/// is a date, though both are strings in JSON. Schemas say nothing of what is in a map.
+fn is_named_alike(returned: &Returned, json: &Json) -> bool {
+    let letters = returned.text.as_ref().and_then(|text| text.as_plain());
+    let printed = match (letters, &returned.data) {
+        (Some(letters), _) => Edn::parse(letters).ok(),
+        (None, Some(data)) => Edn::parse_expected(data).ok(),
+        (None, None) => None,
+    };
+    // A cut text can't be read, but its first character tells a keyword.
+    let cut_keyword = printed.is_none() && letters.is_some_and(|text| text.starts_with(':'));
+    !cut_keyword && !may_be_time(json) && printed.as_ref().is_none_or(is_plain)
+}
+
+fn is_plain(value: &Edn) -> bool {
+    match value {
+        Edn::Keyword(_) | Edn::Symbol(_) | Edn::Opaque(_) => false,
+        Edn::Vector(items) | Edn::List(items) => items.iter().all(is_plain),
+        _ => true,
+    }
+}
+
+/// Whether a string outside of objects reads as ISO 8601: dates, instants and durations print so too.
+fn may_be_time(json: &Json) -> bool {
+    match json {
+        Json::String(text) => {
+            let text = text.trim_start_matches(['+', '-']);
+            let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+            (digits >= 4 && text[digits..].starts_with('-'))
+                || (text.starts_with('P') && text[1..].bytes().all(is_of_duration))
+        }
+        Json::Array(items) => items.iter().any(may_be_time),
+        _ => false,
+    }
+}
+
+fn is_of_duration(byte: u8) -> bool {
+    byte.is_ascii_digit() || b"TYMWDHS.,+-".contains(&byte)
 }
 
 fn shape(value: &Json) -> Result<Shape, String> {
@@ -74,11 +124,26 @@ fn schema(shape: &Shape) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::Text;
 
     fn check(text: &str) -> String {
-        match output_schema(&Json::parse(text).unwrap()) {
-            Ok(schema) => format!("{text} -> {schema}"),
-            Err(reason) => format!("{text} -> {reason}"),
+        judged(text, None)
+    }
+
+    fn judged(json: &str, text: Option<&str>) -> String {
+        let expect = ProgramExpect {
+            outcome: Outcome::Returns(Returned {
+                json: Some(Json::parse(json).unwrap()),
+                text: text.map(Text::plain),
+                ..Returned::default()
+            }),
+            prints: None,
+            truncated: false,
+            otherwise: None,
+        };
+        match output_schema(&expect) {
+            Ok(schema) => format!("{json} -> {schema}"),
+            Err(reason) => format!("{json} -> {reason}"),
         }
     }
 
@@ -110,5 +175,33 @@ mod tests {
             [[1],2] -> no output_schema accepts an array of unlike kinds
             "#
         );
+    }
+
+    #[test]
+    fn what_a_schema_calls_otherwise_is_not_asked_for() {
+        let told = [
+            judged("\"red\"", Some("\"red\"")),
+            judged("\"red\"", Some(":red")),
+            judged("[\"red\"]", Some("[:red]")),
+            judged("\"red\"", Some(":red ... (truncated")),
+            judged("{\"a\":\"red\"}", Some("{:a :red}")),
+            check("\"2025-01-31\""),
+            check("[\"2025-01-31T08:30:00Z\"]"),
+            check("\"PT1H\""),
+            check("\"PTC\""),
+            check("{\"a\":\"2025-01-31\"}"),
+        ];
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        "red" -> {"type":"string"}
+        "red" -> no output_schema calls a keyword or a time what its JSON form is
+        ["red"] -> no output_schema calls a keyword or a time what its JSON form is
+        "red" -> no output_schema calls a keyword or a time what its JSON form is
+        {"a":"red"} -> {"type":"object"}
+        "2025-01-31" -> no output_schema calls a keyword or a time what its JSON form is
+        ["2025-01-31T08:30:00Z"] -> no output_schema calls a keyword or a time what its JSON form is
+        "PT1H" -> no output_schema calls a keyword or a time what its JSON form is
+        "PTC" -> {"type":"string"}
+        {"a":"2025-01-31"} -> {"type":"object"}
+        "#);
     }
 }

@@ -59,6 +59,7 @@ fn value(text: &str, json: &str) -> ProgramRun {
             json: Some((!json.is_empty()).then(|| Json::parse(json).unwrap())),
         },
         prints: Some(Vec::new()),
+        prints_cut: false,
         truncated: Some(false),
     }
 }
@@ -71,6 +72,7 @@ fn error(reason: &str, message: &str) -> ProgramRun {
             value: Some((reason == "fail").then(|| "{:a 1 :b 2}".to_owned())),
         },
         prints: Some(Vec::new()),
+        prints_cut: false,
         truncated: Some(false),
     }
 }
@@ -91,6 +93,7 @@ fn blind(run: ProgramRun) -> ProgramRun {
     ProgramRun {
         outcome,
         prints: None,
+        prints_cut: false,
         truncated: None,
     }
 }
@@ -287,6 +290,39 @@ fn errors_and_prints_are_judged() {
         (";=> 1\n;prints-nothing", printed(&[])),
         (";=> 1\n;prints-nothing", printed(&["a"])),
         (";=> 1", printed(&["doesn't matter"])),
+        (
+            ";=> 1\n;>> a\n;>> b",
+            ProgramRun {
+                prints_cut: true,
+                ..printed(&["a"])
+            },
+        ),
+        (
+            ";=> 1\n;>> a\n;>> b",
+            ProgramRun {
+                prints_cut: true,
+                ..printed(&["b"])
+            },
+        ),
+        (
+            ";=> 1\n;>> a\n;>> b",
+            ProgramRun {
+                prints_cut: true,
+                ..printed(&["a", "b"])
+            },
+        ),
+        (
+            ";!! parse_error: no <string~.> at <int>",
+            error("parse_error", "no x at 12, column 1"),
+        ),
+        (
+            ";!! parse_error: no <string~.> at <int>",
+            error("parse_error", "no xy at 12"),
+        ),
+        (
+            ";!! parse_error = no at <int>",
+            error("parse_error", "no at 12!"),
+        ),
         (";!! timeout\n;>> a", error("timeout", "x")),
     ];
     let lines: Vec<String> = rows
@@ -312,17 +348,19 @@ fn errors_and_prints_are_judged() {
     ;!! fail ;=> {:b 2 :a 2} | fail: failed value: expected {:a 2 :b 2}, observed {:a 1 :b 2}
     ;!! fail ;== {:b 2 :a 1} | fail: failed value: expected {:b 2 :a 1}, observed {:a 1 :b 2}
     ;=> 1 ;>> a ;>> b | pass
-    ;=> 1 ;>> a ;>> b | fail: prints: expected "a"
-    "b", observed "b"
-    "a"
-    ;=> 1 ;>> a ;>> b | fail: prints: expected "a"
-    "b", observed "a\nb"
-    ;=> 1 ;>> a | fail: prints: expected "a", observed "a"
-    "b"
+    ;=> 1 ;>> a ;>> b | fail: prints: expected "a"\n"b", observed "b"\n"a"
+    ;=> 1 ;>> a ;>> b | fail: prints: expected "a"\n"b", observed "a\nb"
+    ;=> 1 ;>> a | fail: prints: expected "a", observed "a"\n"b"
     ;=> 1 ;>> a | fail: prints: expected "a", observed "a "
     ;=> 1 ;prints-nothing | pass
     ;=> 1 ;prints-nothing | fail: prints: expected nothing printed, observed "a"
     ;=> 1 | pass
+    ;=> 1 ;>> a ;>> b | pass, unseen prints: the target leaves out the end
+    ;=> 1 ;>> a ;>> b | fail: prints: expected "a"\n"b", observed "b"
+    ;=> 1 ;>> a ;>> b | fail: prints: expected "a"\n"b", observed "a"\n"b"
+    ;!! parse_error: no <string~.> at <int> | pass
+    ;!! parse_error: no <string~.> at <int> | fail: message: expected no <string~.> at <int>…, observed no xy at 12
+    ;!! parse_error = no at <int> | fail: message: expected no at <int>, observed no at 12!
     ;!! timeout ;>> a | fail: prints: expected "a", observed nothing printed
     "#);
     let kind = ProgramExpect {

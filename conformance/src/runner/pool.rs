@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::edn::Edn;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::{CallAnswer, ProgramRun};
@@ -296,43 +295,12 @@ fn evaluation(body: &CljCase, spec: &TargetSpec, testee: bool) -> Result<Evaluat
     Ok(Evaluation {
         program: text(&body.program)?,
         context: body.context.as_ref().map(text).transpose()?,
-        output_schema: schema(body)
+        output_schema: judge::output_schema(&body.expect)
+            .ok()
             .filter(|_| !testee)
             .map(|schema| schema.to_string()),
         limits: if testee { limits(spec)? } else { None },
     })
-}
-
-/// The schema under which a server shows the JSON value that the case expects, if there is one.
-fn schema(body: &CljCase) -> Option<Json> {
-    let Outcome::Returns(returned) = &body.expect.outcome else {
-        return None;
-    };
-    let printed = match (&returned.text, &returned.data) {
-        (Some(text), _) => text.as_plain().and_then(|text| Edn::parse(text).ok()),
-        (None, Some(data)) => Edn::parse_expected(data).ok(),
-        (None, None) => None,
-    };
-    let json = returned.json.as_ref()?;
-    // A cut text cannot be read, but its first character tells a keyword.
-    let cut = returned.text.as_ref().and_then(|text| text.as_plain());
-    if printed.is_none() && cut.is_some_and(|text| text.starts_with(':')) {
-        return None;
-    }
-    if printed.is_some_and(|value| !is_called_as_json(&value)) {
-        return None;
-    }
-    judge::output_schema(json).ok()
-}
-
-/// Whether a schema calls the value what its JSON form calls it. A keyword is no string to a schema, though its JSON
-/// form is one. Schemas say nothing of what is in a map.
-fn is_called_as_json(value: &Edn) -> bool {
-    match value {
-        Edn::Keyword(_) | Edn::Symbol(_) | Edn::Opaque(_) => false,
-        Edn::Vector(items) | Edn::List(items) => items.iter().all(is_called_as_json),
-        _ => true,
-    }
 }
 
 fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
@@ -359,7 +327,7 @@ fn judge_program(body: &CljCase, answer: &Answer, testee: bool) -> Verdict {
     let read: Result<ProgramRun, String> = if testee {
         program::from_testee(&answer.received)
     } else {
-        program::from_tool_result(&answer.received, schema(body).is_some())
+        program::from_tool_result(&answer.received, judge::output_schema(&body.expect).is_ok())
     };
     match read {
         Ok(run) => judge::program(&body.expect, &run),

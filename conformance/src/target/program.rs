@@ -58,6 +58,7 @@ pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
                     .map(|value| value.as_str().map(str::to_owned)),
             },
             prints: prints(error),
+            prints_cut: false,
             truncated: None,
         });
     }
@@ -68,6 +69,7 @@ pub fn from_testee(line: &str) -> Result<ProgramRun, Unreadable> {
             json: ok.get("value").cloned().map(Some),
         },
         prints: prints(ok),
+        prints_cut: false,
         truncated: ok.get("truncated").and_then(Json::as_bool),
     })
 }
@@ -107,10 +109,11 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
     // Only the debug profile has these members, and it always has them.
     let full = payload.get("feedback").is_some() && payload.get("prints").is_some();
     let truncated = payload.get("truncated").and_then(Json::as_bool);
+    let flag = |name: &str| payload.get(name).and_then(Json::as_bool) == Some(true);
     match (status, is_error) {
         (Some("ok"), false) => Ok(ProgramRun {
             outcome: ProgramOutcome::Returned {
-                text: Some(payload.get("result").and_then(Json::as_str).map(bare)),
+                text: Some(printed(payload)?),
                 json: match payload.get("validated") {
                     Some(value) => Some(Some(value.clone())),
                     // A value beyond the output limits is absent on purpose.
@@ -119,7 +122,9 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
                 },
             },
             prints: if full { prints(payload) } else { None },
-            truncated: Some(truncated.unwrap_or(false)),
+            prints_cut: flag("prints_truncated"),
+            // With its output cut, too, the flag says nothing of the program's outcome.
+            truncated: (!flag("output_truncated")).then_some(truncated.unwrap_or(false)),
         }),
         (Some("error"), true) => {
             let word = |name: &str| payload.get(name).and_then(Json::as_str).map(str::to_owned);
@@ -130,6 +135,7 @@ fn from_payload(payload: &Json, is_error: bool, asked: bool) -> Result<ProgramRu
                     value: Some(word("result")),
                 },
                 prints: None,
+                prints_cut: false,
                 truncated,
             })
         }
@@ -170,6 +176,7 @@ fn returned_text(text: &str) -> ProgramRun {
     ProgramRun {
         outcome: ProgramOutcome::Returned { text, json },
         prints,
+        prints_cut: false,
         truncated: Some(truncated),
     }
 }
@@ -184,7 +191,22 @@ fn failed_text(text: &str) -> ProgramRun {
             value: None,
         },
         prints: None,
+        prints_cut: false,
         truncated: None,
+    }
+}
+
+/// The printed result of a payload, without what stands before it.
+fn printed(payload: &Json) -> Result<Option<String>, Unreadable> {
+    let letters = match payload.get("result") {
+        None | Some(Json::Null) => return Ok(None),
+        Some(result) => result
+            .as_str()
+            .and_then(|text| text.strip_prefix(RESULT_PREFIX)),
+    };
+    match letters {
+        Some(letters) => Ok(Some(letters.to_owned())),
+        None => Err(format!("a `result` that starts with {RESULT_PREFIX:?}")),
     }
 }
 
