@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::{CallAnswer, ProgramRun};
-use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, TargetSpec};
+use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, Reason, TargetSpec};
 use crate::target::link::{Evaluation, Link};
 use crate::target::{Answer, program};
 use crate::verdict::Verdict;
@@ -292,15 +292,36 @@ fn evaluation(body: &CljCase, spec: &TargetSpec, testee: bool) -> Result<Evaluat
         text.string(&Captures::new())
             .map_err(|fault| Box::new(Trial::harness(format!("the case cannot be sent: {fault}"))))
     };
+    let program = text(&body.program)?;
+    let context = body.context.as_ref().map(text).transpose()?;
+    let wants_refusal = matches!(&body.expect.outcome, Outcome::Raises(raised) if raised.reason == Reason::ArgsError);
+    let refused = refused_by_servers(&program, context.as_deref());
+    if let Some(reason) = refused.filter(|_| !testee && !wants_refusal) {
+        return Err(Box::new(Trial::of(Verdict::Unobservable { reason })));
+    }
     Ok(Evaluation {
-        program: text(&body.program)?,
-        context: body.context.as_ref().map(text).transpose()?,
+        program,
+        context,
         output_schema: judge::output_schema(&body.expect)
             .ok()
             .filter(|_| !testee)
             .map(|schema| schema.to_string()),
         limits: if testee { limits(spec)? } else { None },
     })
+}
+
+/// Why a server must refuse to run a program that the language itself has an answer to, if it must: the arguments of
+/// `lisp_eval` are narrower than the language. A library runs it.
+fn refused_by_servers(program: &str, context: Option<&str>) -> Option<String> {
+    if program.trim().is_empty() {
+        return Some("a server refuses a blank program".to_owned());
+    }
+    let context = Json::parse(context?).ok()?;
+    let key = context
+        .as_object()?
+        .keys()
+        .find(|key| key.is_empty() || key.contains('/'))?;
+    Some(format!("a server refuses the context key {key:?}"))
 }
 
 fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
