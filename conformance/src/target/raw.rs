@@ -156,9 +156,7 @@ impl RawConnection {
                 return Err(self.failed("the answer's head does not end"));
             }
             if !self.more().await? {
-                return Err(
-                    self.failed("the server closed the connection without a complete answer")
-                );
+                return Err(self.dropped());
             }
         }
     }
