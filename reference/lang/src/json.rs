@@ -163,6 +163,15 @@ pub fn to_string_within(value: &Value, bytes_max: usize) -> Result<String, Write
     Ok(writer.out)
 }
 
+/// The text that stands for a date, an instant or a duration in JSON: ISO 8601.
+pub fn temporal_text(value: &Value) -> Option<String> {
+    matches!(
+        value,
+        Value::Date(_) | Value::Instant(_) | Value::Duration(_)
+    )
+    .then(|| crate::time::text(value))
+}
+
 /// Writes `text` as a JSON string, quotes included.
 pub fn write_string(out: &mut String, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -15,10 +15,11 @@
 use std::fmt;
 
 use ptc_lang::Value;
+use ptc_lang::json::temporal_text;
 use ptc_lang::value::{Map, Set};
 use serde_json::{Value as Json, json};
 
-use crate::json_value::{json_number, json_to_value, temporal_text};
+use crate::json_value::{json_number, json_to_value};
 use crate::typed::parse_instant;
 
 /// A JSON text that encodes no value: which tag, and what it holds.

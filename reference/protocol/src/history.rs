@@ -117,7 +117,7 @@ fn inner_size(value: &Value) -> u64 {
         }
         Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) | Value::Regex(_) => OPAQUE_SIZE,
         Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
-            5 + crate::json_value::temporal_text(value).map_or(0, |text| text.len() as u64)
+            5 + ptc_lang::json::temporal_text(value).map_or(0, |text| text.len() as u64)
         }
     }
 }

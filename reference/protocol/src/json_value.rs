@@ -5,6 +5,7 @@ use std::fmt;
 use std::fmt::Write as _;
 
 use ptc_lang::Value;
+use ptc_lang::json::temporal_text;
 use ptc_lang::value::{BigInt, Map};
 use serde_json::{Number, Value as Json};
 
@@ -77,15 +78,6 @@ pub(crate) fn json_number(value: &Value) -> Option<Number> {
         Value::Float(float) if float.is_finite() => ptc_lang::print::readable(value).parse().ok(),
         _ => None,
     }
-}
-
-/// The ISO-8601 text of a date, instant or duration.
-pub(crate) fn temporal_text(value: &Value) -> Option<String> {
-    matches!(
-        value,
-        Value::Date(_) | Value::Instant(_) | Value::Duration(_)
-    )
-    .then(|| ptc_lang::print::display(value))
 }
 
 enum Step<'a> {

@@ -9,13 +9,14 @@ use crate::reason::{Refusal, error_payload};
 use crate::server::Server;
 use crate::sessions::{Leaving, Ready, Turn};
 use crate::upstreams;
+use ptc_lang::json::Duplicates;
 use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Error, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value,
 };
 use ptc_protocol::{
     ErrorReason, Execution, PreviewOptions, Turns, Type, describe_mismatches, execution_feedback,
-    json_schema_to_type, json_to_value, to_json_value, validate_return,
+    json_schema_to_type, to_json_value, validate_return,
 };
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
 use std::collections::BTreeMap;
@@ -304,9 +305,10 @@ pub fn planned(
     ptc_lang::run(&Program::new(program), env, &limits, &host)
 }
 
-/// The context object as a map. The text was validated when its frame was read.
+/// The context object as a map. The text was validated when its frame was read; as everywhere in a
+/// frame, the first of equal keys wins.
 pub fn context(json: &str) -> Map {
-    match serde_json::from_str(json).map(|tree| json_to_value(&tree)) {
+    match ptc_lang::json::read(json, Duplicates::First, usize::MAX) {
         Ok(Value::Map(map)) => map,
         _ => Map::new(),
     }

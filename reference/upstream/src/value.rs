@@ -1,63 +1,11 @@
 //! JSON text to values of the language. Iterative: an upstream chooses the depth.
 
 use ptc_lang::Value;
-use ptc_lang::value::{BigInt, Map};
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::Json;
 
-enum Open {
-    Array(Vec<Value>),
-    /// Entries so far, and the key whose value comes next.
-    Object(Vec<(Value, Value)>, Option<Value>),
-}
-
-/// The value of compact JSON text: string keys, integers of any size, null as nil. One pass, whatever the nesting.
+/// The value of JSON text: string keys, integers of any size, null as nil. One pass, whatever the nesting.
 pub(crate) fn from_json(json: Json<'_>) -> Value {
-    let text = json.text();
-    let bytes = text.as_bytes();
-    let mut open: Vec<Open> = Vec::new();
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let done = match byte {
-            b'{' | b'[' => {
-                open.push(if byte == b'[' {
-                    Open::Array(Vec::new())
-                } else {
-                    Open::Object(Vec::new(), None)
-                });
-                at += 1;
-                continue;
-            }
-            b'}' | b']' => {
-                at += 1;
-                match open.pop() {
-                    Some(Open::Array(items)) => Value::vector(items),
-                    Some(Open::Object(entries, _)) => {
-                        Value::Map(entries.into_iter().collect::<Map>())
-                    }
-                    None => return Value::Nil,
-                }
-            }
-            b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' => {
-                at += 1;
-                continue;
-            }
-            _ => {
-                let end = token_end(bytes, at);
-                let value = ptc_rpc::parse(&bytes[at..end]).map_or(Value::Nil, scalar);
-                at = end;
-                value
-            }
-        };
-        match open.last_mut() {
-            None => return done,
-            Some(Open::Array(items)) => items.push(done),
-            Some(Open::Object(entries, key)) => match key.take() {
-                None => *key = Some(done),
-                Some(key) => entries.push((key, done)),
-            },
-        }
-    }
-    Value::Nil
+    ptc_lang::json::from_str(json.text()).unwrap_or_default()
 }
 
 /// Where the string, number or word that starts at `at` ends.
@@ -79,22 +27,6 @@ pub(crate) fn token_end(bytes: &[u8], at: usize) -> usize {
         }
     }
     bytes.len()
-}
-
-fn scalar(json: Json<'_>) -> Value {
-    match json.kind() {
-        Kind::Bool => Value::Bool(json.as_bool() == Some(true)),
-        Kind::String => Value::str(json.as_str().unwrap_or_default().into_owned()),
-        Kind::Integer => match json.as_i64() {
-            Some(int) => Value::Int(int),
-            None => json
-                .text()
-                .parse::<BigInt>()
-                .map_or(Value::Nil, Value::integer),
-        },
-        Kind::Float => json.text().parse().map_or(Value::Nil, Value::Float),
-        _ => Value::Nil,
-    }
 }
 
 #[cfg(test)]
