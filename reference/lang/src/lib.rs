@@ -17,6 +17,7 @@
 
 mod analyze;
 mod builtins;
+mod discovery;
 mod env;
 pub mod error;
 mod eval;
@@ -28,6 +29,7 @@ mod host;
 pub mod json;
 mod limits;
 pub mod print;
+pub mod rank;
 pub mod reader;
 mod regex;
 mod time;

@@ -58,7 +58,9 @@ fn leaf() -> impl Strategy<Value = Value> {
         Just(Value::Nil),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::Int),
-        "-?[1-9][0-9]{19,60}".prop_map(|digits| Value::integer(digits.parse::<BigInt>().unwrap())),
+        "-?[1-9][0-9]{19,60}".prop_map(|digits| Value::integer(
+            digits.parse::<BigInt>().expect("digits are an integer")
+        )),
         any::<f64>()
             .prop_filter("NaN does not equal itself", |float| !float.is_nan())
             .prop_map(Value::Float),

@@ -9,10 +9,10 @@ use serde_json::Value as Json;
 use crate::docs;
 use crate::program::ProgramCalls;
 use crate::prose::listed;
-use crate::rank::tokens;
 use crate::runtime::{Runtime, Upstream};
 use crate::tool::{Tool, Toolset};
 use crate::value::from_json;
+use ptc_lang::rank::tokens;
 
 type Answer = Result<Value, HostFault>;
 

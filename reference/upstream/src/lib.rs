@@ -15,7 +15,7 @@ mod limits;
 mod metrics;
 mod program;
 mod prose;
-mod rank;
+
 mod runtime;
 mod select;
 mod tool;
@@ -30,6 +30,6 @@ pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
 pub use limits::{Limits, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT};
 pub use metrics::{estimated_tokens, metrics_block, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
-pub use rank::{Indexed, tokens};
+pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{Options, Runtime, SnapshotMode, StartFault};
 pub use tool::{Tool, Toolset};

@@ -13,10 +13,10 @@ use crate::catalog::{self, CatalogMode, Thresholds};
 use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
 use crate::fault::WorldFault;
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
-use crate::rank::Indexed;
 use crate::tool::{RawTool, Toolset};
 use crate::transport::stdio::StdioConnection;
 use crate::transport::{Answer, CallLimits, Connection};
+use ptc_lang::rank::Indexed;
 
 /// When MCP upstreams are started and listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ptc_secrets::{Redactor, Scrub};
 use serde_json::Value;
 
-use crate::rank::Indexed;
+use ptc_lang::rank::Indexed;
 
 /// A tool as its upstream described it. Never shown; used to call it and to judge arguments.
 #[derive(Debug, Clone, PartialEq)]

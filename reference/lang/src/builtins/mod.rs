@@ -5,6 +5,7 @@
 //! coverage and tests are derived from the rows.
 
 mod aggregates;
+mod discovery;
 mod format;
 mod functions;
 mod interop;
@@ -298,6 +299,7 @@ pub const NAMESPACES: &[Namespace] = &[
 /// The rows of each area.
 pub const TABLES: &[&[Builtin]] = &[
     aggregates::ROWS,
+    discovery::ROWS,
     format::ROWS,
     functions::ROWS,
     interop::ROWS,

@@ -4,6 +4,8 @@ mod bind;
 mod call;
 mod parallel;
 
+pub(crate) use call::host_fault;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 

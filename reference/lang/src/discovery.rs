@@ -1,0 +1,290 @@
+//! What the language can say about itself: every builtin, special form and Java member by reference.
+//! Derived from the tables; knows no upstreams.
+
+use std::sync::LazyLock;
+
+use crate::analyze::SPECIAL_FORMS;
+use crate::builtins::{self, Builtin, Home, NAMESPACES, Section};
+use crate::rank::{Indexed, tokens};
+
+/// Something that a program can look up.
+pub struct Entry {
+    /// Its own reference, as listings show it.
+    pub reference: String,
+    /// Its name.
+    pub name: &'static str,
+    /// The full name of its namespace or class.
+    pub namespace: &'static str,
+    /// `ptc-builtin` or `java-interop`
+    pub kind: &'static str,
+    /// Where listings put it.
+    pub section: &'static str,
+    /// How it is called.
+    pub signatures: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    indexed: Indexed,
+}
+
+/// A Java class whose members programs may use.
+struct Class {
+    name: &'static str,
+    members: &'static [&'static str],
+}
+
+/// Every Java class.
+const CLASSES: &[Class] = &[
+    Class {
+        name: "java.lang.Boolean",
+        members: &["Boolean/parseBoolean"],
+    },
+    Class {
+        name: "java.lang.Double",
+        members: &[
+            "Double/NEGATIVE_INFINITY",
+            "Double/NaN",
+            "Double/POSITIVE_INFINITY",
+            "Double/parseDouble",
+        ],
+    },
+    Class {
+        name: "java.lang.Float",
+        members: &["Float/parseFloat"],
+    },
+    Class {
+        name: "java.lang.Integer",
+        members: &["Integer/parseInt"],
+    },
+    Class {
+        name: "java.lang.Long",
+        members: &["Long/parseLong"],
+    },
+    Class {
+        name: "java.lang.String",
+        members: &[
+            ".contains",
+            ".endsWith",
+            ".indexOf",
+            ".lastIndexOf",
+            ".length",
+            ".startsWith",
+            ".substring",
+            ".toLowerCase",
+            ".toUpperCase",
+        ],
+    },
+    Class {
+        name: "java.lang.System",
+        members: &["System/currentTimeMillis"],
+    },
+    Class {
+        name: "java.time.Duration",
+        members: &[".toDays", ".toMillis", "Duration/between"],
+    },
+    Class {
+        name: "java.time.Instant",
+        members: &["Instant/parse"],
+    },
+    Class {
+        name: "java.time.LocalDate",
+        members: &[
+            ".isAfter",
+            ".isBefore",
+            ".minusDays",
+            ".plusDays",
+            ".toEpochDay",
+            "LocalDate/parse",
+        ],
+    },
+    Class {
+        name: "java.util.Date",
+        members: &[".getTime", ".isAfter", ".isBefore", "java.util.Date."],
+    },
+];
+
+impl Entry {
+    fn new(
+        reference: String,
+        name: &'static str,
+        namespace: &'static str,
+        kind: &'static str,
+        section: &'static str,
+        signatures: &'static str,
+        doc: &'static str,
+    ) -> Entry {
+        let indexed = Indexed::new([name, namespace, &reference], [doc]);
+        Entry {
+            reference,
+            name,
+            namespace,
+            kind,
+            section,
+            signatures,
+            doc,
+            indexed,
+        }
+    }
+
+    /// `NAME - DESCRIPTION`
+    pub fn line(&self) -> String {
+        format!("{} - {}", self.name, self.doc)
+    }
+
+    /// Its shapes, each by itself.
+    pub fn shapes(&self) -> impl Iterator<Item = &'static str> {
+        // Shapes are separated by commas outside brackets.
+        let mut depth = 0i32;
+        self.signatures
+            .split(move |character| {
+                match character {
+                    '(' | '[' => depth += 1,
+                    ')' | ']' => depth -= 1,
+                    _ => {}
+                }
+                character == ',' && depth == 0
+            })
+            .map(str::trim)
+    }
+}
+
+/// The full name of the namespace that is a function's home.
+fn namespace(builtin: &Builtin) -> &'static str {
+    // What Clojure has in its core is shown there, and so is what no other namespace offers.
+    let home = if builtin.homes.contains(&Home::Core) {
+        None
+    } else {
+        builtin.homes.first()
+    };
+    let row = home.and_then(|home| NAMESPACES.iter().find(|row| row.id == *home));
+    row.map_or("clojure.core", |row| row.spellings[0])
+}
+
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let mut entries: Vec<Entry> = Vec::new();
+    for builtin in builtins::all().filter(|builtin| builtin.section != Section::Interop) {
+        let (name, section) = (builtin.name, builtin.section.title());
+        let namespace = if name == "tool/servers" {
+            "mcp"
+        } else {
+            namespace(builtin)
+        };
+        entries.push(Entry::new(
+            name.into(),
+            name,
+            namespace,
+            "ptc-builtin",
+            section,
+            builtin.signatures,
+            builtin.doc,
+        ));
+    }
+    for form in SPECIAL_FORMS {
+        let section = form.section.title();
+        entries.push(Entry::new(
+            form.name.into(),
+            form.name,
+            "clojure.core",
+            "ptc-builtin",
+            section,
+            form.signature,
+            form.doc,
+        ));
+    }
+    for class in CLASSES {
+        for name in class.members {
+            let Some(builtin) = builtins::lookup(name) else {
+                continue;
+            };
+            // A method of two classes is listed once.
+            if entries.iter().any(|entry| entry.name == *name) {
+                continue;
+            }
+            let reference = reference(class, name);
+            entries.push(Entry::new(
+                reference,
+                name,
+                class.name,
+                "java-interop",
+                "Java Interop",
+                builtin.signatures,
+                builtin.doc,
+            ));
+        }
+    }
+    entries.sort_by(|a, b| a.reference.cmp(&b.reference));
+    entries
+});
+
+/// How a member is referred to: a method by itself, anything else behind its class.
+fn reference(class: &Class, name: &str) -> String {
+    match name.split_once('/') {
+        Some((_, member)) => format!("{}/{member}", class.name),
+        None if name.starts_with('.') => name.to_owned(),
+        None => format!("{}/{name}", class.name),
+    }
+}
+
+/// The entry that `reference` names, and the reference to show for it.
+pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
+    if let Some(entry) = ENTRIES
+        .iter()
+        .find(|entry| entry.name == reference || entry.reference == reference)
+    {
+        return Some((entry, entry.reference.clone()));
+    }
+    let (namespace, member) = reference.split_once('/')?;
+    let home = NAMESPACES
+        .iter()
+        .find(|row| row.spellings.contains(&namespace))?;
+    let builtin = builtins::all()
+        .find(|builtin| builtin.homes.contains(&home.id) && builtin.member() == member)?;
+    let entry = ENTRIES.iter().find(|entry| entry.name == builtin.name)?;
+    Some((entry, reference.to_owned()))
+}
+
+/// What a namespace or class offers, sorted by name; none when there is no such.
+pub fn members(reference: &str) -> Option<Vec<&'static Entry>> {
+    let class = CLASSES
+        .iter()
+        .find(|class| class.name == reference || class.name.rsplit('.').next() == Some(reference));
+    if let Some(class) = class {
+        let entries = class
+            .members
+            .iter()
+            .filter_map(|name| ENTRIES.iter().find(|entry| entry.name == *name));
+        return Some(entries.collect());
+    }
+    publics(reference)
+}
+
+/// What a namespace offers, sorted by name; none for classes and unknown names.
+pub fn publics(reference: &str) -> Option<Vec<&'static Entry>> {
+    let row = NAMESPACES
+        .iter()
+        .find(|row| row.spellings.contains(&reference))?;
+    if CLASSES
+        .iter()
+        .any(|class| class.name.ends_with(row.spellings[0]))
+    {
+        return None;
+    }
+    let mut entries: Vec<_> = builtins::all()
+        .filter(|builtin| builtin.homes.contains(&row.id))
+        .filter_map(|builtin| ENTRIES.iter().find(|entry| entry.name == builtin.name))
+        .collect();
+    entries.sort_by_key(|entry| entry.name);
+    Some(entries)
+}
+
+/// The entries that match `query`, best first.
+pub fn search(query: &str) -> Vec<&'static Entry> {
+    let query = tokens(query);
+    let mut found: Vec<(u32, &Entry)> = ENTRIES
+        .iter()
+        .map(|entry| (entry.indexed.score(&query), entry))
+        .filter(|(score, _)| *score > 0)
+        .collect();
+    // The entries stand in order of their references, which decides between equals.
+    found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    found.into_iter().map(|(_, entry)| entry).collect()
+}
