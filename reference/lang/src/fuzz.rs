@@ -2,6 +2,7 @@
 //! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
 
 use crate::form::{Form, FormKind, Span};
+use crate::json::{self, Duplicates};
 use crate::reader::{ReadLimits, read};
 
 /// The reader's promises: it ends, spans lie within the text and within each other, limits hold, an error
@@ -45,6 +46,30 @@ pub fn reader(text: &str) {
     // Forms that hold NaN differ from themselves.
     if !text.contains("##NaN") {
         assert_eq!(outcome, read(text, &limits), "reading is deterministic");
+    }
+}
+
+/// The promises of JSON: an error points into the text; what was read is written as text that gives
+/// the same value; both ways of dealing with equal keys agree on everything else.
+pub fn json(text: &str) {
+    match json::from_str(text) {
+        Ok(value) => {
+            let written = json::to_string(&value).expect("what JSON gave, JSON can carry");
+            let again = json::from_str(&written).expect("what was written is JSON");
+            assert!(again == value, "{written}");
+            assert!(json::read(text, Duplicates::First, usize::MAX).is_ok());
+        }
+        Err(error) => {
+            let line = text
+                .split('\n')
+                .nth(error.line - 1)
+                .expect("an error stands on a line of the text");
+            assert!(error.column <= line.chars().count() + 1, "{error}");
+            assert_eq!(
+                json::read(text, Duplicates::First, usize::MAX).err(),
+                Some(error)
+            );
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use num_bigint::BigInt;
 
 use crate::heap;
+use crate::print;
 use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
 
 /// Which of two entries with the same key an object keeps.
@@ -108,6 +109,8 @@ pub enum WriteError {
     Path(JsonPathError),
     /// The text is longer than was allowed.
     TooLong,
+    /// Its integers are so large that writing them out takes longer than any time limit.
+    TooMuchWork,
 }
 
 /// The value that JSON `text` stands for: objects keep string keys, integers have any size, a number
@@ -144,21 +147,17 @@ pub fn read(text: &str, duplicates: Duplicates, bytes_max: usize) -> Result<Valu
 ///
 /// Errors: the first part that JSON cannot carry (rulings 5 and 6).
 pub fn to_string(value: &Value) -> Result<String, JsonPathError> {
-    match to_string_within(value, usize::MAX) {
-        Ok(text) => Ok(text),
+    let mut writer = Writer::new(usize::MAX, u64::MAX);
+    match writer.write(value) {
         Err(WriteError::Path(error)) => Err(error),
-        // No text is longer than memory.
-        Err(WriteError::TooLong) => Ok(String::new()),
+        // Without bounds nothing else can happen.
+        _ => Ok(writer.out),
     }
 }
 
-/// [`to_string`] that gives up once the text is longer than `bytes_max`.
+/// [`to_string`] that gives up once the text is longer than `bytes_max`, or its integers take too long.
 pub fn to_string_within(value: &Value, bytes_max: usize) -> Result<String, WriteError> {
-    let mut writer = Writer {
-        out: String::new(),
-        bytes_max,
-        open: Vec::new(),
-    };
+    let mut writer = Writer::new(bytes_max, print::WORK_MAX);
     writer.write(value)?;
     Ok(writer.out)
 }
@@ -615,6 +614,7 @@ impl<'t> Keys<'t> {
 struct Writer<'a> {
     out: String,
     bytes_max: usize,
+    work_left: u64,
     open: Vec<Part<'a>>,
 }
 
@@ -652,6 +652,15 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl<'a> Writer<'a> {
+    fn new(bytes_max: usize, work_left: u64) -> Writer<'a> {
+        Writer {
+            out: String::new(),
+            bytes_max,
+            work_left,
+            open: Vec::new(),
+        }
+    }
+
     fn write(&mut self, value: &'a Value) -> Result<(), WriteError> {
         let mut next = Some(value);
         loop {
@@ -714,9 +723,13 @@ impl<'a> Writer<'a> {
                 let _ = write!(out, "{integer}");
             }
             Value::BigInt(integer) => {
+                self.work_left = self
+                    .work_left
+                    .checked_sub(print::work(integer))
+                    .ok_or(WriteError::TooMuchWork)?;
                 let _ = write!(out, "{integer}");
             }
-            Value::Float(float) if float.is_finite() => out.push_str(&crate::print::float(*float)),
+            Value::Float(float) if float.is_finite() => out.push_str(&print::float(*float)),
             Value::Float(_) => return Err(self.refuse(PathProblem::Special)),
             Value::Str(text) | Value::Keyword(text) => write_string(out, text),
             Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
@@ -927,6 +940,11 @@ mod tests {
         assert_eq!(error.problem, Problem::Memory);
         let value = from_str(&text).unwrap();
         assert_eq!(to_string_within(&value, 1_000), Err(WriteError::TooLong));
+        let large = Value::integer(BigInt::from(1) << 3_000_000);
+        assert_eq!(
+            to_string_within(&large, usize::MAX),
+            Err(WriteError::TooMuchWork)
+        );
     }
 
     #[test]
@@ -979,6 +997,11 @@ mod tests {
             let written = to_string(&value).unwrap();
             prop_assert_eq!(&serde_json::from_str::<serde_json::Value>(&written).unwrap(), &json);
             prop_assert_eq!(from_str(&serde_json::to_string_pretty(&json).unwrap()).unwrap(), value);
+        }
+
+        #[test]
+        fn keeps_its_promises(text in "[\\[\\]{}:,\"\\\\ux0-9eE.+a-f \n-]{0,40}") {
+            crate::fuzz::json(&text);
         }
 
         #[test]

@@ -184,8 +184,14 @@ enum Parts<'a> {
     Value(&'a Value, Entries<'a>),
 }
 
-/// Most work that integers of one text may take: squares of their lengths in 64-bit words.
-const WORK_MAX: u64 = 1 << 30;
+/// Most work that integers of one text may take.
+pub(crate) const WORK_MAX: u64 = 1 << 30;
+
+/// What writing out an integer takes: the square of its length in 64-bit words.
+pub(crate) fn work(integer: &BigInt) -> u64 {
+    let words = integer.bits() / 64;
+    words.saturating_mul(words)
+}
 
 impl<'o> Printer<'o> {
     fn new(out: &'o mut String, items_max: usize, bytes_max: usize) -> Printer<'o> {
@@ -324,10 +330,9 @@ impl<'o> Printer<'o> {
     fn integer(&mut self, value: &BigInt) -> Result<(), Over> {
         /// A lower bound.
         const DIGITS_PER_1000_BITS: u64 = 301;
-        let words = value.bits() / 64;
-        if let Some(work) = &mut self.work {
-            *work = work.saturating_add(words.saturating_mul(words));
-            if *work > WORK_MAX {
+        if let Some(done) = &mut self.work {
+            *done = done.saturating_add(work(value));
+            if *done > WORK_MAX {
                 return Err(Over::Work);
             }
         }

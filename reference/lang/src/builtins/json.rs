@@ -1,7 +1,7 @@
 //! JSON functions of programs. Knows nothing of how JSON is read and written.
 
 use super::{Builtin, Home, Section, exactly, row};
-use crate::error::Stop;
+use crate::error::{Limit, Stop};
 use crate::eval::Eval;
 use crate::json::{Duplicates, Problem, WriteError, read, to_string_within};
 use crate::value::Value;
@@ -49,6 +49,7 @@ fn generate_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Sto
     match to_string_within(&args[0], eval.room()) {
         Ok(text) => Ok(Value::from(text)),
         Err(WriteError::TooLong) => Err(eval.out_of_memory()),
+        Err(WriteError::TooMuchWork) => Err(Limit::Time.into()),
         Err(WriteError::Path(_)) => Ok(Value::Nil),
     }
 }
