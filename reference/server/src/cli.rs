@@ -36,6 +36,11 @@ const COMMANDS: &[Command] = &[
         run: docs,
     },
     Command {
+        name: "agent",
+        doc: "Run an agent described by a file: ptc agent run AGENT.toml.",
+        run: crate::agent_command::main,
+    },
+    Command {
         name: "testee",
         doc: "Answer operations of the library, one JSON line each.",
         run: crate::testee::serve,

@@ -6,6 +6,7 @@
 // Parts of the HTTP and session work that the core already has a place for.
 #![allow(dead_code)]
 
+mod agent_command;
 mod agentic;
 pub mod cli;
 mod clock;

@@ -1,0 +1,267 @@
+//! The model adapters against a local provider that speaks each documented wire format, well and badly.
+
+use std::time::Duration;
+
+use ptc_agent::{
+    AnthropicMessages, ChatCompletions, Llm, LlmErrorKind, LlmReply, LlmRequest, Message, Output,
+    ProviderOptions, RetryPolicy, Tokens, ToolCall, WireCall,
+};
+use ptc_secrets::{AuthHeaders, Secret};
+use serde_json::{Value as Json, json};
+use wiremock::matchers::{body_json, header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+fn provider() -> (tokio::runtime::Runtime, MockServer) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let server = runtime.block_on(MockServer::start());
+    (runtime, server)
+}
+
+fn options(server: &MockServer, auth: AuthHeaders, attempts_max: u32) -> ProviderOptions {
+    ProviderOptions {
+        base_url: format!("{}/v1/", server.uri()),
+        model: "m".into(),
+        auth,
+        timeout: Duration::from_millis(500),
+        retry: RetryPolicy {
+            attempts_max,
+            base_delay: Duration::from_millis(5),
+        },
+    }
+}
+
+fn bearer() -> AuthHeaders {
+    AuthHeaders::bearer(&Secret::new("key-of-the-test".into())).unwrap()
+}
+
+fn history() -> Vec<Message> {
+    vec![
+        Message::User("How many?".into()),
+        Message::Assistant {
+            content: String::new(),
+            tool_calls: vec![WireCall {
+                id: "a".into(),
+                name: "rows".into(),
+                arguments: "{\"q\":1}".into(),
+            }],
+        },
+        Message::Tool {
+            tool_call_id: "a".into(),
+            content: "[1,2]".into(),
+        },
+    ]
+}
+
+fn tools() -> Vec<Json> {
+    let parameters = json!({ "type": "object", "properties": {} });
+    vec![
+        json!({ "type": "function", "function": { "name": "rows", "description": "Rows.", "parameters": parameters } }),
+    ]
+}
+
+fn ask(model: &dyn Llm) -> Result<LlmReply, LlmErrorKind> {
+    let (messages, tools) = (history(), tools());
+    let request = LlmRequest {
+        system: "Be exact.",
+        messages: &messages,
+        turn: 2,
+        output: Output::Text,
+        tools: &tools,
+        cache: false,
+        schema: None,
+        max_tokens: Some(50),
+        timeout: None,
+    };
+    model.complete(&request).map_err(|error| error.kind)
+}
+
+#[test]
+fn chat_completions_exchange() {
+    let (runtime, server) = provider();
+    let expected = json!({
+        "model": "m", "stream": false, "max_tokens": 50, "tools": tools(),
+        "messages": [
+            { "role": "system", "content": "Be exact." },
+            { "role": "user", "content": "How many?" },
+            { "role": "assistant", "content": "", "tool_calls": [
+                { "id": "a", "type": "function", "function": { "name": "rows", "arguments": "{\"q\":1}" } }] },
+            { "role": "tool", "tool_call_id": "a", "content": "[1,2]" },
+        ],
+    });
+    let answer = json!({
+        "choices": [{ "message": { "role": "assistant", "content": null, "tool_calls": [
+            { "id": "b", "type": "function", "function": { "name": "rows", "arguments": "{\"q\":2}" } },
+            { "id": "c", "type": "function", "function": { "name": "rows", "arguments": "{broken" } },
+            { "id": "d", "type": "function", "function": { "name": "rows", "arguments": "" } },
+        ] } }],
+        "usage": { "prompt_tokens": 12, "completion_tokens": 3 },
+    });
+    let mock = Mock::given(method("POST"))
+        .and(path("/v1/chat/completions"))
+        .and(header("authorization", "Bearer key-of-the-test"))
+        .and(body_json(expected))
+        .respond_with(ResponseTemplate::new(200).set_body_json(answer));
+    runtime.block_on(mock.mount(&server));
+    let model = ChatCompletions::new(options(&server, bearer(), 1)).unwrap();
+    let reply = ask(&model).unwrap();
+    assert_eq!(
+        reply.tokens,
+        Some(Tokens {
+            input: 12,
+            output: 3
+        })
+    );
+    assert_eq!(
+        reply.tool_calls[0],
+        ToolCall {
+            id: Some("b".into()),
+            name: "rows".into(),
+            args: Some(json!({ "q": 2 })),
+            args_error: None
+        }
+    );
+    assert_eq!(reply.tool_calls[1].args, Some(json!("{broken")));
+    assert!(
+        reply.tool_calls[1]
+            .args_error
+            .as_deref()
+            .unwrap()
+            .starts_with("Tool arguments are not valid JSON")
+    );
+    assert_eq!(
+        (&reply.tool_calls[2].args, &reply.tool_calls[2].args_error),
+        (&None, &None)
+    );
+}
+
+#[test]
+fn anthropic_exchange() {
+    let (runtime, server) = provider();
+    let expected = json!({
+        "model": "m", "system": "Be exact.", "max_tokens": 50,
+        "tools": [{ "name": "rows", "description": "Rows.", "input_schema": { "type": "object", "properties": {} } }],
+        "messages": [
+            { "role": "user", "content": [{ "type": "text", "text": "How many?" }] },
+            { "role": "assistant", "content": [{ "type": "tool_use", "id": "a", "name": "rows", "input": { "q": 1 } }] },
+            { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "a", "content": "[1,2]" }] },
+        ],
+    });
+    let answer = json!({
+        "content": [{ "type": "text", "text": "Two" }, { "type": "text", "text": "." },
+                    { "type": "tool_use", "id": "b", "name": "rows", "input": {} }],
+        "usage": { "input_tokens": 7, "output_tokens": 2 },
+    });
+    let mock = Mock::given(method("POST"))
+        .and(path("/v1/messages"))
+        .and(header("x-api-key", "key-of-the-test"))
+        .and(header("anthropic-version", "2023-06-01"))
+        .and(body_json(expected))
+        .respond_with(ResponseTemplate::new(200).set_body_json(answer));
+    runtime.block_on(mock.mount(&server));
+    let key = reqwest::header::HeaderName::from_static("x-api-key");
+    let auth = AuthHeaders::custom(key, &Secret::new("key-of-the-test".into())).unwrap();
+    let model = AnthropicMessages::new(options(&server, auth, 1)).unwrap();
+    let reply = ask(&model).unwrap();
+    assert_eq!(reply.content.as_deref(), Some("Two."));
+    assert_eq!(reply.tool_calls[0].id.as_deref(), Some("b"));
+    assert_eq!(
+        reply.tokens,
+        Some(Tokens {
+            input: 7,
+            output: 2
+        })
+    );
+}
+
+#[test]
+fn faults_of_a_provider() {
+    let error = json!({ "error": { "message": "slow down" } });
+    let cases: Vec<(ResponseTemplate, LlmErrorKind)> = vec![
+        (
+            ResponseTemplate::new(429).set_body_json(&error),
+            LlmErrorKind::RateLimited,
+        ),
+        (ResponseTemplate::new(500), LlmErrorKind::Unavailable),
+        (
+            ResponseTemplate::new(401).set_body_json(&error),
+            LlmErrorKind::Auth,
+        ),
+        (
+            ResponseTemplate::new(400).set_body_json(&error),
+            LlmErrorKind::Refused,
+        ),
+        (
+            ResponseTemplate::new(200).set_body_string("{\"choices\":["),
+            LlmErrorKind::Malformed,
+        ),
+        (
+            ResponseTemplate::new(200).set_body_json(json!({ "choices": [] })),
+            LlmErrorKind::Malformed,
+        ),
+        (
+            ResponseTemplate::new(200).set_delay(Duration::from_secs(3)),
+            LlmErrorKind::Timeout,
+        ),
+    ];
+    for (answer, expected) in cases {
+        let (runtime, server) = provider();
+        runtime.block_on(
+            Mock::given(method("POST"))
+                .respond_with(answer)
+                .mount(&server),
+        );
+        let model = ChatCompletions::new(options(&server, bearer(), 1)).unwrap();
+        assert_eq!(ask(&model), Err(expected));
+    }
+}
+
+#[test]
+fn rate_limits_are_retried() {
+    let (runtime, server) = provider();
+    let limited = Mock::given(method("POST"))
+        .respond_with(ResponseTemplate::new(429))
+        .up_to_n_times(2);
+    let answer = json!({ "choices": [{ "message": { "content": "ok" } }] });
+    runtime.block_on(async {
+        limited.mount(&server).await;
+        Mock::given(method("POST"))
+            .respond_with(ResponseTemplate::new(200).set_body_json(answer))
+            .mount(&server)
+            .await;
+    });
+    let model = ChatCompletions::new(options(&server, bearer(), 3)).unwrap();
+    assert_eq!(ask(&model).unwrap().content.as_deref(), Some("ok"));
+    let refused = ChatCompletions::new(options(&server, bearer(), 1)).unwrap();
+    assert_eq!(ask(&refused).unwrap().content.as_deref(), Some("ok"));
+}
+
+#[test]
+fn errors_never_show_the_key() {
+    let options = ProviderOptions {
+        base_url: "http://127.0.0.1:1/v1?key=key-of-the-test".into(),
+        model: "m".into(),
+        auth: bearer(),
+        timeout: Duration::from_millis(500),
+        retry: RetryPolicy::default(),
+    };
+    let model = ChatCompletions::new(options).unwrap();
+    let messages = history();
+    let request = LlmRequest {
+        system: "",
+        messages: &messages,
+        turn: 1,
+        output: Output::Text,
+        tools: &[],
+        cache: false,
+        schema: None,
+        max_tokens: None,
+        timeout: None,
+    };
+    let error = model.complete(&request).unwrap_err();
+    assert_eq!(error.kind, LlmErrorKind::Unavailable);
+    assert!(!error.to_string().contains("key-of-the-test"), "{error}");
+}

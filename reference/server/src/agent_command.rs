@@ -1,0 +1,445 @@
+//! `ptc agent run AGENT.toml`: runs an agent from the shell, its tools being commands, PTC-Lisp functions or upstream
+//! tools. Reads files and starts processes; the run itself is the agent crate's.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ptc_agent::{
+    Agent, Llm, Message, PreviewFn, Recorder, RunOptions, ToolFault, ToolFn, ToolSource,
+    open_model, open_replay, run,
+};
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value};
+use ptc_protocol::{json_to_value, to_json_value};
+use ptc_secrets::Redactor;
+use ptc_upstream::{Cancel, ProgramCalls, Runtime};
+use serde_json::Value as Json;
+
+use crate::clock;
+use crate::settings::Settings;
+use crate::upstreams;
+
+const USAGE: &str = "\
+Usage: ptc agent run AGENT.toml [--context FILE] [--replay FILE] [--record FILE] [--quiet]
+
+Runs an agent and prints its answer. A transcript goes to standard error when that is a terminal.
+
+  --context FILE  JSON object that programs read as data/NAME and prompts as {{NAME}}
+  --replay FILE   play a recording back instead of asking the model
+  --record FILE   write the exchanges with the model, one JSON line each
+  --quiet         no transcript
+
+AGENT.toml: name, prompt, model, signature, max_turns, max_tool_calls, timeout, system_prompt, upstreams (a config file) and
+[[tools]] with name, description, signature, expose, cache, native_result and one of
+  command = [\"program\", \"arg\"]                     arguments as JSON on its standard input, the result on its output
+  lisp = \"(fn [args] ...)\"                          a PTC-Lisp function
+  upstream = { server = \"name\", tool = \"name\" }    a tool of the upstreams config
+A custom preview is native_result = { preview = { lisp = \"(fn [result] {...})\" } }.
+";
+
+/// Milliseconds of a command or of a PTC-Lisp function.
+const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes read of a command's output.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Characters of a command's error output that are shown to the model.
+const ERROR_CHARS_MAX: usize = 500;
+/// How long one request to a model may take.
+const MODEL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Characters of a message in the transcript.
+const TRANSCRIPT_CHARS_MAX: usize = 2_000;
+
+/// Runs the subcommand.
+pub fn main(arguments: &[String]) -> ExitCode {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["run", rest @ ..] if !rest.is_empty() && !rest.contains(&"--help") => {
+            Options::read(rest).and_then(|options| run_agent(&options))
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    match outcome {
+        Ok(answer) => {
+            // A reader that went away has read enough.
+            let _ = writeln!(std::io::stdout(), "{answer}");
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Options {
+    file: PathBuf,
+    context: Option<PathBuf>,
+    replay: Option<PathBuf>,
+    record: Option<PathBuf>,
+    quiet: bool,
+}
+
+impl Options {
+    fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Options {
+            file: PathBuf::new(),
+            context: None,
+            replay: None,
+            record: None,
+            quiet: false,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let target = match *word {
+                "--context" => &mut options.context,
+                "--replay" => &mut options.replay,
+                "--record" => &mut options.record,
+                "--quiet" => {
+                    options.quiet = true;
+                    continue;
+                }
+                flag if flag.starts_with('-') => {
+                    return Err(format!("unknown flag {flag}\n\n{USAGE}"));
+                }
+                file if options.file.as_os_str().is_empty() => {
+                    options.file = PathBuf::from(file);
+                    continue;
+                }
+                extra => return Err(format!("unexpected argument {extra}\n\n{USAGE}")),
+            };
+            let value = words.next().ok_or_else(|| format!("{word} needs a file"))?;
+            *target = Some(PathBuf::from(value));
+        }
+        if options.file.as_os_str().is_empty() {
+            return Err(format!("which agent file?\n\n{USAGE}"));
+        }
+        Ok(options)
+    }
+}
+
+fn run_agent(options: &Options) -> Result<String, String> {
+    let text = read(&options.file)?;
+    let mut config: Json =
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", options.file.display()))?;
+    let defaults = [("output", "text"), ("ptc_transport", "tool_call")];
+    let table = config.as_object_mut().ok_or("an agent file is a table")?;
+    for (key, value) in defaults {
+        table.entry(key).or_insert_with(|| value.into());
+    }
+    let directory = options
+        .file
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_default();
+    let executor = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the I/O runtime: {error}"))?;
+    let runtime = match config.get("upstreams").and_then(Json::as_str) {
+        None => None,
+        Some(file) => {
+            let settings = Settings::read(&[], |_| None)?;
+            let path = directory.join(file);
+            let started = upstreams::start(&path, &settings, Redactor::builder());
+            Some(executor.block_on(started)?)
+        }
+    };
+    let tools = Tools {
+        directory,
+        runtime: runtime.clone(),
+    };
+    let agent = Agent::from_options(&config, &tools).map_err(|error| error.to_string())?;
+    let context = match &options.context {
+        None => Map::new(),
+        Some(path) => object(path)?,
+    };
+    let model = open(options, config.get("model").and_then(Json::as_str))?;
+    let talkative = !options.quiet && std::io::stderr().is_terminal();
+    let mut run_options = RunOptions::new(&*model);
+    run_options.context = context;
+    if talkative {
+        run_options.on_message = Some(&show);
+    }
+    let step = run(&agent, run_options).map_err(|error| error.to_string())?;
+    if let Some(runtime) = runtime {
+        executor.block_on(runtime.shutdown());
+    }
+    match step.fail {
+        Some(failure) => Err(format!("{}: {}", failure.reason, failure.message)),
+        None => Ok(match &step.returned {
+            Value::Str(text) => text.as_str().to_owned(),
+            value => to_json_value(value).map_or_else(
+                |_| ptc_lang::print::readable(value),
+                |json| json.to_string(),
+            ),
+        }),
+    }
+}
+
+fn open(options: &Options, model: Option<&str>) -> Result<Box<dyn Llm>, String> {
+    let words = |error: ptc_agent::LlmError| error.to_string();
+    let model: Box<dyn Llm> = match (&options.replay, model) {
+        (Some(file), _) => Box::new(open_replay(file).map_err(words)?),
+        (None, Some(name)) => open_model(
+            name,
+            &|variable| std::env::var(variable).ok(),
+            MODEL_TIMEOUT,
+        )
+        .map_err(words)?,
+        (None, None) => {
+            return Err("the agent file names no model, and there is no --replay".to_owned());
+        }
+    };
+    match &options.record {
+        None => Ok(model),
+        Some(path) => {
+            let file = std::fs::File::create(path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(Box::new(Recorder::new(model, file)))
+        }
+    }
+}
+
+/// One message of the transcript.
+fn show(message: &Message) {
+    let mut text = match message {
+        Message::User(text) => format!("▌ user\n{text}"),
+        Message::Tool {
+            tool_call_id,
+            content,
+        } => format!("▌ result of {tool_call_id}\n{content}"),
+        Message::Assistant {
+            content,
+            tool_calls,
+        } => {
+            let mut text = format!("▌ assistant\n{content}");
+            for call in tool_calls {
+                text.push_str(&format!("\n→ {} {} {}", call.id, call.name, call.arguments));
+            }
+            text
+        }
+    };
+    if let Some((end, _)) = text.char_indices().nth(TRANSCRIPT_CHARS_MAX) {
+        text.truncate(end);
+        text.push_str(" …");
+    }
+    eprintln!("{text}\n");
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn object(path: &Path) -> Result<Map, String> {
+    let json: Json = serde_json::from_str(&read(path)?)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    match json_to_value(&json) {
+        Value::Map(map) => Ok(map),
+        _ => Err(format!("{}: a context is a JSON object", path.display())),
+    }
+}
+
+/// Tools as agent files describe them.
+struct Tools {
+    directory: PathBuf,
+    runtime: Option<Arc<Runtime>>,
+}
+
+impl ToolSource for Tools {
+    fn function(&self, tool: &Json) -> Result<ToolFn, String> {
+        if let Some(words) = tool.get("command").and_then(Json::as_array) {
+            let words: Option<Vec<String>> = words
+                .iter()
+                .map(|word| word.as_str().map(str::to_owned))
+                .collect();
+            let words = words
+                .filter(|words| !words.is_empty())
+                .ok_or("given a command of strings")?;
+            let directory = self.directory.clone();
+            return Ok(Arc::new(move |args: &Value| {
+                run_command(&words, &directory, args)
+            }));
+        }
+        if let Some(source) = tool.get("lisp").and_then(Json::as_str) {
+            return Ok(lisp_function(source));
+        }
+        let Some(upstream) = tool.get("upstream") else {
+            return Err("given one of command, lisp and upstream".to_owned());
+        };
+        let name = |key: &str| upstream.get(key).and_then(Json::as_str).map(str::to_owned);
+        let (Some(server), Some(tool)) = (name("server"), name("tool")) else {
+            return Err("given upstream = { server = \"…\", tool = \"…\" }".to_owned());
+        };
+        let runtime = self
+            .runtime
+            .clone()
+            .ok_or("used with an upstreams config")?;
+        Ok(Arc::new(move |args: &Value| {
+            call_upstream(&runtime, &server, &tool, args)
+        }))
+    }
+
+    fn preview(&self, option: &Json) -> Option<PreviewFn> {
+        option.get("lisp").and_then(Json::as_str).map(lisp_function)
+    }
+}
+
+fn run_command(words: &[String], directory: &Path, args: &Value) -> Result<Value, ToolFault> {
+    let input = to_json_value(args)
+        .map_err(|error| ToolFault::new(error.to_string()))?
+        .to_string();
+    let directory = if directory.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        directory
+    };
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| ToolFault::new(format!("cannot start {}: {error}", words[0])))?;
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A command that does not read its input may still answer.
+            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+        });
+        let errors = scope.spawn(move || drain(stderr, OUTPUT_BYTES_MAX));
+        let output = scope.spawn(move || drain(stdout, OUTPUT_BYTES_MAX));
+        let deadline = Instant::now() + TOOL_TIMEOUT;
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2))
+                }
+                _ => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break None;
+                }
+            }
+        };
+        let output = output.join().unwrap_or_default();
+        let errors = errors.join().unwrap_or_default();
+        match status {
+            None => Err(ToolFault::new(format!(
+                "the command took longer than {} s",
+                TOOL_TIMEOUT.as_secs()
+            ))),
+            Some(status) if status.success() => Ok(match serde_json::from_str(output.trim()) {
+                Ok(json) => json_to_value(&json),
+                Err(_) => Value::str(output),
+            }),
+            Some(status) => {
+                let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
+                let detail = if detail.is_empty() {
+                    status.to_string()
+                } else {
+                    detail
+                };
+                Err(ToolFault::new(detail))
+            }
+        }
+    })
+}
+
+fn drain(pipe: Option<impl std::io::Read>, bytes_max: u64) -> String {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        // What was read until the pipe broke is what there is.
+        let _ = pipe.take(bytes_max).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A function of one argument, called with it.
+fn lisp_function(source: &str) -> ToolFn {
+    let program = Program::new(format!("({source} data/argument)"));
+    Arc::new(move |argument: &Value| {
+        let context: Map = [(Value::str("argument"), argument.clone())]
+            .into_iter()
+            .collect();
+        let env = Env::new().with_context(context);
+        let host = Alone {
+            deadline: Instant::now() + TOOL_TIMEOUT,
+        };
+        let limits = Limits {
+            memory_bytes: 256 << 20,
+            worker_memory_bytes: 256 << 20,
+            ..Limits::default()
+        };
+        let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
+        match outcome.ended {
+            Ended::Value(value) | Ended::Return(value) => Ok(value),
+            Ended::Fail(value) => Err(ToolFault::new(ptc_lang::print::brief(&value))),
+            Ended::Error(error) => Err(ToolFault::new(error.message())),
+        }
+    })
+}
+
+/// A program that reaches nothing but a clock.
+struct Alone {
+    deadline: Instant,
+}
+
+impl Host for Alone {
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn pulse(&self) -> Pulse {
+        if Instant::now() >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
+}
+
+fn call_upstream(
+    runtime: &Arc<Runtime>,
+    server: &str,
+    tool: &str,
+    args: &Value,
+) -> Result<Value, ToolFault> {
+    let calls = ProgramCalls::new(Arc::clone(runtime), None, Cancel::default());
+    let fields = [
+        ("server", Value::str(server)),
+        ("tool", Value::str(tool)),
+        ("args", args.clone()),
+    ];
+    let request: Map = fields
+        .into_iter()
+        .map(|(key, value)| (Value::keyword(key), value))
+        .collect();
+    let reply = match calls.call(&Value::Map(request)) {
+        Ok(Value::Map(reply)) => reply,
+        Ok(_) => return Err(ToolFault::new("the upstream gave no reply")),
+        Err(ptc_lang::HostFault::Raise { message, .. }) => {
+            return Err(ToolFault {
+                message,
+                hint: calls.hint(),
+            });
+        }
+        Err(ptc_lang::HostFault::Stopped(_)) => return Err(ToolFault::new("the call was stopped")),
+    };
+    let field = |name: &str| {
+        reply
+            .get(&Value::keyword(name))
+            .cloned()
+            .unwrap_or_default()
+    };
+    match field("ok") {
+        Value::Bool(true) => Ok(field("value")),
+        _ => Err(ToolFault::new(ptc_lang::print::display(&field("message")))),
+    }
+}
