@@ -79,7 +79,7 @@ pub struct RunArgs {
     /// Rewrite the baseline so that it fits this run
     #[arg(long)]
     fix_baseline: bool,
-    /// Write a report: json, junit, tap, markdown or badge; repeatable
+    /// Write a report: json, junit, tap, markdown, html or badge; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
     reports: Vec<Wanted>,
 }

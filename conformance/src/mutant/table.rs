@@ -455,7 +455,7 @@ pub const MUTANTS: &[Mutant] = &[
     row(
         "unclosed-closed",
         "reader.brackets.unclosed",
-        Mutation::Program(|text| format!("{text})]}}")),
+        Mutation::Program(|text| format!("{text})")),
     ),
     row(
         "ratios-read",

@@ -3,6 +3,7 @@
 
 pub mod badge;
 pub mod compare;
+pub mod html;
 pub mod junit;
 pub mod markdown;
 pub mod tap;
@@ -51,28 +52,37 @@ pub struct CaseRecord {
     /// The section that it belongs to.
     pub section: String,
     /// The clause that it proves, when it stands below one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clause: Option<String>,
     /// The clause's sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
     /// File and line of the case.
     pub place: String,
     /// What became of it.
     pub status: Status,
     /// One word for why: `mismatch`, `crash`, `no-reply`, `junk`, ….
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// One line that says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What was expected and what was seen, piece by piece.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The case as the suite has it, for reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The bytes that went each way. Kept for cases that did not pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
     /// The end of the target's error output. Kept for cases that did not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
     /// How long the case took, in microseconds.
     pub duration_us: u64,
     /// The command that reruns just this case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<String>,
 }
 
@@ -280,6 +290,8 @@ pub enum Format {
     Tap,
     /// A summary for CI pages.
     Markdown,
+    /// A page of its own.
+    Html,
     /// A badge, in the shape that shields.io reads.
     Badge,
 }
@@ -290,6 +302,7 @@ const FORMATS: &[(&str, Format)] = &[
     ("junit", Format::Junit),
     ("tap", Format::Tap),
     ("markdown", Format::Markdown),
+    ("html", Format::Html),
     ("badge", Format::Badge),
 ];
 
@@ -337,6 +350,7 @@ impl Wanted {
             Format::Junit => junit::render(run)?,
             Format::Tap => tap::render(run),
             Format::Markdown => markdown::render(run),
+            Format::Html => html::render(run)?,
             Format::Badge => badge::render(run),
         };
         if self.path == Path::new("-") {
