@@ -26,6 +26,11 @@ const COMMANDS: &[Command] = &[
         run: start,
     },
     Command {
+        name: "doctor",
+        doc: "Check the settings of start, and say what would happen.",
+        run: crate::doctor::run,
+    },
+    Command {
         name: "version",
         doc: "Print the version.",
         run: version,

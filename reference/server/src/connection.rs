@@ -125,11 +125,6 @@ impl Connection {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Whether a call with this id is in flight.
-    pub fn is_in_flight(&self, id: &Id) -> bool {
-        self.calls().in_flight.contains_key(id)
-    }
-
     /// Calls in flight.
     pub fn in_flight(&self) -> usize {
         self.calls().in_flight.len()

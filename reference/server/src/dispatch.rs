@@ -16,6 +16,7 @@ use crate::tools::{self, Done, Request, Run, Tool, Work};
 use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What came of a frame.
 pub enum Handled {
@@ -306,6 +307,7 @@ fn tools_call(
         );
         return refuse(Refusal::ShuttingDown);
     }
+    let since = Instant::now();
     started(server, id, &name);
     log_bodies(server, id, params);
     let observers = &server.observers;
@@ -316,12 +318,13 @@ fn tools_call(
         }
     };
     let Some(tool) = tool else {
-        stopped(server, id, true, None);
         let refusal = Refusal::UnknownTool {
             name: name.into_owned(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
         };
-        ended(observed, &refusal.payload(), Ending::Unknown);
+        let payload = refusal.payload();
+        stopped(server, id, "unknown", &payload, since, false);
+        ended(observed, &payload, Ending::Unknown);
         return refuse(refusal);
     };
     let request = Request {
@@ -329,18 +332,17 @@ fn tools_call(
         connection,
         id,
         arguments: params.get("arguments"),
-        revision: place.revision,
     };
     match tool.run {
         Run::Now(run) => {
             let answered = run(&request);
-            stopped(server, id, answered.is_error(), None);
+            stopped(server, id, tool.name, &answered.payload, since, false);
             ended(observed, &answered.payload, Ending::Answered);
             reply(answered)
         }
         Run::Program(prepare) => match prepare(&request) {
             Err(refusal) => {
-                stopped(server, id, refusal.is_error(), None);
+                stopped(server, id, tool.name, &refusal.payload, since, false);
                 ended(observed, &refusal.payload, Ending::Refused);
                 reply(refusal)
             }
@@ -383,8 +385,8 @@ fn admit(
             return Handled::Now(Reply::error(Some(id), error));
         }
         Err((NotAdmitted::Full(cap), _)) => {
-            stopped(server, &id, true, Some("busy"));
             let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));
+            stopped(server, &id, tool.name, &reply.payload, Instant::now(), true);
             if let Some(observed) = observed {
                 server
                     .observers
@@ -401,6 +403,7 @@ fn admit(
             &connection_of_job,
             &call_of_job,
             era,
+            tool.name,
             observed,
             work,
         )
@@ -421,6 +424,7 @@ fn run(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
     era: Era,
+    tool: &'static str,
     mut observed: Option<Box<Observed>>,
     work: Work,
 ) {
@@ -450,7 +454,7 @@ fn run(
         if let Some(commit) = commit {
             commit();
         }
-        stopped(server, &id, reply.is_error(), None);
+        stopped(server, &id, tool, &reply.payload, call.started, false);
         if let Some(observed) = followed.take() {
             let seen = match &reply.aside {
                 Some(aside) => &reply.payload.clone().with("agentic", aside.clone()),
@@ -493,14 +497,27 @@ fn log_bodies(server: &Server, id: &Id, params: Json<'_>) {
     );
 }
 
-fn stopped(server: &Server, id: &Id, is_error: bool, reason: Option<&str>) {
+/// Notes the end of a call of `tool` that was answered with `payload`. `log_reason` tells the reason in the log as well.
+fn stopped(
+    server: &Server,
+    id: &Id,
+    tool: &'static str,
+    payload: &Payload,
+    since: Instant,
+    log_reason: bool,
+) {
+    let is_error = payload.text("status") == Some("error");
+    let reason = payload.text("reason").filter(|_| is_error);
+    if let Some(counters) = &server.counters {
+        counters.call(tool, reason.unwrap_or_default(), since.elapsed());
+    }
     server.log.event(
         Level::Info,
         "tools_call_stop",
         log_id(id).as_deref(),
         |fields| {
             fields.flag("is_error", is_error);
-            if let Some(reason) = reason {
+            if let Some(reason) = reason.filter(|_| log_reason) {
                 fields.text("reason", reason);
             }
         },

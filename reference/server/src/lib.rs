@@ -3,16 +3,16 @@
 //! Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`, secrets are the business of `ptc-secrets`.
 
 #![forbid(unsafe_code)]
-// Parts of the HTTP and session work that the core already has a place for.
-#![allow(dead_code)]
 
 mod agent_command;
 mod agentic;
 pub mod cli;
 mod clock;
 mod connection;
+mod counters;
 mod digest;
 mod dispatch;
+mod doctor;
 mod eval;
 mod gate;
 mod http;

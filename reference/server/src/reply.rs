@@ -77,11 +77,6 @@ impl ToolReply {
             aside: None,
         }
     }
-
-    /// Whether `isError` is set.
-    pub fn is_error(&self) -> bool {
-        self.payload.text("status") == Some("error")
-    }
 }
 
 impl Reply {

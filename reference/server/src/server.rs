@@ -3,6 +3,7 @@
 //! Knows nothing of frames or transports.
 
 use crate::agentic::Agentic;
+use crate::counters::Counters;
 use crate::gate::Gate;
 use crate::log::Log;
 use crate::observe::Observers;
@@ -31,6 +32,8 @@ pub struct Server {
     pub pool: Pool,
     /// The upstream servers, when there are any.
     pub upstreams: Option<Arc<Runtime>>,
+    /// What happened since the start, when somebody may ask.
+    pub counters: Option<Counters>,
     /// Who follows calls.
     pub observers: Observers,
     /// Stateful sessions.
@@ -82,7 +85,12 @@ impl Server {
                 )
             }),
         };
+        let metrics = settings
+            .http
+            .as_ref()
+            .is_some_and(|http| http.metrics_path.is_some());
         let server = Server {
+            counters: metrics.then(Counters::default),
             upstreams,
             agentic,
             observers,

@@ -61,11 +61,6 @@ impl Tracer {
         }
     }
 
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     /// The policy.
     pub fn policy(&self) -> PayloadPolicy {
         self.policy

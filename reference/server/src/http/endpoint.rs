@@ -13,6 +13,7 @@ use super::rate_limit::RateLimit;
 use super::sessions::{Full, Session, Sessions};
 use super::stateless;
 use crate::connection::{Answer, Connection, Transport};
+use crate::counters::Gauges;
 use crate::digest;
 use crate::dispatch::{self, Handled};
 use crate::reply::{Body as ReplyBody, Reply};
@@ -135,6 +136,9 @@ impl Endpoint {
             CACHE_CONTROL,
             HeaderValue::from_static("max-age=0, private, must-revalidate"),
         );
+        if let Some(counters) = &self.server.counters {
+            counters.request(response.status().as_u16());
+        }
         access.log(
             &self.server.log,
             &self.settings.instance,
@@ -213,7 +217,12 @@ impl Endpoint {
         access.owner_hash = Some(self.settings.owner_hash.clone());
         if metrics {
             return Ok(match *request.method() {
-                Method::GET => text(StatusCode::OK, &self.metrics()),
+                Method::GET => {
+                    let mut response = text(StatusCode::OK, &self.metrics());
+                    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+                    response.headers_mut().insert(CONTENT_TYPE, kind);
+                    response
+                }
                 _ => empty(StatusCode::METHOD_NOT_ALLOWED),
             });
         }
@@ -621,7 +630,17 @@ impl Endpoint {
     }
 
     fn metrics(&self) -> String {
-        String::new()
+        let gauges = Gauges {
+            in_flight: self.server.gate.taken(),
+            in_flight_max: self.server.gate.cap(),
+            protocol_sessions: self.sessions.count(),
+            sessions: self.server.sessions.count(),
+        };
+        self.server
+            .counters
+            .as_ref()
+            .map(|counters| counters.render(&gauges))
+            .unwrap_or_default()
     }
 
     fn rpc(&self, status: StatusCode, reply: Reply) -> HttpResponse {

@@ -272,6 +272,11 @@ impl Sessions {
         own
     }
 
+    /// How many are live.
+    pub fn count(&self) -> usize {
+        self.registry().live.len()
+    }
+
     /// Closes a session. A program that runs in it is not waited for: see [`Session::running`].
     pub fn close(&self, session: &Arc<Session>) {
         self.registry().close(session);

@@ -69,8 +69,6 @@ pub struct Request<'a> {
     pub id: &'a Id,
     /// `params.arguments` as sent.
     pub arguments: Option<Json<'a>>,
-    /// The revision that the client speaks.
-    pub revision: &'static str,
 }
 
 /// Every tool, in the order of `tools/list`.

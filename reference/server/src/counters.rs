@@ -1,0 +1,208 @@
+//! Counts of what happened since the start, and their rendering as Prometheus text. Knows nothing of who asks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Upper bounds of the duration buckets, in seconds.
+const BUCKETS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
+/// What happened since the start.
+pub struct Counters {
+    /// By tool, status and reason.
+    calls: Mutex<BTreeMap<(&'static str, &'static str, String), u64>>,
+    buckets: Vec<AtomicU64>,
+    duration_micros: AtomicU64,
+    /// By status code.
+    requests: Mutex<BTreeMap<u16, u64>>,
+}
+
+/// What is so at the moment of asking.
+pub struct Gauges {
+    /// Programs that run.
+    pub in_flight: usize,
+    /// Programs that may run at once.
+    pub in_flight_max: usize,
+    /// Protocol sessions.
+    pub protocol_sessions: usize,
+    /// `lisp_session_*` sessions.
+    pub sessions: usize,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters {
+            calls: Mutex::default(),
+            buckets: BUCKETS.iter().map(|_| AtomicU64::new(0)).collect(),
+            duration_micros: AtomicU64::new(0),
+            requests: Mutex::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// Counts a finished call of `tool`; `reason` is empty for a success.
+    pub fn call(&self, tool: &'static str, reason: &str, elapsed: Duration) {
+        let status = if reason.is_empty() { "ok" } else { "error" };
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        *calls.entry((tool, status, reason.to_owned())).or_default() += 1;
+        drop(calls);
+        let seconds = elapsed.as_secs_f64();
+        for (bound, bucket) in BUCKETS.iter().zip(&self.buckets) {
+            if seconds <= *bound {
+                bucket.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        self.duration_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Counts an HTTP response.
+    pub fn request(&self, status: u16) {
+        *self
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .entry(status)
+            .or_default() += 1;
+    }
+
+    /// Everything as Prometheus text, version 0.0.4.
+    pub fn render(&self, gauges: &Gauges) -> String {
+        let mut text = String::new();
+        let calls = self
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        head(
+            &mut text,
+            "ptc_lisp_calls_total",
+            "counter",
+            "Finished tool calls.",
+        );
+        for ((tool, status, reason), count) in &calls {
+            let _ = writeln!(
+                text,
+                "ptc_lisp_calls_total{{tool=\"{tool}\",status=\"{status}\",reason=\"{reason}\"}} {count}"
+            );
+        }
+        head(
+            &mut text,
+            "ptc_lisp_call_duration_seconds",
+            "histogram",
+            "Time from a call's arrival to its reply.",
+        );
+        for (bound, bucket) in BUCKETS.iter().zip(&self.buckets) {
+            let count = bucket.load(Ordering::Relaxed);
+            let _ = writeln!(
+                text,
+                "ptc_lisp_call_duration_seconds_bucket{{le=\"{bound}\"}} {count}"
+            );
+        }
+        let total: u64 = calls.values().sum();
+        let sum = Duration::from_micros(self.duration_micros.load(Ordering::Relaxed)).as_secs_f64();
+        let _ = writeln!(
+            text,
+            "ptc_lisp_call_duration_seconds_bucket{{le=\"+Inf\"}} {total}"
+        );
+        let _ = writeln!(text, "ptc_lisp_call_duration_seconds_sum {sum}");
+        let _ = writeln!(text, "ptc_lisp_call_duration_seconds_count {total}");
+        head(
+            &mut text,
+            "ptc_lisp_http_requests_total",
+            "counter",
+            "HTTP responses by status.",
+        );
+        for (status, count) in self
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
+            let _ = writeln!(
+                text,
+                "ptc_lisp_http_requests_total{{status=\"{status}\"}} {count}"
+            );
+        }
+        for (name, help, value) in [
+            (
+                "ptc_lisp_calls_in_flight",
+                "Programs that run.",
+                gauges.in_flight,
+            ),
+            (
+                "ptc_lisp_calls_in_flight_max",
+                "Programs that may run at once.",
+                gauges.in_flight_max,
+            ),
+            (
+                "ptc_lisp_http_sessions",
+                "Live protocol sessions.",
+                gauges.protocol_sessions,
+            ),
+            (
+                "ptc_lisp_sessions",
+                "Live stateful sessions.",
+                gauges.sessions,
+            ),
+        ] {
+            head(&mut text, name, "gauge", help);
+            let _ = writeln!(text, "{name} {value}");
+        }
+        if let Some(bytes) = resident_bytes() {
+            head(
+                &mut text,
+                "process_resident_memory_bytes",
+                "gauge",
+                "Resident memory of the process.",
+            );
+            let _ = writeln!(text, "process_resident_memory_bytes {bytes}");
+        }
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// Resident memory, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    const PAGE_BYTES: u64 = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_come_out_as_prometheus_reads_them() {
+        let counters = Counters::default();
+        counters.call("lisp_eval", "", Duration::from_millis(2));
+        counters.call("lisp_eval", "fail", Duration::from_millis(20));
+        counters.request(200);
+        let gauges = Gauges {
+            in_flight: 1,
+            in_flight_max: 2,
+            protocol_sessions: 3,
+            sessions: 4,
+        };
+        let text = counters.render(&gauges);
+        for line in [
+            "ptc_lisp_calls_total{tool=\"lisp_eval\",status=\"error\",reason=\"fail\"} 1",
+            "ptc_lisp_call_duration_seconds_bucket{le=\"0.0025\"} 1",
+            "ptc_lisp_call_duration_seconds_bucket{le=\"+Inf\"} 2",
+            "ptc_lisp_http_requests_total{status=\"200\"} 1",
+            "ptc_lisp_http_sessions 3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}
