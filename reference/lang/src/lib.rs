@@ -32,7 +32,7 @@ pub mod print;
 pub mod rank;
 pub mod reader;
 mod regex;
-pub mod time;
+mod time;
 pub mod value;
 
 use std::sync::Arc;
