@@ -13,6 +13,7 @@ pub mod json;
 pub mod judge;
 pub mod mutant;
 pub mod observed;
+pub mod peer;
 pub mod report;
 pub mod runner;
 pub mod suite;

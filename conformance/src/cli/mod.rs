@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::fixture;
+use crate::peer;
 use crate::report::{Run, Wanted, compare};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
@@ -58,6 +59,16 @@ enum Command {
         old: PathBuf,
         /// The later report
         new: PathBuf,
+    },
+    /// Play a scripted upstream until standard input ends
+    Peer {
+        /// The script
+        script: PathBuf,
+    },
+    /// Start scripted upstreams and print the upstreams config that reaches them, for a server that someone else starts
+    Peers {
+        /// A JSON object of scripts by name
+        scripts: PathBuf,
     },
     /// Put the JSON reports of a sharded run together
     Merge {
@@ -150,6 +161,8 @@ pub fn main() -> ExitCode {
         Command::Mutate(args) => selftest::mutate(&args),
         Command::Diff { old, new } => diff(&old, &new),
         Command::Merge { parts, reports } => merge(&parts, &reports),
+        Command::Peer { script } => peer::play(&script).map(|()| PASSED),
+        Command::Peers { scripts } => peers(&scripts).map(|()| PASSED),
     };
     match status {
         Ok(status) => ExitCode::from(status),
@@ -238,6 +251,21 @@ fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     }
     say(&mut std::io::stdout(), &format!("{}\n", whole.summary()));
     Ok(if whole.passed() { PASSED } else { FAILED })
+}
+
+/// Stands until standard input ends.
+fn peers(path: &std::path::Path) -> Result<(), String> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let scripts: indexmap::IndexMap<String, serde_json::Value> =
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    let directory = path.parent().unwrap_or(std::path::Path::new("."));
+    let stage = peer::stage::Stage::set(directory, &scripts, str::to_owned)?;
+    let config = stage.upstreams().unwrap_or_default();
+    say(&mut std::io::stdout(), &format!("{config}\n"));
+    let mut rest = String::new();
+    let _ended = std::io::Read::read_to_string(&mut std::io::stdin(), &mut rest);
+    Ok(())
 }
 
 /// The suite at `path`, or the specification of this workspace.

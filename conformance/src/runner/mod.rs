@@ -351,6 +351,7 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
         let server = Server {
             process: None,
             traces: None,
+            directory: std::path::PathBuf::new(),
         };
         (server, endpoint.clone())
     } else {
@@ -368,6 +369,7 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
         let server = Server {
             process: Some(process),
             traces: prepared.traces.clone(),
+            directory: prepared.directory.clone(),
         };
         files = Some(prepared);
         (server, served.endpoint)

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::peer::stage;
 use crate::suite::Control;
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -11,7 +12,7 @@ use crate::target::pipe::Pipe;
 use crate::target::process::Exit;
 use crate::verdict::Verdict;
 
-use super::transcript::{Record, Stop, differs, files_in, look, signal};
+use super::transcript::{Record, Stop, differs, files_in, look, look_at_peer, signal};
 
 /// The process of a listening server; absent when someone else started it.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Server {
     pub process: Option<Pipe>,
     /// Where it writes traces.
     pub traces: Option<PathBuf>,
+    /// The case's own directory; peers leave notes in it.
+    pub directory: PathBuf,
 }
 
 impl Server {
@@ -84,9 +87,15 @@ impl Server {
                 })
                 .await
             }
-            Control::KillPeer { peer } | Control::PeerReceived { peer, .. } => {
-                Err(harness(format!("the target block names no peer `{peer}`")))
+            Control::KillPeer { peer } => {
+                record.note(&format!("kill peer {peer}"));
+                stage::kill_peer(&self.directory, peer).map_err(harness)
             }
+            Control::PeerReceived {
+                peer,
+                present,
+                pattern,
+            } => look_at_peer(record, line, &self.directory, peer, *present, pattern).await,
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use tempfile::TempDir;
 
+use crate::peer::stage::Stage;
 use crate::suite::TargetSpec;
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -63,6 +64,7 @@ pub struct Prepared {
     /// Where traces are written, when the target block asks for traces.
     pub traces: Option<PathBuf>,
     files: TempDir,
+    stage: Stage,
 }
 
 impl Target {
@@ -114,7 +116,9 @@ impl Target {
             }
         };
         let (files, directory) = scratch()?;
-        let place = |text: &str| text.replace("{{dir}}", &directory.to_string_lossy());
+        let in_place = |text: &str| text.replace("{{dir}}", &directory.to_string_lossy());
+        let stage = Stage::set(&directory, &spec.peers, in_place).map_err(Refusal::Harness)?;
+        let place = |text: &str| stage.place(&in_place(text));
         write_files(&directory, spec, place)?;
         let mut words: Vec<String> = argv.iter().chain(&launch.arguments).cloned().collect();
         let flags = flags(launch, spec, observing, place)?;
@@ -124,9 +128,13 @@ impl Target {
                 Refusal::NotClaimed(format!("the target has no flag for `{flag}`"))
             })?,
         );
-        if let Some(config) = &spec.upstreams {
+        let config = spec
+            .upstreams
+            .as_ref()
+            .map(|config| place(&config.to_string()));
+        if let Some(config) = config.or_else(|| stage.upstreams()) {
             let path = directory.join("upstreams.json");
-            write(&path, place(&config.to_string()))?;
+            write(&path, config)?;
             words.extend(launch.upstreams_words(&path).ok_or_else(|| {
                 Refusal::NotClaimed("the target takes no upstreams config".to_owned())
             })?);
@@ -156,6 +164,7 @@ impl Target {
             directory,
             traces,
             files,
+            stage,
         })
     }
 
@@ -182,8 +191,10 @@ impl Target {
             spawn,
             served,
             files,
+            stage,
             ..
         } = prepared;
+        let files: link::Kept = Box::new((files, stage));
         Ok(match (self, served) {
             (Self::Testee { .. }, _) => Link::testee(&spawn, Some(files), patience).await,
             (_, Some(served)) => Link::http(served, Some(files), patience).await,
@@ -220,6 +231,7 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
         directory,
         traces: None,
         files,
+        stage: Stage::default(),
     })
 }
 

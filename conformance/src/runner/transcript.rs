@@ -8,8 +8,9 @@ use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use crate::judge;
+use crate::peer::stage;
 use crate::report::{Direction, Traffic};
-use crate::suite::{Captures, LineMatch, Text};
+use crate::suite::{Captures, LineMatch, Pattern, Text};
 use crate::target::fault::Fault;
 use crate::verdict::{Mismatch, Verdict};
 
@@ -157,6 +158,28 @@ pub async fn look(
         }
         tokio::time::sleep(POLL).await;
     }
+}
+
+/// Looks for a message among those that a peer of the case received.
+///
+/// # Errors
+/// As [`look`]; a verdict about the fixture when there is no such peer.
+pub async fn look_at_peer(
+    record: &mut Record,
+    line: u32,
+    directory: &Path,
+    peer: &str,
+    present: bool,
+    pattern: &Pattern,
+) -> Result<(), Stop> {
+    if stage::received(directory, peer).is_none() {
+        let message = format!("the target block names no peer `{peer}`");
+        return Err(Stop::Verdict(Verdict::HarnessError { message }));
+    }
+    let wanted = LineMatch::Json(pattern.clone());
+    let what = format!("peer {peer}");
+    let source = || stage::received(directory, peer).unwrap_or_default();
+    look(record, line, &what, present, &wanted, source).await
 }
 
 /// All that stands in the files of a directory, in the order of their names.

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::json::Json;
 use crate::judge;
+use crate::peer::stage;
 use crate::suite::{Control, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -16,7 +17,7 @@ use crate::target::process::{Exit, Process};
 use crate::verdict::Verdict;
 
 use super::start::Prepared;
-use super::transcript::{Record, Stop, differs, files_in, look, signal, unmet};
+use super::transcript::{Record, Stop, differs, files_in, look, look_at_peer, signal, unmet};
 use super::trial::Trial;
 
 /// How long a target may take to end its output after its input has ended, when the steps are over.
@@ -187,9 +188,18 @@ impl Play<'_> {
                 })
                 .await
             }
-            Control::KillPeer { peer } | Control::PeerReceived { peer, .. } => {
-                let message = format!("the target block names no peer `{peer}`");
-                Err(Stop::Verdict(Verdict::HarnessError { message }))
+            Control::KillPeer { peer } => {
+                self.record.note(&format!("kill peer {peer}"));
+                stage::kill_peer(&self.prepared.directory, peer)
+                    .map_err(|message| Stop::Verdict(Verdict::HarnessError { message }))
+            }
+            Control::PeerReceived {
+                peer,
+                present,
+                pattern,
+            } => {
+                let directory = &self.prepared.directory;
+                look_at_peer(&mut self.record, line, directory, peer, *present, pattern).await
             }
         }
     }

@@ -39,8 +39,11 @@ pub struct Link {
     /// The server process, when the connection is not to its standard streams.
     server: Option<Pipe>,
     /// Files that the server was given; removed with the link.
-    _files: Option<TempDir>,
+    _files: Option<Kept>,
 }
+
+/// What a process needs while it runs, and nobody looks at: its files, its peers.
+pub type Kept = Box<dyn std::fmt::Debug + Send + Sync>;
 
 #[derive(Debug)]
 enum Wire {
@@ -86,7 +89,7 @@ impl Link {
     /// When it does not start, or does not answer `initialize` in time.
     pub async fn stdio(
         spawn: &Spawn,
-        files: Option<TempDir>,
+        files: Option<Kept>,
         patience: Patience,
     ) -> Result<Self, (Failed, String)> {
         let link = Self {
@@ -104,7 +107,7 @@ impl Link {
     /// When it cannot be started.
     pub async fn testee(
         spawn: &Spawn,
-        files: Option<TempDir>,
+        files: Option<Kept>,
         _patience: Patience,
     ) -> Result<Self, (Failed, String)> {
         Ok(Self {
@@ -135,7 +138,7 @@ impl Link {
     /// When it does not start or listen in time, or does not answer `initialize`.
     pub async fn http(
         served: Served,
-        files: Option<TempDir>,
+        files: Option<Kept>,
         patience: Patience,
     ) -> Result<Self, (Failed, String)> {
         let server = served.up(patience).await?;

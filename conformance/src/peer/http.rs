@@ -1,0 +1,305 @@
+//! A peer over HTTP/1.1: an MCP endpoint at `/mcp`, or a JSON service. A thread per connection; nothing but what scripts need.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Notes;
+use super::mcp::{Reaction, react};
+use super::script::{Action, Kind, Script};
+
+/// Bytes of a request that are read.
+const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+struct Peer {
+    script: Mutex<Script>,
+    notes: Notes,
+    session: AtomicU64,
+}
+
+struct Request {
+    method: String,
+    target: String,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+struct Response {
+    status: u16,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+    stall: bool,
+}
+
+/// Listens on a free port, prints the URL, and serves until input ends.
+pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
+    let listener =
+        TcpListener::bind("127.0.0.1:0").map_err(|error| format!("cannot listen: {error}"))?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| format!("cannot listen: {error}"))?;
+    let path = if script.kind == Kind::Http {
+        "/mcp"
+    } else {
+        ""
+    };
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "http://{address}{path}").and_then(|()| out.flush());
+    let peer = Arc::new(Peer {
+        script: Mutex::new(script),
+        notes,
+        session: AtomicU64::new(1),
+    });
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let peer = Arc::clone(&peer);
+            std::thread::spawn(move || peer.serve(&stream));
+        }
+    });
+    let mut rest = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut rest);
+    Ok(())
+}
+
+impl Peer {
+    fn serve(&self, stream: &TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let mut reader = BufReader::new(stream);
+        while let Some(request) = read_request(&mut reader) {
+            let response = self.answer(&request);
+            let stall = response.stall;
+            if write_response(stream, response).is_err() {
+                return;
+            }
+            if stall {
+                std::thread::park();
+            }
+        }
+    }
+
+    fn answer(&self, request: &Request) -> Response {
+        let required = self.script().require_header.clone();
+        self.note(request);
+        if let Some((name, value)) = required
+            && request.headers.get(&name.to_ascii_lowercase()) != Some(&value)
+        {
+            return plain(401, "");
+        }
+        if self.script().kind == Kind::Http {
+            self.mcp(request)
+        } else {
+            self.service(request)
+        }
+    }
+
+    fn note(&self, request: &Request) {
+        let body = String::from_utf8_lossy(&request.body);
+        let body =
+            serde_json::from_str::<Value>(&body).unwrap_or_else(|_| Value::from(body.as_ref()));
+        let note = json!({"method": request.method, "target": request.target, "headers": request.headers, "body": body});
+        self.notes.received(&note.to_string());
+    }
+
+    fn mcp(&self, request: &Request) -> Response {
+        if request.method != "POST" {
+            return plain(if request.method == "DELETE" { 204 } else { 405 }, "");
+        }
+        let Ok(message) = serde_json::from_slice::<Value>(&request.body) else {
+            return plain(400, "");
+        };
+        let sessions = self.script().sessions;
+        let current = format!("session-{}", self.session.load(Ordering::SeqCst));
+        let initialize = message["method"] == "initialize";
+        if sessions && !initialize && request.headers.get("mcp-session-id") != Some(&current) {
+            return plain(404, "");
+        }
+        let reaction = react(&mut self.script(), &message);
+        let Reaction::Do { action, answer } = reaction else {
+            return plain(202, "");
+        };
+        if action.lose_session {
+            self.session.fetch_add(1, Ordering::SeqCst);
+            self.script().tools.iter_mut().for_each(forget_to_lose);
+            return plain(404, "");
+        }
+        let mut response = self.perform(&action, answer.as_ref());
+        if sessions && initialize {
+            response.headers.push(("Mcp-Session-Id".into(), current));
+        }
+        response
+    }
+
+    fn perform(&self, action: &Action, answer: Option<&Value>) -> Response {
+        std::thread::sleep(Duration::from_millis(action.delay_ms));
+        let headers = || {
+            action
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        if let Some(status) = action.exit {
+            std::process::exit(status);
+        }
+        if action.silent {
+            std::thread::park();
+        }
+        if let Some(status) = action.status {
+            let body = action.body.clone().unwrap_or_default().into_bytes();
+            return Response {
+                status,
+                headers: headers(),
+                body,
+                stall: action.stall,
+            };
+        }
+        let messages: Vec<String> = action
+            .before
+            .iter()
+            .cloned()
+            .chain(action.raw.clone())
+            .collect();
+        let sse = self.script().sse || !action.before.is_empty();
+        let (kind, body) = if sse {
+            let answers = answer.map(Value::to_string);
+            let events = messages
+                .into_iter()
+                .chain(answers)
+                .map(|message| format!("event: message\ndata: {message}\n\n"));
+            ("text/event-stream", events.collect::<String>())
+        } else {
+            let answer = answer.map(Value::to_string);
+            (
+                "application/json",
+                answer
+                    .or_else(|| messages.first().cloned())
+                    .unwrap_or_default(),
+            )
+        };
+        let mut headers: Vec<(String, String)> = headers();
+        headers.push(("Content-Type".into(), kind.into()));
+        Response {
+            status: 200,
+            headers,
+            body: body.into_bytes(),
+            stall: action.stall,
+        }
+    }
+
+    fn service(&self, request: &Request) -> Response {
+        let (path, query) = request
+            .target
+            .split_once('?')
+            .unwrap_or((&request.target, ""));
+        if path == "/openapi.json" {
+            let schema = self.script().schema.clone().unwrap_or(Value::Null);
+            return typed(schema.to_string());
+        }
+        let route = self.script().routes.get(path).cloned();
+        let Some(action) = route else {
+            return plain(404, "no such route");
+        };
+        if action.echo {
+            std::thread::sleep(Duration::from_millis(action.delay_ms));
+            return typed(
+                json!({"path": path, "query": query, "headers": request.headers}).to_string(),
+            );
+        }
+        if let Some(value) = action.structured.as_ref().or(action.result.as_ref()) {
+            std::thread::sleep(Duration::from_millis(action.delay_ms));
+            return typed(value.to_string());
+        }
+        if let Some(bytes) = action.fill {
+            return typed(format!("\"{}\"", "x".repeat(bytes)));
+        }
+        self.perform(&action, None)
+    }
+
+    fn script(&self) -> std::sync::MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session is lost once; the call that is made again succeeds.
+fn forget_to_lose(tool: &mut Value) {
+    if let Some(does) = tool.get_mut("does").and_then(Value::as_object_mut) {
+        does.remove("lose_session");
+    }
+}
+
+fn plain(status: u16, body: &str) -> Response {
+    Response {
+        status,
+        headers: Vec::new(),
+        body: body.as_bytes().to_vec(),
+        stall: false,
+    }
+}
+
+fn typed(body: String) -> Response {
+    let headers = vec![("Content-Type".into(), "application/json".into())];
+    Response {
+        status: 200,
+        headers,
+        body: body.into_bytes(),
+        stall: false,
+    }
+}
+
+fn read_request(reader: &mut impl BufRead) -> Option<Request> {
+    let mut line = String::new();
+    reader
+        .read_line(&mut line)
+        .ok()
+        .filter(|count| *count > 0)?;
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader
+            .read_line(&mut line)
+            .ok()
+            .filter(|count| *count > 0)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
+        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+    }
+    let length: usize = headers
+        .get("content-length")
+        .and_then(|length| length.parse().ok())
+        .unwrap_or(0);
+    let mut body = vec![0; length.min(REQUEST_BYTES_MAX)];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request {
+        method,
+        target,
+        headers,
+        body,
+    })
+}
+
+fn write_response(mut stream: &TcpStream, response: Response) -> std::io::Result<()> {
+    let mut head = format!("HTTP/1.1 {} X\r\n", response.status);
+    for (name, value) in &response.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if response.status != 204 {
+        head.push_str(&format!("Content-Length: {}\r\n", response.body.len()));
+    }
+    head.push_str("\r\n");
+    let shown = if response.stall {
+        response.body.len() / 2
+    } else {
+        response.body.len()
+    };
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(&response.body[..shown]);
+    stream.write_all(&bytes)
+}

@@ -1,0 +1,182 @@
+//! The MCP side of a peer, whatever carries it: from a message to the messages that answer it.
+
+use serde_json::{Map, Value, json};
+
+use super::script::{Action, Script};
+
+/// What is to be done about a message.
+pub(super) enum Reaction {
+    /// Nothing.
+    Ignore,
+    /// Do this, then send the answer, if there is one.
+    Do {
+        action: Box<Action>,
+        answer: Option<Value>,
+    },
+}
+
+/// Decides on one message, which is an object.
+pub(super) fn react(script: &mut Script, message: &Value) -> Reaction {
+    let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
+        return Reaction::Ignore;
+    };
+    let params = &message["params"];
+    if let Some(action) = script.methods.get(method) {
+        let mut action = action.clone();
+        let answer = answer_of(&mut action, id, &Value::Null, params);
+        return Reaction::Do {
+            action: Box::new(action),
+            answer,
+        };
+    }
+    let result = match method {
+        "initialize" if !script.modern => {
+            let version = params["protocolVersion"].clone();
+            json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}})
+        }
+        "server/discover" if script.modern => json!({
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "peer", "version": "1"},
+        }),
+        "ping" => json!({}),
+        "tools/list" => list(script, params),
+        "tools/call" => return call(script, id, params),
+        _ => {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            return reply(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+        }
+    };
+    reply(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn reply(message: Value) -> Reaction {
+    Reaction::Do {
+        action: Box::default(),
+        answer: Some(message),
+    }
+}
+
+fn list(script: &Script, params: &Value) -> Value {
+    let shown: Vec<Value> = script.tools.iter().map(without_does).collect();
+    let start = params["cursor"]
+        .as_str()
+        .and_then(|cursor| cursor.parse::<usize>().ok())
+        .unwrap_or(0);
+    if script.endless_pages {
+        return json!({"tools": [], "nextCursor": (start + 1).to_string()});
+    }
+    let Some(page) = script.page.filter(|page| *page > 0) else {
+        return json!({"tools": shown});
+    };
+    let end = (start + page).min(shown.len());
+    let mut result = json!({"tools": shown[start.min(end)..end]});
+    if end < shown.len() {
+        result["nextCursor"] = end.to_string().into();
+    }
+    result
+}
+
+fn without_does(tool: &Value) -> Value {
+    let mut tool = tool.clone();
+    if let Some(tool) = tool.as_object_mut() {
+        tool.remove("does");
+    }
+    tool
+}
+
+fn call(script: &mut Script, id: &Value, params: &Value) -> Reaction {
+    let tool = script
+        .tools
+        .iter()
+        .find(|tool| tool["name"] == params["name"]);
+    let does = tool.and_then(|tool| tool.get("does")).cloned();
+    let mut action: Action = match does.map(serde_json::from_value).transpose() {
+        Ok(action) => action.unwrap_or(Action {
+            echo: true,
+            ..Action::default()
+        }),
+        Err(error) => Action {
+            text: Some(format!("bad script: {error}")),
+            is_error: true,
+            ..Action::default()
+        },
+    };
+    if tool.is_none() {
+        action = Action {
+            error: Some(json!({"code": -32602, "message": "Unknown tool"})),
+            ..Action::default()
+        };
+    }
+    if let Some(tool) = action.add_tool.take() {
+        script.tools.push(tool);
+        let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+        action.before.push(changed.to_string());
+    }
+    let answer = answer_of(&mut action, id, &params["arguments"], params);
+    Reaction::Do {
+        action: Box::new(action),
+        answer,
+    }
+}
+
+fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value) -> Option<Value> {
+    if action.silent {
+        return None;
+    }
+    for line in &mut action.before {
+        *line = line.replace("{{id}}", &id.to_string());
+    }
+    if let Some(raw) = &mut action.raw {
+        *raw = raw.replace("{{id}}", &id.to_string());
+        return None;
+    }
+    let id = if action.wrong_id {
+        json!(987_654_321)
+    } else {
+        id.clone()
+    };
+    if let Some(error) = &action.error {
+        return Some(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
+    let result = match &action.result {
+        Some(result) => result.clone(),
+        None => result_of(action, arguments, params),
+    };
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn result_of(action: &Action, arguments: &Value, params: &Value) -> Value {
+    let mut content = Vec::new();
+    if let Some(text) = &action.text {
+        content.push(json!({"type": "text", "text": filled(text, arguments)}));
+    }
+    if let Some(bytes) = action.fill {
+        content.push(json!({"type": "text", "text": "x".repeat(bytes)}));
+    }
+    let mut result = Map::new();
+    result.insert("content".into(), Value::Array(content));
+    if let Some(structured) = &action.structured {
+        result.insert("structuredContent".into(), structured.clone());
+    }
+    if action.echo {
+        let _ = params;
+        result.insert("structuredContent".into(), arguments.clone());
+    }
+    if action.is_error {
+        result.insert("isError".into(), true.into());
+    }
+    Value::Object(result)
+}
+
+fn filled(text: &str, arguments: &Value) -> String {
+    let mut text = text.to_owned();
+    for (name, value) in arguments.as_object().into_iter().flatten() {
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        text = text.replace(&format!("{{{{arg.{name}}}}}"), &value);
+    }
+    text
+}

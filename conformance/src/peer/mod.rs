@@ -1,0 +1,67 @@
+//! Scripted upstream peers: MCP over stdio, MCP over HTTP and OpenAPI services that misbehave to order.
+//!
+//! A peer is a process of this command (`ptc-conformance peer SCRIPT`), so that any aggregator can be given it as an upstream.
+//! Knows nothing of the servers under test.
+
+mod http;
+mod mcp;
+mod script;
+pub mod stage;
+mod stdio;
+
+use std::path::Path;
+
+pub use script::{Kind, Script};
+
+/// Plays the script at `path` until its input ends.
+///
+/// # Errors
+/// When the script cannot be read or the peer cannot listen.
+pub fn play(path: &Path) -> Result<(), String> {
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let script = Script::read(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    let notes = Notes::beside(path);
+    notes.pid();
+    match script.kind {
+        Kind::Stdio => {
+            stdio::play(script, notes);
+            Ok(())
+        }
+        Kind::Http | Kind::Openapi => http::play(script, notes),
+    }
+}
+
+/// What a peer leaves beside its script for the harness to look into.
+#[derive(Debug, Clone)]
+struct Notes {
+    received: std::path::PathBuf,
+    pid: std::path::PathBuf,
+}
+
+impl Notes {
+    fn beside(script: &Path) -> Self {
+        Self {
+            received: script.with_extension("received"),
+            pid: script.with_extension("pid"),
+        }
+    }
+
+    /// Who plays now.
+    fn pid(&self) {
+        // Without the note the harness can't kill the peer and says so.
+        let _ = std::fs::write(&self.pid, std::process::id().to_string());
+    }
+
+    /// One message or request, a line each.
+    fn received(&self, line: &str) {
+        use std::io::Write as _;
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.received);
+        if let Ok(mut file) = file {
+            let _ = file.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a peer is told to do, as JSON. Data only.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A peer's script.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    /// How the peer is reached.
+    pub kind: Kind,
+    /// Its tools, each an entry of `tools/list` with an additional `does`.
+    #[serde(default)]
+    pub tools: Vec<Value>,
+    /// The same as JSON text, for what TOML cannot say: null.
+    #[serde(default)]
+    pub tools_json: Option<String>,
+    /// Tools per page of `tools/list`; absent: one page.
+    #[serde(default)]
+    pub page: Option<usize>,
+    /// `tools/list` hands out cursors for ever.
+    #[serde(default)]
+    pub endless_pages: bool,
+    /// What happens instead of answering a method, by the method's name.
+    #[serde(default)]
+    pub methods: BTreeMap<String, Action>,
+    /// Lines written before anything is read.
+    #[serde(default)]
+    pub banner: Vec<String>,
+    /// Lines written to standard error at the start.
+    #[serde(default)]
+    pub stderr: Vec<String>,
+    /// Speak the stateless revision only.
+    #[serde(default)]
+    pub modern: bool,
+    /// Answer MCP requests over HTTP with event streams.
+    #[serde(default)]
+    pub sse: bool,
+    /// Hand out session ids, and answer 404 to a session that is forgotten.
+    #[serde(default)]
+    pub sessions: bool,
+    /// Header that every HTTP request must carry; others are answered 401.
+    #[serde(default)]
+    pub require_header: Option<(String, String)>,
+    /// The OpenAPI description, served at `/openapi.json`.
+    #[serde(default)]
+    pub schema: Option<Value>,
+    /// What each path of an OpenAPI service does.
+    #[serde(default)]
+    pub routes: BTreeMap<String, Action>,
+    /// Members of the upstreams entry besides how to reach the peer.
+    #[serde(default)]
+    pub entry: Map<String, Value>,
+}
+
+impl Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut script: Script = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if let Some(tools) = script.tools_json.take() {
+            let tools: Vec<Value> =
+                serde_json::from_str(&tools).map_err(|error| format!("tools_json: {error}"))?;
+            script.tools.extend(tools);
+        }
+        Ok(script)
+    }
+}
+
+/// How a peer is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// MCP over a child's standard input and output.
+    Stdio,
+    /// MCP over Streamable HTTP.
+    Http,
+    /// A JSON service.
+    Openapi,
+}
+
+/// What a tool, method or route does. Members work together where that makes sense: wait, then answer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Action {
+    /// Milliseconds before anything else.
+    pub delay_ms: u64,
+    /// Text content, with `{{arg.NAME}}` replaced.
+    pub text: Option<String>,
+    /// Text content of so many bytes.
+    pub fill: Option<usize>,
+    /// `structuredContent`.
+    pub structured: Option<Value>,
+    /// Give the arguments back as `structuredContent`.
+    pub echo: bool,
+    /// The whole result.
+    pub result: Option<Value>,
+    /// A JSON-RPC error.
+    pub error: Option<Value>,
+    /// `isError: true` beside the content.
+    pub is_error: bool,
+    /// A line or body written as it stands.
+    pub raw: Option<String>,
+    /// Lines written before the answer, `{{id}}` replaced.
+    pub before: Vec<String>,
+    /// Write the answer twice.
+    pub twice: bool,
+    /// Answer under an id that nobody used.
+    pub wrong_id: bool,
+    /// Do not answer.
+    pub silent: bool,
+    /// End the process with this status.
+    pub exit: Option<i32>,
+    /// Stop reading, for ever.
+    pub close_input: bool,
+    /// Announce that the tools changed, and add this one.
+    pub add_tool: Option<Value>,
+    /// HTTP status.
+    pub status: Option<u16>,
+    /// HTTP headers.
+    pub headers: BTreeMap<String, String>,
+    /// HTTP body.
+    pub body: Option<String>,
+    /// Forget the HTTP session first.
+    pub lose_session: bool,
+    /// Send half of the body, then nothing.
+    pub stall: bool,
+}

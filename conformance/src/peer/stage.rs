@@ -1,0 +1,192 @@
+//! Puts peers on stage for a case: writes their scripts, starts those that listen, and makes the upstreams config that reaches
+//! them. Knows nothing of verdicts.
+
+use std::io::BufRead as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use indexmap::IndexMap;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Map, Value, json};
+
+use super::script::{Kind, Script};
+
+/// Names the command that plays peers, where the running program is not `ptc-conformance` itself.
+const COMMAND_VARIABLE: &str = "PTC_CONFORMANCE_COMMAND";
+const COMMAND_NAME: &str = "ptc-conformance";
+
+/// Peers of one case. Those that listen end with it.
+#[derive(Debug, Default)]
+pub struct Stage {
+    directory: PathBuf,
+    listening: Vec<Listening>,
+    entries: Map<String, Value>,
+    /// `{{peer.NAME.command}}` and its kin.
+    words: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    child: Child,
+    /// Its end ends the peer.
+    _input: Option<ChildStdin>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Stage {
+    /// Writes and starts the peers of a target block. `place` fills in the block's own holes.
+    ///
+    /// # Errors
+    /// What is wrong with a script, or with starting a peer.
+    pub fn set<V: std::fmt::Display>(
+        directory: &Path,
+        peers: &IndexMap<String, V>,
+        place: impl Fn(&str) -> String,
+    ) -> Result<Self, String> {
+        let directory = directory.join("peers");
+        let mut stage = Self {
+            directory,
+            ..Self::default()
+        };
+        if peers.is_empty() {
+            return Ok(stage);
+        }
+        std::fs::create_dir_all(&stage.directory)
+            .map_err(|error| format!("{}: {error}", stage.directory.display()))?;
+        let command = command()?;
+        for (name, script) in peers {
+            stage
+                .add(name, &place(&script.to_string()), &command)
+                .map_err(|error| format!("peer {name}: {error}"))?;
+        }
+        Ok(stage)
+    }
+
+    /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}` and `{{peer.NAME.url}}`.
+    pub fn place(&self, text: &str) -> String {
+        self.words
+            .iter()
+            .fold(text.to_owned(), |text, (hole, word)| {
+                text.replace(hole, word)
+            })
+    }
+
+    /// The upstreams config that reaches every peer, when there are any.
+    pub fn upstreams(&self) -> Option<String> {
+        (!self.entries.is_empty()).then(|| json!({"upstreams": self.entries}).to_string())
+    }
+
+    fn add(&mut self, name: &str, text: &str, command: &Path) -> Result<(), String> {
+        let script = Script::read(text)?;
+        let path = self.directory.join(format!("{name}.json"));
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let (command_text, path_text) = (command.to_string_lossy(), path.to_string_lossy());
+        self.word(name, "command", &command_text);
+        self.word(name, "script", &path_text);
+        let mut entry = script.entry.clone();
+        if script.kind == Kind::Stdio {
+            let reached = json!({"transport": "mcp_stdio", "command": command_text, "args": ["peer", path_text]});
+            fill(&mut entry, reached);
+        } else {
+            let (listening, url) = listen(command, &path)?;
+            self.listening.push(listening);
+            self.word(name, "url", &url);
+            let reached = match script.kind {
+                Kind::Http => {
+                    json!({"transport": "mcp_http", "url": url, "allow_insecure_http": true})
+                }
+                _ => json!({
+                    "transport": "openapi",
+                    "base_url": url,
+                    "schema_url": format!("{url}/openapi.json"),
+                    "allow_insecure_http": true,
+                }),
+            };
+            fill(&mut entry, reached);
+        }
+        self.entries.insert(name.to_owned(), Value::Object(entry));
+        Ok(())
+    }
+
+    fn word(&mut self, name: &str, what: &str, word: &str) {
+        self.words
+            .push((format!("{{{{peer.{name}.{what}}}}}"), word.to_owned()));
+    }
+}
+
+/// What the peer `name` of a case received so far, a JSON line each; `None` when the case has no such peer.
+pub fn received(directory: &Path, name: &str) -> Option<String> {
+    let script = directory.join("peers").join(format!("{name}.json"));
+    script
+        .is_file()
+        .then(|| std::fs::read_to_string(script.with_extension("received")).unwrap_or_default())
+}
+
+/// Kills the peer `name` of a case as a crash would.
+///
+/// # Errors
+/// When there is none, or it does not run.
+pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
+    let path = directory.join("peers").join(format!("{name}.pid"));
+    let pid = std::fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| text.trim().parse::<i32>().ok());
+    let pid = pid.ok_or_else(|| {
+        format!("the target block names no peer `{name}`, or it was never started")
+    })?;
+    kill(Pid::from_raw(pid), Signal::SIGKILL).map_err(|error| format!("peer {name}: {error}"))
+}
+
+fn fill(entry: &mut Map<String, Value>, reached: Value) {
+    if let Value::Object(reached) = reached {
+        for (key, value) in reached {
+            entry.entry(key).or_insert(value);
+        }
+    }
+}
+
+fn listen(command: &Path, script: &Path) -> Result<(Listening, String), String> {
+    let mut child = Command::new(command)
+        .arg("peer")
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("{}: {error}", command.display()))?;
+    let input = child.stdin.take();
+    let output = child.stdout.take();
+    let listening = Listening {
+        child,
+        _input: input,
+    };
+    let mut url = String::new();
+    let read = output.map(|output| std::io::BufReader::new(output).read_line(&mut url));
+    match read {
+        Some(Ok(count)) if count > 0 => Ok((listening, url.trim_end().to_owned())),
+        _ => Err("it ended before it listened".to_owned()),
+    }
+}
+
+/// The command that plays peers: this program, or the one built beside it.
+fn command() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os(COMMAND_VARIABLE) {
+        return Ok(PathBuf::from(named));
+    }
+    let own = std::env::current_exe()
+        .map_err(|error| format!("this program cannot find itself: {error}"))?;
+    if own.file_stem().is_some_and(|name| name == COMMAND_NAME) {
+        return Ok(own);
+    }
+    own.ancestors()
+        .map(|directory| directory.join(COMMAND_NAME))
+        .find(|candidate| candidate.is_file())
+        .ok_or_else(|| format!("`{COMMAND_NAME}` is not built; {COMMAND_VARIABLE} can name it"))
+}
