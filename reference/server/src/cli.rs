@@ -31,6 +31,11 @@ const COMMANDS: &[Command] = &[
         run: crate::doctor::run,
     },
     Command {
+        name: "repl",
+        doc: "Evaluate PTC-Lisp at a prompt, from files, from pipes or from -e.",
+        run: crate::repl::main,
+    },
+    Command {
         name: "version",
         doc: "Print the version.",
         run: version,

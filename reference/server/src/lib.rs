@@ -24,6 +24,7 @@ mod preview;
 mod profile;
 mod reason;
 mod record;
+mod repl;
 mod reply;
 mod server;
 mod sessions;

@@ -1,0 +1,246 @@
+//! Line editing: history, completion from the tables of names, matching brackets. Where there is no terminal, plain lines.
+
+use std::borrow::Cow;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, Helper};
+
+use super::prompt::command_names;
+
+/// Lines of history that are kept.
+const HISTORY_LINES: usize = 1000;
+
+/// One thing that came from the user.
+pub enum Input {
+    /// A line without its end.
+    Line(String),
+    /// Ctrl-C: what was typed is given up.
+    Interrupted,
+    /// The end of input.
+    End,
+}
+
+/// Reads lines.
+pub struct Editor {
+    terminal: Option<Box<rustyline::Editor<Names, DefaultHistory>>>,
+    history: Option<PathBuf>,
+}
+
+impl Editor {
+    /// An editor on the terminal, if there is one.
+    pub fn new() -> Self {
+        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let editor = terminal.then(terminal_editor).flatten();
+        let mut editor = Self {
+            terminal: editor,
+            history: history_file(),
+        };
+        if let (Some(terminal), Some(path)) = (&mut editor.terminal, &editor.history) {
+            // The first session has none.
+            let _ = terminal.load_history(path);
+        }
+        editor
+    }
+
+    /// Names that are defined now.
+    pub fn names(&mut self, defined: Vec<String>) {
+        if let Some(names) = self
+            .terminal
+            .as_mut()
+            .and_then(|terminal| terminal.helper_mut())
+        {
+            names.defined = defined;
+        }
+    }
+
+    /// The next line.
+    pub fn line(&mut self, prompt: &str) -> Input {
+        match &mut self.terminal {
+            None => plain_line(prompt),
+            Some(terminal) => match terminal.readline(prompt) {
+                Ok(line) => {
+                    // History is a comfort; without it the prompt still works.
+                    let _ = terminal.add_history_entry(line.as_str());
+                    if let Some(path) = &self.history {
+                        let _ = terminal.append_history(path);
+                    }
+                    Input::Line(line)
+                }
+                Err(ReadlineError::Interrupted) => Input::Interrupted,
+                Err(_) => Input::End,
+            },
+        }
+    }
+}
+
+fn terminal_editor() -> Option<Box<rustyline::Editor<Names, DefaultHistory>>> {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .max_history_size(HISTORY_LINES)
+        .ok()?
+        .build();
+    let mut editor = rustyline::Editor::with_config(config).ok()?;
+    editor.set_helper(Some(Names::new()));
+    Some(Box::new(editor))
+}
+
+fn history_file() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
+    let state = state.or_else(|| {
+        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"))
+    })?;
+    let directory = state.join("ptc");
+    std::fs::create_dir_all(&directory).ok()?;
+    Some(directory.join("repl_history"))
+}
+
+fn plain_line(prompt: &str) -> Input {
+    let mut out = std::io::stdout();
+    // A reader that went away ends the input soon.
+    let _ = out.write_all(prompt.as_bytes()).and_then(|()| out.flush());
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(count) if count > 0 => Input::Line(line.trim_end_matches(['\n', '\r']).to_owned()),
+        _ => Input::End,
+    }
+}
+
+/// What the editor knows of the language: its names, and how text looks.
+struct Names {
+    builtin: Vec<String>,
+    defined: Vec<String>,
+}
+
+impl Names {
+    fn new() -> Self {
+        let mut builtin: Vec<String> = ptc_lang::builtins()
+            .map(|builtin| builtin.name.to_owned())
+            .collect();
+        builtin.extend(
+            ptc_lang::special_forms()
+                .iter()
+                .map(|form| form.name.to_owned()),
+        );
+        builtin.extend(command_names());
+        builtin.sort();
+        builtin.dedup();
+        Self {
+            builtin,
+            defined: Vec::new(),
+        }
+    }
+}
+
+impl Helper for Names {}
+
+impl Hinter for Names {
+    type Hint = String;
+}
+
+impl Validator for Names {}
+
+impl Completer for Names {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let start = line[..at]
+            .rfind(|c: char| c.is_whitespace() || "()[]{}\"'`,;#@".contains(c))
+            .map_or(0, |i| i + 1);
+        let word = &line[start..at];
+        let names = self.builtin.iter().chain(&self.defined);
+        let mut found: Vec<String> = names
+            .filter(|name| name.starts_with(word))
+            .cloned()
+            .collect();
+        found.sort();
+        found.dedup();
+        Ok((start, found))
+    }
+}
+
+impl Highlighter for Names {
+    fn highlight<'l>(&self, line: &'l str, _: usize) -> Cow<'l, str> {
+        Cow::Owned(colored(line))
+    }
+
+    fn highlight_char(&self, _: &str, _: usize, kind: CmdKind) -> bool {
+        kind != CmdKind::MoveCursor
+    }
+}
+
+/// Strings green, keywords cyan, comments dim, numbers yellow. Lexical only: a line may be half a program.
+fn colored(line: &str) -> String {
+    let mut out = String::with_capacity(line.len() * 2);
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let (length, color) = match first {
+            '"' => (string_length(rest), "32"),
+            ';' => (rest.len(), "2"),
+            ':' => (word_length(rest), "36"),
+            '0'..='9' => (word_length(rest), "33"),
+            c if "()[]{}".contains(c) || c.is_whitespace() => (c.len_utf8(), ""),
+            _ => (word_length(rest).max(first.len_utf8()), ""),
+        };
+        let (token, after) = rest.split_at(length);
+        match color {
+            "" => out.push_str(token),
+            color => out.push_str(&format!("\x1b[{color}m{token}\x1b[0m")),
+        }
+        rest = after;
+    }
+    out
+}
+
+fn word_length(text: &str) -> usize {
+    text.find(|c: char| c.is_whitespace() || "()[]{}\";".contains(c))
+        .unwrap_or(text.len())
+}
+
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coloring_keeps_the_text() {
+        for line in [
+            "(map :a [1 \"x\\\"y\"]) ; note",
+            "\"open",
+            ":k",
+            "é(",
+            "\"é\"",
+        ] {
+            let plain: String = colored(line).replace("\x1b[0m", "");
+            let plain = ["32", "2", "36", "33"]
+                .iter()
+                .fold(plain, |text, c| text.replace(&format!("\x1b[{c}m"), ""));
+            assert_eq!(plain, line);
+        }
+    }
+}

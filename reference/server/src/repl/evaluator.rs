@@ -1,0 +1,263 @@
+//! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use ptc_lang::{Discovery, Ended, Env, Host, HostFault, Limits, Program, Pulse, Value, print};
+use ptc_secrets::{ConfigDocument, Redactor};
+use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
+use serde_json::json;
+
+use super::options::{Display, Options};
+use crate::clock;
+
+/// Native stack of the thread that evaluates.
+const STACK_BYTES: usize = 16 << 20;
+
+/// What an evaluation is to show.
+pub struct Shown {
+    /// What it printed, line by line.
+    pub prints: Vec<String>,
+    /// Its value, or what went wrong.
+    pub text: String,
+    /// Whether it succeeded.
+    pub ok: bool,
+}
+
+/// Evaluates one text after the other.
+pub struct Evaluator {
+    env: Env,
+    limits: Limits,
+    timeout: Duration,
+    upstreams: Option<(tokio::runtime::Runtime, Arc<Runtime>)>,
+    redactor: Redactor,
+    /// How values are shown.
+    pub display: Display,
+    /// Whether long values are abbreviated.
+    pub abbreviate: bool,
+}
+
+impl Evaluator {
+    /// Starts the upstreams, if any.
+    ///
+    /// # Errors
+    /// What the operator is told.
+    pub fn start(options: &Options) -> Result<Self, String> {
+        let upstreams = match &options.config {
+            None => None,
+            Some(path) => Some(start_upstreams(path, options)?),
+        };
+        let redactor = match &upstreams {
+            Some((_, runtime)) => runtime.redactor().clone(),
+            None => Redactor::empty(),
+        };
+        for warning in upstreams.iter().flat_map(|(_, runtime)| runtime.warnings()) {
+            eprintln!("warning: {warning}");
+        }
+        Ok(Self {
+            env: Env::new(),
+            limits: Limits {
+                memory_bytes: options.memory_bytes,
+                worker_memory_bytes: options.memory_bytes,
+                ..Limits::default()
+            },
+            timeout: options.timeout,
+            upstreams,
+            redactor,
+            display: options.display,
+            abbreviate: false,
+        })
+    }
+
+    /// Evaluates a program; what it defines stays when it succeeds.
+    pub fn evaluate(&mut self, text: &str) -> Shown {
+        // Deep programs need more native stack than a main thread may have.
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            match thread
+                .spawn_scoped(scope, || self.run(text))
+                .map(std::thread::ScopedJoinHandle::join)
+            {
+                Ok(Ok(shown)) => shown,
+                _ => failure("internal error", "the evaluation could not be run"),
+            }
+        })
+    }
+
+    /// The catalog of the upstreams; `None` without any.
+    pub fn catalog(&self) -> Option<String> {
+        self.upstreams
+            .as_ref()
+            .map(|(_, runtime)| runtime.catalog_text().into_inner())
+    }
+
+    /// Names to complete: what is defined, and the configured upstreams.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .env
+            .definitions()
+            .iter()
+            .map(|(name, _, _)| (*name).to_owned())
+            .collect();
+        if let Some((_, runtime)) = &self.upstreams {
+            names.extend(["tool/call", "tool/servers"].map(str::to_owned));
+            names.extend(runtime.names().map(str::to_owned));
+        }
+        names
+    }
+
+    /// Ends the upstreams.
+    pub fn end(&self) {
+        if let Some((executor, runtime)) = &self.upstreams {
+            executor.block_on(runtime.shutdown());
+        }
+    }
+
+    fn run(&mut self, text: &str) -> Shown {
+        let deadline = Instant::now() + self.timeout;
+        let calls = self.upstreams.as_ref().map(|(_, runtime)| {
+            ProgramCalls::new(Arc::clone(runtime), Some(deadline), Cancel::default())
+        });
+        let host = PromptHost { calls, deadline };
+        let (outcome, env) = ptc_lang::run(&Program::new(text), &self.env, &self.limits, &host);
+        let entries = host
+            .calls
+            .as_ref()
+            .map(ProgramCalls::entries)
+            .unwrap_or_default();
+        let hint = host.calls.as_ref().and_then(ProgramCalls::hint);
+        let mut shown = match outcome.ended {
+            Ended::Value(value) | Ended::Return(value) => {
+                self.env = env;
+                self.env.remember(value.clone());
+                Shown {
+                    prints: Vec::new(),
+                    text: self.render(&value, &outcome.prints, &entries),
+                    ok: true,
+                }
+            }
+            Ended::Fail(value) => failure("fail", &print::readable(&value)),
+            Ended::Error(error) => {
+                let mut message = error.message();
+                if error.code() == "timeout" {
+                    message = format!("execution exceeded {}ms limit", self.timeout.as_millis());
+                }
+                if let Some(hint) = hint {
+                    message = format!("{message}\n{hint}");
+                }
+                failure(&error.code().replace('_', " "), &message)
+            }
+        };
+        if !(shown.ok && self.display == Display::Envelope) {
+            shown.prints = outcome.prints;
+        }
+        shown.text = self.redactor.scrub_str(&shown.text).into_owned();
+        for line in &mut shown.prints {
+            *line = self.redactor.scrub_str(line).into_owned();
+        }
+        shown
+    }
+
+    fn render(&self, value: &Value, prints: &[String], entries: &[Entry]) -> String {
+        let as_json = || ptc_lang::json::to_string(value);
+        match self.display {
+            Display::Json => match as_json() {
+                Ok(json) => json,
+                Err(error) => format!("{}  ; no JSON form: {error}", print::readable(value)),
+            },
+            Display::Envelope => {
+                let calls: Vec<serde_json::Value> = entries.iter().map(Entry::call_json).collect();
+                json!({
+                    "status": "ok",
+                    "result": print::readable(value),
+                    "prints": prints,
+                    "upstream_calls": calls,
+                })
+                .to_string()
+            }
+            Display::Value if self.abbreviate => {
+                print::preview_items(value, print::PREVIEW_ITEMS).text
+            }
+            Display::Value => print::readable(value),
+        }
+    }
+}
+
+fn failure(reason: &str, message: &str) -> Shown {
+    Shown {
+        prints: Vec::new(),
+        text: format!("Error ({reason}): {message}"),
+        ok: false,
+    }
+}
+
+fn start_upstreams(
+    path: &std::path::Path,
+    options: &Options,
+) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
+    let env = |name: &str| std::env::var(name).ok();
+    let document = ConfigDocument::read(path, &env).map_err(|fault| fault.to_string())?;
+    let executor = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no I/O runtime: {error}"))?;
+    let settings = ptc_upstream::Options {
+        snapshot: options.snapshot,
+        limits: options.limits.clone(),
+        catalog: options.catalog,
+        own: std::env::current_exe().into_iter().collect(),
+        ..ptc_upstream::Options::default()
+    };
+    let runtime = executor
+        .block_on(Runtime::start(
+            document,
+            settings,
+            Redactor::builder(),
+            &env,
+        ))
+        .map_err(|fault| fault.to_string())?;
+    Ok((executor, runtime))
+}
+
+/// The world of one evaluation at the prompt.
+struct PromptHost {
+    calls: Option<ProgramCalls>,
+    deadline: Instant,
+}
+
+impl Host for PromptHost {
+    fn tool_names(&self) -> &[String] {
+        static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+        match self.calls {
+            Some(_) => NAMES.get_or_init(|| vec!["call".to_owned()]),
+            None => &[],
+        }
+    }
+
+    fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
+        match &self.calls {
+            Some(calls) => calls.call(args),
+            None => Err(HostFault::Raise {
+                kind: "unknown_tool",
+                message: format!("Unknown tool: {tool}."),
+            }),
+        }
+    }
+
+    fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
+        self.calls.as_ref().map(|calls| calls.discover(request))
+    }
+
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn pulse(&self) -> Pulse {
+        if Instant::now() >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `ptc repl`: PTC-Lisp at a prompt, from `-e`, from files and from pipes, with upstreams when they are configured.
+//!
+//! Knows nothing of MCP. Everything that is shown goes through the runtime's redactor.
+
+mod editor;
+mod evaluator;
+mod options;
+mod prompt;
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::process::ExitCode;
+
+use evaluator::{Evaluator, Shown};
+use options::{Options, Wanted};
+
+/// Runs the command with the words behind `repl`.
+pub fn main(arguments: &[String]) -> ExitCode {
+    let options = match options::read(arguments, |name| std::env::var(name).ok()) {
+        Ok(Wanted::Help(text)) => {
+            // A reader that went away has read enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            return ExitCode::SUCCESS;
+        }
+        Ok(Wanted::Run(options)) => options,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut evaluator = match Evaluator::start(&options) {
+        Ok(evaluator) => evaluator,
+        Err(message) => {
+            eprintln!("Error starting upstream runtime: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let status = run(&options, &mut evaluator);
+    evaluator.end();
+    match status {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(()) => ExitCode::FAILURE,
+    }
+}
+
+/// Expressions first, then a script, and a prompt only when neither was given.
+fn run(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
+    for expression in &options.expressions {
+        once(evaluator, expression)?;
+    }
+    if let Some(path) = &options.load {
+        let text = read_file(path)?;
+        let shown = evaluator.evaluate(&text);
+        report(&shown, Show::Failure)?;
+        println_out(&format!("Loaded {path}"));
+    }
+    match &options.script {
+        Some(path) if path == "-" => once(evaluator, &read_stdin()?),
+        Some(path) => once(evaluator, &read_file(path)?),
+        None if !options.expressions.is_empty() => Ok(()),
+        None if !options.interactive && !std::io::stdin().is_terminal() => prompt::piped(evaluator),
+        None => prompt::interactive(evaluator),
+    }
+}
+
+fn once(evaluator: &mut Evaluator, text: &str) -> Result<(), ()> {
+    report(&evaluator.evaluate(text), Show::All)
+}
+
+/// How much of an evaluation is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Show {
+    All,
+    Failure,
+}
+
+fn report(shown: &Shown, show: Show) -> Result<(), ()> {
+    for line in &shown.prints {
+        println_out(line);
+    }
+    match (&shown.text, shown.ok) {
+        (text, true) if show == Show::All => println_out(text),
+        (_, true) => {}
+        (text, false) => {
+            eprintln!("{text}");
+            return Err(());
+        }
+    }
+    Ok(())
+}
+
+fn println_out(line: &str) {
+    // A reader that went away has read enough.
+    let _ = std::io::stdout().write_all(format!("{line}\n").as_bytes());
+}
+
+fn read_file(path: &str) -> Result<String, ()> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let words = match error.kind() {
+            std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+            std::io::ErrorKind::IsADirectory => "illegal operation on a directory".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        eprintln!("Error reading {path}: {words}");
+    })
+}
+
+fn read_stdin() -> Result<String, ()> {
+    let mut text = String::new();
+    match std::io::stdin().read_to_string(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            eprintln!("Error reading standard input: {error}");
+            Err(())
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! The flags of `ptc repl` as one table, and how they are read.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ptc_upstream::{
+    CatalogMode, Limits, Lookup, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT,
+    SnapshotMode, resolve_path,
+};
+
+/// What the words ask for.
+pub enum Wanted {
+    /// The help text.
+    Help(String),
+    /// Run.
+    Run(Box<Options>),
+}
+
+/// How the REPL runs.
+pub struct Options {
+    /// `-e`, in order.
+    pub expressions: Vec<String>,
+    /// `-l`: run first, then prompt.
+    pub load: Option<String>,
+    /// A file, or `-`.
+    pub script: Option<String>,
+    /// Prompt even though input is a pipe.
+    pub interactive: bool,
+    /// How values are shown.
+    pub display: Display,
+    /// The upstreams config, when there is one.
+    pub config: Option<PathBuf>,
+    /// Limits of upstream calls.
+    pub limits: Limits,
+    /// How `:tools` shows the catalog.
+    pub catalog: CatalogMode,
+    /// When upstreams are started.
+    pub snapshot: SnapshotMode,
+    /// Wall clock of one evaluation.
+    pub timeout: Duration,
+    /// Memory of one evaluation, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// How a value is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Display {
+    /// As PTC-Lisp reads it.
+    #[default]
+    Value,
+    /// A JSON object with status, result, prints and upstream calls.
+    Envelope,
+    /// As JSON.
+    Json,
+}
+
+const DISPLAYS: &[(&str, Display)] = &[
+    ("value", Display::Value),
+    ("envelope", Display::Envelope),
+    ("json", Display::Json),
+];
+
+struct Flag {
+    name: &'static str,
+    short: Option<&'static str>,
+    /// What its value is; none for a switch.
+    takes: Option<&'static str>,
+    default: &'static str,
+    doc: &'static str,
+}
+
+const FLAGS: &[Flag] = &[
+    Flag {
+        name: "eval",
+        short: Some("e"),
+        takes: Some("EXPR"),
+        default: "",
+        doc: "Evaluate and print; repeatable, definitions stay.",
+    },
+    Flag {
+        name: "load",
+        short: Some("l"),
+        takes: Some("FILE"),
+        default: "",
+        doc: "Run a file, then prompt.",
+    },
+    Flag {
+        name: "interactive",
+        short: Some("i"),
+        takes: None,
+        default: "",
+        doc: "Prompt even when input is a pipe.",
+    },
+    Flag {
+        name: "display",
+        short: None,
+        takes: Some("MODE"),
+        default: "value",
+        doc: "Show values as value, envelope or json.",
+    },
+    Flag {
+        name: "upstreams-config",
+        short: None,
+        takes: Some("FILE"),
+        default: "$PTC_RUNNER_UPSTREAMS",
+        doc: "File that names the upstream servers.",
+    },
+    Flag {
+        name: "max-tool-calls",
+        short: None,
+        takes: Some("N"),
+        default: "50",
+        doc: "Upstream calls of one evaluation.",
+    },
+    Flag {
+        name: "max-catalog-ops",
+        short: None,
+        takes: Some("N"),
+        default: "25",
+        doc: "Discovery forms of one evaluation.",
+    },
+    Flag {
+        name: "upstream-call-timeout-ms",
+        short: None,
+        takes: Some("MS"),
+        default: "5000",
+        doc: "Limit of one upstream call in milliseconds.",
+    },
+    Flag {
+        name: "max-upstream-response-bytes",
+        short: None,
+        takes: Some("N"),
+        default: "2097152",
+        doc: "Largest upstream answer in bytes.",
+    },
+    Flag {
+        name: "catalog-mode",
+        short: None,
+        takes: Some("MODE"),
+        default: "auto",
+        doc: "How :tools shows the catalog: auto, inline or lazy.",
+    },
+    Flag {
+        name: "catalog-snapshot-mode",
+        short: None,
+        takes: Some("MODE"),
+        default: "live",
+        doc: "When upstreams are started: live or frozen.",
+    },
+    Flag {
+        name: "program-timeout-ms",
+        short: None,
+        takes: Some("MS"),
+        default: "1000; 10000 with upstreams",
+        doc: "Limit of one evaluation in milliseconds.",
+    },
+    Flag {
+        name: "program-memory-limit-bytes",
+        short: None,
+        takes: Some("N"),
+        default: "10485760; 104857600 with upstreams",
+        doc: "Memory of one evaluation in bytes.",
+    },
+    Flag {
+        name: "help",
+        short: Some("h"),
+        takes: None,
+        default: "",
+        doc: "Print this text.",
+    },
+];
+
+/// Limits of an evaluation without upstreams.
+const PLAIN_TIMEOUT_MS: u64 = 1_000;
+const PLAIN_MEMORY_BYTES: u64 = 10 << 20;
+
+/// Reads the words behind `repl`.
+///
+/// # Errors
+/// What is wrong with the first word that is wrong.
+pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wanted, String> {
+    let mut given: Vec<(&'static str, String)> = Vec::new();
+    let mut script = None;
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        if word == "-" || !word.starts_with('-') {
+            if script.replace(word.clone()).is_some() {
+                return Err(format!("one FILE at most, found {word} too"));
+            }
+            continue;
+        }
+        let (flag, inline) = find(word)?;
+        let value = match (flag.takes, inline) {
+            (None, None) => String::new(),
+            (None, Some(_)) => return Err(format!("--{} takes no value", flag.name)),
+            (Some(_), Some(value)) => value,
+            (Some(what), None) => rest
+                .next()
+                .cloned()
+                .ok_or_else(|| format!("--{} needs a value: {what}", flag.name))?,
+        };
+        given.push((flag.name, value));
+    }
+    let last = |name: &str| {
+        given
+            .iter()
+            .rev()
+            .find(|(flag, _)| *flag == name)
+            .map(|(_, value)| value.clone())
+    };
+    if last("help").is_some() {
+        return Ok(Wanted::Help(help()));
+    }
+    let number = |name: &str, default: u64| match last(name) {
+        None => Ok(default),
+        Some(text) => text
+            .parse::<u64>()
+            .ok()
+            .filter(|number| *number > 0)
+            .ok_or_else(|| format!("--{name} must be a positive integer, got: \"{text}\"")),
+    };
+    let lookup = Lookup {
+        flag: last("upstreams-config").map(PathBuf::from),
+        variable: "PTC_RUNNER_UPSTREAMS",
+        default_file: false,
+    };
+    let config = resolve_path(&lookup, &env);
+    let (timeout, memory) = match config {
+        Some(_) => (
+            PROGRAM_TIMEOUT_DEFAULT.as_millis() as u64,
+            PROGRAM_MEMORY_BYTES_DEFAULT as u64,
+        ),
+        None => (PLAIN_TIMEOUT_MS, PLAIN_MEMORY_BYTES),
+    };
+    let defaults = Limits::default();
+    Ok(Wanted::Run(Box::new(Options {
+        expressions: given
+            .iter()
+            .filter(|(flag, _)| *flag == "eval")
+            .map(|(_, value)| value.clone())
+            .collect(),
+        load: last("load"),
+        script,
+        interactive: last("interactive").is_some(),
+        display: one_of("display", last("display"), DISPLAYS)?,
+        config,
+        limits: Limits {
+            call_timeout: Duration::from_millis(number(
+                "upstream-call-timeout-ms",
+                defaults.call_timeout.as_millis() as u64,
+            )?),
+            response_bytes_max: number(
+                "max-upstream-response-bytes",
+                defaults.response_bytes_max as u64,
+            )? as usize,
+            calls_per_program: number("max-tool-calls", defaults.calls_per_program as u64)?
+                as usize,
+            catalog_ops_per_program: number(
+                "max-catalog-ops",
+                defaults.catalog_ops_per_program as u64,
+            )? as usize,
+            ..defaults
+        },
+        catalog: one_of("catalog-mode", last("catalog-mode"), CatalogMode::NAMES)?,
+        snapshot: match last("catalog-snapshot-mode") {
+            None => SnapshotMode::Live,
+            given => one_of("catalog-snapshot-mode", given, SnapshotMode::NAMES)?,
+        },
+        timeout: Duration::from_millis(number("program-timeout-ms", timeout)?),
+        memory_bytes: number("program-memory-limit-bytes", memory)?,
+    })))
+}
+
+/// Display modes by name, for the prompt's command too.
+pub fn display(name: &str) -> Option<Display> {
+    DISPLAYS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, display)| *display)
+}
+
+fn one_of<T: Copy + Default>(
+    flag: &str,
+    given: Option<String>,
+    known: &[(&str, T)],
+) -> Result<T, String> {
+    let Some(given) = given else {
+        return Ok(T::default());
+    };
+    known
+        .iter()
+        .find(|(name, _)| *name == given)
+        .map(|(_, value)| *value)
+        .ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            format!(
+                "--{flag} must be one of {}, got: \"{given}\"",
+                names.join(", ")
+            )
+        })
+}
+
+fn find(word: &str) -> Result<(&'static Flag, Option<String>), String> {
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        if let Some(flag) = FLAGS.iter().find(|flag| flag.name == name) {
+            return Ok((flag, value));
+        }
+        let near = FLAGS
+            .iter()
+            .map(|flag| flag.name)
+            .max_by_key(|known| shared(known, name));
+        let near = near.filter(|known| shared(known, name) * 2 > name.len());
+        let hint = near
+            .map(|known| format!("; did you mean --{known}?"))
+            .unwrap_or_default();
+        return Err(format!("unknown flag --{name}{hint}"));
+    }
+    let short = word.trim_start_matches('-');
+    let flag = FLAGS.iter().find(|flag| flag.short == Some(short));
+    flag.map(|flag| (flag, None))
+        .ok_or_else(|| format!("unknown flag {word}; `ptc repl --help` lists the flags"))
+}
+
+/// Characters that two names have in common at their start and end.
+fn shared(a: &str, b: &str) -> usize {
+    let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let end = a
+        .bytes()
+        .rev()
+        .zip(b.bytes().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    (start + end).min(a.len()).min(b.len())
+}
+
+fn help() -> String {
+    let mut text = String::from(
+        "Usage: ptc repl [FLAGS] [FILE | -]\n\nEvaluates PTC-Lisp: at a prompt, from a file, from standard input (-), or from -e.\n\nFlags:\n",
+    );
+    for flag in FLAGS {
+        let short = flag
+            .short
+            .map(|short| format!("-{short}, "))
+            .unwrap_or_default();
+        let takes = flag
+            .takes
+            .map(|takes| format!(" {takes}"))
+            .unwrap_or_default();
+        let _ = writeln!(text, "  {short}--{}{takes}\n      {}", flag.name, flag.doc);
+        if !flag.default.is_empty() {
+            let _ = writeln!(text, "      Default: {}", flag.default);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        match read(&words, |_| None) {
+            Ok(Wanted::Help(_)) => "help".into(),
+            Ok(Wanted::Run(options)) => format!(
+                "{:?} {:?} {:?} {}ms {:?}",
+                options.expressions,
+                options.script,
+                options.display,
+                options.timeout.as_millis(),
+                options.snapshot
+            ),
+            Err(message) => message,
+        }
+    }
+
+    #[test]
+    fn words() {
+        for (words, expected) in [
+            (
+                &["-e", "1", "--eval=2"][..],
+                "[\"1\", \"2\"] None Value 1000ms Live",
+            ),
+            (&["-"], "[] Some(\"-\") Value 1000ms Live"),
+            (
+                &["--display", "json", "--program-timeout-ms", "7", "f.clj"],
+                "[] Some(\"f.clj\") Json 7ms Live",
+            ),
+            (
+                &[
+                    "--upstreams-config",
+                    "u.json",
+                    "--catalog-snapshot-mode=frozen",
+                ],
+                "[] None Value 10000ms Frozen",
+            ),
+            (&["-h"], "help"),
+            (
+                &["--max-tool-calls", "0"],
+                "--max-tool-calls must be a positive integer, got: \"0\"",
+            ),
+            (
+                &["--max-tool-cals", "3"],
+                "unknown flag --max-tool-cals; did you mean --max-tool-calls?",
+            ),
+            (
+                &["--display", "xml"],
+                "--display must be one of value, envelope, json, got: \"xml\"",
+            ),
+            (&["a", "b"], "one FILE at most, found b too"),
+        ] {
+            assert_eq!(check(words), expected, "{words:?}");
+        }
+    }
+}
