@@ -114,7 +114,8 @@ fn trim(line: &[u8]) -> &[u8] {
 }
 
 /// `{"id":7,…` or `{"jsonrpc":"2.0","id":7,…`: members before anything nested.
-fn id_at_start(head: &[u8]) -> Option<u64> {
+pub(super) fn id_at_start(line: &[u8]) -> Option<u64> {
+    let head = &line[..line.len().min(TAIL_BYTES)];
     let text: String = head
         .iter()
         .map(|&b| char::from(b))

@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::lines::{Cut, Event, Lines};
+use super::lines::{Cut, Event, Lines, id_at_start};
 use super::{Answer, CallLimits, listing};
 use crate::config::StdioConfig;
 use crate::fault::{Reason, WorldFault};
@@ -351,11 +351,12 @@ impl Shared {
                 }
             }
             Err(ptc_rpc::Refused::Malformed) => {
-                let shown: String =
-                    String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                self.answer_oldest(WorldFault::error(format!(
-                    "invalid JSON-RPC response: {shown}"
-                )));
+                let shown = String::from_utf8_lossy(&line[..line.len().min(200)]);
+                let fault = WorldFault::error(format!("invalid JSON-RPC response: {shown}"));
+                match id_at_start(line) {
+                    Some(id) => self.answer(id, Err(fault)),
+                    None => self.answer_oldest(fault),
+                }
             }
         }
     }
