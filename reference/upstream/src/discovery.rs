@@ -214,11 +214,10 @@ fn loaded(program: &ProgramCalls, server: &str) -> Result<Option<Arc<Toolset>>, 
     let upstream = program.upstream(server)?;
     let runtime = program.runtime();
     let limit = runtime.limits().call_timeout;
-    let load = upstream.ensure_tools(runtime.is_live());
-    Ok(program
-        .wait(tokio::time::timeout(limit, load))?
-        .ok()
-        .and_then(Result::ok))
+    // Timers can only be made on the executor.
+    let load =
+        async { tokio::time::timeout(limit, upstream.ensure_tools(runtime.is_live())).await };
+    Ok(program.wait(load)?.ok().and_then(Result::ok))
 }
 
 /// Lines while they fit in `cap` bytes of JSON, then a note of how many of `total` there are; `None` when none fits.
