@@ -215,9 +215,11 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     entries
 });
 
-/// How a member is referred to: a method by itself, anything else behind its class.
+/// How a member is referred to, in a form that programs may write: a method by itself, anything else behind its
+/// class, whose full name only `java.lang` leaves out.
 fn reference(class: &Class, name: &str) -> String {
     match name.split_once('/') {
+        Some(_) if class.name.starts_with("java.lang.") => name.to_owned(),
         Some((_, member)) => format!("{}/{member}", class.name),
         None if name.starts_with('.') => name.to_owned(),
         None => format!("{}/{name}", class.name),
