@@ -99,6 +99,13 @@ fn spawn(case: &CliCase, launch: &Launch, directory: &Path, work: &Path) -> Resu
         )));
     };
     argv.splice(..1, command.iter().cloned());
+    // The command runs in a directory of its own, where a relative path would mean another file.
+    if let Some(program) = argv.first_mut().filter(|program| program.contains('/')) {
+        *program = std::path::absolute(&*program)
+            .map_err(|error| Refusal::Harness(format!("{program}: {error}")))?
+            .to_string_lossy()
+            .into_owned();
+    }
     let home = directory.join("home");
     std::fs::create_dir_all(&home)
         .map_err(|error| Refusal::Harness(format!("{}: {error}", home.display())))?;
