@@ -36,6 +36,11 @@ const COMMANDS: &[Command] = &[
         run: crate::repl::main,
     },
     Command {
+        name: "eval",
+        doc: "Run a program from a file, standard input or the command line.",
+        run: crate::eval_command::main,
+    },
+    Command {
         name: "version",
         doc: "Print the version.",
         run: version,

@@ -14,6 +14,7 @@ mod digest;
 mod dispatch;
 mod doctor;
 mod eval;
+mod eval_command;
 mod gate;
 mod http;
 mod log;
