@@ -54,7 +54,10 @@ impl Host for Shell {
 
 /// Runs the command with the words behind `eval`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if arguments.iter().any(|word| word == "--help" || word == "-h") {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
         let _ = std::io::stdout().write_all(USAGE.as_bytes());
         return ExitCode::SUCCESS;
     }
@@ -99,12 +102,15 @@ fn wanted(arguments: &[String]) -> Result<Wanted, String> {
 fn program(wanted: &mut Wanted, name: &str, text: String) -> Result<(), String> {
     match wanted.program.replace((name.to_owned(), text)) {
         None => Ok(()),
-        Some((other, _)) => Err(format!("one program at a time: {other} and {name} were given")),
+        Some((other, _)) => Err(format!(
+            "one program at a time: {other} and {name} were given"
+        )),
     }
 }
 
 fn context(file: &str) -> Result<Map, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?;
     match json::from_str(&text) {
         Ok(Value::Map(map)) => Ok(map),
         Ok(other) => {
@@ -121,11 +127,23 @@ fn run(wanted: &Wanted) -> ExitCode {
         return ExitCode::from(2);
     };
     let env = Env::new().with_context(wanted.context.clone().unwrap_or_default());
-    let host = Shell { deadline: Instant::now() + TIMEOUT };
-    let (outcome, _) = ptc_lang::run(&Program::new(text.as_str()), &env, &Limits::default(), &host);
-    let mut out = outcome.prints.iter().fold(String::new(), |all, line| all + line + "\n");
+    let host = Shell {
+        deadline: Instant::now() + TIMEOUT,
+    };
+    let (outcome, _) = ptc_lang::run(
+        &Program::new(text.as_str()),
+        &env,
+        &Limits::default(),
+        &host,
+    );
+    let mut out = outcome
+        .prints
+        .iter()
+        .fold(String::new(), |all, line| all + line + "\n");
     let status = match &outcome.ended {
-        Ended::Value(value) | Ended::Return(value) => shown(value, wanted.as_json).map(|text| out.push_str(&text)),
+        Ended::Value(value) | Ended::Return(value) => {
+            shown(value, wanted.as_json).map(|text| out.push_str(&text))
+        }
         Ended::Fail(value) => Err(format!("(fail {})", print::readable(value))),
         Ended::Error(error) => Err(diagnostic(error, name, text)),
     };
@@ -143,17 +161,22 @@ fn shown(value: &Value, as_json: bool) -> Result<String, String> {
     if !as_json {
         return Ok(print::readable(value) + "\n");
     }
-    let text = json::to_string(value).map_err(|error| format!("the value has no JSON form: {error}"))?;
+    let text =
+        json::to_string(value).map_err(|error| format!("the value has no JSON form: {error}"))?;
     Ok(text + "\n")
 }
 
 /// The error with the line that it points at.
 fn diagnostic(error: &Error, name: &str, text: &str) -> String {
     let message = format!("{}: {}", error.reason().word(), error.message());
-    let Some(span) = error.span.filter(|span| span.end > span.start) else { return message };
+    let Some(span) = error.span.filter(|span| span.end > span.start) else {
+        return message;
+    };
     let range = span.start as usize..span.end as usize;
     let colour = std::io::stderr().is_terminal();
-    let config = Config::default().with_color(colour).with_index_type(IndexType::Byte);
+    let config = Config::default()
+        .with_color(colour)
+        .with_index_type(IndexType::Byte);
     let report = Report::build(ReportKind::Error, (name, range.clone()))
         .with_config(config)
         .with_message(&message)
