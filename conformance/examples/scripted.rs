@@ -60,7 +60,9 @@ fn main() {
 
 fn misbehave(fault: &str, calls: u64) {
     match fault {
-        "chatty" => println!("evaluating, please wait"),
+        "chatty" => {
+            let _ = writeln!(std::io::stdout(), "evaluating, please wait");
+        }
         "slow" => std::thread::sleep(Duration::from_millis(30)),
         "silent" => std::thread::sleep(Duration::from_secs(300)),
         "crashes" if calls == 3 => {
