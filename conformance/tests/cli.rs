@@ -1,0 +1,293 @@
+//! The command line, against the scripted server: shards that make a whole again, repeats, baselines, bundles, and what
+//! the reports say.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use conformance::report::{Run, Status};
+
+const PAGE: &str = "\
+# Sums {#sums}
+
+What `+` does.
+
+- {#sums.add} Addition MUST add.
+
+```clj
+(+ 1 2) ;=> 3
+(+ 2 2) ;=> 4
+(+ 3 3) ;=> 6
+```
+
+- {#sums.more} More sums SHOULD be right.
+
+```clj
+(+ 4 4) ;=> 9
+(+ 5 5) ;=> 11
+```
+
+- {#sums.wrong} This MUST fail.
+
+```clj
+;name wrong
+(+ 6 6) ;=> 13
+```
+";
+
+/// A directory with the page, and everything that a run writes.
+struct Bench(tempfile::TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self(tempfile::tempdir().expect("a directory"));
+        std::fs::create_dir_all(bench.path("spec")).expect("a directory");
+        std::fs::write(bench.path("spec/sums.md"), PAGE).expect("a page");
+        std::fs::write(bench.path("launch.toml"), "[observe]\n").expect("a template");
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn word(&self, name: &str) -> String {
+        self.path(name).to_string_lossy().into_owned()
+    }
+
+    fn call(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+            .args(arguments)
+            .output()
+            .expect("the harness starts")
+    }
+
+    /// Runs the suite and gives exit status, standard output and the JSON report.
+    fn run(&self, more: &[&str]) -> (Option<i32>, String, Run) {
+        let server =
+            Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/scripted");
+        let server = format!("{} none", server.display());
+        let report = format!("json={}", self.word("report.json"));
+        let (suite, launch) = (self.word("spec"), self.word("launch.toml"));
+        let mut arguments = vec![
+            "run", "--stdio", &server, "--launch", &launch, "--report", &report,
+        ];
+        if !more.contains(&"--suite") {
+            arguments.extend(["--suite", &suite]);
+        }
+        arguments.extend(more);
+        let output = self.call(&arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let run = Run::read(&self.path("report.json"))
+            .unwrap_or_else(|missing| panic!("{missing}\n{text}{error}"));
+        (output.status.code(), text, run)
+    }
+}
+
+fn statuses(run: &Run) -> Vec<Status> {
+    run.cases.iter().map(|case| case.status).collect()
+}
+
+#[test]
+fn a_should_warns_unless_the_run_is_strict() {
+    let bench = Bench::new();
+    let (status, text, run) = bench.run(&[]);
+    assert_eq!(status, Some(1), "{text}");
+    let passed = [Status::Pass; 3];
+    assert_eq!(statuses(&run)[..3], passed);
+    assert_eq!(
+        statuses(&run)[3..],
+        [Status::Warning, Status::Warning, Status::Fail]
+    );
+    let (_, _, strict) = bench.run(&["--strict"]);
+    assert_eq!(statuses(&strict)[3..], [Status::Fail; 3]);
+}
+
+#[test]
+fn a_failure_shows_clause_case_difference_traffic_and_rerun() {
+    let (_, text, run) = Bench::new().run(&["--filter", "sums.wrong"]);
+    for piece in [
+        "clause sums.wrong: This MUST fail.",
+        "(+ 6 6)",
+        "13",
+        "12",
+        "-> {",
+        "<- {",
+        "rerun: ",
+    ] {
+        assert!(text.contains(piece), "no {piece:?} in\n{text}");
+    }
+    assert!(run.partial);
+}
+
+#[test]
+fn shards_part_the_suite_and_merge_into_it() {
+    let bench = Bench::new();
+    let mut seen = Vec::new();
+    let mut parts = Vec::new();
+    for part in ["1/2", "2/2"] {
+        let (_, _, run) = bench.run(&["--shard", part]);
+        assert_eq!(run.cases.len(), 3);
+        seen.extend(run.cases.iter().map(|case| case.id.clone()));
+        let kept = bench.word(&format!("part-{}.json", seen.len()));
+        std::fs::copy(bench.path("report.json"), &kept).expect("a copy");
+        parts.push(kept);
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 6);
+    let report = format!("json={}", bench.word("whole.json"));
+    let output = bench.call(&["merge", &parts[0], &parts[1], "--report", &report]);
+    assert_eq!(output.status.code(), Some(1));
+    let whole = Run::read(&bench.path("whole.json")).expect("a report");
+    assert_eq!((whole.cases.len(), whole.partial), (6, false));
+    let twice = bench.call(&["merge", &parts[0], &parts[0]]);
+    assert_eq!(twice.status.code(), Some(2));
+}
+
+#[test]
+fn repeating_a_steady_target_finds_nothing_flaky() {
+    let (_, text, run) = Bench::new().run(&["--repeat", "3"]);
+    assert_eq!(run.count(Status::Flaky), 0, "{text}");
+    assert_eq!(run.cases.len(), 6);
+}
+
+#[test]
+fn a_baseline_excuses_and_may_not_grow_stale() {
+    let bench = Bench::new();
+    let list = bench.word("known.toml");
+    let entry = "[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"thirteen is hard\"\n";
+    std::fs::write(&list, entry).expect("a list");
+    let (status, text, run) = bench.run(&["--baseline", &list]);
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(run.count(Status::ExpectedFailure), 1);
+    std::fs::write(
+        &list,
+        format!("{entry}\n[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n"),
+    )
+    .expect("a list");
+    let (status, text, run) = bench.run(&["--baseline", &list]);
+    assert_eq!(status, Some(1), "{text}");
+    assert_eq!(run.complaints.len(), 1, "{:?}", run.complaints);
+}
+
+#[test]
+fn a_baseline_is_rewritten_by_whole_runs_only() {
+    let bench = Bench::new();
+    let list = bench.word("known.toml");
+    std::fs::write(
+        &list,
+        "[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n",
+    )
+    .expect("a list");
+    let partial = bench.call(&[
+        "run",
+        "--stdio",
+        "true",
+        "--suite",
+        &bench.word("spec"),
+        "--filter",
+        "sums.add",
+        "--baseline",
+        &list,
+        "--fix-baseline",
+    ]);
+    assert_eq!(
+        partial.status.code(),
+        Some(2),
+        "{}",
+        String::from_utf8_lossy(&partial.stdout)
+    );
+    let (_, text, _) = bench.run(&["--baseline", &list, "--fix-baseline"]);
+    let fixed = std::fs::read_to_string(&list).expect("a list");
+    assert!(
+        fixed.contains("sums.wrong/wrong") && !fixed.contains("sums.add"),
+        "{fixed}\n{text}"
+    );
+    let (status, text, _) = bench.run(&["--baseline", &list]);
+    assert_eq!(status, Some(0), "{text}");
+}
+
+#[test]
+fn a_bundle_gives_the_same_ids_and_verdicts() {
+    let bench = Bench::new();
+    let bundle = bench.word("bundle.json");
+    let exported = bench.call(&[
+        "export",
+        "--suite",
+        &bench.word("spec"),
+        "--output",
+        &bundle,
+    ]);
+    assert!(exported.status.success());
+    let (_, _, pages) = bench.run(&[]);
+    let (_, _, bundled) = bench.run(&["--suite", &bundle]);
+    let told = |run: &Run| -> Vec<(String, Status, Option<String>)> {
+        let cases = run.cases.iter();
+        cases
+            .map(|case| (case.id.clone(), case.status, case.message.clone()))
+            .collect()
+    };
+    assert_eq!(told(&pages), told(&bundled));
+}
+
+#[test]
+fn every_report_is_written() {
+    let bench = Bench::new();
+    let formats = ["junit", "tap", "markdown", "html", "badge"];
+    let wanted: Vec<String> = formats
+        .iter()
+        .map(|name| format!("{name}={}", bench.word(name)))
+        .collect();
+    let arguments: Vec<&str> = wanted
+        .iter()
+        .flat_map(|report| ["--report", report])
+        .collect();
+    bench.run(&arguments);
+    let read = |name: &str| std::fs::read_to_string(bench.path(name)).expect("a report");
+    assert!(read("junit").contains("<testsuites") && read("junit").contains("failures=\"1\""));
+    assert!(read("tap").starts_with("TAP version 14\n1..6\n"));
+    assert!(read("markdown").contains("does not conform"));
+    assert!(read("html").starts_with("<!doctype html>"));
+    assert!(
+        read("badge").contains("\"message\":\"3/6\""),
+        "{}",
+        read("badge")
+    );
+}
+
+#[test]
+fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
+    let bench = Bench::new();
+    let output = bench.call(&["show", "sums.wrong/wrong", "--suite", &bench.word("spec")]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    for piece in [
+        "What `+` does.",
+        "This MUST fail.",
+        "(+ 6 6)",
+        "tools/call",
+        "--filter sums.wrong/wrong",
+    ] {
+        assert!(text.contains(piece), "no {piece:?} in\n{text}");
+    }
+    let unknown = bench.call(&["show", "sums.nothing", "--suite", &bench.word("spec")]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn two_reports_are_compared() {
+    let bench = Bench::new();
+    bench.run(&[]);
+    let old = bench.word("old.json");
+    std::fs::copy(bench.path("report.json"), &old).expect("a copy");
+    let same = bench.call(&["diff", &old, &bench.word("report.json")]);
+    assert_eq!(same.status.code(), Some(0));
+    let broken = std::fs::read_to_string(&old)
+        .expect("a report")
+        .replacen("\"pass\"", "\"fail\"", 1);
+    let new = bench.word("new.json");
+    std::fs::write(&new, broken).expect("a report");
+    let worse = bench.call(&["diff", &old, &new]);
+    assert_eq!(worse.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&worse.stdout).contains("broken: 1"));
+}
