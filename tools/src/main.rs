@@ -1,11 +1,19 @@
 //! The project's own tools: `cargo tool VERB`. Knows which verbs there are; each verb has its module.
 
+mod bench;
+mod bless;
+mod check;
+mod coverage;
 mod export;
+mod golden;
+mod matrix;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use conformance::{fixture, suite::Suite};
 
 /// Tools for working on the project.
 #[derive(Parser)]
@@ -17,12 +25,24 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Check that tables, functions, specification, boundaries and golden/ agree.
+    Check,
+    /// Rewrite golden/, the records of what our implementation does.
+    Bless,
+    /// Join clauses, cases, implementation and runs; fail when a clause goes untested or unseen.
+    Matrix(matrix::Options),
+    /// Measure, and print medians against targets.
+    Bench(bench::Options),
     /// Write the suite as one JSON bundle, checked against its JSON Schema.
     Export(export::Options),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
+        Verb::Check => check::run(),
+        Verb::Bless => bless::run(),
+        Verb::Matrix(options) => matrix::run(&options),
+        Verb::Bench(options) => bench::run(&options),
         Verb::Export(options) => export::run(&options),
     };
     match done {
@@ -36,5 +56,17 @@ fn main() -> ExitCode {
 
 /// The directory of the workspace.
 fn root() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    tools.parent().map(PathBuf::from).unwrap_or(tools)
+}
+
+/// The specification of the workspace.
+fn suite() -> Result<Suite, String> {
+    fixture::load(&root().join("spec")).map_err(|error| error.to_string())
+}
+
+/// Writes a result. A reader that closed its end has seen enough.
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _reader_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,0 +1,102 @@
+//! Measures programs inside one process. Knows how a figure is measured; which figures there are stands in the table.
+#![allow(missing_docs)] // criterion's macros make undocumented functions.
+
+#[path = "../src/bench/figures.rs"]
+mod figures;
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use figures::{Context, FIGURES, Figure, GROUP};
+use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, run};
+
+/// Maps in the context.
+const ORDERS: usize = 5_000;
+/// Strings in the context.
+const NAMES: usize = 2_000;
+/// The memory of a program in aggregator mode, in bytes.
+const MEMORY_BYTES: u64 = 100 * 1024 * 1024;
+
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+}
+
+fn programs(criterion: &mut Criterion) {
+    let text = context();
+    let given = read(&text);
+    let mut group = criterion.benchmark_group(GROUP);
+    for figure in FIGURES {
+        group.bench_function(figure.id, |bencher| {
+            bencher.iter(|| {
+                let env = match figure.context {
+                    Context::None => Env::new(),
+                    Context::Given => given.clone(),
+                    Context::Read => read(&text),
+                };
+                once(figure, &env)
+            });
+        });
+    }
+    group.finish();
+}
+
+fn once(figure: &Figure, env: &Env) -> Value {
+    let limits = Limits {
+        memory_bytes: MEMORY_BYTES,
+        ..Limits::default()
+    };
+    let (outcome, _) = run(
+        &Program::new(black_box(figure.program)),
+        env,
+        &limits,
+        &Nowhere,
+    );
+    match outcome.ended {
+        Ended::Value(value) => value,
+        other => panic!("{}: {other:?}", figure.id),
+    }
+}
+
+fn read(text: &str) -> Env {
+    match json::from_str(black_box(text)) {
+        Ok(Value::Map(map)) => Env::new().with_context(map),
+        other => panic!("the context is an object: {other:?}"),
+    }
+}
+
+/// Orders and names as JSON text.
+fn context() -> String {
+    let mut text = String::from("{\"orders\":[");
+    for id in 0..ORDERS {
+        let comma = if id > 0 { "," } else { "" };
+        let (region, total, open) = (id % 7, id * 7919 % 10_007, id % 3 == 0);
+        let _infallible = write!(
+            text,
+            "{comma}{{\"id\":{id},\"customer\":\"customer {}\",\"region\":\"r{region}\",\"total\":{total},\"open\":{open}}}",
+            id % 411
+        );
+    }
+    text.push_str("],\"names\":[");
+    for id in 0..NAMES {
+        let comma = if id > 0 { "," } else { "" };
+        let _infallible = write!(text, "{comma}\"name number {id}\"");
+    }
+    text.push_str("]}");
+    text
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(50)
+        .warm_up_time(Duration::from_millis(500))
+        .measurement_time(Duration::from_secs(2));
+    targets = programs
+}
+criterion_main!(benches);

@@ -1,0 +1,146 @@
+//! What is measured between processes: how soon the server answers, and how fast a call goes there and back.
+//! Knows the server's command and four messages.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use conformance::target::reference;
+
+use super::{Row, row};
+
+/// How often the server is started.
+const STARTS: usize = 40;
+/// How often a call goes there and back, after as many to warm up as a tenth of it.
+const CALLS: usize = 5_000;
+/// How long the first answer may take after exec.
+const FIRST_RESPONSE: Duration = Duration::from_millis(5);
+/// How long a call may take.
+const ROUND_TRIP: Duration = Duration::from_micros(60);
+/// How much longer a call may take than an echo.
+const ECHOES_MAX: u32 = 3;
+/// What an idle server may hold, in KiB.
+const IDLE_KIB_MAX: u64 = 8 * 1024;
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"}}}"#;
+
+/// Builds the reference and measures it.
+pub(super) fn measure() -> Result<Vec<Row>, String> {
+    let binary = reference::build()?;
+    let command = reference::command(&binary);
+    let starts: Result<Vec<Duration>, String> =
+        (0..STARTS).map(|_| first_response(&command)).collect();
+    let mut server = Peer::start(&command)?;
+    server.ask(INITIALIZE)?;
+    server.tell(INITIALIZED)?;
+    let idle = server.resident_kib()?;
+    let call = server.round_trip()?;
+    drop(server);
+    // `cat` answers every line with itself: what pipes and the scheduler cost without any server.
+    let echo = Peer::start(&["cat".to_owned()])?.round_trip()?;
+    let mut rows = vec![
+        row("first response after exec", median(starts?), FIRST_RESPONSE),
+        row("stdio round trip of (+ 1 2)", call, ROUND_TRIP),
+        row("  as much as so many echoes", call, echo * ECHOES_MAX),
+    ];
+    rows.push(Row {
+        what: "resident when idle",
+        median: format!("{idle} KiB"),
+        target: format!("{IDLE_KIB_MAX} KiB"),
+        met: idle <= IDLE_KIB_MAX,
+    });
+    Ok(rows)
+}
+
+fn first_response(command: &[String]) -> Result<Duration, String> {
+    let began = Instant::now();
+    let mut peer = Peer::start(command)?;
+    peer.ask(INITIALIZE)?;
+    Ok(began.elapsed())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// A process that answers lines; killed when it goes out of scope.
+struct Peer {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: String,
+}
+
+impl Peer {
+    fn start(command: &[String]) -> Result<Peer, String> {
+        let (program, arguments) = command.split_first().ok_or("an empty command")?;
+        let mut child = Command::new(Path::new(program))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{program}: {error}"))?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        match (input, output) {
+            (Some(input), Some(output)) => Ok(Peer {
+                child,
+                input,
+                output: BufReader::new(output),
+                line: String::new(),
+            }),
+            _ => Err(format!("{program}: no pipes")),
+        }
+    }
+
+    fn tell(&mut self, message: &str) -> Result<(), String> {
+        let framed = format!("{message}\n");
+        self.input
+            .write_all(framed.as_bytes())
+            .map_err(|error| format!("it takes no message: {error}"))
+    }
+
+    fn ask(&mut self, message: &str) -> Result<(), String> {
+        self.tell(message)?;
+        self.line.clear();
+        match self.output.read_line(&mut self.line) {
+            Ok(0) => Err("it ended without an answer".to_owned()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("no answer: {error}")),
+        }
+    }
+
+    fn round_trip(&mut self) -> Result<Duration, String> {
+        for _ in 0..CALLS / 10 {
+            self.ask(CALL)?;
+        }
+        let mut times = Vec::with_capacity(CALLS);
+        for _ in 0..CALLS {
+            let began = Instant::now();
+            self.ask(CALL)?;
+            times.push(began.elapsed());
+        }
+        Ok(median(times))
+    }
+
+    fn resident_kib(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        text.lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse().ok())
+            .ok_or_else(|| format!("{path}: no VmRSS"))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

@@ -1,0 +1,24 @@
+//! Rewrites `golden/`. Writes nowhere else, least of all into `spec/`.
+
+use crate::golden::FILES;
+
+/// Writes every golden file, and tells which changed.
+///
+/// # Errors
+/// When a file can't be made or written.
+pub fn run() -> Result<(), String> {
+    let suite = crate::suite()?;
+    let directory = crate::root().join("golden");
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
+    for file in FILES {
+        let path = directory.join(file.name);
+        let text = (file.render)(&suite)?;
+        if std::fs::read_to_string(&path).ok().as_deref() == Some(&text) {
+            continue;
+        }
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        eprintln!("golden/{} changed", file.name);
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! A builtin is a row, a function and a section of the specification with cases. The compiler sees to it that a row
+//! has a function and, by its warning of dead code, that a function has a row; the rest is checked here.
+
+use std::collections::{HashMap, HashSet};
+
+use conformance::suite::{Section, Suite};
+use ptc_lang::{Builtin, NAMESPACES};
+
+use super::Project;
+
+/// The pages whose sections, when they are headed with a name, describe a function.
+const LIBRARY: &str = "lib/";
+
+pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+    let suite = &project.suite;
+    let mut wrong = sectionless(suite);
+    wrong.extend(listed_twice());
+    wrong.extend(rowless(suite));
+    Ok(wrong)
+}
+
+/// Rows whose id is no heading and no clause, or has no case.
+fn sectionless(suite: &Suite) -> Vec<String> {
+    let mut cases: HashMap<&str, usize> = HashMap::new();
+    for case in &suite.cases {
+        *cases.entry(&case.section).or_default() += 1;
+        for clause in &case.clauses {
+            *cases.entry(clause).or_default() += 1;
+        }
+    }
+    let sections = suite.sections.iter().map(|section| section.id.as_str());
+    let anchors: HashSet<&str> = sections
+        .chain(suite.clauses.iter().map(|clause| clause.id.as_str()))
+        .collect();
+    let forms = ptc_lang::special_forms()
+        .iter()
+        .map(|form| ("special form", form.name, form.id));
+    let builtins = ptc_lang::builtins().map(|builtin| ("builtin", builtin.name, builtin.id));
+    forms
+        .chain(builtins)
+        .filter_map(
+            |(kind, name, id)| match (anchors.contains(id), cases.get(id)) {
+                (false, _) => Some(format!("{kind} `{name}`: expected {{#{id}}} in spec/")),
+                (true, None) => Some(format!("{kind} `{name}`: expected a case below {{#{id}}}")),
+                (true, Some(_)) => None,
+            },
+        )
+        .collect()
+}
+
+/// Names that two rows claim in the same place.
+fn listed_twice() -> Vec<String> {
+    let mut seen = HashSet::new();
+    let spellings = |builtin: &'static Builtin| {
+        let bare = builtin.bare.then(|| builtin.name.to_owned());
+        let homes = builtin.homes.iter();
+        bare.into_iter()
+            .chain(homes.map(|home| format!("{home:?}/{}", builtin.member())))
+    };
+    ptc_lang::builtins()
+        .flat_map(spellings)
+        .filter(|name| !seen.insert(name.clone()))
+        .map(|name| format!("builtin `{name}` has two rows"))
+        .collect()
+}
+
+/// Sections that describe a function for which there is no row.
+fn rowless(suite: &Suite) -> Vec<String> {
+    let known: HashSet<String> = ptc_lang::builtins().flat_map(written).collect();
+    let methods = ptc_lang::METHODS;
+    let unknown_method = methods.iter().filter(|name| !known.contains(**name));
+    let mut wrong: Vec<String> = unknown_method
+        .map(|name| format!("method `{name}` has no row"))
+        .collect();
+    for section in suite
+        .sections
+        .iter()
+        .filter(|section| is_of_function(section))
+    {
+        for name in section.title.split(", ") {
+            if !known.contains(name) {
+                let (file, line) = (&section.file, section.line);
+                wrong.push(format!(
+                    "{file}:{line}: `{name}` has no row in the builtin table"
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// Whether a section is headed with the name that its id ends with.
+fn is_of_function(section: &Section) -> bool {
+    let first = section.title.split(", ").next().unwrap_or_default();
+    let named = section.id.split_once('.').map(|(_, name)| name);
+    section.file.starts_with(LIBRARY)
+        && named.is_some_and(|named| named == first || first.strip_prefix('.') == Some(named))
+}
+
+/// How a builtin may be written.
+fn written(builtin: &'static Builtin) -> Vec<String> {
+    let mut names = vec![builtin.name.to_owned()];
+    for home in builtin.homes {
+        let namespaces = NAMESPACES.iter().filter(|namespace| namespace.id == *home);
+        for spelling in namespaces.flat_map(|namespace| namespace.spellings) {
+            names.push(format!("{spelling}/{}", builtin.member()));
+        }
+    }
+    names
+}

@@ -1,0 +1,36 @@
+//! `golden/` holds what is made now, and nothing else.
+
+use super::Project;
+use crate::golden::FILES;
+
+pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+    let directory = project.root.join("golden");
+    let mut wrong = Vec::new();
+    for file in FILES {
+        let text = (file.render)(&project.suite)?;
+        match std::fs::read_to_string(directory.join(file.name)) {
+            Err(error) => wrong.push(format!("golden/{}: {error}", file.name)),
+            Ok(kept) if kept != text => wrong.push(format!(
+                "golden/{} has drifted at line {}; `cargo tool bless` rewrites it",
+                file.name,
+                first_difference(&kept, &text)
+            )),
+            Ok(_) => {}
+        }
+    }
+    let entries = std::fs::read_dir(&directory).into_iter().flatten();
+    for name in entries.flatten().map(|entry| entry.file_name()) {
+        let name = name.to_string_lossy();
+        // Snapshots are the business of the tests that own them.
+        if !name.ends_with(".snap") && !FILES.iter().any(|file| file.name == name) {
+            wrong.push(format!("golden/{name}: nothing makes it"));
+        }
+    }
+    Ok(wrong)
+}
+
+/// The number of the first line that differs, from 1.
+fn first_difference(a: &str, b: &str) -> usize {
+    let same = a.lines().zip(b.lines()).take_while(|(a, b)| a == b);
+    same.count() + 1
+}

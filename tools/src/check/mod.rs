@@ -1,0 +1,73 @@
+//! Checks that the parts of the project agree. Knows the rules' names; each rule has its module.
+
+mod boundaries;
+mod builtins;
+mod golden;
+mod revisions;
+mod sources;
+
+use std::path::PathBuf;
+
+use conformance::suite::Suite;
+
+/// What the rules look at.
+struct Project {
+    root: PathBuf,
+    suite: Suite,
+}
+
+/// One rule: what is wrong, a line each.
+struct Rule {
+    name: &'static str,
+    check: fn(&Project) -> Result<Vec<String>, String>,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        name: "every source file says what it is",
+        check: sources::check,
+    },
+    Rule {
+        name: "a builtin has a row, a function and a section",
+        check: builtins::check,
+    },
+    Rule {
+        name: "crates know only what they may know",
+        check: boundaries::check,
+    },
+    Rule {
+        name: "frozen requirements stand",
+        check: revisions::check,
+    },
+    Rule {
+        name: "golden/ is up to date",
+        check: golden::check,
+    },
+];
+
+/// Applies every rule. That fixtures are well formed, and that no case hangs on an unknown anchor, shows when
+/// the suite is read.
+///
+/// # Errors
+/// Everything that is wrong.
+pub fn run() -> Result<(), String> {
+    let project = Project {
+        root: crate::root(),
+        suite: crate::suite()?,
+    };
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let complaints = (rule.check)(&project)?;
+        if complaints.is_empty() {
+            eprintln!("ok: {}", rule.name);
+        } else {
+            eprintln!("WRONG: {}", rule.name);
+            wrong.extend(complaints);
+        }
+    }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(wrong.join("\n"))
+    }
+}

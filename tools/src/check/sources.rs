@@ -1,0 +1,36 @@
+//! Every source file opens with `//!`, and has a name that says something. Knows nothing of what is in it.
+
+use super::Project;
+use crate::coverage::sources;
+
+/// Directories with Rust in them.
+const DIRECTORIES: &[&str] = &["conformance", "fuzz", "reference", "tools"];
+/// Names that a file hides behind.
+const EMPTY_NAMES: &[&str] = &["common", "helpers", "manager", "misc", "util", "utils"];
+
+pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+    let mut wrong = Vec::new();
+    for directory in DIRECTORIES {
+        let directory = project.root.join(directory);
+        if !directory.is_dir() {
+            continue;
+        }
+        for path in sources(&directory)? {
+            let name = path.strip_prefix(&project.root).unwrap_or(&path).display();
+            let text =
+                std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+            if !text.starts_with("//! ") {
+                wrong.push(format!("{name}: expected `//!` and what the file is"));
+            }
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            if EMPTY_NAMES.contains(&&*stem) {
+                wrong.push(format!("{name}: expected a name that says what is in it"));
+            }
+        }
+    }
+    // The specification belongs to every implementation.
+    for path in sources(&project.root.join("spec"))? {
+        wrong.push(format!("{}: no Rust in spec/", path.display()));
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,121 @@
+//! The golden files: what our implementation says about itself, recorded so that a change is seen.
+//! Knows how each is made, not when; they prove nothing but that nothing changed.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use conformance::suite::Suite;
+use serde_json::Value;
+
+use crate::coverage::Coverage;
+
+/// One file below `golden/`.
+pub struct Golden {
+    /// Its name.
+    pub name: &'static str,
+    /// Makes its text.
+    pub render: fn(&Suite) -> Result<String, String>,
+}
+
+/// Every golden file.
+pub const FILES: &[Golden] = &[
+    Golden {
+        name: "builtins.md",
+        render: builtins,
+    },
+    Golden {
+        name: "coverage.md",
+        render: |suite| Ok(Coverage::of(suite)?.render()),
+    },
+    Golden {
+        name: "help.txt",
+        render: |_| ptc(&["help"], ""),
+    },
+    Golden {
+        name: "settings.md",
+        render: |_| ptc(&["docs"], ""),
+    },
+    Golden {
+        name: "start-help.txt",
+        render: |_| ptc(&["start", "--help"], ""),
+    },
+    Golden {
+        name: "tools-list.json",
+        render: |_| tools_list(&[]),
+    },
+    Golden {
+        name: "tools-list-sessions-debug.json",
+        render: |_| tools_list(&["--sessions", "--debug-tool"]),
+    },
+];
+
+fn builtins(_: &Suite) -> Result<String, String> {
+    let mut text = String::from(
+        "# Builtins and special forms\n\nWritten by `cargo tool bless`.\n\n\
+         | Name | Id | Called | What it does |\n|---|---|---|---|\n",
+    );
+    let cell = |text: &str| text.replace('|', "\\|");
+    for form in ptc_lang::special_forms() {
+        let (name, id, doc) = (cell(form.name), form.id, cell(form.doc));
+        let _infallible = writeln!(text, "| `{name}` | {id} | `{}` | {doc} |", form.signature);
+    }
+    for builtin in ptc_lang::builtins() {
+        let (name, id, doc) = (cell(builtin.name), builtin.id, cell(builtin.doc));
+        let called = cell(builtin.signatures);
+        let _infallible = writeln!(text, "| `{name}` | {id} | `{called}` | {doc} |");
+    }
+    Ok(text)
+}
+
+/// What the server offers when it is started with `flags`.
+fn tools_list(flags: &[&str]) -> Result<String, String> {
+    let arguments: Vec<&str> = std::iter::once("start")
+        .chain(flags.iter().copied())
+        .collect();
+    let answered = ptc(
+        &arguments,
+        concat!(
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"golden","version":"1"}}}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#,
+            "\n",
+        ),
+    )?;
+    let list = answered
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find(|frame| frame["id"] == 2)
+        .ok_or_else(|| format!("ptc {arguments:?} did not answer tools/list: {answered}"))?;
+    serde_json::to_string_pretty(&list["result"])
+        .map(|text| text + "\n")
+        .map_err(|error| error.to_string())
+}
+
+/// What `ptc` writes to its standard output, run with no settings in its environment.
+fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
+    let told = |error: std::io::Error| format!("ptc {}: {error}", arguments.join(" "));
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(["run", "--quiet", "-p", "ptc-server", "--bin", "ptc", "--"])
+        .args(arguments)
+        .current_dir(crate::root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("PTC_RUNNER_MCP_") {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command.spawn().map_err(told)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(input.as_bytes()).map_err(told)?;
+    }
+    let output = child.wait_with_output().map_err(told)?;
+    if !output.status.success() {
+        return Err(format!("ptc {}: {}", arguments.join(" "), output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| error.to_string())
+}

@@ -1,0 +1,109 @@
+//! Tells how well the specification is covered. Writes no file: `bless` does.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use conformance::report::{Run, Status};
+use conformance::suite::Suite;
+
+use crate::coverage::Coverage;
+
+/// What is told.
+#[derive(Args)]
+pub struct Options {
+    /// A JSON report of a run; with any, every tested clause must have been judged by one of them. Repeatable
+    #[arg(long = "run", value_name = "FILE")]
+    runs: Vec<PathBuf>,
+    /// Print the requirement set of this revision, for spec/revisions/, instead of the summary
+    #[arg(long, value_name = "VERSION")]
+    revision: Option<String>,
+    /// Print the whole matrix
+    #[arg(long)]
+    full: bool,
+}
+
+/// Clauses that are named at once.
+const NAMED_MAX: usize = 60;
+
+/// Prints the summary, and what is missing.
+///
+/// # Errors
+/// When a clause has neither case nor reason, or no run judged any of its cases.
+pub fn run(options: &Options) -> Result<(), String> {
+    let suite = crate::suite()?;
+    if let Some(version) = &options.revision {
+        crate::say(&requirements(&suite, version));
+        return Ok(());
+    }
+    let coverage = Coverage::of(&suite)?;
+    if options.full {
+        crate::say(&coverage.render());
+    }
+    crate::say(&format!("{}\n", coverage.summary()));
+    let mut missing: Vec<String> = coverage
+        .untested()
+        .iter()
+        .map(|clause| format!("{}:{}: {} has no case", clause.file, clause.line, clause.id))
+        .collect();
+    if !options.runs.is_empty() {
+        let runs: Result<Vec<Run>, String> =
+            options.runs.iter().map(|path| Run::read(path)).collect();
+        missing.extend(unseen(&suite, &runs?));
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let hidden = missing.len().saturating_sub(NAMED_MAX);
+    missing.truncate(NAMED_MAX);
+    if hidden > 0 {
+        missing.push(format!("… and {hidden} more"));
+    }
+    Err(missing.join("\n"))
+}
+
+/// Clauses with cases of which no run judged any.
+fn unseen(suite: &Suite, runs: &[Run]) -> Vec<String> {
+    let mut judged: HashMap<&str, bool> = HashMap::new();
+    let records = runs.iter().flat_map(|run| &run.cases);
+    let seen: std::collections::HashSet<&str> = records
+        .filter(|record| is_judged(record.status))
+        .map(|record| record.id.as_str())
+        .collect();
+    for case in &suite.cases {
+        for clause in &case.clauses {
+            *judged.entry(clause).or_default() |= seen.contains(case.id.as_str());
+        }
+    }
+    suite
+        .clauses
+        .iter()
+        .filter(|clause| judged.get(clause.id.as_str()) == Some(&false))
+        .map(|clause| {
+            let (file, line, id) = (&clause.file, clause.line, &clause.id);
+            format!("{file}:{line}: no run judged a case of {id}")
+        })
+        .collect()
+}
+
+fn is_judged(status: Status) -> bool {
+    !matches!(
+        status,
+        Status::Unobservable | Status::NotClaimed | Status::NotRun
+    )
+}
+
+/// The clauses of a revision with their levels, as TOML.
+fn requirements(suite: &Suite, version: &str) -> String {
+    let mut text = format!(
+        "# The requirements of revision {version}. Frozen: a clause of it keeps its id and its level.\n\
+         revision = \"{version}\"\n\n[clauses]\n"
+    );
+    let mut clauses: Vec<_> = suite.clauses.iter().collect();
+    clauses.sort_by(|a, b| a.id.cmp(&b.id));
+    for clause in clauses {
+        let _infallible = writeln!(text, "\"{}\" = \"{}\"", clause.id, clause.level.word());
+    }
+    text
+}
