@@ -267,7 +267,14 @@ impl<'p> Analyzer<'p, '_> {
             if let Some(special) = forms::special(name)
                 && !self.is_local(name)
             {
-                return special(self, args, form.span, tail);
+                return special(
+                    self,
+                    forms::Use {
+                        args,
+                        span: form.span,
+                        tail,
+                    },
+                );
             }
             if let Some(method) = name.strip_prefix('.')
                 && builtins::lookup(name).is_none()

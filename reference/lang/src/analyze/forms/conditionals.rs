@@ -1,0 +1,299 @@
+//! Conditionals: `if`, `when`, `cond`, `case` and their kin. Knows nothing of evaluation.
+
+use super::patterns::local_name;
+use super::{Use, invalid, usage};
+use crate::analyze::Analyzer;
+use crate::analyze::ir::{Case, IfLet, Ir, Pattern, Test};
+use crate::error::Error;
+use crate::form::{Form, FormKind, Span};
+use crate::value::Value;
+
+pub(super) fn if_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    match args {
+        [test, then] => branch(a, test, Some(then), None, tail),
+        [test, then, otherwise] => branch(a, test, Some(then), Some(otherwise), tail),
+        _ => Err(usage("if", span)),
+    }
+}
+
+pub(super) fn if_not(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    match args {
+        [test, then] => branch(a, test, None, Some(then), tail),
+        [test, then, otherwise] => branch(a, test, Some(otherwise), Some(then), tail),
+        _ => Err(usage("if-not", span)),
+    }
+}
+
+pub(super) fn branch(
+    a: &mut Analyzer<'_, '_>,
+    test: &Form<'_>,
+    then: Option<&Form<'_>>,
+    otherwise: Option<&Form<'_>>,
+    tail: bool,
+) -> Result<Ir, Error> {
+    let test = a.expr(test)?;
+    let mut part = |form: Option<&Form<'_>>| {
+        form.map_or(Ok(Ir::Const(Value::Nil)), |form| a.analyze(form, tail))
+    };
+    let then = part(then)?;
+    let otherwise = part(otherwise)?;
+    Ok(Ir::If(Box::new((test, then, otherwise))))
+}
+
+pub(super) fn when(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [test, body @ ..] = args else {
+        return Err(usage("when", span));
+    };
+    let test = a.expr(test)?;
+    let body = a.body(body, tail)?;
+    Ok(Ir::If(Box::new((test, body, Ir::Const(Value::Nil)))))
+}
+
+pub(super) fn when_not(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [test, body @ ..] = args else {
+        return Err(usage("when-not", span));
+    };
+    let test = a.expr(test)?;
+    let body = a.body(body, tail)?;
+    Ok(Ir::If(Box::new((test, Ir::Const(Value::Nil), body))))
+}
+
+pub(super) fn if_let(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let (binding, then, otherwise) = match args {
+        [binding, then] => (binding, then, None),
+        [binding, then, otherwise] => (binding, then, Some(otherwise)),
+        _ => return Err(usage("if-let", span)),
+    };
+    binding_branch(
+        a,
+        "if-let",
+        Test::Truthy,
+        binding,
+        std::slice::from_ref(then),
+        otherwise,
+        span,
+        tail,
+    )
+}
+
+pub(super) fn if_some(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let (binding, then, otherwise) = match args {
+        [binding, then] => (binding, then, None),
+        [binding, then, otherwise] => (binding, then, Some(otherwise)),
+        _ => return Err(usage("if-some", span)),
+    };
+    binding_branch(
+        a,
+        "if-some",
+        Test::Some,
+        binding,
+        std::slice::from_ref(then),
+        otherwise,
+        span,
+        tail,
+    )
+}
+
+pub(super) fn when_let(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [binding, body @ ..] = args else {
+        return Err(usage("when-let", span));
+    };
+    binding_branch(a, "when-let", Test::Truthy, binding, body, None, span, tail)
+}
+
+pub(super) fn when_some(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [binding, body @ ..] = args else {
+        return Err(usage("when-some", span));
+    };
+    binding_branch(a, "when-some", Test::Some, binding, body, None, span, tail)
+}
+
+pub(super) fn when_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [binding, body @ ..] = args else {
+        return Err(usage("when-first", span));
+    };
+    binding_branch(
+        a,
+        "when-first",
+        Test::First,
+        binding,
+        body,
+        None,
+        span,
+        tail,
+    )
+}
+
+#[allow(clippy::too_many_arguments)]
+pub(super) fn binding_branch(
+    a: &mut Analyzer<'_, '_>,
+    form: &'static str,
+    test: Test,
+    binding: &Form<'_>,
+    then: &[Form<'_>],
+    otherwise: Option<&Form<'_>>,
+    span: Span,
+    tail: bool,
+) -> Result<Ir, Error> {
+    let FormKind::Vector(pair) = &binding.kind else {
+        return Err(usage(form, span));
+    };
+    let [name, value] = pair.as_slice() else {
+        return Err(usage(form, span));
+    };
+    let FormKind::Symbol(name) = name.kind else {
+        return Err(invalid(
+            format!("{form} binds one symbol; take the value apart with let inside"),
+            name.span,
+        ));
+    };
+    local_name(name, binding.span)?;
+    let value = a.expr(value)?;
+    let (slot, then) = a.block(|a| {
+        let slot = a.bind(name);
+        Ok((slot, a.body(then, tail)?))
+    })?;
+    let otherwise = otherwise.map_or(Ok(Ir::Const(Value::Nil)), |form| a.analyze(form, tail))?;
+    Ok(Ir::IfLet(Box::new(IfLet {
+        slot,
+        value,
+        test,
+        then,
+        otherwise,
+        span,
+    })))
+}
+
+pub(super) fn cond(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    if !args.len().is_multiple_of(2) {
+        return Err(invalid(
+            "cond requires even number of forms: a test and a result in turn",
+            span,
+        ));
+    }
+    let mut clauses = Vec::with_capacity(args.len() / 2);
+    for pair in args.chunks_exact(2) {
+        clauses.push((a.expr(&pair[0])?, a.analyze(&pair[1], tail)?));
+    }
+    Ok(Ir::Cond(Box::new((
+        clauses.into_boxed_slice(),
+        Ir::Const(Value::Nil),
+    ))))
+}
+
+pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [pred, subject, clauses @ ..] = args else {
+        return Err(usage("condp", span));
+    };
+    if clauses.is_empty() {
+        return Err(usage("condp", span));
+    }
+    if let Some(arrow) = clauses
+        .iter()
+        .find(|form| matches!(form.kind, FormKind::Keyword(">>")))
+    {
+        return Err(invalid(
+            "condp :>> result-fn form is not supported",
+            arrow.span,
+        ));
+    }
+    let pred = a.expr(pred)?;
+    let subject = a.expr(subject)?;
+    a.block(|a| {
+        let pred_slot = a.scope().slot();
+        let subject_slot = a.scope().slot();
+        let mut tests = Vec::with_capacity(clauses.len() / 2);
+        let (pairs, default) = clauses.as_chunks::<2>();
+        for [test, result] in pairs {
+            let callee = Ir::Local {
+                slot: pred_slot,
+                last: false,
+            };
+            let test = a.expr(test)?;
+            let subject = Ir::Local {
+                slot: subject_slot,
+                last: false,
+            };
+            let call = crate::analyze::ir::Call {
+                callee,
+                args: Box::new([test, subject]),
+                span,
+            };
+            tests.push((Ir::Call(Box::new(call)), a.analyze(result, tail)?));
+        }
+        let default = default
+            .first()
+            .map_or(Ok(Ir::Const(Value::Nil)), |form| a.analyze(form, tail))?;
+        let bindings = Box::new([
+            (Pattern::Slot(pred_slot), pred),
+            (Pattern::Slot(subject_slot), subject),
+        ]);
+        let body = Ir::Cond(Box::new((tests.into_boxed_slice(), default)));
+        Ok(Ir::Let(Box::new((bindings, body))))
+    })
+}
+
+pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [subject, clauses @ ..] = args else {
+        return Err(usage("case", span));
+    };
+    let subject = a.expr(subject)?;
+    let (pairs, default) = clauses.as_chunks::<2>();
+    let mut constants = Vec::new();
+    let mut branches = Vec::with_capacity(pairs.len());
+    for [test, result] in pairs {
+        match &test.kind {
+            FormKind::List(group) if group.is_empty() => {
+                return Err(invalid(
+                    "case grouped match must contain at least one value",
+                    test.span,
+                ));
+            }
+            FormKind::List(group) => {
+                for item in group {
+                    constants.push((case_constant(item)?, branches.len()));
+                }
+            }
+            _ => constants.push((case_constant(test)?, branches.len())),
+        }
+        branches.push(a.analyze(result, tail)?);
+    }
+    let default = default
+        .first()
+        .map_or(Ok(Ir::Const(Value::Nil)), |form| a.analyze(form, tail))?;
+    let case = Case {
+        subject,
+        constants: constants.into_boxed_slice(),
+        branches: branches.into_boxed_slice(),
+        default,
+    };
+    Ok(Ir::Case(Box::new(case)))
+}
+
+pub(super) fn case_constant(form: &Form<'_>) -> Result<Value, Error> {
+    match &form.kind {
+        FormKind::Nil => Ok(Value::Nil),
+        FormKind::Bool(value) => Ok(Value::Bool(*value)),
+        FormKind::Int(value) => Ok(Value::Int(*value)),
+        FormKind::BigInt(value) => Ok(Value::integer(value.clone())),
+        FormKind::Float(value) if value.is_finite() => Ok(Value::Float(*value)),
+        FormKind::Str(text) => Ok(Value::str(&**text)),
+        FormKind::Keyword(name) => Ok(Value::keyword(*name)),
+        _ => Err(invalid(
+            "case test values must be compile-time constants (keywords, strings, numbers, booleans, nil)",
+            form.span,
+        )),
+    }
+}

@@ -1,0 +1,109 @@
+//! Order of evaluation, quoting, and notes of a task. Knows nothing of evaluation.
+
+use super::{Use, invalid, usage};
+use crate::analyze::Analyzer;
+use crate::analyze::ir::Ir;
+use crate::builtins;
+use crate::error::Error;
+use crate::form::{Form, FormKind};
+use crate::value::Value;
+
+pub(super) fn do_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, tail, .. } = form;
+    a.body(args, tail)
+}
+
+pub(super) fn comment(_: &mut Analyzer<'_, '_>, _: Use<'_>) -> Result<Ir, Error> {
+    Ok(Ir::Const(Value::Nil))
+}
+
+pub(super) fn and(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, tail, .. } = form;
+    match args {
+        [] => Ok(Ir::Const(Value::Bool(true))),
+        [only] => a.analyze(only, tail),
+        _ => Ok(Ir::And(alternatives(a, args, tail)?)),
+    }
+}
+
+pub(super) fn or(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, tail, .. } = form;
+    let last = args.len().saturating_sub(1);
+    let mut parts = Vec::with_capacity(args.len());
+    for (at, form) in args.iter().enumerate() {
+        let known = a.unbound.len();
+        let mut part = a.analyze(form, tail && at == last)?;
+        // A bare name without a meaning counts as nil here: the idiom for a default across turns.
+        if matches!(form.kind, FormKind::Symbol(_)) {
+            a.unbound.truncate(known);
+            if let Ir::Global(global) = &mut part {
+                global.optional = true;
+            }
+        }
+        parts.push(part);
+    }
+    match parts.len() {
+        0 => Ok(Ir::Const(Value::Nil)),
+        _ => Ok(Ir::Or(parts.into())),
+    }
+}
+
+pub(super) fn alternatives(
+    a: &mut Analyzer<'_, '_>,
+    args: &[Form<'_>],
+    tail: bool,
+) -> Result<Box<[Ir]>, Error> {
+    let last = args.len().saturating_sub(1);
+    args.iter()
+        .enumerate()
+        .map(|(at, form)| a.analyze(form, tail && at == last))
+        .collect()
+}
+
+pub(super) fn quote(_: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    match args {
+        [form] => match form.kind {
+            FormKind::Symbol(_) | FormKind::List(_) => {
+                Ok(Ir::Const(crate::analyze::quoted_value(form)?))
+            }
+            _ => Err(invalid(
+                "quote takes a symbol or a list; anything else stands for itself",
+                form.span,
+            )),
+        },
+        _ => Err(usage("quote", span)),
+    }
+}
+
+pub(super) fn task(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    let [id, expr] = args else {
+        return Err(usage("task", span));
+    };
+    Ok(Ir::Task(Box::new((a.expr(id)?, a.expr(expr)?))))
+}
+
+pub(super) fn step_done(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    let [_, _] = args else {
+        return Err(usage("step-done", span));
+    };
+    Ok(crate::analyze::builtin_call(
+        &builtins::STEP_DONE,
+        a.all(args)?,
+        span,
+    ))
+}
+
+pub(super) fn task_reset(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    let [_] = args else {
+        return Err(usage("task-reset", span));
+    };
+    Ok(crate::analyze::builtin_call(
+        &builtins::TASK_RESET,
+        a.all(args)?,
+        span,
+    ))
+}

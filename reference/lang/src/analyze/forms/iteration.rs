@@ -1,0 +1,89 @@
+//! Iteration: `for` and `doseq`. Knows nothing of evaluation.
+
+use super::{Use, invalid, usage};
+use crate::analyze::Analyzer;
+use crate::analyze::ir::{Clause, For, Ir};
+use crate::error::Error;
+use crate::form::{Form, FormKind, Span};
+
+pub(super) fn for_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    iterate(a, "for", args, span, true)
+}
+
+pub(super) fn doseq(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    iterate(a, "doseq", args, span, false)
+}
+
+pub(super) fn iterate(
+    a: &mut Analyzer<'_, '_>,
+    form: &'static str,
+    args: &[Form<'_>],
+    span: Span,
+    collect: bool,
+) -> Result<Ir, Error> {
+    let [bindings, body @ ..] = args else {
+        return Err(usage(form, span));
+    };
+    if body.is_empty() {
+        return Err(usage(form, span));
+    }
+    let FormKind::Vector(items) = &bindings.kind else {
+        return Err(usage(form, span));
+    };
+    if items.is_empty() {
+        return Err(invalid(
+            format!("{form} requires at least one binding pair"),
+            bindings.span,
+        ));
+    }
+    if !items.len().is_multiple_of(2) {
+        return Err(invalid(
+            format!("{form} bindings require even number of forms"),
+            bindings.span,
+        ));
+    }
+    a.block(|a| {
+        let start = a.scope().next_slot();
+        let mut clauses = Vec::with_capacity(items.len() / 2);
+        for (at, pair) in items.chunks_exact(2).enumerate() {
+            let FormKind::Keyword(modifier) = pair[0].kind else {
+                let collection = a.expr(&pair[1])?;
+                clauses.push(Clause::Each(a.pattern(&pair[0])?, collection));
+                continue;
+            };
+            if at == 0 {
+                return Err(invalid(
+                    format!("{form}: expected a binding first, got :{modifier}; modifiers follow a binding pair"),
+                    pair[0].span,
+                ));
+            }
+            clauses.push(match modifier {
+                "when" => Clause::When(a.expr(&pair[1])?),
+                "while" => Clause::While(a.expr(&pair[1])?),
+                "let" => {
+                    let FormKind::Vector(bindings) = &pair[1].kind else {
+                        return Err(invalid(":let takes a vector of bindings", pair[1].span));
+                    };
+                    Clause::Let(a.binding_pairs(":let", bindings, pair[1].span)?)
+                }
+                _ => {
+                    return Err(invalid(
+                        format!("unknown modifier :{modifier} in {form}. Known: :when, :let, :while"),
+                        pair[0].span,
+                    ));
+                }
+            });
+        }
+        // With one collection every item is bound anew before it is read again; with several, the
+        // names of the outer ones are read once for each inner item.
+        let nested = clauses.iter().filter(|clause| matches!(clause, Clause::Each(..))).count() > 1;
+        let floor = if nested { a.scope().next_slot() } else { start };
+        // A body is no tail: recur cannot leave an iteration.
+        let recur = a.scope().recur.take();
+        let body = a.body(body, false);
+        a.scope().recur = recur;
+        Ok(Ir::For(Box::new(For { clauses: clauses.into_boxed_slice(), body: body?, collect, floor, span })))
+    })
+}
