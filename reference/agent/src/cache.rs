@@ -2,10 +2,11 @@
 //! Knows nothing of who calls.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 
 use ptc_lang::Value;
 use ptc_lang::value::{BigInt, Map};
-use ptc_protocol::encode_value;
+use ptc_protocol::write_encoded;
 use sha2::{Digest as _, Sha256};
 
 /// The arguments of a call in the form in which equal calls are equal.
@@ -62,11 +63,14 @@ impl CanonicalArgs {
     /// SHA-256, in lower-case hex, of the key's JSON: `["tool",args]`.
     #[must_use]
     pub fn hash(&self, tool: &str) -> String {
-        let key = serde_json::json!([tool, encode_value(&self.value)]).to_string();
+        let mut key = Vec::new();
+        // Writing into memory does not fail.
+        let _ = write!(key, "[{},", serde_json::Value::from(tool))
+            .and_then(|()| write_encoded(&mut key, &self.value))
+            .and_then(|()| key.write_all(b"]"));
         let mut text = String::with_capacity(64);
-        for byte in Sha256::digest(key.as_bytes()) {
-            use std::fmt::Write as _;
-            let _ = write!(text, "{byte:02x}");
+        for byte in Sha256::digest(&key) {
+            text.push_str(&format!("{byte:02x}"));
         }
         text
     }
@@ -119,22 +123,48 @@ impl Cache {
 const STACK_RED_ZONE_BYTES: usize = 64 * 1024;
 const STACK_GROWTH_BYTES: usize = 1024 * 1024;
 
+/// The canonical form; shares whatever is canonical already.
 fn canonical(value: &Value) -> Value {
+    changed(value).unwrap_or_else(|| value.clone())
+}
+
+/// The canonical form of what is not canonical; `None` for what is.
+fn changed(value: &Value) -> Option<Value> {
     match value {
-        Value::Float(float) => integral(*float).unwrap_or_else(|| value.clone()),
+        Value::Float(float) => integral(*float),
         Value::Vector(items) => {
             stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-                Value::vector(items.iter().map(canonical).collect())
+                let (at, first) = items
+                    .iter()
+                    .enumerate()
+                    .find_map(|(at, item)| Some((at, changed(item)?)))?;
+                let mut built: Vec<Value> = items.iter().take(at).cloned().collect();
+                built.reserve_exact(items.len() - at);
+                built.push(first);
+                built.extend(items.iter().skip(at + 1).map(canonical));
+                Some(Value::vector(built))
             })
         }
         Value::Map(map) => stacker::maybe_grow(STACK_RED_ZONE_BYTES, STACK_GROWTH_BYTES, || {
-            let entries: Vec<(Value, Value)> = map
-                .iter()
-                .map(|(key, value)| (canonical_key(key), canonical(value)))
-                .collect();
-            Value::Map(Map::from(entries))
+            let changes: Vec<Option<Value>> = map.values().map(changed).collect();
+            if changes.iter().all(Option::is_none) && map.keys().all(is_canonical_key) {
+                return None;
+            }
+            let entries = map.iter().zip(changes);
+            let entries = entries.map(|((key, value), change)| {
+                (canonical_key(key), change.unwrap_or_else(|| value.clone()))
+            });
+            Some(Value::Map(Map::from(entries.collect::<Vec<_>>())))
         }),
-        other => other.clone(),
+        _ => None,
+    }
+}
+
+fn is_canonical_key(key: &Value) -> bool {
+    match key {
+        Value::Str(text) => !text.as_str().contains('-'),
+        Value::Keyword(_) => false,
+        _ => true,
     }
 }
 

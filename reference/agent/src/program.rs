@@ -233,7 +233,24 @@ pub(crate) fn retained_bytes(made: &Invocation, keyed: bool) -> Option<u64> {
         .as_ref()
         .ok()
         .filter(|_| keyed && (made.stored || made.cached))?;
-    Some(ptc_protocol::encode_value(result).to_string().len() as u64)
+    let mut count = ByteCount(0);
+    // Counting cannot fail.
+    let _ = ptc_protocol::write_encoded(&mut count, result);
+    Some(count.0)
+}
+
+/// Counts what is written.
+struct ByteCount(u64);
+
+impl std::io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Arguments as tools get them from programs: keys are strings with `_` for `-`, at every depth; values stay.

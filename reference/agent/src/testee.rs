@@ -1,7 +1,7 @@
 //! The adapter protocol: a line asks for one operation, a line answers. Knows no operation itself.
 //!
 //! `{"id":…,"op":NAME,"input":{…}}` is answered by `{"id":…,"ok":…}` or `{"id":…,"error":…}`. An operation that is not
-//! in the tables is answered by `{"id":…,"error":{"unknown_op":NAME}}`, a line that is no request by an answer with a
+//! in the tables is answered by `{"id":…,"error":{"reason":"unknown_op","message":…}}`, a line that is no request by an answer with a
 //! null id.
 
 use std::io::{self, BufRead, Write};
@@ -58,7 +58,9 @@ pub fn answer(tables: &[&[Operation]], line: &[u8]) -> Json {
     {
         Some(operation) => (operation.run)(input),
         None if name == CAPABILITIES => Ok(capabilities(tables)),
-        None => Err(json!({ "unknown_op": name })),
+        None => {
+            Err(json!({ "reason": "unknown_op", "message": format!("unknown operation: {name}") }))
+        }
     };
     match outcome {
         Ok(ok) => json!({ "id": id, "ok": ok }),
@@ -75,5 +77,5 @@ fn capabilities(tables: &[&[Operation]]) -> Json {
         .collect();
     names.push(CAPABILITIES);
     names.sort_unstable();
-    json!({ "ops": names })
+    json!({ "ops": names, "name": "ptc", "version": env!("CARGO_PKG_VERSION") })
 }

@@ -13,6 +13,7 @@
 //! | `{"$opaque":s}` | a function; read as one, and written for what cannot be written |
 
 use std::fmt;
+use std::io::{self, Write};
 
 use ptc_lang::Value;
 use ptc_lang::json::temporal_text;
@@ -67,9 +68,16 @@ pub fn decode_value(encoded: &Json) -> Result<Value, EncodingError> {
     }
 }
 
-/// Writes a value so that [`decode_value`] reads it back; functions and regexes become `$opaque`.
+/// Values nested deeper than this are written as `$opaque`: no JSON reader would take them.
+const DEPTH_MAX: u32 = 500;
+
+/// Writes a value so that [`decode_value`] reads it back; functions and regexes become `$opaque`, and so do values
+/// that nest deeper than 500 levels.
 #[must_use]
 pub fn encode_value(value: &Value) -> Json {
+    if value.shape().depth > DEPTH_MAX {
+        return json!({ "$opaque": "deep" });
+    }
     match value {
         Value::Nil => Json::Null,
         Value::Bool(bool) => Json::Bool(*bool),
@@ -96,11 +104,75 @@ pub fn encode_value(value: &Value) -> Json {
     }
 }
 
+/// Writes what [`encode_value`] gives as compact JSON text, without building it.
+///
+/// # Errors
+/// When the sink fails.
+pub fn write_encoded(out: &mut impl Write, value: &Value) -> io::Result<()> {
+    if value.shape().depth > DEPTH_MAX {
+        return out.write_all(b"{\"$opaque\":\"deep\"}");
+    }
+    match value {
+        Value::Nil => out.write_all(b"null"),
+        Value::Int(int) => write!(out, "{int}"),
+        Value::Str(text) => write_text(out, text.as_str()),
+        Value::Vector(items) => write_list(out, b"[", items.iter(), b"]"),
+        Value::Set(members) => write_list(out, b"{\"$set\":[", members.iter(), b"]}"),
+        Value::Map(map) if is_plain(map) => {
+            out.write_all(b"{")?;
+            for (i, (key, value)) in map.iter().enumerate() {
+                if i > 0 {
+                    out.write_all(b",")?;
+                }
+                write_text(out, key.key_text().map_or("", |text| text.as_str()))?;
+                out.write_all(b":")?;
+                write_encoded(out, value)?;
+            }
+            out.write_all(b"}")
+        }
+        Value::Map(map) => {
+            out.write_all(b"{\"$map\":[")?;
+            for (i, (key, value)) in map.iter().enumerate() {
+                out.write_all(if i > 0 { b",[" } else { b"[" })?;
+                write_encoded(out, key)?;
+                out.write_all(b",")?;
+                write_encoded(out, value)?;
+                out.write_all(b"]")?;
+            }
+            out.write_all(b"]}")
+        }
+        leaf => write!(out, "{}", encode_value(leaf)),
+    }
+}
+
+fn write_list<'v>(
+    out: &mut impl Write,
+    open: &[u8],
+    items: impl Iterator<Item = &'v Value>,
+    close: &[u8],
+) -> io::Result<()> {
+    out.write_all(open)?;
+    for (i, item) in items.enumerate() {
+        if i > 0 {
+            out.write_all(b",")?;
+        }
+        write_encoded(out, item)?;
+    }
+    out.write_all(close)
+}
+
+fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
+    serde_json::to_writer(out, text).map_err(io::Error::from)
+}
+
+/// Whether a map is an object of its own: string keys that are no tags.
+fn is_plain(map: &Map) -> bool {
+    map.keys()
+        .all(|key| matches!(key, Value::Str(text) if !text.as_str().starts_with('$')))
+}
+
 fn encode_map(map: &Map) -> Json {
-    let plain = map
-        .keys()
-        .all(|key| matches!(key, Value::Str(text) if !text.as_str().starts_with('$')));
-    if plain {
+    if is_plain(map) {
         let entries = map.iter().filter_map(|(key, value)| {
             Some((key.key_text()?.as_str().to_owned(), encode_value(value)))
         });

@@ -25,7 +25,7 @@ mod signature;
 mod typed;
 
 pub use description::{PROFILES, Profile, tool_description};
-pub use encoding::{EncodingError, decode_value, encode_value};
+pub use encoding::{EncodingError, decode_value, encode_value, write_encoded};
 pub use feedback::{
     Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, execution_feedback, preview,
     untrusted_block,

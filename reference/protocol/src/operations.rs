@@ -73,7 +73,7 @@ pub const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "lisp_run",
-        doc: "`{program, context?}`: `{result, prints, truncated, value?}`, or `{reason, message, prints, result?}`.",
+        doc: "`{program, context?, limits?}`: `{result, prints, truncated, value?}`, or `{reason, message, prints, result?}`.",
         run: op_lisp_run,
     },
     Operation {
@@ -158,10 +158,19 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
         Some(_) => return Err(InvalidInput("context").into()),
     };
     let env = Env::new().with_context(context);
-    let host = Alone {
-        deadline: Instant::now() + RUN_TIMEOUT,
+    let asked = input.get("limits").unwrap_or(&Json::Null);
+    let timeout = match count_of(asked, "timeout_ms")? {
+        Some(ms) => Duration::from_millis(ms as u64),
+        None => RUN_TIMEOUT,
     };
-    let limits = Limits::default();
+    let mut limits = Limits::default();
+    if let Some(bytes) = count_of(asked, "memory_bytes")? {
+        limits.memory_bytes = bytes as u64;
+        limits.worker_memory_bytes = bytes as u64;
+    }
+    let host = Alone {
+        deadline: Instant::now() + timeout,
+    };
     let (outcome, _) = ptc_lang::run(&Program::new(program), &env, &limits, &host);
     let failed = |reason: ErrorReason, message: String| {
         Err(json!({ "reason": reason.as_str(), "message": message, "prints": outcome.prints }))
@@ -183,7 +192,7 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
             Reason::RuntimeError => return failed(ErrorReason::RuntimeError, error.message()),
             Reason::MemoryLimit => return failed(ErrorReason::MemoryLimit, error.message()),
             Reason::Timeout | Reason::Cancelled => {
-                let message = format!("execution exceeded {}ms limit", RUN_TIMEOUT.as_millis());
+                let message = format!("execution exceeded {}ms limit", timeout.as_millis());
                 return failed(ErrorReason::Timeout, message);
             }
         },

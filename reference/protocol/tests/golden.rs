@@ -1,0 +1,16 @@
+//! Locks the tool descriptions byte for byte: clients and prompts depend on them. `golden/` is rewritten by bless alone.
+
+use ptc_protocol::PROFILES;
+
+#[test]
+fn descriptions_are_what_was_blessed() {
+    for (_, name, text) in PROFILES {
+        insta::with_settings!({
+            snapshot_path => "../../../golden/descriptions",
+            prepend_module_to_snapshot => false,
+            omit_expression => true,
+        }, {
+            insta::assert_snapshot!(*name, text);
+        });
+    }
+}
