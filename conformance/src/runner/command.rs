@@ -94,9 +94,7 @@ fn spawn(case: &CliCase, launch: &Launch, directory: &Path, work: &Path) -> Resu
     }
     let program = argv.first().map(String::as_str).unwrap_or_default();
     let Some(command) = launch.programs.get(program) else {
-        return Err(Refusal::NotClaimed(format!(
-            "the target offers no program `{program}`"
-        )));
+        return Err(Refusal::NotClaimed(format!("a program `{program}`")));
     };
     argv.splice(..1, command.iter().cloned());
     // The command runs in a directory of its own, where a relative path would mean another file.

@@ -15,7 +15,7 @@ use crate::target::http::Endpoint;
 use crate::target::raw::RawConnection;
 use crate::verdict::Verdict;
 
-use super::served::Server;
+use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -32,6 +32,11 @@ pub async fn play(
     patience: Patience,
 ) -> Trial {
     let began = Instant::now();
+    if server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action)) {
+        return Trial::of(Verdict::Unobservable {
+            reason: SPARED.to_owned(),
+        });
+    }
     let mut play = Play {
         server: &server,
         endpoint,
@@ -60,6 +65,17 @@ pub async fn play(
         cause,
         traffic: record.traffic,
         took: began.elapsed(),
+    }
+}
+
+/// Whether a step would end the server for everyone.
+fn ends_server(action: &HttpAction) -> bool {
+    match action {
+        HttpAction::Request(request) => {
+            let body = request.body.as_ref();
+            body.is_some_and(|body| sends_end(&body.source()))
+        }
+        _ => false,
     }
 }
 

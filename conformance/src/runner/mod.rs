@@ -36,6 +36,8 @@ use trial::Trial;
 const HOPELESS_STARTS: usize = 3;
 /// How often a target that fails its very first handshake is tried.
 const FIRST_TRIES: usize = 2;
+/// Cases with a process of their own that are played at the same time, for each job.
+const SEATS_PER_JOB: usize = 2;
 /// Cases that are worth starting one more server for.
 const CASES_PER_SERVER: usize = 250;
 
@@ -192,13 +194,13 @@ async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> O
             _ => single.push(place),
         }
     }
+    // A server that runs already is one server: calls from two sides would fill its gate for each other.
+    let shared = matches!(orders.target, Target::Url(_));
+    let jobs = if shared { 1 } else { orders.jobs.max(1) };
     let mut tasks = JoinSet::new();
-    let servers = Arc::new(Semaphore::new(orders.jobs.max(1)));
+    let servers = Arc::new(Semaphore::new(jobs));
     for group in groups.largest_first() {
-        let wanted = group
-            .len()
-            .div_ceil(CASES_PER_SERVER)
-            .clamp(1, orders.jobs.max(1));
+        let wanted = group.len().div_ceil(CASES_PER_SERVER).clamp(1, jobs);
         let group = Arc::new(group);
         for _ in 0..wanted {
             let (session, group) = (Arc::clone(session), Arc::clone(&group));
@@ -209,8 +211,15 @@ async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> O
             });
         }
     }
+    if shared {
+        while tasks.join_next().await.is_some() {}
+    }
     // Cases of their own mostly wait, for a reply or on purpose.
-    let seats = Arc::new(Semaphore::new(orders.jobs.max(1) * 2));
+    let seats = Arc::new(Semaphore::new(if shared {
+        1
+    } else {
+        jobs * SEATS_PER_JOB
+    }));
     let orders = Arc::new(orders);
     for place in single {
         let (session, orders) = (Arc::clone(session), Arc::clone(&orders));
@@ -294,11 +303,11 @@ async fn adapter(
 fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> {
     let body = case.body.capability();
     if let Some(need) = body.filter(|need| !reachable(need, orders)) {
-        return Some(format!("{need} (not with this kind of target)"));
+        return Some(format!("{need}, which this kind of target does not have"));
     }
     if case.target.transport == Transport::Stdio && !matches!(orders.target, Target::Command { .. })
     {
-        return Some("stdio (not with this kind of target)".to_owned());
+        return Some("stdio, which this kind of target does not have".to_owned());
     }
     let needs = case.target.requires.iter().map(String::as_str).chain(body);
     claims.refusal(&case.id, needs)
@@ -345,7 +354,7 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
     let mut files = None;
     let (server, endpoint) = if let Target::Url(endpoint) = &orders.target {
         if let Some(need) = start::needs_start(&case.target) {
-            let reason = format!("the case needs {need}, but the server runs already");
+            let reason = format!("{need}, which a running server cannot be given");
             return Trial::refused(&Refusal::NotClaimed(reason));
         }
         let server = Server {

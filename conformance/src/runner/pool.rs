@@ -183,6 +183,7 @@ async fn together(
             Some(Err(_)) => broke = true,
             Some(Ok((case, Attempt::Done(trial)))) => {
                 *strikes = 0;
+                refused_alone = 0;
                 session.report(case, trial);
             }
             Some(Ok((case, Attempt::Noisy(_) | Attempt::Broke(_)))) => {
@@ -333,7 +334,7 @@ fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
             && spec.peers.is_empty()
             && spec.upstreams.is_none();
         if !only_limits {
-            let refusal = Refusal::NotClaimed(format!("a server: the case needs {need}"));
+            let refusal = Refusal::NotClaimed(format!("{need}, which only a server can be given"));
             return Err(Box::new(Trial::refused(&refusal)));
         }
     }

@@ -15,7 +15,7 @@ use crate::target::http::{Endpoint, HttpLink};
 use crate::target::link;
 use crate::verdict::Verdict;
 
-use super::served::Server;
+use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
@@ -32,7 +32,10 @@ pub async fn play(
     patience: Patience,
 ) -> Trial {
     let began = Instant::now();
-    if let Some(reason) = needs_pipe(case) {
+    let ends =
+        || server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action));
+    let spared = || ends().then(|| SPARED.to_owned());
+    if let Some(reason) = needs_pipe(case).or_else(spared) {
         server.kill().await;
         return Trial::of(Verdict::Unobservable { reason });
     }
@@ -40,15 +43,21 @@ pub async fn play(
     let stopped = match HttpLink::to(endpoint) {
         Ok(link) => {
             let (sender, replies) = mpsc::unbounded_channel();
+            let link = std::sync::Arc::new(link);
             let mut play = Play {
                 server: &server,
-                link: std::sync::Arc::new(link),
+                link: std::sync::Arc::clone(&link),
                 patience,
                 record: &mut record,
                 sender,
                 replies,
             };
-            play.all(case).await.err()
+            let stopped = play.all(case).await.err();
+            if server.process.is_none() {
+                // Sessions of a server that goes on are few.
+                link.close(patience.reply).await;
+            }
+            stopped
         }
         Err(fault) => Some(Stop::Fault(fault)),
     };
@@ -68,6 +77,14 @@ pub async fn play(
         cause,
         traffic: record.traffic,
         took: began.elapsed(),
+    }
+}
+
+/// Whether a step would end the server for everyone.
+fn ends_server(action: &WireAction) -> bool {
+    match action {
+        WireAction::Send(text) => sends_end(&text.source()),
+        _ => false,
     }
 }
 
@@ -113,6 +130,12 @@ impl Play<'_> {
             )
             .await;
         let answer = answer.map_err(|failed| Stop::Fault(failed.0))?;
+        if link::result_of(&answer.received).is_none() {
+            return Err(Stop::Fault(Fault::Malformed {
+                expected: "a result for `initialize`".to_owned(),
+                line: answer.received,
+            }));
+        }
         self.record.sent(answer.sent.as_bytes());
         self.record.received(&answer.received);
         self.send("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}".to_owned())

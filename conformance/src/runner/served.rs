@@ -14,6 +14,14 @@ use crate::verdict::Verdict;
 
 use super::transcript::{Record, Stop, differs, files_in, look, look_at_peer, signal};
 
+/// Why a case is not played against a server that someone else started.
+pub const SPARED: &str = "a server that runs already is not shut down";
+
+/// Whether a frame asks the server to end.
+pub fn sends_end(frame: &str) -> bool {
+    frame.contains("\"shutdown\"") || frame.contains("\"exit\"")
+}
+
 /// The process of a listening server; absent when someone else started it.
 #[derive(Debug)]
 pub struct Server {

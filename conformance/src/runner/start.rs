@@ -46,7 +46,7 @@ pub enum Over {
 /// Why a target cannot be started for a case, without trying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The target does not claim what the case needs.
+    /// The target does not claim what the case needs: a noun phrase.
     NotClaimed(String),
     /// The harness lacks something.
     Harness(String),
@@ -111,7 +111,7 @@ impl Target {
             Self::Testee { argv } => return adapter(argv, launch),
             Self::Url(_) => {
                 return Err(Refusal::NotClaimed(
-                    "the case needs a server of its own, but this one runs already".to_owned(),
+                    "a server that can be started anew".to_owned(),
                 ));
             }
         };
@@ -124,9 +124,9 @@ impl Target {
         let flags = flags(launch, spec, observing, place)?;
         let named = flags.iter().map(|(name, value)| (name.as_str(), value));
         words.extend(
-            launch.words(named).map_err(|flag| {
-                Refusal::NotClaimed(format!("the target has no flag for `{flag}`"))
-            })?,
+            launch
+                .words(named)
+                .map_err(|flag| Refusal::NotClaimed(format!("a flag for `{flag}`")))?,
         );
         let config = spec
             .upstreams
@@ -135,9 +135,11 @@ impl Target {
         if let Some(config) = config.or_else(|| stage.upstreams()) {
             let path = directory.join("upstreams.json");
             write(&path, config)?;
-            words.extend(launch.upstreams_words(&path).ok_or_else(|| {
-                Refusal::NotClaimed("the target takes no upstreams config".to_owned())
-            })?);
+            words.extend(
+                launch
+                    .upstreams_words(&path)
+                    .ok_or_else(|| Refusal::NotClaimed("an upstreams config".to_owned()))?,
+            );
         }
         let served = match over {
             Over::Stdio => None,
@@ -181,7 +183,7 @@ impl Target {
         if let Self::Url(endpoint) = self {
             return match needs_start(spec) {
                 Some(need) => Err(Refusal::NotClaimed(format!(
-                    "the case needs {need}, but the server runs already"
+                    "{need}, which a running server cannot be given"
                 ))),
                 None => Ok(Link::url(endpoint, patience).await),
             };
@@ -286,7 +288,7 @@ fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, Strin
         link::free_port().map_err(|error| Refusal::Harness(format!("no port is free: {error}")))?;
     let http = launch
         .http_words(port)
-        .ok_or_else(|| Refusal::NotClaimed("the target has no HTTP listener".to_owned()))?;
+        .ok_or_else(|| Refusal::NotClaimed("an HTTP listener".to_owned()))?;
     words.extend(http);
     let address = format!("127.0.0.1:{port}");
     let endpoint = Endpoint {

@@ -73,7 +73,7 @@ impl Declaration {
 }
 
 impl Claims {
-    /// Why a case is not claimed, if it is not: a sentence for the report.
+    /// What a case needs that is not claimed, if it needs such a thing: a noun phrase.
     pub fn refusal<'a>(
         &self,
         case: &str,
@@ -82,12 +82,12 @@ impl Claims {
         let listed = self.cases.as_ref();
         let claimed = listed.is_none_or(|globs| globs.iter().any(|glob| glob.is_match(case)));
         if !claimed || self.not_cases.iter().any(|glob| glob.is_match(case)) {
-            return Some("the target's declaration leaves this case out".to_owned());
+            return Some("this case, which its declaration leaves out".to_owned());
         }
         needs
             .into_iter()
             .find(|need| !self.has(need))
-            .map(|need| format!("the target does not claim `{need}`"))
+            .map(|need| format!("`{need}`"))
     }
 
     /// Whether the target claims a capability.

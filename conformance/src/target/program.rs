@@ -32,7 +32,7 @@ pub fn from_tool_result(line: &str, asked: bool) -> Result<ProgramRun, Unreadabl
     match result.get("structuredContent") {
         Some(payload) => from_payload(payload, is_error, asked),
         None if is_error => Ok(failed_text(text)),
-        None => Ok(returned_text(text)),
+        None => Ok(returned_text(text, asked)),
     }
 }
 
@@ -155,11 +155,15 @@ fn prints(payload: &Json) -> Option<Vec<String>> {
 }
 
 /// A text rendering shows prints as one text; where one entry ends cannot be seen.
-fn returned_text(text: &str) -> ProgramRun {
+///
+/// Prints and validated values beyond the profile's limits are cut too, and set the same mark; where there are such, the mark
+/// says nothing of the result.
+fn returned_text(text: &str, asked: bool) -> ProgramRun {
     let (text, truncated) = match text.strip_suffix(TRUNCATED_TAIL) {
         Some(text) => (text, true),
         None => (text, false),
     };
+    let printed = text.starts_with(PRINTS_HEAD);
     let (result, prints) = match text.strip_prefix(PRINTS_HEAD) {
         Some(rest) => match rest.rsplit_once(RESULT_HEAD) {
             Some((_, result)) => (result, None),
@@ -177,7 +181,7 @@ fn returned_text(text: &str) -> ProgramRun {
         outcome: ProgramOutcome::Returned { text, json },
         prints,
         prints_cut: false,
-        truncated: Some(truncated),
+        truncated: (!truncated || !(asked || printed)).then_some(truncated),
     }
 }
 
@@ -231,7 +235,11 @@ mod tests {
         let run = check("<prints>\nx\n[1 2]\n\n<result>\nuser=> 42\n\n[truncated]");
         let text = Some(Some("42".to_owned()));
         assert_eq!(run.outcome, ProgramOutcome::Returned { text, json: None });
-        assert_eq!((run.prints, run.truncated), (None, Some(true)));
+        assert_eq!((run.prints, run.truncated), (None, None));
+        assert_eq!(
+            check("user=> [0 ...] (50/60)\n\n[truncated]").truncated,
+            Some(true)
+        );
     }
 
     #[test]
