@@ -27,6 +27,7 @@ pub fn case(
         cause: None,
         message: None,
         findings: Vec::new(),
+        unobserved: Vec::new(),
         source: None,
         traffic: Vec::new(),
         stderr: None,
@@ -37,6 +38,9 @@ pub fn case(
         return record;
     };
     record.duration_us = u64::try_from(trial.took.as_micros()).unwrap_or(u64::MAX);
+    if let Verdict::Pass { unobserved } = &trial.verdict {
+        record.unobserved.clone_from(unobserved);
+    }
     if status == Status::Pass {
         return record;
     }

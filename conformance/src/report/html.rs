@@ -119,6 +119,7 @@ mod tests {
             cause: None,
             message: Some("</script><script>alert(1)</script>".to_owned()),
             findings: Vec::new(),
+            unobserved: Vec::new(),
             source: None,
             traffic: Vec::new(),
             stderr: None,

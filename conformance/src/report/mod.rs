@@ -70,6 +70,9 @@ pub struct CaseRecord {
     /// What was expected and what was seen, piece by piece.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+    /// Parts of the expectation that the target can't show, with the reason. A case that passed met all the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unobserved: Vec<String>,
     /// The case as the suite has it, for reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -233,13 +236,27 @@ impl Run {
             .into_iter()
             .map(|status| (status, self.count(status)))
             .filter(|(status, count)| *count > 0 || *status == Status::Pass)
-            .map(|(status, count)| format!("{count} {}", status.words()))
+            .map(|(status, count)| match (status, self.in_part()) {
+                (Status::Pass, part @ 1..) => {
+                    format!(
+                        "{count} {} ({part} of them in part: the rest cannot be seen)",
+                        status.words()
+                    )
+                }
+                _ => format!("{count} {}", status.words()),
+            })
             .collect();
         let mut text = format!("{} cases: {}", self.cases.len(), counts.join(", "));
         if !self.complaints.is_empty() {
             text.push_str(&format!("; {} complaints", self.complaints.len()));
         }
         text
+    }
+
+    /// Cases that passed though the target can't show all that they expect.
+    fn in_part(&self) -> usize {
+        let part = |case: &&CaseRecord| case.status == Status::Pass && !case.unobserved.is_empty();
+        self.cases.iter().filter(part).count()
     }
 
     /// Reads a record.

@@ -22,8 +22,13 @@ pub fn render(run: &Run) -> String {
     let mut text = String::new();
     failures(run, &mut text);
     for status in [Status::Warning, Status::Unobservable, Status::NotClaimed] {
-        reasons(run, status, &mut text);
+        let of_status = run.cases.iter().filter(|case| case.status == status);
+        let messages = of_status.map(|case| case.message.as_deref().unwrap_or("no reason given"));
+        reasons(status.words(), messages, &mut text);
     }
+    let passed = run.cases.iter().filter(|case| case.status == Status::Pass);
+    let unseen = passed.flat_map(|case| case.unobserved.iter().map(String::as_str));
+    reasons("passed in part", unseen, &mut text);
     for complaint in &run.complaints {
         let _infallible = writeln!(text, "complaint: {}", Visible(complaint));
     }
@@ -128,10 +133,9 @@ fn key(case: &CaseRecord) -> String {
     }
 }
 
-fn reasons(run: &Run, status: Status, text: &mut String) {
+fn reasons<'r>(heading: &str, messages: impl Iterator<Item = &'r str>, text: &mut String) {
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for case in run.cases.iter().filter(|case| case.status == status) {
-        let message = case.message.as_deref().unwrap_or("no reason given");
+    for message in messages {
         match counts.iter_mut().find(|(known, _)| *known == message) {
             Some((_, count)) => *count += 1,
             None => counts.push((message, 1)),
@@ -139,7 +143,7 @@ fn reasons(run: &Run, status: Status, text: &mut String) {
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     for (message, count) in counts.iter().take(NAMED_MAX) {
-        let _infallible = writeln!(text, "{}: {count}: {}", status.words(), Visible(message));
+        let _infallible = writeln!(text, "{heading}: {count}: {}", Visible(message));
     }
 }
 
