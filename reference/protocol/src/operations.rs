@@ -151,12 +151,32 @@ impl Host for Alone {
 }
 
 fn op_lisp_run(input: &Json) -> Result<Json, Json> {
-    let program = text_of(input, "program")?;
+    let refused =
+        |message: String| json!({ "reason": ErrorReason::ArgsError.as_str(), "message": message });
+    let program = input.get("program").map(json_to_value);
+    let program = validate_program(program.as_ref()).map_err(|invalid| refused(invalid.message))?;
     let context = match input.get("context").map(json_to_value) {
         None | Some(Value::Nil) => ptc_lang::value::Map::new(),
         Some(Value::Map(context)) => context,
-        Some(_) => return Err(InvalidInput("context").into()),
+        Some(_) => {
+            return Err(refused(
+                "argument `context` must be a JSON object".to_owned(),
+            ));
+        }
     };
+    for name in context.keys().filter_map(Value::key_text) {
+        if name.as_str().is_empty() {
+            return Err(refused(
+                "argument `context` keys must be non-empty".to_owned(),
+            ));
+        }
+        if name.as_str().contains('/') {
+            let shown = Json::from(name.as_str());
+            return Err(refused(format!(
+                "argument `context` keys may not contain `/`: {shown}"
+            )));
+        }
+    }
     let env = Env::new().with_context(context);
     let asked = input.get("limits").unwrap_or(&Json::Null);
     let timeout = match count_of(asked, "timeout_ms")? {
