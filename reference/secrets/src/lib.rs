@@ -6,6 +6,8 @@
 mod auth;
 mod document;
 mod forms;
+#[doc(hidden)]
+pub mod fuzz;
 mod redactor;
 mod scrubbed;
 mod secret;

@@ -9,6 +9,8 @@ mod config;
 mod discovery;
 mod docs;
 mod fault;
+#[doc(hidden)]
+pub mod fuzz;
 mod label;
 mod ledger;
 mod limits;

@@ -226,3 +226,29 @@ fn percent(text: &str, query: bool) -> String {
 }
 
 const _: () = assert!(ERROR_CHARS_MAX < ERROR_BYTES_MAX);
+
+/// Compiles `text` with every operation that it names included, and checks what came of it.
+pub(crate) fn check_compile(text: &str) {
+    let ids = ["a", "string", "name"].map(str::to_owned);
+    let config = OpenApiConfig {
+        remote: crate::config::Remote {
+            url: "https://host/base".into(),
+            auth: Vec::new(),
+            static_headers: Vec::new(),
+            request_timeout: std::time::Duration::from_secs(1),
+            connect_timeout: std::time::Duration::from_secs(1),
+            response_bytes_max: 1,
+        },
+        schema: SchemaSource::File("unread".into()),
+        schema_bytes_max: usize::MAX,
+        include: ids
+            .into_iter()
+            .filter(|id| text.contains(id.as_str()))
+            .collect(),
+        overrides: Default::default(),
+    };
+    if let Ok((tools, operations)) = compile::compile(text.as_bytes(), &config) {
+        assert_eq!(tools.len(), operations.len());
+        assert!(tools.iter().all(|tool| operations.contains_key(&tool.name)));
+    }
+}

@@ -1,0 +1,100 @@
+//! Check functions for hostile input: each takes any input, and panics when a promise is broken.
+//! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
+
+use crate::redactor::{MARKER, Redactor};
+use crate::secret::Secret;
+
+/// The redactor's promises, against a slow model that is obviously right: raw secrets are gone, scrubbing twice
+/// changes nothing, and a stream comes out the same however it is cut.
+pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
+    let mut builder = Redactor::builder();
+    for secret in secrets {
+        builder.add(&Secret::new((*secret).to_owned()));
+    }
+    let redactor = builder.build();
+    let clean = redactor.scrub_str(text).into_owned();
+    // A secret with a bracket can begin in a marker and end behind it.
+    let apart = !secrets.iter().any(|secret| secret.contains(['[', ']']));
+    if apart {
+        assert_eq!(
+            redactor.scrub_str(&clean),
+            clean,
+            "scrubbing twice changes nothing: {text:?}"
+        );
+    }
+    let touched = covered(secrets, text);
+    for (secret, at) in occurrences(secrets, text) {
+        assert!(
+            touched[at..at + secret.len()]
+                .iter()
+                .all(|covered| *covered)
+        );
+    }
+    // Without the marker in play, nothing of a secret is left between the markers.
+    if apart && !secrets.iter().any(|secret| MARKER.contains(secret)) {
+        for piece in clean.split(MARKER) {
+            assert!(
+                !secrets
+                    .iter()
+                    .any(|secret| !secret.is_empty() && piece.contains(secret)),
+                "{clean:?}"
+            );
+        }
+    }
+    let mut stream = redactor.stream();
+    let mut out = Vec::new();
+    for chunk in text.as_bytes().chunks(cut.max(1)) {
+        stream.push(chunk, &mut out);
+    }
+    stream.finish(&mut out);
+    assert_eq!(
+        String::from_utf8_lossy(&out),
+        clean,
+        "chunks of {cut}: {text:?}"
+    );
+}
+
+/// The bytes that a secret in raw form covers, by looking at every place.
+fn covered(secrets: &[&str], text: &str) -> Vec<bool> {
+    let mut covered = vec![false; text.len()];
+    for (secret, at) in occurrences(secrets, text) {
+        covered[at..at + secret.len()].fill(true);
+    }
+    covered
+}
+
+fn occurrences<'s>(secrets: &[&'s str], text: &str) -> Vec<(&'s str, usize)> {
+    let mut found = Vec::new();
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        found.extend(
+            (0..text.len())
+                .filter(|&at| text.as_bytes()[at..].starts_with(secret.as_bytes()))
+                .map(|at| (*secret, at)),
+        );
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn promises_hold_for_random_input() {
+        let mut state = 11u64;
+        let mut roll = |sides: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % sides
+        };
+        const LETTERS: &[&str] = &["a", "b", "ab", "ba", "é", "/", "%", "[", "REDACTED", "]"];
+        for _ in 0..3000 {
+            let mut word = |most: usize| {
+                (0..roll(most))
+                    .map(|_| LETTERS[roll(LETTERS.len())])
+                    .collect::<String>()
+            };
+            let (one, two, text) = (word(4), word(6), word(24));
+            super::redactor(&[&one, &two], &text, 1 + roll(7));
+        }
+    }
+}

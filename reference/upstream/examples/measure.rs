@@ -1,0 +1,253 @@
+//! Measures the upstream runtime against its targets: `cargo run --release -p ptc-upstream --example measure`.
+//!
+//! Started with `peer`, it is the upstream that is measured against.
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ptc_lang::{Discovery, Value};
+use ptc_upstream::{Cancel, ConfigDocument, Limits, Options, ProgramCalls, Runtime};
+use serde_json::{Value as Json, json};
+
+const ROUNDS: usize = 2000;
+const BATCH: usize = 50;
+const IN_FLIGHT: usize = 8;
+const NAP_MS: u64 = 10;
+
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("peer") {
+        return peer();
+    }
+    let executor = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let direct = direct();
+    let runtime = executor.block_on(start(&[("fx", json!({}))]));
+    let own = round_trips(&runtime);
+    println!(
+        "one call: direct client {direct:?}, tool/call {own:?}, overhead {:?} (target 150µs)",
+        own.saturating_sub(direct)
+    );
+    let batch = batch(&runtime);
+    let ideal = Duration::from_millis(NAP_MS * BATCH.div_ceil(IN_FLIGHT) as u64);
+    println!(
+        "{BATCH} calls of {NAP_MS} ms, {IN_FLIGHT} in flight: {batch:?}, {:.2}x of {ideal:?} (target 1.2x)",
+        batch.as_secs_f64() / ideal.as_secs_f64()
+    );
+    println!(
+        "apropos over {} tools: {:?} (target 2ms)",
+        2000,
+        apropos(&runtime)
+    );
+    executor.block_on(runtime.shutdown());
+    let names: Vec<String> = (0..20).map(|n| format!("u{n:02}")).collect();
+    let slow: Vec<(&str, Json)> = names
+        .iter()
+        .map(|name| (name.as_str(), json!({"SLEEP_MS": 300})))
+        .collect();
+    let begun = Instant::now();
+    let runtime = executor.block_on(start(&slow));
+    println!(
+        "20 frozen upstreams that sleep 300 ms: {:?} (target 600ms)",
+        begun.elapsed()
+    );
+    executor.block_on(runtime.shutdown());
+}
+
+async fn start(upstreams: &[(&str, Json)]) -> Arc<Runtime> {
+    let own = std::env::current_exe().unwrap();
+    let entries: serde_json::Map<String, Json> = upstreams
+        .iter()
+        .map(|(name, env)| {
+            (
+                name.to_string(),
+                json!({"transport": "mcp_stdio", "command": own, "args": ["peer"], "env": env}),
+            )
+        })
+        .collect();
+    let config = json!({ "upstreams": entries }).to_string();
+    let document =
+        ConfigDocument::parse(std::path::Path::new("measure.json"), config, &|_| None).unwrap();
+    let limits = Limits {
+        calls_per_program: usize::MAX,
+        catalog_ops_per_program: usize::MAX,
+        ..Limits::default()
+    };
+    let options = Options {
+        limits,
+        ..Options::default()
+    };
+    Runtime::start(document, options, ptc_secrets::Redactor::builder(), &|_| {
+        None
+    })
+    .await
+    .unwrap()
+}
+
+fn program(runtime: &Arc<Runtime>) -> ProgramCalls {
+    ProgramCalls::new(
+        runtime.clone(),
+        Some(Instant::now() + Duration::from_secs(60)),
+        Cancel::default(),
+    )
+}
+
+fn request(tool: &str) -> Value {
+    let args = Value::Map([(Value::str("n"), Value::Int(5))].into_iter().collect());
+    let entries = [
+        ("server", Value::str("fx")),
+        ("tool", Value::str(tool)),
+        ("args", args),
+    ];
+    Value::Map(
+        entries
+            .into_iter()
+            .map(|(key, value)| (Value::keyword(key), value))
+            .collect(),
+    )
+}
+
+fn round_trips(runtime: &Arc<Runtime>) -> Duration {
+    let program = program(runtime);
+    let request = request("echo");
+    median(|| {
+        program.call(&request).unwrap();
+    })
+}
+
+fn batch(runtime: &Arc<Runtime>) -> Duration {
+    let program = program(runtime);
+    let request = request("nap");
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..IN_FLIGHT {
+            scope.spawn(|| {
+                while next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < BATCH {
+                    program.call(&request).unwrap();
+                }
+            });
+        }
+    });
+    begun.elapsed()
+}
+
+fn apropos(runtime: &Arc<Runtime>) -> Duration {
+    let program = program(runtime);
+    median(|| {
+        let request = Discovery::Apropos {
+            query: "search repository file",
+            limit: 8,
+            load: false,
+            local: &[],
+        };
+        program.discover(&request).unwrap();
+    })
+}
+
+/// The same round trip without the runtime.
+fn direct() -> Duration {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .arg("peer")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    let time = median(|| {
+        let call = br#"{"id":3,"jsonrpc":"2.0","method":"tools/call","params":{"arguments":{"n":5},"name":"echo"}}"#;
+        input.write_all(call).unwrap();
+        input.write_all(b"\n").unwrap();
+        line.clear();
+        output.read_line(&mut line).unwrap();
+    });
+    drop(input);
+    let _ = child.wait();
+    time
+}
+
+fn median(mut work: impl FnMut()) -> Duration {
+    let mut times: Vec<Duration> = (0..ROUNDS)
+        .map(|_| {
+            let begun = Instant::now();
+            work();
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[ROUNDS / 2]
+}
+
+fn peer() {
+    let sleep = std::env::var("SLEEP_MS")
+        .ok()
+        .and_then(|ms| ms.parse().ok())
+        .unwrap_or(0);
+    std::thread::sleep(Duration::from_millis(sleep));
+    for line in std::io::stdin().lock().lines() {
+        let message: Json = serde_json::from_str(&line.unwrap()).unwrap();
+        let Some(id) = message.get("id").cloned() else {
+            continue;
+        };
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
+            Some("tools/list") => json!({ "tools": tools() }),
+            _ if message["params"]["name"] == "nap" => {
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(NAP_MS));
+                    reply(
+                        &id,
+                        &json!({"content": [{"type": "text", "text": "rested"}]}),
+                    );
+                });
+                continue;
+            }
+            _ => json!({"content": [{"type": "text", "text": "ok"}]}),
+        };
+        reply(&id, &result);
+    }
+}
+
+fn reply(id: &Json, result: &Json) {
+    let line = format!(
+        "{}\n",
+        json!({"id": id, "jsonrpc": "2.0", "result": result})
+    );
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}
+
+fn tools() -> Vec<Json> {
+    let words = [
+        "search", "read", "write", "list", "create", "delete", "merge", "fetch", "update", "count",
+    ];
+    let things = [
+        "repository",
+        "file",
+        "issue",
+        "pull_request",
+        "branch",
+        "user",
+        "comment",
+        "label",
+        "release",
+        "commit",
+    ];
+    let mut tools = vec![json!({"name": "echo"}), json!({"name": "nap"})];
+    for n in 0..1998usize {
+        let (word, thing) = (words[n % 10], things[(n / 10) % 10]);
+        tools.push(json!({
+            "name": format!("{word}_{thing}_{n}"),
+            "description": format!("Use this to {word} one {thing} of the given kind, with options for paging and order."),
+            "inputSchema": {"type": "object", "properties": {"query": {"type": "string"}, "page": {"type": "integer"}}},
+        }));
+    }
+    tools
+}

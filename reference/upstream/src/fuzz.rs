@@ -1,0 +1,231 @@
+//! Check functions for hostile input: each takes any input, and panics when a promise is broken.
+//! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
+
+use std::path::Path;
+
+use ptc_secrets::{ConfigDocument, Redactor, Secret};
+use serde_json::Value;
+
+use crate::config::parse_entries;
+use crate::label::{argument_label, arguments, result_label};
+use crate::select::select;
+use crate::tool::{RawTool, Toolset};
+use crate::transport::Answer;
+
+/// Longest label, in characters: every part of one is capped.
+const LABEL_CHARS_MAX: usize = 1 << 20;
+
+/// The config's promises: it ends, a refusal is one line that points into the text, and no literal is quoted.
+pub fn config(text: &str) {
+    let env = |name: &str| (name == "SET").then(|| "value".to_owned());
+    let refused = match ConfigDocument::parse(Path::new("u.json"), text.to_owned(), &env) {
+        Ok(document) => parse_entries(&document, &env, &[], &mut Vec::new()).err(),
+        Err(fault) => Some(fault),
+    };
+    let Some(fault) = refused else { return };
+    if let Some(place) = fault.place {
+        assert!(
+            place.line >= 1 && place.line <= text.lines().count().max(1) + 1,
+            "{fault}"
+        );
+        assert!(place.column >= 1, "{fault}");
+    }
+}
+
+/// The labels' promises: they end, and are one line.
+pub fn labels(text: &str) {
+    let Ok(schema) = serde_json::from_str::<Value>(text) else {
+        return;
+    };
+    for label in [argument_label(&schema), result_label(&schema)] {
+        assert!(
+            !label.contains('\n') && label.chars().count() <= LABEL_CHARS_MAX,
+            "{label}"
+        );
+    }
+    let rows = arguments(&schema);
+    assert!(
+        rows.windows(2)
+            .all(|pair| pair[0].required >= pair[1].required),
+        "required arguments come first"
+    );
+}
+
+/// What a tool list promises whatever an upstream sends: every shown tool can be found by the name that is shown.
+pub fn tools(text: &str) {
+    let Ok(Value::Array(entries)) = serde_json::from_str::<Value>(text) else {
+        return;
+    };
+    let raw: Vec<RawTool> = entries.into_iter().filter_map(RawTool::read).collect();
+    let tools = Toolset::new(raw, "server", &redactor());
+    for tool in tools.tools() {
+        assert!(tools.get(&tool.name).is_some());
+        assert!(!tool.name.contains(CANARY), "{}", tool.name);
+        assert!(crate::docs::render("server", tool).contains("Returns: Result<"));
+    }
+}
+
+/// The promises of an answer: its value is compact JSON without the canary, in any escaping that JSON knows.
+pub fn answer(text: &str) {
+    let redactor = redactor();
+    for answer in [
+        Answer::Envelope(text.to_owned()),
+        Answer::Json(text.to_owned()),
+    ] {
+        let Ok(selected) = select(&answer, &redactor) else {
+            continue;
+        };
+        let json = ptc_rpc::parse(selected.json.as_bytes()).expect("a selected value is JSON");
+        assert_eq!(json.compact(), selected.json, "it is compact");
+        assert!(
+            !redactor.finds_secret_in(&selected.json) || selected.json.contains("[REDACTED]"),
+            "{}",
+            selected.json
+        );
+        assert!(!selected.json.contains(CANARY), "{}", selected.json);
+    }
+}
+
+/// The compiler's promises: it ends, and every tool that it makes has an operation of its own.
+#[cfg(feature = "http")]
+pub fn openapi(text: &str) {
+    crate::transport::openapi::check_compile(text);
+}
+
+/// The parser's promises: events do not depend on how the stream is cut, and hold nothing that was not sent.
+#[cfg(feature = "http")]
+pub fn sse(bytes: &[u8]) {
+    let whole = events(&[bytes]);
+    let halves = bytes.split_at(bytes.len() / 2);
+    assert_eq!(whole, events(&[halves.0, halves.1]));
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(whole, events(&single));
+    assert!(whole.iter().map(Vec::len).sum::<usize>() <= bytes.len());
+}
+
+#[cfg(feature = "http")]
+fn events(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
+    let mut parser = crate::transport::sse::Events::default();
+    let mut seen = Vec::new();
+    for chunk in chunks {
+        parser.feed(chunk, |data| seen.push(data.to_vec()));
+    }
+    parser.finish(|data| seen.push(data.to_vec()));
+    seen
+}
+
+const CANARY: &str = "canary-0123456789";
+
+fn redactor() -> Redactor {
+    let mut builder = Redactor::builder();
+    builder.add(&Secret::new(CANARY.to_owned()));
+    builder.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small deterministic generator: the same inputs every time.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, sides: usize) -> usize {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % sides
+        }
+
+        fn text(&mut self, pieces: &[&str]) -> String {
+            let length = self.roll(14);
+            (0..length)
+                .map(|_| pieces[self.roll(pieces.len())])
+                .collect()
+        }
+    }
+
+    #[test]
+    fn promises_hold_for_random_input() {
+        const JSON: &[&str] = &[
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\"a\"",
+            "\"type\"",
+            "\"string\"",
+            "\"enum\"",
+            "\"const\"",
+            "\"properties\"",
+            "\"items\"",
+            "\"required\"",
+            "null",
+            "true",
+            "1",
+            "1.5",
+            "\"canary-0123456789\"",
+            "\"\\u0063anary-0123456789\"",
+            "\"name\"",
+            "\"upstreams\"",
+            "\"credentials\"",
+            "\"transport\"",
+            "\"mcp_stdio\"",
+            "\"content\"",
+            "\"text\"",
+            "\"structuredContent\"",
+            "\"isError\"",
+            "\"paths\"",
+            "\"get\"",
+            "\"operationId\"",
+            "\"$ref\"",
+            "\"#/components/a\"",
+            "\n",
+            " ",
+        ];
+        const LINES: &[&str] = &[
+            "data",
+            ":",
+            " ",
+            "\n",
+            "\r",
+            "x",
+            "event: y\n",
+            "data: z\n\n",
+            "é",
+        ];
+        let mut dice = Dice(7);
+        for _ in 0..4000 {
+            let text = dice.text(JSON);
+            config(&text);
+            labels(&text);
+            tools(&format!("[{text}]"));
+            answer(&text);
+            #[cfg(feature = "http")]
+            {
+                openapi(&text);
+                sse(dice.text(LINES).as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn promises_hold_for_well_formed_input() {
+        for text in [
+            r#"{"upstreams":{"a":{"transport":"mcp_stdio","command":"x","env":{"A":"${SET}"}},"b":{"transport":"stdio"}}}"#,
+            r#"{"credentials":{"c":{"source":"literal","value":"v"}},"upstreams":{}}"#,
+        ] {
+            config(text);
+        }
+        tools(
+            r#"[{"name":"canary-0123456789","inputSchema":{"properties":{"canary-0123456789":{}}}},{"name":"a"},{"name":"a"},{},5]"#,
+        );
+        answer(
+            r#"{"structuredContent":{"\u0063anary-0123456789":["canary-0123456789",1e3, -0]},"content":[]}"#,
+        );
+        labels(r#"{"type":"object","properties":{"a":{"const":"x\ny"}},"required":["a","b"]}"#);
+    }
+}
