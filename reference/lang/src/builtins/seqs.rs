@@ -91,17 +91,7 @@ fn side_by_side(
     mut each: impl FnMut(&mut Eval<'_>, &mut [Value]) -> Result<bool>,
 ) -> Result<()> {
     if let [only] = collections {
-        let only = std::mem::take(only);
-        // A flat vector is read in place; anything else becomes a buffer first.
-        if let Value::Vector(items) = &only {
-            for item in items {
-                if !each(eval, &mut [item.clone()])? {
-                    break;
-                }
-            }
-            return Ok(());
-        }
-        for item in eval.take_items(only)? {
+        for item in eval.take_items(std::mem::take(only))? {
             if !each(eval, &mut [item])? {
                 break;
             }
@@ -146,6 +136,13 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (function, collections) = split_first(args)?;
     callable(&function)?;
     let mut results = Vec::with_capacity(shortest(collections));
+    if let [Value::Vector(items)] = &*collections {
+        eval.call_each(&function, items.iter(), |_, _, result| {
+            results.push(result);
+            Ok(true)
+        })?;
+        return Ok(Value::vector(results));
+    }
     side_by_side(eval, collections, |eval, row| {
         results.push(eval.call(&function, row)?);
         Ok(true)
@@ -219,11 +216,12 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let mut kept = Vec::new();
     if let Value::Vector(items) = &*collection {
         // Only what is kept is copied.
-        for item in items {
-            if eval.call1(predicate, item.clone())?.truthy() == wanted {
+        eval.call_each(predicate, items.iter(), |_, item, answer| {
+            if answer.truthy() == wanted {
                 kept.push(item.clone());
             }
-        }
+            Ok(true)
+        })?;
         return Ok(Value::vector(kept));
     }
     for item in eval.take_items(std::mem::take(collection))? {

@@ -68,6 +68,63 @@ impl<'r> Eval<'r> {
         self.call(callee, &mut [a, b])
     }
 
+    /// Calls `callee` with each item in turn. `each` is given the item and the result, and says
+    /// whether to go on.
+    pub fn call_each(
+        &mut self,
+        callee: &Value,
+        items: crate::value::Items<'_>,
+        mut each: impl FnMut(&mut Self, &Value, Value) -> Outcome<bool>,
+    ) -> Outcome<()> {
+        let closure = match callee {
+            Value::Fn(closure)
+                if closure.lambda.rest.is_none() && closure.lambda.params.len() == 1 =>
+            {
+                closure
+            }
+            _ => {
+                for item in items {
+                    let result = self.call1(callee, item.clone())?;
+                    if !each(self, item, result)? {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+        };
+        let lambda = &*closure.lambda;
+        // The level of the call and its native stack are the same for every item.
+        self.depth += 1;
+        let result = self.on_stack(lambda.levels, |eval| {
+            let base = eval.stack.len();
+            let frame = Frame {
+                base,
+                closure: Some(closure),
+            };
+            let slots = lambda.slots as usize;
+            for item in items {
+                eval.tick()?;
+                if lambda.plain {
+                    eval.stack.push(item.clone());
+                    if slots > 1 {
+                        eval.stack.resize(base + slots, Value::Nil);
+                    }
+                } else {
+                    eval.stack.resize(base + slots, Value::Nil);
+                    eval.bind(&lambda.params[0], item.clone(), frame)?;
+                }
+                let result = eval.rounds(lambda, frame)?;
+                eval.stack.truncate(base);
+                if !each(eval, item, result)? {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        self.depth -= 1;
+        result
+    }
+
     /// Whether `value` may stand in call position.
     pub fn callable(value: &Value) -> bool {
         matches!(
@@ -308,12 +365,20 @@ impl<'r> Eval<'r> {
             self.stack.resize(base + lambda.slots as usize, Value::Nil);
             self.bind_params(lambda, args, frame)?;
         }
+        self.rounds(lambda, frame)
+    }
+
+    /// Evaluates the body of a function whose arguments are bound, again for each `recur`.
+    #[inline]
+    fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
         let mut rounds = 0;
         loop {
             let value = self.eval(&lambda.body, frame)?;
-            let Some(mut values) = self.recur.take() else {
+            // Nearly always there is none, and looking is cheaper than taking.
+            if self.recur.is_none() {
                 return Ok(value);
-            };
+            }
+            let mut values = self.recur.take().unwrap_or_default();
             self.next_round(&mut rounds)?;
             // The rest of a recur is already a collection.
             if let Some(rest) = &lambda.rest {

@@ -474,9 +474,10 @@ impl<'r> Eval<'r> {
                 let mut rounds = 0;
                 loop {
                     let value = self.eval(&parts.body, frame)?;
-                    let Some(values) = self.recur.take() else {
+                    if self.recur.is_none() {
                         return Ok(value);
-                    };
+                    }
+                    let values = self.recur.take().unwrap_or_default();
                     self.next_round(&mut rounds)?;
                     for ((pattern, _), value) in parts.bindings.iter().zip(values) {
                         self.bind(pattern, value, frame)?;
