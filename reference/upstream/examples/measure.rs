@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ptc_lang::{Discovery, Value};
-use ptc_upstream::{Cancel, ConfigDocument, Limits, Options, ProgramCalls, Runtime};
+use ptc_secrets::ConfigDocument;
+use ptc_upstream::{Cancel, Limits, Options, ProgramCalls, Runtime};
 use serde_json::{Value as Json, json};
 
 const ROUNDS: usize = 2000;
