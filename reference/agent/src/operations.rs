@@ -1,10 +1,12 @@
 //! This crate as a table of operations, JSON in and JSON out: what an adapter of the testee protocol calls.
 //! Models and tools are scripted in the input. Decodes and encodes; every decision is made elsewhere.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use ptc_lang::Value;
 use ptc_lang::value::Map;
+use ptc_lang::{Env, Value};
 use ptc_protocol::{InvalidInput, Operation, decode_value, encode_value, parse_signature};
 use serde_json::{Value as Json, json};
 
@@ -14,10 +16,15 @@ use crate::exposure::{Exposure, Output, Transport, resolve_exposure};
 use crate::extract::extract_json;
 use crate::llm::{Message, Scripted};
 use crate::preview::native_preview;
+use crate::program::{ProgramEnd, ProgramHost, run_program};
 use crate::run::{RunOptions, chat, run};
 use crate::step::{AgentStep, CallRecord};
 use crate::telemetry::{Event, TOOL_CALL, Telemetry};
 use crate::tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, ToolFault, ToolFn};
+
+/// Limits of `task_run`.
+const TASK_TIMEOUT: Duration = Duration::from_secs(1);
+const TASK_HEAP_BYTES: usize = 10 * 1024 * 1024;
 
 /// Every operation of this crate, by name.
 pub const OPERATIONS: &[Operation] = &[
@@ -55,6 +62,11 @@ pub const OPERATIONS: &[Operation] = &[
         name: "resolve_exposure",
         doc: "`{expose?, output, ptc_transport?}`: the exposure's name.",
         run: op_resolve_exposure,
+    },
+    Operation {
+        name: "task_run",
+        doc: "`{program, journal?, budget?}`: `{ended, value, journal, summaries}`, or `{reason, message, journal, summaries}`.",
+        run: op_task_run,
     },
     Operation {
         name: "validate_agent",
@@ -101,6 +113,47 @@ fn op_resolve_exposure(input: &Json) -> Result<Json, Json> {
 
 fn op_validate_agent(input: &Json) -> Result<Json, Json> {
     agent_of(input, &ScriptedTools::default()).map(|_| Json::Null)
+}
+
+/// A program of an agent: with a journal, when there is one, and a budget.
+fn op_task_run(input: &Json) -> Result<Json, Json> {
+    let program = text_of(input, "program")?;
+    let mut env = Env::new();
+    if let Some(journal) = map_of(input.get("journal"), "journal")? {
+        env = env.with_journal(journal);
+    }
+    let budget = map_of(input.get("budget"), "budget")?.unwrap_or_default();
+    let host = ProgramHost {
+        tools: &BTreeMap::new(),
+        names: &[],
+        cache: &Mutex::default(),
+        telemetry: None,
+        deadline: Instant::now() + TASK_TIMEOUT,
+        budget: Value::Map(budget),
+    };
+    let ran = run_program(program, &env, &host, TASK_TIMEOUT, TASK_HEAP_BYTES);
+    let state = |mut shown: Json| {
+        let journal = ran
+            .env
+            .journal()
+            .map(|journal| encode_value(&Value::Map(journal.clone())));
+        shown["journal"] = journal.unwrap_or_default();
+        shown["summaries"] = encode_value(&Value::Map(ran.env.steps().clone()));
+        shown
+    };
+    let (ended, value) = match &ran.end {
+        ProgramEnd::Value(value) => ("value", value),
+        ProgramEnd::Returned(value) => ("return", value),
+        ProgramEnd::Failed(value) => ("fail", value),
+        ProgramEnd::Error { reason, message } => {
+            return Err(state(
+                json!({ "reason": reason.as_str(), "message": message }),
+            ));
+        }
+    };
+    Ok(state(
+        json!({ "ended": ended, "value": encode_value(value) }),
+    ))
 }
 
 fn op_native_preview(input: &Json) -> Result<Json, Json> {

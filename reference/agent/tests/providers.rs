@@ -16,7 +16,7 @@ fn provider() -> (tokio::runtime::Runtime, MockServer) {
         .worker_threads(1)
         .enable_all()
         .build()
-        .unwrap();
+        .expect("a runtime can be made");
     let server = runtime.block_on(MockServer::start());
     (runtime, server)
 }
@@ -35,7 +35,7 @@ fn options(server: &MockServer, auth: AuthHeaders, attempts_max: u32) -> Provide
 }
 
 fn bearer() -> AuthHeaders {
-    AuthHeaders::bearer(&Secret::new("key-of-the-test".into())).unwrap()
+    AuthHeaders::bearer(&Secret::new("key-of-the-test".into())).expect("the key is plain text")
 }
 
 fn history() -> Vec<Message> {

@@ -195,9 +195,8 @@ fn step_text(part: &str, value: &Value) -> Result {
             Ok(Value::str(crate::print::readable(value)))
         }
         other => Err(bad_value(format!(
-            "the {part} must be a string, got {} {}",
-            other.kind().word(),
-            crate::print::brief(other)
+            "the {part} must be a string, got {}",
+            crate::error::Found::of(other)
         ))),
     }
 }
