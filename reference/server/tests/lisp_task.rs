@@ -1,4 +1,5 @@
 //! `lisp_task` over stdio, its planner played from a recording, over a real upstream: a second server of our own.
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

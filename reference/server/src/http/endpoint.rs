@@ -53,11 +53,11 @@ pub struct Endpoint {
     idle: Notify,
 }
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// A longer `X-Request-Id` is replaced.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -104,7 +104,7 @@ impl Endpoint {
     pub async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> HttpResponse {
         let given = request
             .headers()
-            .get(REQUEST_ID)
+            .get(&REQUEST_ID)
             .filter(|id| id.len() <= REQUEST_ID_BYTES_MAX)
             .cloned();
         let request_id = given.unwrap_or_else(|| {
@@ -130,7 +130,7 @@ impl Endpoint {
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let headers = response.headers_mut();
-        headers.insert(REQUEST_ID, request_id);
+        headers.insert(REQUEST_ID.clone(), request_id);
         headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
         headers.insert(
             CACHE_CONTROL,
@@ -386,7 +386,7 @@ impl Endpoint {
             return self.initialize(&frame, &head.headers, access);
         }
         let session = self.session(&head.headers, access)?;
-        if let Some(version) = head.headers.get(PROTOCOL_VERSION)
+        if let Some(version) = head.headers.get(&PROTOCOL_VERSION)
             && version.as_bytes() != session.connection.revision().as_bytes()
         {
             return Err(text(StatusCode::BAD_REQUEST, "bad MCP-Protocol-Version"));
@@ -440,7 +440,7 @@ impl Endpoint {
         headers: &HeaderMap,
         access: &mut Access,
     ) -> Result<HttpResponse, HttpResponse> {
-        if headers.get(SESSION_ID).is_some_and(|id| !id.is_empty()) {
+        if headers.get(&SESSION_ID).is_some_and(|id| !id.is_empty()) {
             return Err(text(
                 StatusCode::BAD_REQUEST,
                 "initialize must not include MCP-Session-Id",
@@ -482,7 +482,7 @@ impl Endpoint {
         access.session_hash = Some(session_hash);
         let mut response = self.rpc(StatusCode::OK, reply);
         if let Ok(id) = HeaderValue::from_str(&session.id) {
-            response.headers_mut().insert(SESSION_ID, id);
+            response.headers_mut().insert(SESSION_ID.clone(), id);
         }
         Ok(response)
     }

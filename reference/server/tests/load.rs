@@ -1,0 +1,319 @@
+//! The built `ptc` under load with hostile traffic mixed in: no reply lost, doubled or crossed, and a clean end.
+//!
+//! Two seconds each by default; `PTC_LOAD_SECONDS` sets another length. Knows the server only through its pipes and sockets.
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+/// Requests under way at once over standard streams.
+const WINDOW: u64 = 32;
+/// HTTP clients, each with a session of its own.
+const CLIENTS: u64 = 8;
+
+fn length() -> Duration {
+    let seconds = std::env::var("PTC_LOAD_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(2))
+}
+
+fn start(arguments: &[&str]) -> Child {
+    Command::new(PTC)
+        .arg("start")
+        .args(arguments)
+        .args(["--log-level", "error", "--max-concurrent-calls", "16"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What the reply to a frame must hold.
+#[derive(Clone, Debug)]
+enum Expected {
+    /// This text in the content, or a refusal for want of a place.
+    Text(String),
+    /// A JSON-RPC error with this code.
+    Code(i64),
+    /// Anything: the call is cancelled right away, so that it may or may not be answered.
+    Maybe,
+}
+
+/// The `number`th frame of the mix, with what it must be answered with.
+fn frame(number: u64) -> (String, Expected) {
+    let call = |program: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":{}}}}}}}"#,
+            Value::from(program)
+        )
+    };
+    match number % 10 {
+        0 => (
+            call("(fail {:no 1})"),
+            Expected::Text("fail: {:no 1}".into()),
+        ),
+        1 => (
+            format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"nope"}}"#),
+            Expected::Code(-32601),
+        ),
+        2 => (call("(((("), Expected::Text("parse_error".into())),
+        3 => (
+            call("(defn f [n] (if (< n 2) n (+ (f (- n 1)) (f (- n 2))))) (f 60)"),
+            Expected::Maybe,
+        ),
+        _ => (
+            call(&format!("[{number} (+ 1 2)]")),
+            Expected::Text(format!("user=> [{number} 3]")),
+        ),
+    }
+}
+
+fn judge(reply: &Value, expected: &Expected) {
+    let text = reply["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_default();
+    match expected {
+        Expected::Code(code) => assert_eq!(reply["error"]["code"], *code, "{reply}"),
+        Expected::Text(wanted) => assert!(
+            text.starts_with(wanted) || text.starts_with("busy"),
+            "{reply} for {wanted}"
+        ),
+        Expected::Maybe => {}
+    }
+}
+
+#[test]
+fn stdio_loses_doubles_and_crosses_nothing() {
+    let mut server = start(&[]);
+    let mut input = server.stdin.take().unwrap();
+    let output = BufReader::new(server.stdout.take().unwrap());
+    let waiting: Arc<Mutex<HashMap<u64, Expected>>> = Arc::default();
+    let answered = Arc::new(AtomicU64::new(0));
+    let (seen, counted) = (waiting.clone(), answered.clone());
+    let reader = std::thread::spawn(move || {
+        let mut garbage = 0;
+        for line in output.lines() {
+            let reply: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            if reply["id"].is_null() {
+                assert_eq!(reply["error"]["code"], -32700, "{reply}");
+                garbage += 1;
+                continue;
+            }
+            let id = reply["id"].as_u64().unwrap();
+            let expected = seen.lock().unwrap().remove(&id);
+            if id > u64::MAX / 2 {
+                seen.lock().unwrap().remove(&(u64::MAX - id));
+            }
+            judge(
+                &reply,
+                &expected.unwrap_or_else(|| panic!("nobody waits for {reply}")),
+            );
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        garbage
+    });
+    let open = || {
+        waiting
+            .lock()
+            .unwrap()
+            .values()
+            .filter(|expected| !matches!(expected, Expected::Maybe))
+            .count()
+    };
+    let (begun, mut number, mut garbage) = (Instant::now(), 0, 0);
+    while begun.elapsed() < length() {
+        while open() > WINDOW as usize && begun.elapsed() < length() {
+            std::thread::yield_now();
+        }
+        let (text, expected) = frame(number);
+        let cancelled = matches!(expected, Expected::Maybe);
+        waiting.lock().unwrap().insert(number, expected);
+        writeln!(input, "{text}").unwrap();
+        if cancelled {
+            writeln!(input, r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{number}}}}}"#).unwrap();
+            // It may be answered `busy` before the cancellation is read; after this reply it can't be answered any more.
+            let after = u64::MAX - number;
+            waiting
+                .lock()
+                .unwrap()
+                .insert(after, Expected::Code(-32601));
+            writeln!(input, r#"{{"jsonrpc":"2.0","id":{after},"method":"nope"}}"#).unwrap();
+        }
+        if number % 50 == 7 {
+            input.write_all(b"\xFF{garbage\n").unwrap();
+            garbage += 1;
+        }
+        number += 1;
+    }
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while open() > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(open(), 0, "replies are missing");
+    drop(input);
+    assert!(server.wait().unwrap().success());
+    assert_eq!(reader.join().unwrap(), garbage);
+    let rate = answered.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
+    println!("stdio: {number} frames, {rate:.0} replies/s");
+}
+
+/// A keep-alive connection that knows just enough HTTP.
+struct Client {
+    stream: BufReader<TcpStream>,
+    session: String,
+}
+
+impl Client {
+    fn new(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        Client {
+            stream: BufReader::new(stream),
+            session: String::new(),
+        }
+    }
+
+    fn send(&mut self, body: &str) {
+        let session = match self.session.as_str() {
+            "" => String::new(),
+            id => format!("MCP-Session-Id: {id}\r\n"),
+        };
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{session}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        self.stream.get_mut().write_all(request.as_bytes()).unwrap();
+    }
+
+    fn receive(&mut self) -> (u16, String) {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut length = 0;
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).unwrap();
+            let Some((name, value)) = line.trim().split_once(": ") else {
+                break;
+            };
+            match name {
+                "content-length" => length = value.parse().unwrap(),
+                "mcp-session-id" => self.session = value.to_owned(),
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).unwrap();
+        (status, String::from_utf8(body).unwrap())
+    }
+
+    fn initialize(&mut self) {
+        self.send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize"}"#);
+        assert_eq!(self.receive().0, 200);
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn resident_bytes(child: &Child) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn http_loses_doubles_and_crosses_nothing() {
+    let port = free_port();
+    let number = port.to_string();
+    let mut server = start(&[
+        "--http",
+        "--http-port",
+        &number,
+        "--http-max-in-flight-per-session",
+        "4",
+    ]);
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let answered = Arc::new(AtomicU64::new(0));
+    let begun = Instant::now();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (stop, answered) = (stop.clone(), answered.clone());
+            std::thread::spawn(move || {
+                let mut connection = Client::new(port);
+                connection.initialize();
+                let mut number = client * 1_000_000;
+                while !stop.load(Ordering::Relaxed) {
+                    number += 1;
+                    let (text, expected) = frame(number);
+                    if matches!(expected, Expected::Maybe) {
+                        // A client that asks and goes away; its program must not keep a place.
+                        let mut gone = Client::new(port);
+                        gone.session.clone_from(&connection.session);
+                        gone.send(&text);
+                        continue;
+                    }
+                    connection.send(&text);
+                    let (status, body) = connection.receive();
+                    assert_eq!(status, 200, "{body}");
+                    let reply: Value = serde_json::from_str(&body).unwrap();
+                    assert_eq!(reply["id"], number, "{body}");
+                    judge(&reply, &expected);
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    // Hostile neighbours: garbage, half a head, half a body, an oversize declaration.
+    while begun.elapsed() < length() {
+        for bytes in [
+            &b"\x00\xFF\xFE garbage\r\n\r\n"[..],
+            b"POST /mcp HTTP/1.1\r\nHost: loc",
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{",
+            b"GET /mcp HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        ] {
+            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+                let _ = stream.write_all(bytes);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    stop.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.join().unwrap();
+    }
+    let rate = answered.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
+    println!(
+        "http: {rate:.0} replies/s, {} MB resident",
+        resident_bytes(&server) >> 20
+    );
+    let mut last = Client::new(port);
+    last.initialize();
+    last.send(r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"7"}}}"#);
+    assert!(last.receive().1.contains("user=> 7"));
+    assert!(
+        Command::new("kill")
+            .arg(server.id().to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(server.wait().unwrap().success());
+}
