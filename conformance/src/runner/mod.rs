@@ -37,7 +37,7 @@ const HOPELESS_STARTS: usize = 3;
 /// How often a target that fails its very first handshake is tried.
 const FIRST_TRIES: usize = 2;
 /// Cases with a process of their own that are played at the same time, for each job.
-const SEATS_PER_JOB: usize = 2;
+const SEATS_PER_JOB: usize = 4;
 /// Cases that are worth starting one more server for.
 const CASES_PER_SERVER: usize = 250;
 

@@ -314,7 +314,13 @@ impl Play<'_> {
     }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
-        within_ms.map_or(self.patience.reply, Duration::from_millis)
+        // The first answer waits for the process to start.
+        let usual = if self.record.answered {
+            self.patience.reply
+        } else {
+            self.patience.reply.max(self.patience.start)
+        };
+        within_ms.map_or(usual, Duration::from_millis)
     }
 }
 
