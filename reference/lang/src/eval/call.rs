@@ -283,6 +283,11 @@ impl<'r> Eval<'r> {
         let args = match args {
             [] => Value::Map(Map::new()),
             [map @ Value::Map(_)] => std::mem::take(map),
+            [Value::Symbol(reference), rest @ ..]
+                if matches!(rest, [] | [Value::Map(_)]) && reference.as_str().contains('/') =>
+            {
+                qualified_call(reference.as_str(), rest.first_mut())
+            }
             [found] => {
                 return Err(Kind::ToolArgs {
                     name: name.into(),
@@ -488,6 +493,17 @@ fn arity(lambda: &Lambda, given: usize) -> Stop {
         given,
     }
     .into()
+}
+
+/// `'server/tool` and its arguments, as the map that a tool takes.
+fn qualified_call(reference: &str, args: Option<&mut Value>) -> Value {
+    let (server, tool) = reference.split_once('/').unwrap_or((reference, ""));
+    let mut entries = vec![
+        (Value::keyword("server"), Value::str(server)),
+        (Value::keyword("tool"), Value::str(tool)),
+    ];
+    entries.extend(args.map(|args| (Value::keyword("args"), std::mem::take(args))));
+    Value::Map(Map::from(entries))
 }
 
 pub(crate) fn host_fault(fault: HostFault) -> Stop {
