@@ -5,9 +5,10 @@
 //!
 //! - Payloads: [`render_success`], [`render_success_from_step`], [`render_error`] over the closed [`ErrorReason`].
 //! - Types: [`parse_signature`], [`validate_return`], [`atomize_value`], [`json_schema_to_type`], [`type_to_json_schema`].
-//! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`].
+//! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`], [`coerce_input`].
 //! - The tool itself: [`validate_program`], [`tool_description`], and the language, re-exported as [`lang`].
 
+mod coerce;
 mod description;
 mod encoding;
 mod feedback;
@@ -24,6 +25,7 @@ mod schema;
 mod signature;
 mod typed;
 
+pub use coerce::{Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, decode_value, encode_value, write_encoded};
 pub use feedback::{

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
+use crate::coerce::coerce_input;
 use crate::description::{Profile, tool_description};
 use crate::encoding::{decode_value, encode_value};
 use crate::feedback::{Execution, MemoryDelta, PreviewOptions, Turns, execution_feedback};
@@ -55,6 +56,11 @@ pub const OPERATIONS: &[Operation] = &[
         name: "atomize_value",
         doc: "`{type, value}`: the value in the form that the type asks for.",
         run: op_atomize_value,
+    },
+    Operation {
+        name: "coerce_input",
+        doc: "`{type, value}`: `{value, warnings}`, or why the value cannot be made to fit.",
+        run: op_coerce_input,
     },
     Operation {
         name: "format_value",
@@ -284,6 +290,12 @@ fn op_atomize_value(input: &Json) -> Result<Json, Json> {
         &value_of(input, "value")?,
         &type_of(input, "type")?,
     )))
+}
+
+fn op_coerce_input(input: &Json) -> Result<Json, Json> {
+    let coerced =
+        coerce_input(&value_of(input, "value")?, &type_of(input, "type")?).map_err(Json::from)?;
+    Ok(json!({ "value": encode_value(&coerced.value), "warnings": coerced.warnings }))
 }
 
 fn op_validate_program(input: &Json) -> Result<Json, Json> {

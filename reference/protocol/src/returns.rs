@@ -208,7 +208,7 @@ fn prim_accepts(prim: Prim, value: &Value) -> bool {
 }
 
 /// Whether JSON text can stand for a keyword of this name.
-fn is_keyword_name(text: &str) -> bool {
+pub(crate) fn is_keyword_name(text: &str) -> bool {
     !text.is_empty()
         && text
             .bytes()

@@ -1,0 +1,177 @@
+//! Lenient coercion of inputs to types, for hosts that want it: runs pass arguments through as they come.
+//! Every change is a warning; what cannot be changed is an error.
+
+use ptc_lang::Value;
+use ptc_lang::value::{BigInt, Map, Text};
+use serde_json::Value as Json;
+
+use crate::returns::is_keyword_name;
+use crate::signature::{Prim, Type};
+use crate::typed::parse_instant;
+
+/// A value that fits, and what was changed to make it fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Coerced {
+    /// The value.
+    pub value: Value,
+    /// One sentence a change.
+    pub warnings: Vec<String>,
+}
+
+/// Makes a value fit a type: texts of numbers, booleans, keywords and datetimes become those, integers floats,
+/// keywords and temporals text. Maps are cut to their declared fields, which are found under their exact names.
+///
+/// # Errors
+/// The first part that cannot be made to fit, as a sentence.
+pub fn coerce_input(value: &Value, expected: &Type) -> Result<Coerced, String> {
+    let mut warnings = Vec::new();
+    let value = coerce(value, expected, &mut warnings)?;
+    Ok(Coerced { value, warnings })
+}
+
+fn coerce(value: &Value, expected: &Type, warnings: &mut Vec<String>) -> Result<Value, String> {
+    match (expected, value) {
+        (Type::Optional(_), Value::Nil) => Ok(Value::Nil),
+        (Type::Optional(inner), _) => coerce(value, inner, warnings),
+        (Type::Prim(prim), _) => primitive(value, *prim, warnings),
+        (Type::List(item), Value::Vector(items)) => {
+            let items = items.iter().map(|value| coerce(value, item, warnings));
+            Ok(Value::vector(items.collect::<Result<_, _>>()?))
+        }
+        (Type::List(_), _) => Err("cannot coerce to list".to_owned()),
+        (Type::Map(fields) | Type::ClosedMap(fields), Value::Map(map)) => {
+            let mut kept = Vec::new();
+            for (name, expected) in fields {
+                let text = Text::from(name.as_str());
+                let keys = [Value::Keyword(text.clone()), Value::Str(text)];
+                match keys.iter().find_map(|key| map.entry(key)) {
+                    Some((key, value)) => {
+                        kept.push((key.clone(), coerce(value, expected, warnings)?))
+                    }
+                    None if expected.is_optional() => {}
+                    None => return Err(format!("missing required field {}", quoted(name))),
+                }
+            }
+            Ok(Value::Map(Map::from(kept)))
+        }
+        (Type::Map(_) | Type::ClosedMap(_), _) => Err("cannot coerce to map".to_owned()),
+    }
+}
+
+fn primitive(value: &Value, prim: Prim, warnings: &mut Vec<String>) -> Result<Value, String> {
+    match (prim, value) {
+        (Prim::Any, _)
+        | (Prim::Int, Value::Int(_) | Value::BigInt(_))
+        | (Prim::Float, Value::Float(_))
+        | (Prim::Bool, Value::Bool(_))
+        | (Prim::String, Value::Str(_))
+        | (Prim::Keyword, Value::Keyword(_))
+        | (Prim::Map, Value::Map(_))
+        | (Prim::Datetime, Value::Instant(_)) => Ok(value.clone()),
+        #[allow(clippy::cast_precision_loss)] // That is what asking for a float means.
+        (Prim::Float, Value::Int(int)) => Ok(Value::Float(*int as f64)),
+        (Prim::String, Value::Keyword(name)) => {
+            warnings.push("coerced keyword to string".to_owned());
+            Ok(Value::Str(name.clone()))
+        }
+        (Prim::String, Value::Instant(_) | Value::Date(_)) => {
+            let kind = if matches!(value, Value::Date(_)) { "date" } else { "datetime" };
+            warnings.push(format!("coerced {kind} to ISO 8601 string"));
+            Ok(Value::str(ptc_lang::print::display(value)))
+        }
+        (Prim::Datetime, Value::Str(text)) => datetime(text.as_str(), warnings),
+        (Prim::Int | Prim::Float | Prim::Bool | Prim::Keyword, Value::Str(text)) => {
+            let text = text.as_str();
+            let word = word(prim);
+            let read = from_text(text, prim);
+            let read = read.ok_or_else(|| format!("cannot coerce string {} to {word}", quoted(text)))?;
+            warnings.push(format!("coerced string {} to {word}", quoted(text)));
+            Ok(read)
+        }
+        (Prim::Datetime, _) => Err(
+            "cannot coerce to datetime — expected ISO 8601 string with offset (e.g. \"2026-05-03T09:14:00Z\") or a datetime"
+                .to_owned(),
+        ),
+        _ => Err(format!("cannot coerce to {}", word(prim))),
+    }
+}
+
+fn from_text(text: &str, prim: Prim) -> Option<Value> {
+    match prim {
+        Prim::Int => {
+            let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+            let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            whole
+                .then(|| text.parse::<BigInt>().ok().map(Value::integer))
+                .flatten()
+        }
+        Prim::Float => leading_float(text.trim_start()).map(Value::Float),
+        Prim::Bool => match text {
+            "true" => Some(Value::Bool(true)),
+            "false" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        Prim::Keyword => is_keyword_name(text).then(|| Value::keyword(text)),
+        Prim::String | Prim::Map | Prim::Datetime | Prim::Any => None,
+    }
+}
+
+/// The number that a text starts with; what follows it is left out.
+fn leading_float(text: &str) -> Option<f64> {
+    let bytes = text.as_bytes();
+    let sign = usize::from(bytes.first().is_some_and(|b| matches!(b, b'+' | b'-')));
+    let digits = |from: usize| {
+        bytes[from..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count()
+    };
+    let whole = digits(sign);
+    if whole == 0 {
+        return None;
+    }
+    let mut end = sign + whole;
+    if bytes.get(end) == Some(&b'.') && digits(end + 1) > 0 {
+        end += 1 + digits(end + 1);
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let signed = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent = digits((end + 1 + signed).min(bytes.len()));
+        if exponent > 0 {
+            end += 1 + signed + exponent;
+        }
+    }
+    text[..end]
+        .parse()
+        .ok()
+        .filter(|float: &f64| float.is_finite())
+}
+
+fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, String> {
+    if let Some(moment) = parse_instant(text) {
+        warnings.push("normalized to UTC".to_owned());
+        if !text.ends_with(['Z', 'z']) && !text.ends_with("+00:00") {
+            warnings.push("non-UTC offset in datetime, normalized to UTC".to_owned());
+        }
+        return Ok(Value::Instant(moment));
+    }
+    if text.parse::<jiff::civil::DateTime>().is_ok() && text.len() > 10 {
+        return Err(format!(
+            "datetime requires a timezone offset (got naive ISO 8601 {}); use \"...Z\" or \"...+HH:MM\"",
+            quoted(text)
+        ));
+    }
+    Err(format!("invalid datetime {}: invalid_format", quoted(text)))
+}
+
+fn word(prim: Prim) -> &'static str {
+    match prim {
+        Prim::Int => "integer",
+        Prim::Bool => "boolean",
+        other => other.name(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Json::from(text).to_string()
+}
