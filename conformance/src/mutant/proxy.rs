@@ -5,14 +5,16 @@ use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::json::Json;
 
 use super::{Mutant, Mutation, Stream, edit};
 
-/// How long a mutant that exchanges ids holds a reply back, waiting for another one.
+/// How long a mutant that exchanges ids holds a reply back, waiting for another call to come.
 const SWAP_WAIT: Duration = Duration::from_millis(60);
+/// How long it holds it back while another call is being worked on.
+const SWAP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long a mutant that does not end with its input lingers.
 const LINGER: Duration = Duration::from_secs(60);
 
@@ -54,6 +56,7 @@ pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
         desk,
         calls: 0,
         held: None,
+        held_since: None,
         queue: Vec::new(),
     }
     .pump(BufReader::new(output));
@@ -194,6 +197,7 @@ struct Outward {
     desk: Arc<Desk>,
     calls: usize,
     held: Option<Json>,
+    held_since: Option<Instant>,
     queue: Vec<Json>,
 }
 
@@ -221,6 +225,7 @@ impl Outward {
             };
             match lines.recv_timeout(wait) {
                 Ok(line) => self.pass(&line),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if self.is_worth_waiting() => {}
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => self.let_go(),
                 Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
             }
@@ -229,6 +234,13 @@ impl Outward {
         for frame in std::mem::take(&mut self.queue) {
             say(frame.to_string().as_bytes());
         }
+    }
+
+    fn is_worth_waiting(&self) -> bool {
+        let recent = self
+            .held_since
+            .is_some_and(|since| since.elapsed() < SWAP_WAIT_MAX);
+        recent && !self.desk.lock().calls.is_empty()
     }
 
     fn let_go(&mut self) {
@@ -287,8 +299,8 @@ impl Outward {
                 say(text);
             }
             Stream::Lost if is_call && self.calls.is_multiple_of(3) => {}
-            Stream::SwappedIds if is_call => self.swap(frame),
-            Stream::Unbroken if is_call => self.in_order(frame, id),
+            Stream::SwappedIds if is_call => self.swap(frame, id),
+            Stream::Unbroken if is_call => self.in_order(frame),
             Stream::CarriageReturn => {
                 let mut line = text.to_vec();
                 line.push(b'\r');
@@ -298,9 +310,11 @@ impl Outward {
         }
     }
 
-    fn swap(&mut self, mut frame: Json) {
+    fn swap(&mut self, mut frame: Json, id: &str) {
+        self.desk.lock().calls.retain(|call| call != id);
         let Some(mut earlier) = self.held.take() else {
             self.held = Some(frame);
+            self.held_since = Some(Instant::now());
             return;
         };
         let ids = (earlier.get("id").cloned(), frame.get("id").cloned());
@@ -312,8 +326,7 @@ impl Outward {
         say(frame.to_string().as_bytes());
     }
 
-    fn in_order(&mut self, frame: Json, id: &str) {
-        let _newest = id;
+    fn in_order(&mut self, frame: Json) {
         self.queue.push(frame);
         loop {
             let next = {
