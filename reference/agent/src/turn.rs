@@ -35,6 +35,8 @@ struct Evaluated {
     returned: Option<Value>,
     /// Set when the run must end.
     abort: Option<RunFailure>,
+    /// Whether what the model sees leaves out a part of the value or of what was printed.
+    truncated: bool,
 }
 
 impl Evaluated {
@@ -305,7 +307,7 @@ impl Run<'_> {
                 .map(str::to_owned)
                 .map_err(|invalid| invalid.message),
         };
-        let mut content = match program {
+        let mut evaluated = match program {
             Err(message) => {
                 record.error = Some(message.clone());
                 Evaluated {
@@ -315,11 +317,13 @@ impl Run<'_> {
             }
             Ok(program) => self.evaluate(&program, &mut record),
         };
-        let mut end = content.abort.take().map(TurnEnd::Abort);
+        let mut end = evaluated.abort.take().map(TurnEnd::Abort);
         if self.mode == Mode::LispCall && end.is_none() {
-            end = self.settle(&record, content.returned.take(), &mut content.content);
+            end = self.settle(&record, evaluated.returned.take(), &mut evaluated.content);
         }
-        let content = content.content;
+        let Evaluated {
+            content, truncated, ..
+        } = evaluated;
         record.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         if let Some(telemetry) = self.options.telemetry {
             let facts = ToolCallFacts {
@@ -330,7 +334,7 @@ impl Run<'_> {
                 cache_key_hash: None,
                 retained_bytes: None,
                 full_result_cached: false,
-                result_preview_truncated: false,
+                result_preview_truncated: truncated,
                 duration_ms: record.duration_ms,
             };
             telemetry.emit(&facts.event());
@@ -397,20 +401,19 @@ impl Run<'_> {
                 if size > self.agent.memory_limit {
                     return self.over_memory(size, after, record);
                 }
-                let content = self.success(&value, &prints, &after);
+                let told = self.success(&value, &prints, &after);
                 self.env = env;
                 self.env
                     .remember(shorten(&value, ptc_protocol::HISTORY_SIZE_MAX));
-                Evaluated::told(content)
+                told
             }
             ProgramEnd::Returned(value) => {
-                let content = self.success(&value, &prints, &memory(&env));
+                let told = self.success(&value, &prints, &memory(&env));
                 record.result = value.clone();
                 self.env = env;
                 Evaluated {
-                    content,
                     returned: Some(value),
-                    abort: None,
+                    ..told
                 }
             }
             ProgramEnd::Failed(value) => {
@@ -444,7 +447,7 @@ impl Run<'_> {
         value: &Value,
         prints: &[String],
         after: &std::collections::BTreeMap<String, Value>,
-    ) -> String {
+    ) -> Evaluated {
         let turns = if self.agent.max_turns > 1 {
             Turns::Several
         } else {
@@ -458,7 +461,11 @@ impl Run<'_> {
             turns,
             self.agent.preview,
         );
-        render_success(value, &execution, SuccessOptions::default())
+        Evaluated {
+            content: render_success(value, &execution, SuccessOptions::default()),
+            truncated: execution.visible_truncated.unwrap_or(execution.truncated),
+            ..Evaluated::default()
+        }
     }
 
     fn over_memory(
@@ -487,8 +494,8 @@ impl Run<'_> {
                 });
                 Evaluated {
                     content,
-                    returned: None,
                     abort,
+                    ..Evaluated::default()
                 }
             }
         }
