@@ -6,6 +6,7 @@ use crate::clock;
 use crate::connection::Call;
 use crate::payload::{Field, Payload};
 use crate::reason::{Refusal, error_payload};
+use crate::redact;
 use crate::server::Server;
 use crate::sessions::{Leaving, Ready, Turn};
 use crate::upstreams;
@@ -18,6 +19,7 @@ use ptc_protocol::{
     ErrorReason, Execution, PreviewOptions, Turns, Type, describe_mismatches, execution_feedback,
     json_schema_to_type, to_json_value, validate_return,
 };
+use ptc_secrets::Redactor;
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,9 +82,10 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
 
 /// The payload of a program that keeps nothing, upstream calls aside.
 fn conclude(job: &Job<'_>, outcome: Outcome, hint: Option<String>) -> Payload {
+    let redactor = &job.server.redactor;
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
-        Ended::Fail(value) => return failed(&value),
+        Ended::Fail(value) => return failed(&redact::value(&value, redactor)),
         Ended::Error(error) => return errored(&error, hint, job.server),
     };
     let validated = match job
@@ -94,9 +97,10 @@ fn conclude(job: &Job<'_>, outcome: Outcome, hint: Option<String>) -> Payload {
         Err(message) => return error_payload(ErrorReason::ValidationError.as_str(), message, None),
     };
     let nothing = BTreeMap::new();
+    let prints = redactor.scrub(outcome.prints).into_inner();
     let shown = execution_feedback(
-        &value,
-        &outcome.prints,
+        &redact::value(&value, redactor),
+        &prints,
         &nothing,
         &nothing,
         Turns::Single,
@@ -144,23 +148,26 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
         upstreams::add(&mut payload, &entries, true);
         Turned::Failed(payload)
     };
+    let redactor = &job.server.redactor;
     let no_prints = || Field::List(Vec::new());
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            return Turned::Failed(failed(&value).with("prints", Field::List(Vec::new())));
+            return Turned::Failed(
+                failed(&redact::value(&value, redactor)).with("prints", Field::List(Vec::new())),
+            );
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Turned::Over,
         Ended::Error(error) => {
             return rolled_back(errored(&error, hint, job.server).with("prints", no_prints()));
         }
     };
-    let redactor = &job.server.redactor;
+    let prints = redactor.scrub(outcome.prints).into_inner();
     let shown = execution_feedback(
-        &value,
-        &outcome.prints,
-        &named(&after),
-        &named(&before),
+        &redact::value(&value, redactor),
+        &prints,
+        &named(&after, redactor),
+        &named(&before, redactor),
         Turns::Several,
         SESSION_PREVIEWS,
     );
@@ -168,7 +175,7 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let leaving = Leaving {
         env: after,
         value: value.clone(),
-        prints: redactor.scrub(outcome.prints).into_inner(),
+        prints,
         tool_calls: redactor.scrub(tool_calls).into_inner(),
         upstream_calls: redactor.scrub(upstream_calls).into_inner(),
     };
@@ -233,10 +240,11 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     }
 }
 
-fn named(env: &Env) -> BTreeMap<String, Value> {
+/// The definitions as they may be shown.
+fn named(env: &Env, redactor: &Redactor) -> BTreeMap<String, Value> {
     env.definitions()
         .into_iter()
-        .map(|(name, value, _)| (name.to_owned(), value.clone()))
+        .map(|(name, value, _)| (name.to_owned(), redact::value(value, redactor).into_owned()))
         .collect()
 }
 

@@ -25,6 +25,7 @@ mod preview;
 mod profile;
 mod reason;
 mod record;
+mod redact;
 mod repl;
 mod reply;
 mod server;

@@ -4,8 +4,11 @@
 
 use super::{Session, Sessions, State, list_bytes, size};
 use crate::payload::{Field, Payload};
-use ptc_lang::Value;
+use crate::redact;
+use ptc_lang::{Env, Value};
 use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value, untrusted_block};
+use ptc_secrets::Redactor;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// A view's name, and what it adds to the reply.
@@ -44,9 +47,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The reply of an inspection, by the view's name; an unknown name shows the overview.
-pub fn inspect(sessions: &Sessions, session: &Session, view: &str) -> Payload {
+pub fn inspect(sessions: &Sessions, session: &Session, view: &str, redactor: &Redactor) -> Payload {
     let summary = session.summary();
-    let state = session.state().clone();
+    let mut state = session.state().clone();
+    if !redactor.is_empty() {
+        state.env = shown(&state.env, redactor);
+    }
     let (name, add) = VIEWS
         .iter()
         .find(|(name, _)| *name == view)
@@ -58,6 +64,21 @@ pub fn inspect(sessions: &Sessions, session: &Session, view: &str) -> Payload {
         .with("view", *name);
     add(sessions, &state, &mut reply);
     reply
+}
+
+/// Surroundings whose values may be shown.
+fn shown(env: &Env, redactor: &Redactor) -> Env {
+    let mut shown = env.clone();
+    for (name, value, _) in env.definitions() {
+        if let Cow::Owned(clean) = redact::value(value, redactor) {
+            shown.define(name, clean);
+        }
+    }
+    shown.clear_history();
+    for value in env.history().iter().rev() {
+        shown.remember(redact::value(value, redactor).into_owned());
+    }
+    shown
 }
 
 /// `usage` of a session.

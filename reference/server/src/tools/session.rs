@@ -115,7 +115,12 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
             .get("view")
             .and_then(Json::as_str)
             .unwrap_or_default();
-        let reply = view::inspect(&request.server.sessions, &session, &wanted);
+        let reply = view::inspect(
+            &request.server.sessions,
+            &session,
+            &wanted,
+            &request.server.redactor,
+        );
         session.touch();
         Ok(reply)
     })())
