@@ -40,19 +40,28 @@ impl Live {
 
 /// Marks the body and the parameter defaults of a function.
 pub fn mark_lambda(lambda: &mut Lambda) {
-    let mut live = Live::default();
-    mark(&mut lambda.body, &mut live);
-    if let Some(rest) = &mut lambda.rest {
-        mark_pattern(rest, &mut live);
-    }
-    for param in lambda.params.iter_mut().rev() {
-        mark_pattern(param, &mut live);
-    }
+    on_stack(lambda.levels, || {
+        let mut live = Live::default();
+        mark(&mut lambda.body, &mut live);
+        if let Some(rest) = &mut lambda.rest {
+            mark_pattern(rest, &mut live);
+        }
+        for param in lambda.params.iter_mut().rev() {
+            mark_pattern(param, &mut live);
+        }
+    });
 }
 
-/// Marks a top-level expression.
-pub fn mark_top(ir: &mut Ir) {
-    mark(ir, &mut Live::default());
+/// Marks a top-level expression of at most `levels` levels.
+pub fn mark_top(ir: &mut Ir, levels: u32) {
+    on_stack(levels, || mark(ir, &mut Live::default()));
+}
+
+/// Runs `walk` with native stack for `levels` levels of nesting.
+fn on_stack(levels: u32, walk: impl FnOnce()) {
+    const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 4096 } else { 1024 };
+    let need = (levels as usize + 16) * LEVEL_BYTES;
+    stacker::maybe_grow(need, need, walk);
 }
 
 fn mark(ir: &mut Ir, live: &mut Live) {
@@ -137,8 +146,12 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             mark(&mut chain.start, live);
         }
         Ir::Loop(parts) => {
+            // Every round evaluates the body and the defaults of the patterns again.
             let mut outer = Live::default();
             reads(&parts.body, &mut outer);
+            for (pattern, _) in &parts.bindings {
+                pattern_reads(pattern, &mut outer);
+            }
             outer.0.truncate(parts.floor as usize);
             live.join(&outer);
             mark(&mut parts.body, live);
@@ -175,8 +188,11 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             // Everything but the first collection may be evaluated again.
             let mut outer = Live::default();
             reads(&parts.body, &mut outer);
-            for clause in parts.clauses.iter().skip(1) {
-                clause_reads(clause, &mut outer);
+            for (at, clause) in parts.clauses.iter().enumerate() {
+                match clause {
+                    Clause::Each(pattern, _) if at == 0 => pattern_reads(pattern, &mut outer),
+                    _ => clause_reads(clause, &mut outer),
+                }
             }
             outer.0.truncate(parts.floor as usize);
             live.join(&outer);

@@ -21,7 +21,7 @@ use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern};
 use scope::{FnScope, Place};
 
 /// Nesting of the analysed program, threading macros expanded, above which it is refused.
-const LEVELS_MAX: u32 = 2_000;
+const LEVELS_MAX: u32 = 500;
 
 /// The analysed program and the names that it uses.
 pub(crate) struct Analysis {
@@ -57,7 +57,7 @@ pub(crate) fn analyze(
     let mut body = Vec::with_capacity(forms.len());
     for form in forms {
         let mut ir = analyzer.expr(form)?;
-        liveness::mark_top(&mut ir);
+        liveness::mark_top(&mut ir, analyzer.deepest);
         body.push(ir);
     }
     if !analyzer.unbound.is_empty() {
@@ -129,16 +129,36 @@ impl<'p> Analyzer<'p, '_> {
     fn analyze(&mut self, form: &Form<'_>, tail: bool) -> Result<Ir, Error> {
         self.level += 1;
         self.deepest = self.deepest.max(self.level);
-        if self.level > LEVELS_MAX {
-            return Err(Kind::Form(format!(
-                "the program nests deeper than {LEVELS_MAX} levels once its threading macros are expanded"
-            ))
-            .at(form.span));
-        }
+        self.check_level(self.level, form.span)?;
         // The reader bounds nesting, but threading macros nest their steps.
         let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.form(form, tail));
         self.level -= 1;
         result
+    }
+
+    /// Refuses an expansion of `more` levels below the current one before it is built.
+    fn check_expansion(&self, more: usize, span: Span) -> Result<(), Error> {
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        self.check_level(self.level.saturating_add(more), span)
+    }
+
+    /// Runs `inside` as if it stood `more` levels deeper.
+    fn deeper<T>(&mut self, more: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
+        self.level += more;
+        self.deepest = self.deepest.max(self.level);
+        let result = inside(self);
+        self.level -= more;
+        result
+    }
+
+    fn check_level(&self, level: u32, span: Span) -> Result<(), Error> {
+        if level <= LEVELS_MAX {
+            return Ok(());
+        }
+        Err(Kind::Form(format!(
+            "the program nests deeper than {LEVELS_MAX} levels once its threading macros are expanded"
+        ))
+        .at(span))
     }
 
     fn form(&mut self, form: &Form<'_>, tail: bool) -> Result<Ir, Error> {

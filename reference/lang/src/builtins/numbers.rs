@@ -163,17 +163,42 @@ fn mixed(
     whole(ints(a, b))
 }
 
-fn fold(args: &mut [Value], empty: i64, op: fn(&Value, &Value) -> Result) -> Result {
+/// Charges what is done with two large integers: a product or a quotient takes time with the product
+/// of their lengths.
+fn charge_large(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<()> {
+    /// Products of two 64-bit words in the time of one step, about.
+    const STEP_PRODUCTS: u64 = 64;
+    let words = |value: &Value| match value {
+        Value::BigInt(int) => int.bits() / 64,
+        _ => 1,
+    };
+    let products = words(a).saturating_mul(words(b));
+    if products < STEP_PRODUCTS {
+        return Ok(());
+    }
+    eval.charge(usize::try_from(products / STEP_PRODUCTS).unwrap_or(usize::MAX))
+}
+
+fn fold(
+    eval: &mut Eval<'_>,
+    args: &mut [Value],
+    empty: i64,
+    op: fn(&Value, &Value) -> Result,
+) -> Result {
     match args {
         [] => Ok(Value::Int(empty)),
         [a] => {
             number(a)?;
             Ok(std::mem::take(a))
         }
-        [a, b] => op(a, b),
+        [a, b] => {
+            charge_large(eval, a, b)?;
+            op(a, b)
+        }
         [first, rest @ ..] => {
             let mut result = std::mem::take(first);
             for arg in rest {
+                charge_large(eval, &result, arg)?;
                 result = op(&result, arg)?;
             }
             Ok(result)
@@ -181,26 +206,26 @@ fn fold(args: &mut [Value], empty: i64, op: fn(&Value, &Value) -> Result) -> Res
     }
 }
 
-fn add(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    fold(args, 0, plus)
+fn add(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    fold(eval, args, 0, plus)
 }
 
-fn multiply(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    fold(args, 1, times)
+fn multiply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    fold(eval, args, 1, times)
 }
 
-fn subtract(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+fn subtract(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match args {
         [only] => minus(&Value::Int(0), only).map(|result| match result {
             // -0.0 is the negation of 0.0.
             Value::Float(float) if float == 0.0 => Value::Float(-float),
             other => other,
         }),
-        _ => fold(args, 0, minus),
+        _ => fold(eval, args, 0, minus),
     }
 }
 
-fn divide(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let over = |a: &Value, b: &Value| {
         let (a, b) = (number(a)?, number(b)?);
         if !b.is_float() && b.float() == 0.0 {
@@ -216,7 +241,7 @@ fn divide(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     match args {
         [only] => over(&Value::Int(1), only),
-        _ => fold(args, 1, over),
+        _ => fold(eval, args, 1, over),
     }
 }
 
@@ -244,11 +269,13 @@ fn dec(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// Division of whole numbers, or of floats with the same meaning.
 fn whole_division(
+    eval: &mut Eval<'_>,
     args: &[Value],
     ints: fn(&BigInt, &BigInt) -> BigInt,
     small: fn(i64, i64) -> Option<i64>,
     floats: fn(f64, f64) -> f64,
 ) -> Result {
+    charge_large(eval, &args[0], &args[1])?;
     let (a, b) = (number(&args[0])?, number(&args[1])?);
     if b.float() == 0.0 {
         return Err(Kind::Arithmetic("division by zero").into());
@@ -267,8 +294,14 @@ fn whole_division(
     whole(ints(&a.big(), &b.big()))
 }
 
-fn quot(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let result = whole_division(args, |a, b| a / b, i64::checked_div, |a, b| (a / b).trunc())?;
+fn quot(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let result = whole_division(
+        eval,
+        args,
+        |a, b| a / b,
+        i64::checked_div,
+        |a, b| (a / b).trunc(),
+    )?;
     match result {
         Value::Float(float) => match BigInt::from_f64(float) {
             Some(int) => whole(int),
@@ -278,11 +311,11 @@ fn quot(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-fn rem(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    whole_division(args, |a, b| a % b, i64::checked_rem, |a, b| a % b)
+fn rem(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    whole_division(eval, args, |a, b| a % b, i64::checked_rem, |a, b| a % b)
 }
 
-fn modulo(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+fn modulo(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let small = |a: i64, b: i64| {
         a.checked_rem(b).map(|rest| {
             if rest != 0 && (rest < 0) != (b < 0) {
@@ -293,6 +326,7 @@ fn modulo(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         })
     };
     whole_division(
+        eval,
         args,
         |a, b| a.mod_floor(b),
         small,

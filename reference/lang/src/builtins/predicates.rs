@@ -181,7 +181,10 @@ fn boolean(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Bool(args[0].truthy()))
 }
 
-fn keyword(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+fn keyword(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Value::Str(name) = &args[0] {
+        eval.charge(name.len() / 16)?;
+    }
     match &args[0] {
         Value::Str(name) | Value::Symbol(name) if !crate::reader::is_keyword_name(name) => {
             Err(bad_value(format!(

@@ -813,7 +813,8 @@ fn int_range(eval: &mut Eval<'_>, start: i64, end: i64, step: i64) -> Result {
     eval.charge(count)?;
     let mut items = Vec::with_capacity(count);
     for at in 0..count as i64 {
-        items.push(Value::Int(start + at * step));
+        // Every item lies between the bounds, though the product may not.
+        items.push(Value::Int(start.wrapping_add(at.wrapping_mul(step))));
     }
     Ok(Value::vector(items))
 }

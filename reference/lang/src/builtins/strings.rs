@@ -84,7 +84,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trim s)",
         "Removes whitespace from both ends.",
-        |_, args| trimmed(args, <str>::trim),
+        |eval, args| trimmed(eval, args, <str>::trim),
     ),
     row(
         "triml",
@@ -94,7 +94,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(triml s)",
         "Removes whitespace from the start.",
-        |_, args| trimmed(args, <str>::trim_start),
+        |eval, args| trimmed(eval, args, <str>::trim_start),
     ),
     row(
         "trimr",
@@ -104,7 +104,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trimr s)",
         "Removes whitespace from the end.",
-        |_, args| trimmed(args, <str>::trim_end),
+        |eval, args| trimmed(eval, args, <str>::trim_end),
     ),
     row(
         "trim-newline",
@@ -114,7 +114,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trim-newline s)",
         "Removes newlines and carriage returns from the end.",
-        |_, args| trimmed(args, |text| text.trim_end_matches(['\n', '\r'])),
+        |eval, args| trimmed(eval, args, |text| text.trim_end_matches(['\n', '\r'])),
     ),
     row(
         "replace",
@@ -501,8 +501,9 @@ pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
     Value::vector(parts)
 }
 
-fn trimmed(args: &mut [Value], trim: fn(&str) -> &str) -> Result<Value, Stop> {
+fn trimmed(eval: &mut Eval<'_>, args: &mut [Value], trim: fn(&str) -> &str) -> Result<Value, Stop> {
     let text = string(args, 0)?;
+    eval.charge(text.len() / 16)?;
     let inner = trim(text);
     if inner.len() == text.len() {
         return Ok(std::mem::take(&mut args[0]));
@@ -573,20 +574,25 @@ pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
     Ok(Value::from(text.to_lowercase()))
 }
 
-fn is_blank(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+fn is_blank(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match &args[0] {
         Value::Nil => Ok(Value::Bool(true)),
-        Value::Str(text) => Ok(Value::Bool(text.trim_start().is_empty())),
+        Value::Str(text) => {
+            eval.charge(text.len() / 16)?;
+            Ok(Value::Bool(text.trim_start().is_empty()))
+        }
         other => Err(wrong_type("a string or nil", other)),
     }
 }
 
-pub(super) fn starts_with(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn starts_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    eval.charge(string(args, 1)?.len() / 64)?;
     let found = string(args, 0)?.starts_with(string(args, 1)?.as_str());
     Ok(Value::Bool(found))
 }
 
-pub(super) fn ends_with(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn ends_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    eval.charge(string(args, 1)?.len() / 64)?;
     let found = string(args, 0)?.ends_with(string(args, 1)?.as_str());
     Ok(Value::Bool(found))
 }
@@ -661,9 +667,12 @@ fn name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-pub(super) fn parse_long(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn parse_long(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(match &args[0] {
-        Value::Str(text) => long(text),
+        Value::Str(text) => {
+            eval.charge(text.len() / 16)?;
+            long(text)
+        }
         _ => Value::Nil,
     })
 }
@@ -673,10 +682,11 @@ pub(super) fn long(text: &str) -> Value {
     text.parse().map_or(Value::Nil, Value::Int)
 }
 
-pub(super) fn parse_double(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let Value::Str(text) = &args[0] else {
         return Ok(Value::Nil);
     };
+    eval.charge(text.len() / 16)?;
     Ok(match text.as_str() {
         "NaN" => Value::Float(f64::NAN),
         "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),

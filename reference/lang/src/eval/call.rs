@@ -193,11 +193,10 @@ impl<'r> Eval<'r> {
                         None => return Err(Kind::Unbound(vec![(name.to_string(), None)]).into()),
                     },
                 };
-                self.call(&value, args)
+                // A var may stand for another var, or for itself.
+                self.deeper(1, |eval| eval.call(&value, args))
             }
-            Value::Combined(combined) => {
-                self.on_stack(1, |eval| eval.call_combined(combined, args))
-            }
+            Value::Combined(combined) => self.deeper(1, |eval| eval.call_combined(combined, args)),
             _ => Err(not_callable(callee)),
         }
     }
@@ -343,13 +342,19 @@ impl<'r> Eval<'r> {
         {
             return Err(arity(lambda, args.len()));
         }
-        self.depth += 1;
-        let result = self.on_stack(lambda.levels, |eval| {
+        self.deeper(lambda.levels, |eval| {
             let base = eval.stack.len();
             let result = eval.run_closure(closure, args, base);
             eval.stack.truncate(base);
             result
-        });
+        })
+    }
+
+    /// Runs `inside` one call deeper, which counts as memory.
+    #[inline]
+    fn deeper<T>(&mut self, levels: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
+        self.depth += 1;
+        let result = self.on_stack(levels, inside);
         self.depth -= 1;
         result
     }
@@ -385,13 +390,13 @@ impl<'r> Eval<'r> {
             }
             let mut values = self.recur.take().unwrap_or_default();
             self.next_round(&mut rounds)?;
-            // The rest of a recur is already a collection.
-            if let Some(rest) = &lambda.rest {
-                let rest_value = values.pop().unwrap_or_default();
-                self.bind(rest, rest_value, frame)?;
-            }
+            // The rest of a recur is already a collection. Its defaults may read the parameters.
+            let rest = lambda.rest.as_ref().map(|rest| (rest, values.pop()));
             for (pattern, value) in lambda.params.iter().zip(values) {
                 self.bind(pattern, value, frame)?;
+            }
+            if let Some((rest, value)) = rest {
+                self.bind(rest, value.unwrap_or_default(), frame)?;
             }
         }
     }

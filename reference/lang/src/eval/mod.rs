@@ -169,8 +169,9 @@ impl<'r> Eval<'r> {
 
     /// Charges a walk of `weight` nodes. More than any time limit allows stops at once.
     pub fn walk_weight(&mut self, weight: u64) -> Outcome<()> {
-        /// No walk of this many nodes ends within any time limit.
-        const WALK_MAX: u64 = 1 << 32;
+        /// A walk of this many nodes takes a good part of a second. Memory never holds so many, so
+        /// only structure that is shared over and over weighs more.
+        const WALK_MAX: u64 = 1 << 26;
         if weight > WALK_MAX {
             return Err(Limit::Time.into());
         }

@@ -232,6 +232,8 @@ impl Value {
                 weight: 1,
                 depth: combined.depth,
             },
+            Value::Str(text) => Shape::of_bytes(text.len()),
+            Value::BigInt(int) => Shape::of_bytes((int.bits() / 8) as usize),
             _ => Shape::LEAF,
         }
     }

@@ -5,7 +5,7 @@ use super::Value;
 /// What a walk over a value costs. Shared parts count each time they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Nodes visited by a full walk, saturating.
+    /// Nodes visited by a full walk, long text counting as several; saturating.
     pub weight: u64,
     /// Levels of nesting; never less than the true depth.
     pub depth: u32,
@@ -22,6 +22,17 @@ impl Shape {
         weight: 1,
         depth: 1,
     };
+
+    /// A value of `bytes` bytes without parts: what is long takes long to walk over too.
+    #[inline]
+    pub const fn of_bytes(bytes: usize) -> Shape {
+        /// Bytes that are compared in about the time of one node.
+        const NODE_BYTES: usize = 256;
+        Shape {
+            weight: 1 + (bytes / NODE_BYTES) as u64,
+            depth: 0,
+        }
+    }
 
     /// The shape of a collection of `parts`.
     pub fn of<'a>(parts: impl Iterator<Item = &'a Value>) -> Shape {

@@ -44,6 +44,9 @@ pub(super) fn iterate(
             bindings.span,
         ));
     }
+    // Each clause runs inside the one before it.
+    let inside = items.len() / 2;
+    a.check_expansion(inside, span)?;
     a.block(|a| {
         let start = a.scope().next_slot();
         let mut clauses = Vec::with_capacity(items.len() / 2);
@@ -82,7 +85,7 @@ pub(super) fn iterate(
         let floor = if nested { a.scope().next_slot() } else { start };
         // A body is no tail: recur cannot leave an iteration.
         let recur = a.scope().recur.take();
-        let body = a.body(body, false);
+        let body = a.deeper(inside as u32, |a| a.body(body, false));
         a.scope().recur = recur;
         Ok(Ir::For(Box::new(For { clauses: clauses.into_boxed_slice(), body: body?, collect, floor, span })))
     })

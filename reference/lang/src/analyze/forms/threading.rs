@@ -33,6 +33,7 @@ pub(super) fn thread(
     let [first, steps @ ..] = args else {
         return Err(usage(name, span));
     };
+    a.check_expansion(steps.len(), span)?;
     let mut nested = first.clone();
     for step in steps {
         nested = threaded(nested, step, last);

@@ -1,0 +1,872 @@
+//! Programs that are built to break the evaluator: deep values, shared structure that unfolds to
+//! gigabytes, bombs of every library area, recursion of every kind. Each one must end in good time
+//! with a value or a limit, on a small native stack, and leave the thread fit for the next program.
+
+mod clock;
+
+use std::time::{Duration, Instant};
+
+use clock::spent;
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, print, run};
+
+/// What a thread of a server may have at least.
+const STACK_BYTES: usize = 512 * 1024;
+/// Wall clock of a bomb.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// How long a program may run on when its time is up: a test build is ten times as slow.
+const GRACE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 4_000 } else { 1_000 });
+
+/// Ends a program by the time that its thread ran, and by the clock on the wall: a thread that waits
+/// for its workers does not run.
+struct Clock {
+    deadline: Duration,
+    patience: Duration,
+    start: Instant,
+    thread: std::thread::ThreadId,
+}
+
+impl Clock {
+    fn new(patience: Duration) -> Clock {
+        Clock {
+            deadline: spent() + patience,
+            patience,
+            start: Instant::now(),
+            thread: std::thread::current().id(),
+        }
+    }
+}
+
+impl Host for Clock {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+
+    fn pulse(&self) -> Pulse {
+        let goes_on = if std::thread::current().id() == self.thread {
+            spent() < self.deadline
+        } else {
+            self.start.elapsed() < self.patience
+        };
+        if goes_on {
+            return Pulse::Continue;
+        }
+        Pulse::TimedOut
+    }
+}
+
+/// How `program` ends: `ok` or the reason, with the preview of the value.
+fn end(program: &str, limits: &Limits, patience: Duration) -> String {
+    end_in(&Env::new(), program, limits, patience).0
+}
+
+/// The same in surroundings, and what they are afterwards.
+fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (String, Env) {
+    let start = spent();
+    let host = Clock::new(patience);
+    let before = heap::live();
+    let (outcome, env) = run(&Program::new(program), env, limits, &host);
+    let held = heap::live() - before;
+    let shown = match &outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => {
+            // What a server does with a result.
+            let _ = json::to_string_within(value, 100_000);
+            format!("ok {}", print::preview(value, 50, 250).text)
+        }
+        Ended::Fail(value) => format!("fail {}", print::preview(value, 50, 250).text),
+        Ended::Error(error) => {
+            let message = error.message();
+            assert!(message.chars().count() < 1_000, "{program}: {message}");
+            format!("{} {message}", error.reason().word())
+        }
+    };
+    drop(outcome);
+    let took = spent() - start;
+    assert!(took < patience + GRACE, "{program}: took {took:?}: {shown}");
+    assert!(
+        held <= 2 * limits.memory_bytes as isize,
+        "{program}: holds {held}"
+    );
+    (shown, env)
+}
+
+/// Runs `job` on a thread with a small stack.
+fn on_small_stack(job: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(job)
+        .expect("a thread starts")
+        .join()
+        .expect("the programs end as they should");
+}
+
+/// Each program ends with one of the words in front of it, and the thread goes on.
+fn check(cases: &'static [(&'static str, &'static str)]) {
+    on_small_stack(move || {
+        for (wanted, program) in cases {
+            let shown = end(program, &Limits::default(), PATIENCE);
+            let word = shown.split(' ').next().unwrap_or_default();
+            assert!(
+                wanted.split('|').any(|one| one == word),
+                "{program}: wanted {wanted}, got {shown}"
+            );
+            assert_eq!(end("(+ 1 2)", &Limits::default(), PATIENCE), "ok 3");
+        }
+    });
+}
+
+/// Values of 100,000 levels.
+const DEEP: &[&str] = &[
+    "(reduce (fn [acc _] [acc]) [] (range 100000))",
+    "(reduce (fn [acc _] {:a acc}) {} (range 100000))",
+    "(reduce (fn [acc _] {acc 1}) {} (range 100000))",
+    "(reduce (fn [acc _] #{acc}) #{} (range 100000))",
+    "(reduce (fn [acc i] (if (even? i) [acc i] {:k acc})) nil (range 100000))",
+    "(reduce (fn [f _] (fn [] f)) 1 (range 100000))",
+    "(reduce (fn [f _] (comp f inc)) inc (range 100000))",
+    "(reduce (fn [f _] (partial f 1)) + (range 100000))",
+    "(reduce (fn [f _] (constantly [f])) 1 (range 50000))",
+];
+
+/// What is done with a deep value `x` and its twin `y`.
+const USES: &[&str] = &[
+    "(= x y)",
+    "(= x x)",
+    "(not= [x] [y])",
+    "(compare [1] [1])",
+    "(sort [[2 x] [1 y]])",
+    "(get {x 1} y)",
+    "(contains? #{x} y)",
+    "(count (distinct [x y x]))",
+    "(count (frequencies [x y]))",
+    "(count (group-by identity [x y]))",
+    "(count (str x))",
+    "(count (pr-str x))",
+    "(println x)",
+    "(json/generate-string x)",
+    "(count (if (coll? x) (flatten x) []))",
+    "(count (if (coll? x) (flatten [x y]) []))",
+    "(let [[a & r] (if (vector? x) x [])] (count r))",
+    "(let [{:keys [a] :as m} (if (map? x) x {})] (count m))",
+    "(= x (clojure.walk/postwalk identity x))",
+    "(count (tree-seq coll? seq x))",
+    "(count (into [] (if (coll? x) x [])))",
+    "(count (conj #{x} y))",
+    "(count (assoc {y 1} x 2))",
+    "(count (update {:k x} :k vector))",
+    "(count (get-in {:k {:l x}} [:k :l] []))",
+    "(case [1 2] [1 2] 1 2)",
+    "(apply str [(count [x])])",
+    "(hash-map x y)",
+    "(merge-with vector {:a x} {:a y})",
+    "[x y]",
+    "(fail x)",
+    "(+ 1 x)",
+    "(x 1 2 3)",
+    "(def kept x)",
+    "(throw-away x)",
+    "(pmap vector [x y])",
+    "(task x 1)",
+    "(max [x] [y])",
+    "(index-of \"a\" x)",
+    "(re-find x \"a\")",
+    "(nth x x)",
+    "(return x)",
+];
+
+/// Every use of what `made` makes, under `limits`.
+fn check_uses(made: &str, limits: &Limits, patience: Duration) {
+    let (shown, env) = end_in(
+        &Env::new(),
+        &format!("(def x {made}) (def y {made}) 1"),
+        limits,
+        patience,
+    );
+    assert!(
+        matches!(
+            shown.split(' ').next(),
+            Some("ok" | "memory_limit" | "timeout")
+        ),
+        "{made}: {shown}"
+    );
+    for use_of in USES {
+        end_in(&env, use_of, limits, patience);
+    }
+    drop(env);
+    assert_eq!(end("(+ 1 2)", limits, patience), "ok 3");
+}
+
+#[test]
+fn deep_values() {
+    on_small_stack(|| {
+        let limits = Limits {
+            memory_bytes: 400 << 20,
+            worker_memory_bytes: 400 << 20,
+            ..Limits::default()
+        };
+        for deep in DEEP {
+            check_uses(deep, &limits, Duration::from_secs(5));
+        }
+    });
+}
+
+#[test]
+fn deep_json_text() {
+    on_small_stack(|| {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let objects = "{\"a\":".repeat(100_000) + "1" + &"}".repeat(100_000);
+        for text in [
+            deep,
+            objects,
+            "[".repeat(1_000_000),
+            "{\"a\":".repeat(200_000),
+        ] {
+            let _ =
+                json::from_str(&text).map(|value| json::to_string(&value).map(|text| text.len()));
+            let context = Map::from(vec![(Value::from("t"), Value::from(text))]);
+            let env = Env::new().with_context(context);
+            let host = Clock::new(PATIENCE);
+            let program = Program::new(
+                "(let [v (json/parse-string data/t)] [(= v (json/parse-string (json/generate-string v)))])",
+            );
+            let (outcome, _) = run(&program, &env, &Limits::default(), &host);
+            drop((outcome, env));
+            assert_eq!(end("(+ 1 2)", &Limits::default(), PATIENCE), "ok 3");
+        }
+    });
+}
+
+/// Small values that unfold without end.
+const DOUBLED: &[&str] = &[
+    "(reduce (fn [acc x] (conj acc acc)) [1] (range 30))",
+    "(reduce (fn [acc x] [acc acc]) [1] (range 25))",
+    "(reduce (fn [acc x] [acc acc]) [1] (range 200))",
+    "(reduce (fn [acc x] {:a acc :b acc}) {} (range 30))",
+    "(reduce (fn [acc x] #{acc [acc]}) #{} (range 30))",
+    "(reduce (fn [acc x] {acc acc}) {} (range 40))",
+    "(reduce (fn [acc x] (str acc acc)) \"ab\" (range 21))",
+];
+
+#[test]
+fn shared_structure() {
+    on_small_stack(|| {
+        for doubled in DOUBLED {
+            check_uses(doubled, &Limits::default(), PATIENCE);
+        }
+    });
+}
+
+#[test]
+fn regexes() {
+    check(&[
+        (
+            "ok",
+            "(re-find #\"(a+)+$\" (apply str (map (constantly \"a\") (range 5000))))",
+        ),
+        (
+            "ok",
+            "(re-find #\"(a|a)*b\" (apply str (map (constantly \"a\") (range 5000))))",
+        ),
+        (
+            "timeout|ok",
+            "(re-find #\"(?=(a+)+$)(a+)+b\" (apply str (map (constantly \"a\") (range 200))))",
+        ),
+        (
+            "timeout|ok",
+            "(re-find #\"(a*)*\\1b\" (apply str (map (constantly \"a\") (range 200))))",
+        ),
+        (
+            "runtime_error|ok|timeout",
+            "(re-find (re-pattern \"(((a{1,100}){1,100}){1,100}){1,100}\") \"aaa\")",
+        ),
+        (
+            "runtime_error|ok|timeout",
+            "(re-find (re-pattern \"(?=a)\\\\w{1000}{1000}{1000}\") \"aaa\")",
+        ),
+        (
+            "runtime_error|parse_error|ok",
+            "(re-pattern (apply str (map (constantly \"(\") (range 120))))",
+        ),
+        (
+            "runtime_error|ok",
+            "(re-pattern (str (apply str (map (constantly \"(\") (range 120))) (apply str (map (constantly \")\") (range 120)))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(count (re-seq #\"\" (apply str (map (constantly \"a\") (range 100000)))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(count (re-seq #\"a*?\" (apply str (map (constantly \"b\") (range 100000)))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(count (re-seq #\"a.*b\" (apply str (map (constantly \"a\") (range 20000)))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(count (re-seq #\"(?=a.*b)a\" (apply str (map (constantly \"a\") (range 20000)))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [s (apply str (map (constantly \"a\") (range 100000)))] (count (replace s #\"a\" s)))",
+        ),
+        (
+            "ok|memory_limit|timeout",
+            "(count (split (apply str (map (constantly \"a\") (range 100000))) #\"(?<=a)\"))",
+        ),
+        (
+            "ok|timeout",
+            "(count (map (fn [i] (re-find (re-pattern (str \"(a|b\" i \")*c\")) \"abab\")) (range 5000)))",
+        ),
+    ]);
+}
+
+#[test]
+fn texts() {
+    check(&[
+        ("memory_limit", "(format \"%2000000000d\" 1)"),
+        ("memory_limit", "(format \"%99999999999999999999999d\" 1)"),
+        ("memory_limit", "(format \"%.2000000000f\" 1.5)"),
+        ("memory_limit", "(format \"%-2000000000s|\" \"a\")"),
+        ("memory_limit|ok", "(format \"%09000000d%09000000d\" 1 2)"),
+        (
+            "ok|runtime_error|memory_limit",
+            "(format (apply str (map (constantly \"%s\") (range 50000))) 1)",
+        ),
+        (
+            "memory_limit",
+            "(reduce (fn [s _] (str s s)) \"0123456789\" (range 40))",
+        ),
+        (
+            "memory_limit",
+            "(apply str (map (constantly \"abcdefgh\") (range 3000000)))",
+        ),
+        (
+            "memory_limit",
+            "(join (apply str (map (constantly \"x\") (range 10000))) (range 10000))",
+        ),
+        (
+            "memory_limit",
+            "(let [s (apply str (map (constantly \"a\") (range 100000)))] (replace s \"a\" s))",
+        ),
+        (
+            "memory_limit|ok",
+            "(count (vec (reduce (fn [s _] (str s s)) \"a\" (range 20))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(count (split (reduce (fn [s _] (str s s)) \"a,\" (range 20)) \",\"))",
+        ),
+        (
+            "ok|timeout",
+            "(let [s (reduce (fn [s _] (str s s)) \"a\" (range 18))] (count (map (fn [i] (index-of s \"b\")) (range 100000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a\" (range 20)) b (reduce (fn [s _] (str s s)) \"a\" (range 20))] (count (sort (map (fn [i] (if (even? i) a b)) (range 20000)))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a\" (range 20)) b (reduce (fn [s _] (str s s)) \"a\" (range 20))] (count (distinct (map (fn [i] (if (even? i) a b)) (range 100000)))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a\" (range 20)) b (reduce (fn [s _] (str s s)) \"a\" (range 20))] (count (filter (fn [i] (= a b)) (range 100000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"é\" (range 20))] (count (filter (fn [i] (= 3 (count a))) (range 10000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"é\" (range 20))] (reduce + (map (fn [i] (count (subs a i))) (range 10000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"é\" (range 19))] (count (map (fn [i] (nth a 400000)) (range 10000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a \" (range 20))] (count (map (fn [i] (upper-case a)) (range 10000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \" \" (range 20))] (count (map (fn [i] (blank? a)) (range 100000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \" \" (range 20))] (count (map (fn [i] (trim a)) (range 100000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"1\" (range 20))] (count (map (fn [i] (parse-long a)) (range 100000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"1\" (range 20))] (count (map (fn [i] (parse-double a)) (range 100000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"1\" (range 20))] (count (map (fn [i] (json/parse-string a)) (range 1000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"1\" (range 20))] (doseq [i (range 100000)] (println a)))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(doseq [i (range 1000000)] (println \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a\" (range 20))] (count (map (fn [i] (keyword a)) (range 10000))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a\" (range 19)) m {(str a 1) 1 (str a 2) 2}] (count (map (fn [i] (get m (str a i))) (range 20))))",
+        ),
+        (
+            "ok|timeout|memory_limit",
+            "(let [a (reduce (fn [s _] (str s s)) \"a-\" (range 18)) m {(keyword a) 1 :b 2}] (count (filter (fn [i] (get m a)) (range 100000))))",
+        ),
+    ]);
+}
+
+#[test]
+fn numbers() {
+    check(&[
+        (
+            "memory_limit|timeout",
+            "(reduce (fn [x _] (* x x)) 3 (range 40))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [x (bit-shift-left 1 60000000)] (* x x x))",
+        ),
+        ("memory_limit", "(bit-shift-left 1 1000000000000)"),
+        ("memory_limit", "(bit-set 0 1000000000000)"),
+        (
+            "timeout|memory_limit",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (* x x)) (range 1000))))",
+        ),
+        (
+            "timeout|memory_limit",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (quot x (+ i (bit-shift-left 3 900000)))) (range 1000))))",
+        ),
+        (
+            "timeout|memory_limit",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (mod x (+ i (bit-shift-left 3 900000)))) (range 1000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (str x)))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (format \"%d\" x)))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (format \"%x\" x)))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (json/generate-string {:a x}))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] x)",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (< 1.5 (* 1.0 x))) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (+ x i)) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000)) y (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (= x y)) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (= x 1.5)) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (even? x)) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (bit-and x x)) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit|ok",
+            "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (/ x 3)) (range 100000))))",
+        ),
+        (
+            "runtime_error|timeout|ok|memory_limit",
+            "(parse-long (apply str (map (constantly \"9\") (range 3000000))))",
+        ),
+        (
+            "runtime_error|timeout|ok|memory_limit",
+            "(parse-double (apply str (map (constantly \"9\") (range 3000000))))",
+        ),
+        (
+            "runtime_error|timeout|ok|memory_limit",
+            "(json/parse-string (apply str (map (constantly \"9\") (range 3000000))))",
+        ),
+        (
+            "runtime_error|timeout|ok|memory_limit",
+            "(parse-long \"1e999999999\")",
+        ),
+        (
+            "runtime_error|timeout|ok|memory_limit",
+            "(json/parse-string \"1e999999999\")",
+        ),
+        (
+            "runtime_error|timeout|ok|memory_limit",
+            "(+ 1 (bigint 1e308))",
+        ),
+        ("ok|runtime_error", "(pow 2 1000000000)"),
+    ]);
+}
+
+#[test]
+fn collections() {
+    check(&[
+        ("memory_limit", "(range 1000000000000)"),
+        (
+            "memory_limit",
+            "(range -9223372036854775808 9223372036854775807)",
+        ),
+        (
+            "ok",
+            "(range -9000000000000000000 9000000000000000000 5000000000000000000)",
+        ),
+        (
+            "ok",
+            "(range 9223372036854775807 -9223372036854775808 -9000000000000000000)",
+        ),
+        ("memory_limit|timeout", "(range 0.0 1.0 1e-300)"),
+        ("memory_limit|timeout|runtime_error", "(range 0 ##Inf)"),
+        (
+            "memory_limit|timeout|runtime_error",
+            "(range 1e300 1e301 1)",
+        ),
+        ("memory_limit|timeout|runtime_error", "(range)"),
+        ("memory_limit", "(map (constantly 1) (range 1000000000))"),
+        (
+            "memory_limit|timeout|runtime_error|ok",
+            "(take 3 (repeat 1))",
+        ),
+        (
+            "memory_limit|timeout|runtime_error|ok",
+            "(take 3 (iterate inc 1))",
+        ),
+        (
+            "memory_limit|timeout|runtime_error|ok",
+            "(take 3 (cycle [1 2]))",
+        ),
+        (
+            "memory_limit|timeout|runtime_error|ok",
+            "(repeatedly 1000000000 (fn [] 1))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(reduce (fn [acc x] (into acc acc)) [1 2 3] (range 60))",
+        ),
+        ("memory_limit|timeout", "(combinations (range 100) 50)"),
+        ("memory_limit|timeout", "(partition 50000 1 (range 100000))"),
+        (
+            "memory_limit|timeout",
+            "(partition-all 50000 1 (range 100000))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(for [a (range 1000) b (range 1000) c (range 1000)] [a b c])",
+        ),
+        (
+            "memory_limit|timeout",
+            "(doseq [a (range 10000) b (range 10000) c (range 10000)] [a b c])",
+        ),
+        (
+            "memory_limit|timeout",
+            "(mapcat (fn [x] (range 100000)) (range 100000))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(reduce (fn [m x] (assoc m x (range 1000))) {} (range 100000))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(zipmap (range 200000) (range 200000))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(count (frequencies (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(clojure.walk/prewalk (fn [x] [x x]) 1)",
+        ),
+        (
+            "memory_limit|timeout",
+            "(clojure.walk/prewalk (fn [x] [x]) 1)",
+        ),
+        (
+            "memory_limit|timeout",
+            "(tree-seq (fn [x] true) (fn [x] [x x]) 1)",
+        ),
+        (
+            "memory_limit|timeout",
+            "(apply concat (map (constantly (range 10000)) (range 10000)))",
+        ),
+        ("memory_limit|timeout|ok", "(apply hash-map (range 200000))"),
+        (
+            "memory_limit|timeout",
+            "(sort (fn [a b] (range 100000) true) (range 100000))",
+        ),
+        ("ok|runtime_error", "(sort (fn [a b] true) (range 1000))"),
+        (
+            "memory_limit|timeout",
+            "(apply interleave (map (constantly (range 1000)) (range 1000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 100000))] (reduce (fn [acc i] (+ acc (count (rest v)))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 100000))] (reduce (fn [acc i] (count (drop i v))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 100000))] (reduce (fn [acc i] (+ acc (count (reverse v)))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 100000))] (reduce (fn [acc i] (+ acc (last v))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [m (zipmap (range 30000) (range 30000))] (reduce (fn [acc i] (+ acc (count (keys m)))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [m (zipmap (range 30000) (range 30000))] (reduce (fn [acc i] (+ acc (count (merge {} m)))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [m (set (range 30000))] (reduce (fn [acc i] (+ acc (count (union m m)))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [m (set (range 30000))] (reduce (fn [acc i] (+ acc (first m))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 30000))] (reduce (fn [acc i] (+ acc (apply + v))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 30000))] (reduce (fn [acc i] (let [[a & r] v] (+ acc (count r)))) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok",
+            "(let [v (vec (range 30000)) m (zipmap (range 100) (map (constantly v) (range 100)))] (reduce (fn [acc i] (if (= m {}) 1 2)) 0 (range 100000)))",
+        ),
+        (
+            "memory_limit|timeout|ok|runtime_error",
+            "(count (pmap (fn [i] (range 1000000)) (range 100)))",
+        ),
+        (
+            "memory_limit|timeout|ok|runtime_error",
+            "(pmap (fn [i] (pmap (fn [j] (pmap inc (range 10))) (range 10))) (range 10))",
+        ),
+        (
+            "timeout|memory_limit|ok|runtime_error",
+            "(pmap (fn [i] (reduce + (map (fn [j] (reduce + (range 10000))) (range 10000)))) (range 10))",
+        ),
+    ]);
+}
+
+#[test]
+fn recursion() {
+    check(&[
+        ("memory_limit", "(defn f [x] (inc (f x))) (f 1)"),
+        ("memory_limit", "(defn f [x] (map f [x])) (f 1)"),
+        ("memory_limit", "(defn f [x] (first (filter f [x]))) (f 1)"),
+        (
+            "memory_limit",
+            "(defn f [x] (reduce (fn [a b] (f b)) 1 [x])) (f 1)",
+        ),
+        ("memory_limit", "(defn f [x] (sort-by f [x x])) (f 1)"),
+        ("memory_limit", "(defn f [x] (update {:a 1} :a f)) (f 1)"),
+        ("memory_limit", "(defn f [x] (apply f [x])) (f 1)"),
+        ("memory_limit", "(defn f [x] ((comp f identity) x)) (f 1)"),
+        ("memory_limit", "(defn f [x] ((partial f) x)) (f 1)"),
+        ("memory_limit", "(defn f [x] ((juxt f f) x)) (f 1)"),
+        (
+            "memory_limit",
+            "(defn f [x] (clojure.walk/postwalk f [x])) (f 1)",
+        ),
+        ("memory_limit", "(defn f [x] (for [y [x]] (f y))) (f 1)"),
+        (
+            "memory_limit",
+            "(defn f [x] (let [[a {:keys [b] :or {b (f a)}}] [x {}]] b)) (f 1)",
+        ),
+        ("memory_limit", "(defn f [x] (if (f x) (f x) (f x))) (f 1)"),
+        ("memory_limit", "(defn f [x] (-> x f f f)) (f 1)"),
+        ("memory_limit", "(defn f [x] [{:a #{(f x)}}]) (f 1)"),
+        (
+            "memory_limit",
+            "(defn f [x] (loop [i 0] (if (f x) 1 (recur i)))) (f 1)",
+        ),
+        ("memory_limit", "(defn f [x] (#'f x)) (f 1)"),
+        (
+            "memory_limit",
+            "(defn g [x] 1) (defn f [x] (g x)) (defn g [x] (f x)) (f 1)",
+        ),
+        ("memory_limit|timeout", "(def f #'f) (f 1)"),
+        ("memory_limit|timeout", "(def g #'f) (def f #'g) (f 1)"),
+        (
+            "memory_limit|timeout|runtime_error",
+            "(def g (comp #'f inc)) (def f (partial #'g)) (f 1)",
+        ),
+        ("memory_limit", "((fn f [x] (f (f x))) 1)"),
+        (
+            "memory_limit|timeout",
+            "(let [y (fn [h] ((fn [x] (x x)) (fn [x] (h (fn [v] ((x x) v))))))] ((y (fn [self] (fn [v] (inc (self v))))) 1))",
+        ),
+        (
+            "memory_limit|ok",
+            "((reduce (fn [f _] (comp f inc)) inc (range 50000)) 1)",
+        ),
+        (
+            "memory_limit|ok",
+            "((reduce (fn [f _] (comp inc f)) inc (range 50000)) 1)",
+        ),
+        (
+            "memory_limit|ok",
+            "((reduce (fn [f _] (complement f)) nil? (range 50000)) 1)",
+        ),
+        (
+            "memory_limit|ok",
+            "((reduce (fn [f _] (fnil f 1)) inc (range 50000)) 1)",
+        ),
+        (
+            "memory_limit|ok",
+            "((reduce (fn [f _] (fn [x] (f x))) inc (range 30000)) 1)",
+        ),
+        (
+            "memory_limit|timeout|runtime_error",
+            "(defn f [x] (pmap f [x])) (f 1)",
+        ),
+        (
+            "memory_limit|timeout|runtime_error",
+            "(defn f [x] (pcalls (fn [] (f x)))) (f 1)",
+        ),
+        ("memory_limit", "(defn f [x] (max-key f x x)) (f 1)"),
+        ("memory_limit", "(defn f [x] (group-by f [x])) (f 1)"),
+        ("memory_limit", "(defn f [x] (sum-by f [{:a x}])) (f 1)"),
+        (
+            "memory_limit",
+            "(defn f [x] (swap x)) (defn swap [x] (some f [x])) (f 1)",
+        ),
+        ("memory_limit", "(defn f [x] (tree-seq f f x)) (f 1)"),
+        ("memory_limit", "(defn f [& xs] (apply f 1 xs)) (f)"),
+        ("runtime_error", "(loop [] (recur))"),
+    ]);
+}
+
+/// Programs that are long instead of deep; some nest once they are analysed.
+const LONG: &[(&str, &str, usize, &str)] = &[
+    ("[", "1 ", 500_000, "]"),
+    ("(-> 1 ", "inc ", 490, ")"),
+    ("(->> [1] ", "(map inc) ", 490, ")"),
+    ("(-> 1 ", "inc ", 20_000, ")"),
+    ("(-> 1 ", "(+ 1) ", 2_000, ")"),
+    ("(->> 1 ", "(+ 1) ", 10_000, ")"),
+    ("(cond-> 1 ", "true inc ", 1_000, ")"),
+    ("(cond->> 1 ", "true inc ", 1_000, ")"),
+    ("(some-> 1 ", "inc ", 5_000, ")"),
+    ("(some->> 1 ", "inc ", 5_000, ")"),
+    ("(as-> 1 x ", "(+ 1 x) ", 1_000, ")"),
+    ("(doto 1 ", "inc ", 5_000, ")"),
+    ("(cond ", "false 1 ", 20_000, ":else 1)"),
+    ("(case 1 ", "2 3 ", 20_000, "1)"),
+    ("(condp = 1 ", "2 3 ", 20_000, "1)"),
+    ("(and ", "true ", 50_000, ")"),
+    ("(or ", "nil ", 50_000, ")"),
+    ("(let [", "x 1 ", 20_000, "] x)"),
+    ("(let [", "[x] [1] ", 20_000, "] x)"),
+    ("(let [", "x (fn [] 1) ", 5_000, "] x)"),
+    ("(loop [", "x 1 ", 20_000, "] x)"),
+    ("(for [", "x [1] ", 10_000, "] x)"),
+    ("(for [x [1] ", ":when true ", 10_000, "] x)"),
+    ("(when-let [x 1] ", "x ", 10_000, ")"),
+    ("(fn [", "x ", 10_000, "] x)"),
+    ("(str ", "1 ", 50_000, ")"),
+    ("(+ ", "1 ", 50_000, ")"),
+    ("((comp ", "inc ", 10_000, ") 1)"),
+    ("(def x ", "1 ", 10_000, ")"),
+    ("", "(def x 1)", 10_000, ""),
+    ("", "(defn f [x] (f x))", 5_000, ""),
+    ("", "y ", 5_000, ""),
+    ("{", ":a 1 ", 10_000, "}"),
+    ("#{", "1 ", 10_000, "}"),
+    ("'(", "1 ", 10_000, ")"),
+    ("#(+ ", "%1 %20 ", 10_000, ")"),
+];
+
+#[test]
+fn brackets() {
+    on_small_stack(|| {
+        for (open, close) in [
+            ("(", ")"),
+            ("[", "]"),
+            ("{", "}"),
+            ("#{", "}"),
+            ("#(", ")"),
+            ("'(", ")"),
+            ("#_", ""),
+        ] {
+            for count in [64, 1_000, 65_536, 1_000_000] {
+                for text in [
+                    open.repeat(count),
+                    open.repeat(count) + &close.repeat(count),
+                    close.repeat(count),
+                ] {
+                    let shown = end(&text, &Limits::default(), PATIENCE);
+                    assert!(shown.len() < 2_000);
+                }
+            }
+        }
+        // As deep as the limit lets.
+        for (open, close) in [
+            ("(+ 1 ", ")"),
+            ("[", "]"),
+            ("(if true ", ")"),
+            ("(let [x 1] ", ")"),
+            ("((fn [x] ", ") 1)"),
+            ("(for [x [1]] ", ")"),
+            ("(-> 1 (+ ", "))"),
+            ("(map inc ", ")"),
+            ("(cond nil 1 :else ", ")"),
+            ("(case 1 1 ", ")"),
+        ] {
+            for depth in [20, 31, 63] {
+                let text = open.repeat(depth) + "[]" + &close.repeat(depth);
+                end(&text, &Limits::default(), PATIENCE);
+            }
+        }
+        for (open, part, count, close) in LONG {
+            let text = format!("{open}{}{close}", part.repeat(*count));
+            end(&text, &Limits::default(), PATIENCE);
+        }
+        assert_eq!(end("(+ 1 2)", &Limits::default(), PATIENCE), "ok 3");
+    });
+}
