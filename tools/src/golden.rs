@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::coverage::Coverage;
 
+/// Names the server's executable, where it is built already; without it, cargo builds one.
+const BINARY: &str = "TOUCHSTONE_PTC";
+
 /// One file below `golden/`.
 pub struct Golden {
     /// Its name.
@@ -70,9 +73,8 @@ fn builtins(_: &Suite) -> Result<String, String> {
 
 /// What the server offers when it is started with `flags`.
 fn tools_list(flags: &[&str]) -> Result<String, String> {
-    let arguments: Vec<&str> = std::iter::once("start")
-        .chain(flags.iter().copied())
-        .collect();
+    let mut arguments = vec!["start", "--log-level", "error"];
+    arguments.extend(flags);
     let answered = ptc(
         &arguments,
         concat!(
@@ -97,9 +99,16 @@ fn tools_list(flags: &[&str]) -> Result<String, String> {
 /// What `ptc` writes to its standard output, run with no settings in its environment.
 fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
     let told = |error: std::io::Error| format!("ptc {}: {error}", arguments.join(" "));
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = match std::env::var_os(BINARY) {
+        Some(binary) => Command::new(binary),
+        None => {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let mut command = Command::new(cargo);
+            command.args(["run", "--quiet", "-p", "ptc-server", "--bin", "ptc", "--"]);
+            command
+        }
+    };
     command
-        .args(["run", "--quiet", "-p", "ptc-server", "--bin", "ptc", "--"])
         .args(arguments)
         .current_dir(crate::root())
         .stdin(Stdio::piped())

@@ -7,6 +7,7 @@ mod coverage;
 mod export;
 mod golden;
 mod matrix;
+mod seeds;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -33,6 +34,8 @@ enum Verb {
     Matrix(matrix::Options),
     /// Measure, and print medians against targets.
     Bench(bench::Options),
+    /// Write what the cases send, as first inputs for the fuzzers.
+    Seeds(seeds::Options),
     /// Write the suite as one JSON bundle, checked against its JSON Schema.
     Export(export::Options),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Bless => bless::run(),
         Verb::Matrix(options) => matrix::run(&options),
         Verb::Bench(options) => bench::run(&options),
+        Verb::Seeds(options) => seeds::run(&options),
         Verb::Export(options) => export::run(&options),
     };
     match done {

@@ -1,9 +1,13 @@
 //! Check functions for hostile input: each takes any input, and panics when a promise is broken.
 //! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
 
+mod program;
+
 use crate::form::{Form, FormKind, Span};
 use crate::json::{self, Duplicates};
 use crate::reader::{ReadLimits, read};
+
+pub use program::{eval, generated, print_read, program, reads};
 
 /// The reader's promises: it ends, spans lie within the text and within each other, limits hold, an error
 /// points into the text, and its sentence stays short.

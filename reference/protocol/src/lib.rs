@@ -13,6 +13,8 @@ mod description;
 mod encoding;
 mod feedback;
 mod format;
+#[doc(hidden)]
+pub mod fuzz;
 mod history;
 mod json_value;
 mod lisp_text;

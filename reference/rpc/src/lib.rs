@@ -7,6 +7,8 @@
 
 mod frame;
 mod framing;
+#[doc(hidden)]
+pub mod fuzz;
 mod json;
 
 pub use frame::{

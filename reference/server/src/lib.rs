@@ -15,6 +15,8 @@ mod dispatch;
 mod doctor;
 mod eval;
 mod eval_command;
+#[doc(hidden)]
+pub mod fuzz;
 mod gate;
 mod http;
 mod log;

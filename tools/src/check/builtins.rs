@@ -108,3 +108,41 @@ fn written(builtin: &'static Builtin) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conformance::fixture;
+
+    fn page(text: &str) -> Suite {
+        fixture::page("lib/strings.md", text.as_bytes()).expect("a page")
+    }
+
+    #[test]
+    fn a_section_without_a_row_is_found() {
+        let suite = page(
+            "# Strings\n\n## zork {#strings.zork}\n\n## Rows {#strings.rows}\n\n## join {#strings.join}\n",
+        );
+        assert_eq!(
+            rowless(&suite),
+            ["lib/strings.md:3: `zork` has no row in the builtin table"]
+        );
+    }
+
+    #[test]
+    fn a_row_without_a_section_or_a_case_is_found() {
+        let told = |text: &str, id: &str| {
+            let mut complaints = sectionless(&page(text)).into_iter();
+            complaints.find(|complaint| complaint.contains(id))
+        };
+        let missing = told("# Strings\n", "{#strings.join}");
+        assert!(
+            missing
+                .is_some_and(|complaint| complaint.contains("expected {#strings.join} in spec/"))
+        );
+        let untested = told("## join {#strings.join}\n", "{#strings.join}");
+        assert!(untested.is_some_and(|complaint| complaint.contains("expected a case")));
+        let tested = "## join {#strings.join}\n\n```clj\n(join \"\" []) ;=> \"\"\n```\n";
+        assert_eq!(told(tested, "{#strings.join}"), None);
+    }
+}

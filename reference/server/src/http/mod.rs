@@ -4,7 +4,7 @@
 
 mod access;
 mod endpoint;
-mod guard;
+pub(crate) mod guard;
 mod rate_limit;
 mod sessions;
 mod stateless;

@@ -1,7 +1,6 @@
 //! Measures programs inside one process. Knows how a figure is measured; which figures there are stands in the table.
 #![allow(missing_docs)] // criterion's macros make undocumented functions.
 
-#[path = "../src/bench/figures.rs"]
 mod figures;
 
 use std::fmt::Write as _;

@@ -1,0 +1,32 @@
+//! Seeded runs of the fuzz check functions that take any input. What they promise stands in the functions.
+
+use proptest::prelude::*;
+use ptc_lang::fuzz;
+
+/// How many inputs each check gets; the fuzzers give it millions.
+const CASES: u32 = 400;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+    #[test]
+    fn generated_programs_end_well(bytes in prop::collection::vec(any::<u8>(), 0..160)) {
+        fuzz::generated(&bytes);
+    }
+
+    #[test]
+    fn printed_values_are_read_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fuzz::print_read(&bytes);
+    }
+
+    #[test]
+    fn any_text_is_a_program(text in "[ \\PC()\\[\\]{}#\"':;0-9a-z+*]{0,40}") {
+        fuzz::eval(&text);
+    }
+
+    #[test]
+    fn json_and_reader(text in "[ \\PC{}\\[\\]\":,0-9eE.+-]{0,40}") {
+        fuzz::json(&text);
+        fuzz::reader(&text);
+    }
+}

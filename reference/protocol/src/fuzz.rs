@@ -1,0 +1,133 @@
+//! Check functions for hostile input, driven by fuzzers and by seeded tests. Each panics when a promise is broken.
+
+use crate::{
+    Type, json_schema_to_type, parameters_schema, parse_signature, provider_schema,
+    type_to_json_schema,
+};
+
+/// A text is a signature whose own text means the same, or is refused with a place in it.
+pub fn signature(text: &str) {
+    match parse_signature(text) {
+        Ok(signature) => {
+            let canonical = signature.to_string();
+            // Without parameters only the type is a signature again.
+            let again = match signature.params.is_empty() {
+                true => signature.returns.to_string(),
+                false => canonical.clone(),
+            };
+            let reread = parse_signature(&again);
+            assert_eq!(
+                reread.as_ref(),
+                Ok(&signature),
+                "{text:?} prints as {again:?}"
+            );
+            let _ = parameters_schema(Some(&signature));
+            check_schema_of(&signature.returns);
+        }
+        Err(error) => {
+            assert!(
+                error.line >= 1 && error.line <= text.split('\n').count(),
+                "{text:?}: {error}"
+            );
+            assert!(error.column <= text.len(), "{text:?}: {error}");
+            assert!(!error.to_string().is_empty());
+        }
+    }
+}
+
+/// A JSON text is an output schema, or is refused in one short sentence.
+pub fn schema(text: &str) {
+    let Ok(schema) = serde_json::from_str(text) else {
+        return;
+    };
+    match json_schema_to_type(&schema) {
+        Ok(t) => check_schema_of(&t),
+        Err(message) => assert!(
+            !message.is_empty() && message.len() <= 4 * text.len() + 500,
+            "{message}"
+        ),
+    }
+}
+
+fn check_schema_of(t: &Type) {
+    let schema = type_to_json_schema(t);
+    assert!(schema.is_object() && provider_schema(t).is_object());
+    assert!(!t.to_string().is_empty() && !t.to_tree().is_null());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{schema, signature};
+
+    #[test]
+    fn any_text() {
+        // A plain generator of pseudo-random numbers; what matters is that each run sees the same texts.
+        let mut state = 3_u64;
+        let mut random = move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize
+        };
+        let signatures = [
+            "(",
+            ")",
+            "[",
+            "]",
+            "{",
+            "}",
+            ":int",
+            ":string",
+            ":boolean",
+            ":bool",
+            ":any",
+            ":datetime",
+            "?",
+            " ",
+            ",",
+            "->",
+            "a ",
+            "b_c ",
+            "é ",
+            "\n",
+            "x :int",
+            "[:int]",
+            "{a :int}",
+            "() -> ",
+        ];
+        let schemas = [
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "\"type\":",
+            "\"object\"",
+            "\"array\"",
+            "\"integer\"",
+            "{\"type\":\"string\"}",
+            "\"properties\":",
+            "\"a\":",
+            "\"items\":",
+            "\"required\":[\"a\"]",
+            "\"additionalProperties\":false",
+            "\"enum\":[1]",
+            "null",
+            "\"format\":\"date-time\"",
+        ];
+        for _ in 0..5_000 {
+            let mut pick = |words: &[&str]| -> String {
+                (0..random() % 12)
+                    .map(|_| words[random() % words.len()])
+                    .collect()
+            };
+            signature(&pick(&signatures));
+            let members = pick(&schemas);
+            schema(&members);
+            schema(&format!(
+                "{{\"type\":\"object\",\"properties\":{{\"a\":{{{members}}}}}}}"
+            ));
+        }
+    }
+}
