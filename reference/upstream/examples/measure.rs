@@ -199,6 +199,7 @@ fn peer() {
         };
         let result = match message["method"].as_str() {
             Some("initialize") => json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
+            Some("tools/list") if sleep > 0 => json!({ "tools": [{"name": "echo"}] }),
             Some("tools/list") => json!({ "tools": tools() }),
             _ if message["params"]["name"] == "nap" => {
                 std::thread::spawn(move || {
