@@ -65,6 +65,7 @@ pub struct Record {
 pub struct Ring {
     size: usize,
     policy: PayloadPolicy,
+    bytes_max: usize,
     records: Mutex<VecDeque<Record>>,
 }
 
@@ -75,11 +76,13 @@ const REQUEST_ID_CHARS_KEPT: usize = 64;
 const PROGRAM_PREVIEW_CHARS: usize = 256;
 
 impl Ring {
-    /// A ring of `size` calls under a payload policy.
-    pub fn new(size: usize, policy: PayloadPolicy) -> Self {
+    /// A ring of `size` calls under a payload policy. No reply shows more than `bytes_max` bytes, so no text is kept
+    /// beyond that: what is cut here is too large to be shown anyway.
+    pub fn new(size: usize, policy: PayloadPolicy, bytes_max: usize) -> Self {
         Ring {
             size,
             policy,
+            bytes_max,
             records: Mutex::new(VecDeque::new()),
         }
     }
@@ -187,7 +190,7 @@ impl Ring {
             .with("bytes", program.len())
             .with("sha256", digest::hex(program.as_bytes()));
         match self.policy {
-            PayloadPolicy::Full => return Field::Text(program.to_owned()),
+            PayloadPolicy::Full => return Field::Text(prefix(program, self.bytes_max).to_owned()),
             PayloadPolicy::Summary => {
                 let preview: String = program.chars().take(PROGRAM_PREVIEW_CHARS).collect();
                 object.set("preview", preview);
@@ -199,6 +202,9 @@ impl Ring {
 
     fn context_field(&self, context: &str) -> Field {
         match self.policy {
+            PayloadPolicy::Full if context.len() > self.bytes_max => {
+                Field::Text(prefix(context, self.bytes_max).to_owned())
+            }
             PayloadPolicy::Full => Field::Json(context.to_owned()),
             PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.len())),
             PayloadPolicy::Summary => {
@@ -330,7 +336,7 @@ mod tests {
                 r#""context":{"a":[1,2],"s":"x"}"#,
             ),
         ] {
-            let ring = Ring::new(2, policy);
+            let ring = Ring::new(2, policy, 4096);
             for id in ["1", "2", "3"] {
                 ring.remember(
                     &sighting(id),
@@ -351,7 +357,7 @@ mod tests {
 
     #[test]
     fn refusals_keep_their_reason_and_nothing_of_the_program() {
-        let ring = Ring::new(10, PayloadPolicy::Summary);
+        let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
         let payload = crate::reason::Refusal::Busy { cap: 2 }.payload();
         ring.remember(
             &sighting(&"x".repeat(300)),

@@ -28,10 +28,10 @@ fn holds_secret(value: &Value, redactor: &Redactor) -> bool {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
         match value {
-            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => {
-                if redactor.finds_secret_in(text.as_str()) {
-                    return true;
-                }
+            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text)
+                if redactor.finds_secret_in(text.as_str()) =>
+            {
+                return true;
             }
             Value::Vector(items) => pending.extend(items.iter()),
             Value::Set(items) => pending.extend(items.iter()),

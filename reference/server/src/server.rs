@@ -72,9 +72,13 @@ impl Server {
         let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
         let diagnostics = &settings.diagnostics;
         let observers = Observers {
-            ring: diagnostics
-                .debug_tool
-                .then(|| Ring::new(diagnostics.ring_size, diagnostics.payloads)),
+            ring: diagnostics.debug_tool.then(|| {
+                Ring::new(
+                    diagnostics.ring_size,
+                    diagnostics.payloads,
+                    diagnostics.response_bytes,
+                )
+            }),
             tracer: diagnostics.trace_dir.as_deref().map(|dir| {
                 Tracer::new(
                     dir,
