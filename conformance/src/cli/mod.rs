@@ -30,7 +30,7 @@ const INTERRUPTED: u8 = 130;
 
 /// Decides, with evidence, whether an implementation of the PTC-Lisp MCP server family conforms.
 ///
-/// Exit status: 0 when all cases pass, 1 when some fail, 2 when the harness itself could not run.
+/// Exit status: 0 when all cases pass, 1 when some fail, 2 when the harness itself could not run, 130 when it was interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "ptc-conformance", version, max_term_width = 100)]
 struct Cli {
