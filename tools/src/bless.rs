@@ -1,8 +1,10 @@
 //! Rewrites `golden/`. Writes nowhere else, least of all into `spec/`.
 
+use std::process::Command;
+
 use crate::golden::FILES;
 
-/// Writes every golden file, and tells which changed.
+/// Writes every golden file, and tells which changed. Snapshots are written by the tests called `golden` that own them.
 ///
 /// # Errors
 /// When a file can't be made or written.
@@ -20,5 +22,15 @@ pub fn run() -> Result<(), String> {
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         eprintln!("golden/{} changed", file.name);
     }
-    Ok(())
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "--quiet", "--workspace", "--test", "golden"])
+        .current_dir(crate::root())
+        .env("INSTA_UPDATE", "always")
+        .status()
+        .map_err(|error| format!("cargo test: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the snapshots' tests: {status}"))
+    }
 }

@@ -18,12 +18,17 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
             Ok(_) => {}
         }
     }
-    let entries = std::fs::read_dir(&directory).into_iter().flatten();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        // Folders hold the snapshots of tests, which check them themselves.
-        if !entry.path().is_dir() && !FILES.iter().any(|file| file.name == name) {
+    // Directories hold snapshots, which the tests that own them check.
+    let entries = std::fs::read_dir(&directory)
+        .into_iter()
+        .flatten()
+        .flatten();
+    for path in entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+    {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !FILES.iter().any(|file| file.name == name) {
             wrong.push(format!("golden/{name}: nothing makes it"));
         }
     }
