@@ -170,7 +170,7 @@ impl Bytes<'_> {
         let kinds = if depth < DEPTH_MAX { 10 } else { 7 };
         match self.below(kinds) {
             0 => Value::Nil,
-            1 => Value::from(self.byte() % 2 == 0),
+            1 => Value::from(self.byte().is_multiple_of(2)),
             2 => Value::from(i64::from(self.byte()) - 128),
             3 => {
                 let mut bits = [0; 8];
