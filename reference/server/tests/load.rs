@@ -224,10 +224,13 @@ impl Client {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port below those that outgoing connections take: a client that tries such a port before the server has it may
+/// connect to itself.
 fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    (first..32_000)
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("one port is free")
 }
 
 fn resident_bytes(child: &Child) -> u64 {
