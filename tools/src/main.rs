@@ -3,6 +3,7 @@
 mod bench;
 mod bless;
 mod check;
+mod clojure_check;
 mod coverage;
 mod export;
 mod golden;
@@ -36,6 +37,8 @@ enum Verb {
     Bench(bench::Options),
     /// Write what the cases send, as first inputs for the fuzzers.
     Seeds(seeds::Options),
+    /// Run the corpus in JVM Clojure and list what differs, each with its divergence.
+    ClojureCheck,
     /// Write the suite as one JSON bundle, checked against its JSON Schema.
     Export(export::Options),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Verb::Matrix(options) => matrix::run(&options),
         Verb::Bench(options) => bench::run(&options),
         Verb::Seeds(options) => seeds::run(&options),
+        Verb::ClojureCheck => clojure_check::run(),
         Verb::Export(options) => export::run(&options),
     };
     match done {
