@@ -496,7 +496,7 @@ impl<'p> Analyzer<'p, '_> {
         self.scopes.push(FnScope::named(name));
         let outer_level = std::mem::take(&mut self.level);
         let outer_deepest = std::mem::take(&mut self.deepest);
-        let made = self.function_inside(display, params, body, span);
+        let made = self.function_inside(params, body);
         let levels = std::mem::replace(&mut self.deepest, outer_deepest.max(outer_level + 1));
         self.level = outer_level;
         let scope = self.scopes.pop().expect("pushed above");
@@ -522,12 +522,9 @@ impl<'p> Analyzer<'p, '_> {
     #[allow(clippy::type_complexity)]
     fn function_inside(
         &mut self,
-        display: Option<&str>,
         params: &[Form<'_>],
         body: &[Form<'_>],
-        span: Span,
     ) -> Result<(Box<[Pattern]>, Option<Pattern>, bool, Ir), Error> {
-        let _ = (display, span);
         let (params, rest) = self.parameters(params)?;
         // Plain arguments must fill slots 0, 1, … in order.
         let plain = rest.is_none()

@@ -30,7 +30,7 @@ impl Analyzer<'_, '_> {
                 Ok(Pattern::Slot(self.bind(name)))
             }
             FormKind::Vector(items) => self.sequence_pattern(items),
-            FormKind::Map(items) => self.map_pattern(items, form.span),
+            FormKind::Map(items) => self.map_pattern(items),
             _ => Err(invalid(
                 format!(
                     "unsupported pattern {}: bind a symbol, a vector of patterns, or a map pattern such as {{:keys [a b]}}",
@@ -73,7 +73,7 @@ impl Analyzer<'_, '_> {
         })))
     }
 
-    fn map_pattern(&mut self, items: &[Form<'_>], span: Span) -> Result<Pattern, Error> {
+    fn map_pattern(&mut self, items: &[Form<'_>]) -> Result<Pattern, Error> {
         let mut wanted: Vec<(Form<'_>, Value)> = Vec::new();
         let mut defaults: Vec<(&str, &Form<'_>)> = Vec::new();
         let mut all = None;
@@ -155,7 +155,6 @@ impl Analyzer<'_, '_> {
                 }
             }
         }
-        let _ = span;
         let mut entries = Vec::with_capacity(wanted.len());
         for (target, key) in wanted {
             let default = match &target.kind {
