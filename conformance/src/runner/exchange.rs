@@ -50,22 +50,7 @@ pub async fn play(
         stopped = server.chatter().map(Stop::Fault);
     }
     server.kill().await;
-    let (verdict, cause) = match stopped {
-        None => (Verdict::pass(), None),
-        Some(Stop::Verdict(verdict)) => (verdict, None),
-        Some(Stop::Fault(fault)) => (fault.verdict(record.answered), Some(fault.name())),
-    };
-    Trial {
-        stderr: if verdict.is_pass() {
-            String::new()
-        } else {
-            server.stderr()
-        },
-        verdict,
-        cause,
-        traffic: record.traffic,
-        took: began.elapsed(),
-    }
+    record.concluded(stopped, began, || server.stderr())
 }
 
 /// Whether a step would end the server for everyone.

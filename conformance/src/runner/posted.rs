@@ -62,22 +62,7 @@ pub async fn play(
         Err(fault) => Some(Stop::Fault(fault)),
     };
     server.kill().await;
-    let (verdict, cause) = match stopped {
-        None => (Verdict::pass(), None),
-        Some(Stop::Verdict(verdict)) => (verdict, None),
-        Some(Stop::Fault(fault)) => (fault.verdict(record.answered), Some(fault.name())),
-    };
-    Trial {
-        stderr: if verdict.is_pass() {
-            String::new()
-        } else {
-            server.stderr()
-        },
-        verdict,
-        cause,
-        traffic: record.traffic,
-        took: began.elapsed(),
-    }
+    record.concluded(stopped, began, || server.stderr())
 }
 
 /// Whether a step would end the server for everyone.

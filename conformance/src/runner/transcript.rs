@@ -14,6 +14,8 @@ use crate::suite::{Captures, LineMatch, Pattern, Text};
 use crate::target::fault::Fault;
 use crate::verdict::{Mismatch, Verdict};
 
+use super::trial::Trial;
+
 /// How often logs and traces are looked into while a line is waited for.
 const POLL: Duration = Duration::from_millis(5);
 /// How long a log or trace line is waited for.
@@ -46,6 +48,32 @@ pub struct Record {
 }
 
 impl Record {
+    /// The trial of a case that took since `began`: passed, unless something stopped it. The target's error output
+    /// is kept only where it explains something.
+    pub fn concluded(
+        self,
+        stopped: Option<Stop>,
+        began: Instant,
+        stderr: impl FnOnce() -> String,
+    ) -> Trial {
+        let (verdict, cause) = match stopped {
+            None => (Verdict::pass(), None),
+            Some(Stop::Verdict(verdict)) => (verdict, None),
+            Some(Stop::Fault(fault)) => (fault.verdict(self.answered), Some(fault.name())),
+        };
+        Trial {
+            stderr: if verdict.is_pass() {
+                String::new()
+            } else {
+                stderr()
+            },
+            verdict,
+            cause,
+            traffic: self.traffic,
+            took: began.elapsed(),
+        }
+    }
+
     /// Notes what was sent.
     pub fn sent(&mut self, bytes: &[u8]) {
         self.push(Direction::Sent, &String::from_utf8_lossy(bytes));

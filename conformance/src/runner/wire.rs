@@ -42,24 +42,10 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience) -> T
         ended: false,
     };
     let stopped = play.all(case).await.err();
-    play.process.control().kill().await;
-    let stderr = play.process.control().stderr().tail();
-    let (verdict, cause) = match stopped {
-        None => (Verdict::pass(), None),
-        Some(Stop::Verdict(verdict)) => (verdict, None),
-        Some(Stop::Fault(fault)) => (fault.verdict(play.record.answered), Some(fault.name())),
-    };
-    Trial {
-        stderr: if verdict.is_pass() {
-            String::new()
-        } else {
-            stderr
-        },
-        verdict,
-        cause,
-        traffic: play.record.traffic,
-        took: began.elapsed(),
-    }
+    let control = play.process.control();
+    control.kill().await;
+    play.record
+        .concluded(stopped, began, || control.stderr().tail())
 }
 
 struct Play<'a> {
