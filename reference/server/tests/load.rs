@@ -25,15 +25,61 @@ fn length() -> Duration {
     Duration::from_secs(seconds.unwrap_or(2))
 }
 
-fn start(arguments: &[&str]) -> Child {
-    Command::new(PTC)
-        .arg("start")
-        .args(arguments)
-        .args(["--log-level", "error", "--max-concurrent-calls", "16"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+/// A server of its own, which no failed test leaves running: it would keep the test's output open.
+struct Server(Child);
+
+impl Server {
+    fn start(arguments: &[&str], log: Stdio) -> Self {
+        Server(
+            Command::new(PTC)
+                .arg("start")
+                .args(arguments)
+                .args(["--max-concurrent-calls", "16"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(log)
+                .spawn()
+                .unwrap(),
+        )
+    }
+
+    /// One that listens, and its port. Another program may take the port first; then the next one is tried.
+    fn listening(arguments: &[&str]) -> (Self, u16) {
+        // Below the ports of outgoing connections, which a client may be given, and so connect to itself.
+        let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+        for port in first..32_000 {
+            let number = port.to_string();
+            let mut server = Self::start(
+                &[&["--http", "--http-port", &number], arguments].concat(),
+                Stdio::piped(),
+            );
+            let log = BufReader::new(server.0.stderr.take().unwrap());
+            if drained(log, "http_listening") {
+                return (server, port);
+            }
+        }
+        panic!("no port is free");
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id())).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// Whether a line with `event` comes. The rest of the log is read and dropped, so that its pipe never fills.
+fn drained(log: impl BufRead + Send + 'static, event: &str) -> bool {
+    let mut lines = log.lines().map_while(Result::ok);
+    let came = lines.any(|line| line.contains(event));
+    std::thread::spawn(move || lines.for_each(drop));
+    came
 }
 
 /// What the reply to a frame must hold.
@@ -92,9 +138,9 @@ fn judge(reply: &Value, expected: &Expected) {
 
 #[test]
 fn stdio_loses_doubles_and_crosses_nothing() {
-    let mut server = start(&[]);
-    let mut input = server.stdin.take().unwrap();
-    let output = BufReader::new(server.stdout.take().unwrap());
+    let mut server = Server::start(&["--log-level", "error"], Stdio::inherit());
+    let mut input = server.0.stdin.take().unwrap();
+    let output = BufReader::new(server.0.stdout.take().unwrap());
     let waiting: Arc<Mutex<HashMap<u64, Expected>>> = Arc::default();
     let answered = Arc::new(AtomicU64::new(0));
     let (seen, counted) = (waiting.clone(), answered.clone());
@@ -159,7 +205,7 @@ fn stdio_loses_doubles_and_crosses_nothing() {
     }
     assert_eq!(open(), 0, "replies are missing");
     drop(input);
-    assert!(server.wait().unwrap().success());
+    assert!(server.0.wait().unwrap().success());
     assert_eq!(reader.join().unwrap(), garbage);
     let rate = answered.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
     println!("stdio: {number} frames, {rate:.0} replies/s");
@@ -224,34 +270,9 @@ impl Client {
     }
 }
 
-/// A port below those that outgoing connections take: a client that tries such a port before the server has it may
-/// connect to itself.
-fn free_port() -> u16 {
-    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-    (first..32_000)
-        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
-        .expect("one port is free")
-}
-
-fn resident_bytes(child: &Child) -> u64 {
-    let statm = std::fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
-
 #[test]
 fn http_loses_doubles_and_crosses_nothing() {
-    let port = free_port();
-    let number = port.to_string();
-    let mut server = start(&[
-        "--http",
-        "--http-port",
-        &number,
-        "--http-max-in-flight-per-session",
-        "4",
-    ]);
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let (mut server, port) = Server::listening(&["--http-max-in-flight-per-session", "4"]);
     let stop = Arc::new(AtomicBool::new(false));
     let answered = Arc::new(AtomicU64::new(0));
     let begun = Instant::now();
@@ -305,7 +326,7 @@ fn http_loses_doubles_and_crosses_nothing() {
     let rate = answered.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
     println!(
         "http: {rate:.0} replies/s, {} MB resident",
-        resident_bytes(&server) >> 20
+        server.resident_bytes() >> 20
     );
     let mut last = Client::new(port);
     last.initialize();
@@ -313,10 +334,10 @@ fn http_loses_doubles_and_crosses_nothing() {
     assert!(last.receive().1.contains("user=> 7"));
     assert!(
         Command::new("kill")
-            .arg(server.id().to_string())
+            .arg(server.0.id().to_string())
             .status()
             .unwrap()
             .success()
     );
-    assert!(server.wait().unwrap().success());
+    assert!(server.0.wait().unwrap().success());
 }
