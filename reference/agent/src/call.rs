@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cache::{Cache, CanonicalArgs};
 use crate::program::lock;
-use crate::telemetry::{Event, Telemetry};
+use crate::telemetry::{Event, Telemetry, new_id};
 use crate::tool::{Tool, ToolFault};
 
 /// What came of a call.
@@ -42,8 +42,9 @@ pub(crate) fn invoke(
         };
     }
     let started = Instant::now();
+    let span = telemetry.map(|_| new_id());
     if let Some(telemetry) = telemetry {
-        let metadata = json!({ "tool_name": tool.name });
+        let metadata = json!({ "tool_name": tool.name, "span_id": span });
         telemetry.emit(&Event {
             name: "tool.start",
             measurements: json!({}),
@@ -60,7 +61,7 @@ pub(crate) fn invoke(
             "tool.exception"
         };
         let duration = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let metadata = json!({ "tool_name": tool.name, "reason": result.as_ref().err().map(|fault| &fault.message) });
+        let metadata = json!({ "tool_name": tool.name, "span_id": span, "reason": result.as_ref().err().map(|fault| &fault.message) });
         telemetry.emit(&Event {
             name,
             measurements: json!({ "duration": duration }),

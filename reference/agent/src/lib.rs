@@ -70,7 +70,7 @@ pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_mod
 pub use run::{RunOptions, chat, run};
 pub use step::{AgentStep, CallRecord, RUN_FAILURES, RunFailure, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};
-pub use telemetry::{Event, Layer, TOOL_CALL, Telemetry, ToolCallFacts};
+pub use telemetry::{Event, Layer, SPAN_FIELDS, TOOL_CALL, Telemetry, ToolCallFacts};
 pub use testee::{answer, serve_operations};
 pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};
 pub use turn::PROTOCOL_ERRORS;

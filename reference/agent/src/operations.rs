@@ -19,7 +19,7 @@ use crate::preview::native_preview;
 use crate::program::{ProgramEnd, ProgramHost, run_program};
 use crate::run::{RunOptions, chat, run};
 use crate::step::{AgentStep, CallRecord};
-use crate::telemetry::{Event, TOOL_CALL, Telemetry};
+use crate::telemetry::{Event, SPAN_FIELDS, TOOL_CALL, Telemetry};
 use crate::tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, ToolFault, ToolFn};
 
 /// Limits of `task_run`.
@@ -425,7 +425,15 @@ impl Events {
         events
             .iter()
             .filter(|event| event.name == TOOL_CALL)
-            .map(|event| event.metadata.clone())
+            .map(|event| match &event.metadata {
+                // Ids differ from run to run.
+                Json::Object(fields) => fields
+                    .iter()
+                    .filter(|(name, _)| !SPAN_FIELDS.contains(&name.as_str()))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+                other => other.clone(),
+            })
             .collect()
     }
 }

@@ -77,6 +77,7 @@ pub const TASK_FAILURES: &[&str] = &[
     "agent_failed",
     MISSING,
     "ptc_max_turns_exceeded",
+    RETRIES_USED,
     SIDE_EFFECTS,
     "planner_error",
     "planner_timeout",
@@ -84,6 +85,7 @@ pub const TASK_FAILURES: &[&str] = &[
     BUDGET,
 ];
 const MISSING: &str = "ptc_must_return_missing";
+const RETRIES_USED: &str = "ptc_budget_exhausted";
 const SIDE_EFFECTS: &str = "partial_side_effects";
 const BUDGET: &str = "budget_exceeded";
 
@@ -92,7 +94,7 @@ const BUDGET: &str = "budget_exceeded";
 pub struct TaskOutcome {
     /// How it ended.
     pub end: TaskEnd,
-    /// Turns begun.
+    /// Turns in which the model replied.
     pub turns: u32,
     /// The last program.
     pub program: Option<String>,
@@ -113,6 +115,10 @@ pub struct PlannerRequest {
     pub tokens: Option<Tokens>,
     /// The reason, when it failed.
     pub error: Option<&'static str>,
+    /// What was asked, scrubbed: the message of the user.
+    pub prompt: String,
+    /// What the model replied.
+    pub completion: String,
 }
 
 /// What the instructions are made of.
@@ -198,12 +204,11 @@ pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
         },
     };
     planner.outcome.end = planner.turns();
-    if let TaskEnd::Failed { reason, message } = &mut planner.outcome.end
+    if let TaskEnd::Failed { reason, .. } = &mut planner.outcome.end
         && !matches!(*reason, "agent_failed" | BUDGET)
         && world.may_have_written()
     {
         *reason = SIDE_EFFECTS;
-        *message = "Continuation blocked after write or unknown upstream side effects".to_owned();
     }
     planner.outcome
 }
@@ -246,23 +251,26 @@ impl Planner<'_> {
                 true => retries_left -= 1,
                 false => turns_left -= 1,
             }
-            if turns_left == 0 {
-                return match is_error {
-                    true => failed(
-                        "ptc_max_turns_exceeded",
-                        format!("Exceeded max_turns limit of {}", self.task.max_turns),
-                    ),
-                    false => failed(
-                        MISSING,
-                        "Final turn must call (return value) or (fail reason)",
-                    ),
-                };
+            if turns_left == 0 && !is_error {
+                return failed(
+                    MISSING,
+                    "Final turn must call (return value) or (fail reason)",
+                );
             }
             if self.world.may_have_written() {
                 return failed(
                     SIDE_EFFECTS,
                     "Continuation blocked after write or unknown upstream side effects",
                 );
+            }
+            if turns_left == 0 {
+                return match self.task.retry_turns {
+                    0 => failed(
+                        "ptc_max_turns_exceeded",
+                        format!("Exceeded max_turns limit of {}", self.task.max_turns),
+                    ),
+                    _ => failed(RETRIES_USED, "Budget exhausted (work and retry turns)"),
+                };
             }
             let turns_note = match turns_left {
                 1 => "This is the last turn: end the program with `(return value)` or `(fail reason)`.".to_owned(),
@@ -277,6 +285,7 @@ impl Planner<'_> {
         let reply = match self.ask() {
             Ok(reply) => reply,
             Err(error) => {
+                self.outcome.turns -= 1;
                 let reason = planner_reason(error.kind);
                 return Turned::End(failed(reason, format!("LLM call failed: {error}")));
             }
@@ -339,6 +348,7 @@ impl Planner<'_> {
         let prompt = self.world.scrub(prompt);
         let mut request = PlannerRequest {
             prompt_bytes: (PLANNER_SYSTEM.len() + prompt.len()) as u64,
+            prompt: prompt.clone(),
             ..PlannerRequest::default()
         };
         let left = self.task.deadline.saturating_duration_since(Instant::now());
@@ -361,7 +371,10 @@ impl Planner<'_> {
             reply.content.unwrap_or_default()
         });
         match &answer {
-            Ok(text) => request.completion_bytes = text.len() as u64,
+            Ok(text) => {
+                request.completion_bytes = text.len() as u64;
+                request.completion.clone_from(text);
+            }
             Err(error) => request.error = Some(planner_reason(error.kind)),
         }
         self.outcome.requests.push(request);
@@ -376,18 +389,25 @@ impl TaskOutcome {
         let Some(last) = self.requests.last() else {
             return json!({});
         };
-        let tokens = last.tokens.unwrap_or_default();
         let mut shown = json!({
             "calls": self.requests.len(),
             "model": model,
             "duration_ms": last.duration_ms,
             "prompt_bytes": last.prompt_bytes,
-            "completion_bytes": last.completion_bytes,
-            "output_bytes": last.completion_bytes,
-            "tokens": { "input": tokens.input, "output": tokens.output },
         });
-        if let Some(error) = last.error {
-            shown["error"] = error.into();
+        match last.error {
+            Some(error) => shown["error"] = error.into(),
+            None => {
+                let tokens = last
+                    .tokens
+                    .filter(|tokens| tokens.input + tokens.output > 0);
+                shown["completion_bytes"] = last.completion_bytes.into();
+                shown["output_bytes"] = last.completion_bytes.into();
+                shown["tokens"] = tokens.map_or(
+                    json!({}),
+                    |tokens| json!({ "input": tokens.input, "output": tokens.output }),
+                );
+            }
         }
         shown
     }

@@ -263,9 +263,16 @@ fn describe_list(payload: &mut JsonMap<String, Json>, mut items: Items<'_>, samp
 fn describe_properties(schema: &mut JsonMap<String, Json>, map: &Map, names: &BTreeSet<String>) {
     let mut properties = JsonMap::new();
     let shown: BTreeSet<&String> = names.iter().take(KEYS_MAX).collect();
+    // Keywords come before strings. A string's `false` counts as absent, as the seed says.
     for (key, value) in map {
         let name = shown_name(key);
-        if shown.contains(&name) {
+        if !shown.contains(&name) {
+            continue;
+        }
+        let falsy = matches!(value, Value::Nil | Value::Bool(false));
+        if matches!(key, Value::Str(_)) && falsy {
+            properties.entry(name).or_insert_with(|| "null".into());
+        } else {
             properties.insert(name, type_name(value).into());
         }
     }

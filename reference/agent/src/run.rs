@@ -16,7 +16,7 @@ use crate::exposure::{Output, Transport};
 use crate::llm::{Llm, LlmReply, LlmRequest, Message, WireCall};
 use crate::program::lock;
 use crate::step::{AgentStep, RunFailure, TurnRecord};
-use crate::telemetry::{Event, Telemetry};
+use crate::telemetry::{Event, Spans, Telemetry};
 use crate::tool::Tool;
 use crate::turn::{TurnEnd, native_definitions};
 
@@ -77,6 +77,14 @@ pub fn run(agent: &Agent, options: RunOptions<'_>) -> Result<AgentStep, AgentErr
             name: tool.name.clone(),
         });
     }
+    let spans = options
+        .telemetry
+        .map(|sink| Spans::new(sink, json!(agent.name)));
+    let telemetry = spans.as_ref().map(|spans| spans as &dyn Telemetry);
+    let options = RunOptions {
+        telemetry,
+        ..options
+    };
     Ok(Run::new(agent, options).finish())
 }
 
@@ -220,11 +228,7 @@ impl<'a> Run<'a> {
                 .map(|signature| &signature.returns),
         );
         self.append(Message::User(opening));
-        self.emit(
-            "run.start",
-            || json!({}),
-            || json!({ "agent_name": self.agent.name }),
-        );
+        self.emit("run.start", || json!({}), || json!({}));
         let fail = self.turns(&system, &tools, schema.as_ref()).err();
         self.close(system, fail)
     }
@@ -240,7 +244,12 @@ impl<'a> Run<'a> {
             self.turn += 1;
             self.check_budgets()?;
             let number = self.turn;
-            self.emit("turn.start", || json!({}), || json!({ "turn": number }));
+            let began = Instant::now();
+            self.emit(
+                "turn.start",
+                || json!({}),
+                || json!({ "turn": number, "type": "normal", "tools_count": self.agent.tools.len() }),
+            );
             self.step.usage.turns = number;
             let request = LlmRequest {
                 system,
@@ -269,7 +278,19 @@ impl<'a> Run<'a> {
             };
             self.count(&reply);
             let end = self.take_turn(&reply);
-            self.emit("turn.stop", || json!({}), || json!({ "turn": number }));
+            let tokens = reply.tokens.unwrap_or_default();
+            self.emit(
+                "turn.stop",
+                || {
+                    json!({
+                        "duration": u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                        "tokens": tokens.input + tokens.output,
+                        "input_tokens": tokens.input,
+                        "output_tokens": tokens.output,
+                    })
+                },
+                || json!({ "turn": number, "type": "normal" }),
+            );
             match end {
                 TurnEnd::Continue => {}
                 TurnEnd::Answered => return Ok(()),
@@ -473,7 +494,7 @@ impl<'a> Run<'a> {
         self.emit(
             "run.stop",
             || json!({ "duration_ms": self.step.usage.duration_ms }),
-            || json!({ "agent_name": self.agent.name, "status": status, "reason": fail.as_ref().map(|fail| fail.reason) }),
+            || json!({ "status": status, "reason": fail.as_ref().map(|fail| fail.reason) }),
         );
         if self.options.collect_messages {
             self.step.messages = Some(conversation(&system, &self.messages));

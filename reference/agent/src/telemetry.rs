@@ -1,6 +1,11 @@
 //! Events of a run, for whoever listens. Names and fields are the contract; sinks are the caller's.
 
-use serde_json::{Value as Json, json};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Map as JsonMap, Value as Json, json};
+
+use crate::program::lock;
 
 /// Receives events. Called on the thread of the run and, for calls inside `pmap`, on its workers.
 pub trait Telemetry: Sync {
@@ -19,6 +24,8 @@ pub struct Event {
     pub metadata: Json,
 }
 
+/// What every event's metadata has besides its own fields: whose it is, and where in the run it stands.
+pub const SPAN_FIELDS: &[&str] = &["agent_name", "agent_id", "span_id", "parent_span_id"];
 /// The name of the event of a tool call.
 pub const TOOL_CALL: &str = "tool.call";
 
@@ -83,5 +90,146 @@ impl ToolCallFacts {
                 "result_preview_truncated": self.result_preview_truncated,
             }),
         }
+    }
+}
+
+/// A new id: 8 hex digits, none given twice by this process.
+pub(crate) fn new_id() -> String {
+    static GIVEN: AtomicU32 = AtomicU32::new(1);
+    // An odd factor maps the counter onto itself, so that ids that follow each other look apart.
+    let spread = GIVEN
+        .fetch_add(1, Ordering::Relaxed)
+        .wrapping_mul(0x9E37_79B1);
+    format!("{spread:08x}")
+}
+
+/// Puts into each event of one run whose it is: `agent_name`, `agent_id`, `span_id`, `parent_span_id`.
+pub(crate) struct Spans<'a> {
+    sink: &'a dyn Telemetry,
+    agent_name: Json,
+    agent_id: String,
+    run: String,
+    open: Mutex<Open>,
+}
+
+/// The spans that are open inside the run's.
+#[derive(Default)]
+struct Open {
+    turn: Option<String>,
+    request: Option<String>,
+}
+
+impl<'a> Spans<'a> {
+    pub(crate) fn new(sink: &'a dyn Telemetry, agent_name: Json) -> Self {
+        Spans {
+            sink,
+            agent_name,
+            agent_id: new_id(),
+            run: new_id(),
+            open: Mutex::default(),
+        }
+    }
+
+    /// The span of an event and the one around it. What starts opens a span that what stops closes.
+    fn place(&self, event: &'static str) -> (String, Option<String>) {
+        let mut open = lock(&self.open);
+        let around = |open: &Open| Some(open.turn.clone().unwrap_or_else(|| self.run.clone()));
+        match event {
+            "run.start" | "run.stop" => (self.run.clone(), None),
+            "turn.start" => (open.turn.insert(new_id()).clone(), Some(self.run.clone())),
+            "turn.stop" => {
+                let turn = open.turn.take().unwrap_or_else(new_id);
+                (turn, Some(self.run.clone()))
+            }
+            "llm.start" => (open.request.insert(new_id()).clone(), around(&open)),
+            "llm.stop" => {
+                let request = open.request.take().unwrap_or_else(new_id);
+                (request, around(&open))
+            }
+            _ => (new_id(), around(&open)),
+        }
+    }
+}
+
+impl Telemetry for Spans<'_> {
+    fn emit(&self, event: &Event) {
+        let (span, parent) = self.place(event.name);
+        let mut metadata = match &event.metadata {
+            Json::Object(fields) => fields.clone(),
+            _ => JsonMap::new(),
+        };
+        metadata.insert("agent_name".into(), self.agent_name.clone());
+        metadata.insert("agent_id".into(), self.agent_id.as_str().into());
+        metadata.insert("parent_span_id".into(), parent.into());
+        // Calls of tools overlap in `pmap`, so who makes one says which span it is.
+        metadata.entry("span_id").or_insert_with(|| span.into());
+        self.sink.emit(&Event {
+            name: event.name,
+            measurements: event.measurements.clone(),
+            metadata: metadata.into(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<Event>>);
+
+    impl Telemetry for Kept {
+        fn emit(&self, event: &Event) {
+            lock(&self.0).push(event.clone());
+        }
+    }
+
+    #[test]
+    fn spans_nest() {
+        let kept = Kept::default();
+        let spans = Spans::new(&kept, "a".into());
+        for name in [
+            "run.start",
+            "turn.start",
+            "llm.start",
+            "llm.stop",
+            "tool.call",
+            "turn.stop",
+            "run.stop",
+        ] {
+            spans.emit(&Event {
+                name,
+                measurements: json!({}),
+                metadata: json!({ "turn": 1 }),
+            });
+        }
+        let events = lock(&kept.0);
+        let field = |at: usize, name: &str| events[at].metadata[name].clone();
+        for at in 0..events.len() {
+            assert!(
+                SPAN_FIELDS
+                    .iter()
+                    .all(|name| events[at].metadata.get(*name).is_some())
+            );
+            let id = field(at, "span_id");
+            let id = id.as_str().unwrap();
+            assert!(
+                id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{id}"
+            );
+        }
+        for (start, stop) in [(0, 6), (1, 5), (2, 3)] {
+            assert_eq!(field(start, "span_id"), field(stop, "span_id"));
+            assert_eq!(
+                field(start, "parent_span_id"),
+                field(stop, "parent_span_id")
+            );
+        }
+        assert_eq!(field(0, "parent_span_id"), Json::Null);
+        assert_eq!(field(1, "parent_span_id"), field(0, "span_id"));
+        for inner in [2, 4] {
+            assert_eq!(field(inner, "parent_span_id"), field(1, "span_id"));
+        }
+        assert_ne!(field(2, "span_id"), field(4, "span_id"));
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use ptc_agent::{Llm, LlmError, key_variables, open_model};
 use ptc_secrets::{RedactorBuilder, Secret};
 use ptc_upstream::{CatalogMode, Runtime, Tool};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
+use crate::digest;
 use crate::settings::AgenticSettings;
 
 /// Keys that a planner settings file may have.
@@ -44,6 +45,8 @@ pub struct Agentic {
     /// And after.
     pub suffix: String,
     summary: Option<String>,
+    /// Which of [`KEYS`] the planner settings file set.
+    from_file: Vec<&'static str>,
     model: OnceLock<Result<Box<dyn Llm>, LlmError>>,
 }
 
@@ -75,6 +78,7 @@ impl Agentic {
             prefix: String::new(),
             suffix: String::new(),
             summary: None,
+            from_file: Vec::new(),
             model: OnceLock::new(),
         };
         if let Some(path) = &settings.subagent_config {
@@ -133,6 +137,61 @@ impl Agentic {
         }
     }
 
+    /// What a task is planned with, for the log: each setting with where it came from, and those that are defaults.
+    pub fn described(&self, settings: &AgenticSettings) -> Json {
+        let file = |key: &str| self.from_file.contains(&key).then_some("config_file");
+        let sources = settings.sources;
+        let prompt = file("system_prompt");
+        let rows: [(&str, Json, Option<&str>); 5] = [
+            (
+                "allow_writes",
+                settings.allow_writes.into(),
+                sources.allow_writes,
+            ),
+            (
+                "max_turns",
+                self.turns.into(),
+                file("max_turns").or(sources.turns),
+            ),
+            (
+                "retry_turns",
+                self.retry_turns.into(),
+                file("retry_turns").or(sources.retry_turns),
+            ),
+            (
+                "system_prompt_prefix_bytes",
+                self.prefix.len().into(),
+                prompt,
+            ),
+            (
+                "system_prompt_suffix_bytes",
+                self.suffix.len().into(),
+                prompt,
+            ),
+        ];
+        let (mut applied, mut defaulted) = (Map::new(), Map::new());
+        for (name, value, source) in rows {
+            match source {
+                Some(source) => {
+                    applied.insert(name.into(), json!({ "source": source, "value": value }));
+                }
+                None => {
+                    applied.insert(name.into(), value.clone());
+                    defaulted.insert(name.into(), value);
+                }
+            }
+        }
+        json!({
+            "applied": applied,
+            "capability_summary": {
+                "bytes": self.summary.as_ref().map_or(0, String::len),
+                "hash": self.summary.as_ref().map(|text| digest::hex(text.as_bytes())),
+            },
+            "defaulted": defaulted,
+            "subagent_config": settings.subagent_config,
+        })
+    }
+
     fn read_config(&mut self, path: &str) -> Result<(), String> {
         let fault = |what: String| format!("agentic_subagent_config: {what}");
         let text = std::fs::read_to_string(Path::new(path))
@@ -161,6 +220,7 @@ impl Agentic {
         }
         if let Some(turns) = config.get("max_turns") {
             let turns = count(turns).filter(|turns| *turns > 0);
+            self.from_file.push("max_turns");
             self.turns = turns
                 .ok_or_else(|| fault(format!("{path} key max_turns must be a positive integer")))?;
         }
@@ -170,7 +230,11 @@ impl Agentic {
                     "{path} key retry_turns must be a non-negative integer"
                 ))
             };
+            self.from_file.push("retry_turns");
             self.retry_turns = count(turns).ok_or_else(message)?;
+        }
+        if config.contains_key("system_prompt") {
+            self.from_file.push("system_prompt");
         }
         let prompt = match config.get("system_prompt") {
             None | Some(Json::Null) => return Ok(()),

@@ -10,7 +10,7 @@ use ptc_secrets::Scrubbed;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Sends the one reply of a call, off to its transport.
@@ -64,6 +64,8 @@ pub struct Call {
     pub id: Id,
     /// When it was taken in.
     pub started: Instant,
+    /// The id of its trace, once it runs and when it is traced.
+    pub trace_id: OnceLock<String>,
     cancelled: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
     claim: Mutex<Option<(Answer, Permit)>>,
@@ -157,6 +159,7 @@ impl Connection {
             id,
             started: Instant::now(),
             cancelled: AtomicBool::new(false),
+            trace_id: OnceLock::new(),
             hooks: Mutex::new(Vec::new()),
             claim: Mutex::new(Some((answer, permit))),
         });

@@ -428,8 +428,11 @@ fn run(
     mut observed: Option<Box<Observed>>,
     work: Work,
 ) {
-    if let Some(observed) = &mut observed {
-        server.observers.executing(observed, server);
+    if let Some(observed) = &mut observed
+        && let Some(trace_id) = server.observers.executing(observed, server)
+    {
+        // Calls run once, so nobody set it before.
+        let _ = call.trace_id.set(trace_id);
     }
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
@@ -455,7 +458,10 @@ fn run(
             commit();
         }
         stopped(server, &id, tool, &reply.payload, call.started, false);
-        if let Some(observed) = followed.take() {
+        if let Some(mut observed) = followed.take() {
+            server
+                .observers
+                .planned(&mut observed, server, &reply.planner);
             let seen = match &reply.aside {
                 Some(aside) => &reply.payload.clone().with("agentic", aside.clone()),
                 None => &reply.payload,

@@ -6,6 +6,7 @@ use crate::payload::Payload;
 use crate::record::{Ring, Sighting};
 use crate::server::Server;
 use crate::trace::{Trace, Tracer};
+use ptc_agent::PlannerRequest;
 use ptc_rpc::{Id, Json, Kind};
 use std::time::Instant;
 
@@ -88,13 +89,21 @@ impl Observers {
         }))
     }
 
-    /// A program of the call begins to run.
-    pub fn executing(&self, observed: &mut Observed, server: &Server) {
+    /// A program of the call begins to run. Gives the id of its trace, if it is traced.
+    pub fn executing(&self, observed: &mut Observed, server: &Server) -> Option<String> {
         observed.executing = Some(Instant::now());
-        if let Some(tracer) = &self.tracer {
-            let mut trace = tracer.begin(&observed.sighting);
-            tracer.executing(&mut trace, &observed.sighting, server.is_aggregator());
-            observed.trace = Some(trace);
+        let tracer = self.tracer.as_ref()?;
+        let mut trace = tracer.begin(&observed.sighting);
+        tracer.executing(&mut trace, &observed.sighting, server.is_aggregator());
+        let id = trace.id().to_owned();
+        observed.trace = Some(trace);
+        Some(id)
+    }
+
+    /// A planner was asked `requests` while the call ran.
+    pub fn planned(&self, observed: &mut Observed, server: &Server, requests: &[PlannerRequest]) {
+        if let (Some(tracer), Some(trace)) = (&self.tracer, &mut observed.trace) {
+            tracer.planned(trace, requests, server.settings.agentic.trace_prompts);
         }
     }
 

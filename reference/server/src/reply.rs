@@ -5,6 +5,7 @@
 use crate::payload::Payload;
 use crate::profile::{View, write_result as write_tool_result};
 use crate::server::Server;
+use ptc_agent::PlannerRequest;
 use ptc_rpc::{Id, RpcError, write_error, write_result};
 use ptc_secrets::{Redactor, Scrub, Scrubbed};
 use std::sync::{Arc, OnceLock};
@@ -65,6 +66,8 @@ pub struct ToolReply {
     pub suffix: Option<String>,
     /// What observers see besides the payload, under `agentic`.
     pub aside: Option<Payload>,
+    /// What a planner was asked on the way, for traces.
+    pub planner: Vec<PlannerRequest>,
 }
 
 impl ToolReply {
@@ -75,6 +78,7 @@ impl ToolReply {
             view,
             suffix: None,
             aside: None,
+            planner: Vec::new(),
         }
     }
 }

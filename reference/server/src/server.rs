@@ -227,7 +227,19 @@ impl Server {
                     fields.text("message", &warning);
                 });
         }
-        if self.settings.agentic.enabled && !self.is_aggregator() {
+        let agentic = &self.settings.agentic;
+        if agentic.enabled
+            && self.log.takes(Level::Info)
+            && let Some(described) = self.agentic.described(agentic).as_object()
+        {
+            self.log
+                .event(Level::Info, "agentic_config", None, |fields| {
+                    for (name, value) in described {
+                        fields.json(name, &value.to_string());
+                    }
+                });
+        }
+        if agentic.enabled && !self.is_aggregator() {
             self.log
                 .event(Level::Warn, "agentic_without_aggregator", None, |fields| {
                     fields.text(

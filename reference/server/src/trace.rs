@@ -9,6 +9,7 @@ use crate::payload::{Field, Payload};
 use crate::record::Sighting;
 use crate::settings::{Level, PayloadPolicy};
 use crate::token;
+use ptc_agent::PlannerRequest;
 use ptc_secrets::Redactor;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -86,7 +87,7 @@ impl Tracer {
         let query = sighting
             .program
             .as_deref()
-            .map(|program| self.query(program))
+            .map(|program| self.shown(program))
             .unwrap_or_default();
         trace.line(
             Payload::new()
@@ -157,6 +158,31 @@ impl Tracer {
         );
     }
 
+    /// Notes what a planner was asked, one line each; with `texts` also the prompt and the reply, as the policy shows them.
+    pub fn planned(&self, trace: &mut Trace, requests: &[PlannerRequest], texts: bool) {
+        for (turn, request) in requests.iter().enumerate() {
+            let tokens = request.tokens.unwrap_or_default();
+            let measurements = Payload::new()
+                .with("completion_bytes", request.completion_bytes)
+                .with("input_tokens", tokens.input)
+                .with("output_tokens", tokens.output)
+                .with("prompt_bytes", request.prompt_bytes);
+            let mut metadata = Payload::new()
+                .with("status", request.error.map_or("ok", |_| "error"))
+                .with("turn", turn + 1);
+            if let Some(reason) = request.error {
+                metadata.set("reason", reason);
+            }
+            if texts {
+                metadata
+                    .set("completion", self.shown(&request.completion))
+                    .set("prompt", self.shown(&request.prompt));
+            }
+            let took = Duration::from_millis(request.duration_ms);
+            trace.event("ptc_lisp.planner.stop", Some(took), measurements, metadata);
+        }
+    }
+
     /// Ends the trace of a call that was answered with `payload`, its full one.
     pub fn end(&self, mut trace: Trace, sighting: &Sighting, payload: &Payload) {
         let status = payload.text("status").unwrap_or("ok");
@@ -211,12 +237,13 @@ impl Tracer {
             .map(|(path, _)| path)
     }
 
-    fn query(&self, program: &str) -> String {
+    /// A text of a call as the policy lets it be seen: itself, or its size and digest.
+    fn shown(&self, text: &str) -> String {
         match self.policy {
-            PayloadPolicy::Full => program.to_owned(),
+            PayloadPolicy::Full => text.to_owned(),
             PayloadPolicy::None | PayloadPolicy::Summary => Payload::new()
-                .with("bytes", program.len())
-                .with("sha256", digest::hex(program.as_bytes()))
+                .with("bytes", text.len())
+                .with("sha256", digest::hex(text.as_bytes()))
                 .to_json(),
         }
     }
@@ -303,6 +330,11 @@ impl Tracer {
 }
 
 impl Trace {
+    /// Its id, 32 hex digits.
+    pub fn id(&self) -> &str {
+        &self.trace_id
+    }
+
     fn event(
         &mut self,
         event: &str,

@@ -33,17 +33,6 @@ fn a_task_reaches_an_upstream_and_its_calls_are_accounted_for() {
     );
 }
 
-#[test]
-fn a_wrong_server_ends_the_turn_and_is_told() {
-    let program = r#"(tool/call {:server "nope" :tool "x" :args {}})"#;
-    let structured = task(&[
-        json!({ "content": program }),
-        json!({ "content": "(return \"gave up\")" }),
-    ]);
-    assert_eq!(structured["answer"], "gave up", "{structured}");
-    assert_eq!(structured["execution"]["turn_count"], 2);
-}
-
 /// Runs one task with two turns and gives its structured content.
 fn task(replies: &[Json]) -> Json {
     let directory = tempfile::tempdir().unwrap();

@@ -58,9 +58,11 @@ pub enum Reason {
     AuthFailed,
     /// HTTP 429.
     RateLimited,
+    /// The program's own fault: only a ledger that asks for those has it, no program gets it as a value.
+    Programmer,
 }
 
-/// Every reason with its wire name, in the order of documentation.
+/// Every reason of the world with its wire name, in the order of documentation.
 pub const REASONS: &[(Reason, &str)] = &[
     (Reason::UpstreamUnavailable, "upstream_unavailable"),
     (Reason::UpstreamError, "upstream_error"),
@@ -78,6 +80,6 @@ impl Reason {
         REASONS
             .iter()
             .find(|(reason, _)| *reason == self)
-            .map_or("upstream_error", |(_, name)| name)
+            .map_or("runtime_error", |(_, name)| name)
     }
 }

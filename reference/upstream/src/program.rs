@@ -56,6 +56,7 @@ pub struct ProgramCalls {
     operations: AtomicUsize,
     entries: Mutex<Vec<Entry>>,
     hint: Mutex<Option<String>>,
+    lists_faults: bool,
 }
 
 /// Keys of the map that `tool/call` takes.
@@ -72,12 +73,37 @@ impl ProgramCalls {
             operations: AtomicUsize::new(0),
             entries: Mutex::new(Vec::new()),
             hint: Mutex::new(None),
+            lists_faults: false,
+        }
+    }
+
+    /// With a ledger that lists programmer faults too, once a call named its server, its tool and a map of arguments.
+    #[must_use]
+    pub fn listing_faults(self) -> Self {
+        Self {
+            lists_faults: true,
+            ..self
         }
     }
 
     /// `(tool/call {:server … :tool … :args …})`; `request` is the map.
     pub fn call(&self, request: &Value) -> Result<Value, HostFault> {
         let mut call = self.judge(request)?;
+        let made = self.make(&mut call);
+        if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.lists_faults) {
+            if call.arguments.is_empty() {
+                let known = arguments::encode(&call.args, &serde_json::Value::Null);
+                call.arguments = known.unwrap_or_else(|_| "{}".into());
+            }
+            let fault = WorldFault::new(Reason::Programmer, message.as_str());
+            self.record(&call, 0, Err(fault));
+        }
+        made
+    }
+
+    /// Makes a call whose shape is right.
+    fn make(&self, call: &mut Call) -> Result<Value, HostFault> {
+        let upstream = self.upstream(&call.server)?;
         let begun = Instant::now();
         let limits = self.runtime.limits();
         let call_deadline = begun + limits.call_timeout;
@@ -88,17 +114,17 @@ impl ProgramCalls {
             deadline,
             bytes_max: limits.response_bytes_max,
         };
-        let tools = match call.upstream.tools() {
+        let tools = match upstream.tools() {
             Some(tools) => Ok(tools),
-            None => self.wait(call.load(budget))?,
+            None => self.wait(load(upstream, budget))?,
         };
         let answer = match tools {
             Ok(tools) => {
-                let tool = self.known_tool(&call, &tools)?;
+                let tool = self.known_tool(call, &tools)?;
                 call.effect = effect(tools.get(&call.tool));
-                call.arguments = self.encode(&call, &tool.input_schema)?;
+                call.arguments = self.encode(call, &tool.input_schema)?;
                 self.spend()
-                    .map(|()| self.wait(call.upstream.call(tool, &call.arguments, budget)))
+                    .map(|()| self.wait(upstream.call(tool, &call.arguments, budget)))
             }
             Err(fault) => self.spend().and(Err(fault)),
         };
@@ -114,7 +140,7 @@ impl ProgramCalls {
         }
         let outcome = answer.and_then(|answer| select(&answer, self.runtime.redactor()));
         let duration = begun.elapsed().as_millis() as u64;
-        Ok(self.record(&call, duration, outcome))
+        Ok(self.record(call, duration, outcome))
     }
 
     /// A discovery form; `None` is never given, since a runtime is a discovery backend.
@@ -220,8 +246,8 @@ impl ProgramCalls {
         Ok(())
     }
 
-    /// Every check that a call must pass before it counts, in the order of the specification.
-    fn judge(&self, request: &Value) -> Result<Call<'_>, HostFault> {
+    /// The checks of a call's shape, in the order of the specification.
+    fn judge(&self, request: &Value) -> Result<Call, HostFault> {
         let none = Map::new();
         let request = match request {
             Value::Map(map) => map,
@@ -277,9 +303,7 @@ impl ProgramCalls {
                 );
             }
         };
-        let upstream = self.upstream(&server)?;
         Ok(Call {
-            upstream,
             server,
             tool,
             args,
@@ -288,11 +312,7 @@ impl ProgramCalls {
         })
     }
 
-    fn known_tool<'t>(
-        &self,
-        call: &Call<'_>,
-        tools: &'t Toolset,
-    ) -> Result<&'t RawTool, HostFault> {
+    fn known_tool<'t>(&self, call: &Call, tools: &'t Toolset) -> Result<&'t RawTool, HostFault> {
         match tools.raw(&call.tool) {
             Some(tool) => Ok(tool),
             None => self.no_tool(&call.server, &call.tool, tools),
@@ -300,7 +320,7 @@ impl ProgramCalls {
     }
 
     /// The arguments as text, with nothing required missing.
-    fn encode(&self, call: &Call<'_>, schema: &serde_json::Value) -> Result<String, HostFault> {
+    fn encode(&self, call: &Call, schema: &serde_json::Value) -> Result<String, HostFault> {
         let text = match arguments::encode(&call.args, schema) {
             Ok(text) => text,
             Err(problem) => {
@@ -336,7 +356,7 @@ impl ProgramCalls {
     /// Writes the call into the ledger and makes the value that the program gets.
     fn record(
         &self,
-        call: &Call<'_>,
+        call: &Call,
         duration_ms: u64,
         outcome: Result<Selected, WorldFault>,
     ) -> Value {
@@ -387,9 +407,8 @@ impl ProgramCalls {
     }
 }
 
-/// A call whose shape is right and whose upstream exists.
-struct Call<'a> {
-    upstream: &'a Upstream,
+/// A call whose shape is right.
+struct Call {
     server: String,
     tool: String,
     args: Map,
@@ -397,16 +416,14 @@ struct Call<'a> {
     effect: &'static str,
 }
 
-impl Call<'_> {
-    /// The tools of an upstream that was never listed; failing to get them is the world's fault.
-    async fn load(&self, limits: CallLimits) -> Result<Arc<Toolset>, WorldFault> {
-        match tokio::time::timeout(limits.remaining(), self.upstream.ensure_tools(false)).await {
-            Ok(tools) => tools,
-            Err(_) => Err(WorldFault::unavailable(format!(
-                "upstream {} did not start in time",
-                self.server
-            ))),
-        }
+/// The tools of an upstream that was never listed; failing to get them is the world's fault.
+async fn load(upstream: &Upstream, limits: CallLimits) -> Result<Arc<Toolset>, WorldFault> {
+    match tokio::time::timeout(limits.remaining(), upstream.ensure_tools(false)).await {
+        Ok(tools) => tools,
+        Err(_) => Err(WorldFault::unavailable(format!(
+            "upstream {} did not start in time",
+            upstream.config.name
+        ))),
     }
 }
 

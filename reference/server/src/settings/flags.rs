@@ -187,7 +187,7 @@ flags! {
         "agentic-max-output-tokens" Kind::Positive, "1200", "Tokens that the planner may write per turn.";
         "agentic-max-result-bytes" Kind::Positive, "4096", "Size of a task's structured result in bytes.";
         "agentic-include-program" Kind::Bool, "true", "Shows the planned program in the result.";
-        "agentic-trace-prompts" Kind::Bool, "false", "Traces hold the planner's prompts.";
+        "agentic-trace-prompts" Kind::Bool, "false", "Traces hold the planner's prompts and replies, as --trace-payloads lets payloads be seen.";
         "agentic-max-turns" Kind::Positive, "1", "Planner turns of one task.";
         "agentic-retry-turns" Kind::Count, "0", "Further turns after a failed program.";
         "agentic-allow-writes" Kind::Bool, "false", "Tasks may call upstream tools that write.";

@@ -214,12 +214,25 @@ pub struct AgenticSettings {
     pub retry_turns: u64,
     /// Writes are allowed.
     pub allow_writes: bool,
+    /// Where turns, turns after failures and the permission to write were given.
+    pub sources: AgenticSources,
     /// Planner settings file.
     pub subagent_config: Option<String>,
     /// Capability text file.
     pub capability_summary: Option<String>,
     /// Its cap.
     pub capability_summary_bytes: u64,
+}
+
+/// Where settings of the planner were given: `flag`, `env`, or nowhere.
+#[derive(Clone, Copy, Debug)]
+pub struct AgenticSources {
+    /// Planner turns.
+    pub turns: Option<&'static str>,
+    /// Turns after failures.
+    pub retry_turns: Option<&'static str>,
+    /// Writes are allowed.
+    pub allow_writes: Option<&'static str>,
 }
 
 /// Settings of the HTTP listener.
@@ -426,6 +439,11 @@ fn agentic(values: &mut Values) -> Result<AgenticSettings, String> {
         turns: values.positive("agentic-max-turns", 1)?,
         retry_turns: values.count("agentic-retry-turns", 0),
         allow_writes: values.boolean("agentic-allow-writes", false),
+        sources: AgenticSources {
+            turns: values.source("agentic-max-turns"),
+            retry_turns: values.source("agentic-retry-turns"),
+            allow_writes: values.source("agentic-allow-writes"),
+        },
         subagent_config: values.text("agentic-subagent-config"),
         capability_summary: values.text("agentic-capability-summary"),
         capability_summary_bytes: values.positive("agentic-capability-summary-max-bytes", 800)?,

@@ -186,6 +186,15 @@ impl Values {
         self.raw(name, row(name).kind == Kind::TextOrEmpty)
     }
 
+    /// Where `name` was given: `flag` or `env`.
+    pub fn source(&self, name: &'static str) -> Option<&'static str> {
+        match (self.given.get(name), self.from_env.get(name)) {
+            (Some(_), _) => Some("flag"),
+            (None, Some(text)) if !text.is_empty() => Some("env"),
+            _ => None,
+        }
+    }
+
     /// All items of the list `name`: the flags' first, then the environment's.
     pub fn list(&mut self, name: &'static str) -> Vec<String> {
         let flags = self.given.get(name).into_iter().flatten();

@@ -218,6 +218,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
                     view,
                     suffix,
                     aside: None,
+                    planner: Vec::new(),
                 };
                 Done {
                     reply: Some(reply),
@@ -236,6 +237,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
                     view,
                     suffix,
                     aside: None,
+                    planner: Vec::new(),
                 };
                 Done::of(reply)
             }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Constraints, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt, run_task,
-    task_answer,
+    Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt,
+    run_task, task_answer,
 };
 use ptc_lang::{Env, Outcome};
 use ptc_rpc::{Json as Frame, Kind};
@@ -134,7 +134,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let world = Upstreams {
         server,
         call,
-        calls: eval::upstream_calls(server, call, deadline),
+        calls: eval::upstream_calls(server, call, deadline).map(ProgramCalls::listing_faults),
         turn: AtomicU32::new(1),
         counted: AtomicUsize::new(0),
         turns_of: std::sync::Mutex::default(),
@@ -145,9 +145,12 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
                 reason: "agentic_config_error",
                 message: format!("LLM call failed: {error}"),
             },
-            turns: 1,
+            turns: 0,
             program: None,
-            requests: Vec::new(),
+            requests: vec![PlannerRequest {
+                error: Some("agentic_config_error"),
+                ..PlannerRequest::default()
+            }],
         },
         Ok(llm) => {
             let catalog = server
@@ -184,9 +187,11 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         };
     }
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let payload = payload(server, arguments, &outcome, &world, duration_ms);
+    let trace_id = call.trace_id.get().map(String::as_str);
+    let payload = payload(server, arguments, &outcome, &world, duration_ms, trace_id);
     let mut reply = ToolReply::new(payload_of(&payload), View::Mirrored);
     reply.aside = Some(aside(&outcome));
+    reply.planner = outcome.requests;
     Done::of(reply)
 }
 
@@ -196,6 +201,7 @@ fn payload(
     outcome: &TaskOutcome,
     world: &Upstreams<'_>,
     duration_ms: u64,
+    trace_id: Option<&str>,
 ) -> Json {
     let settings = &server.settings.agentic;
     let entries = world.entries();
@@ -267,7 +273,9 @@ fn payload(
         };
         shown.insert("program".into(), program.into());
     }
-    shown.insert("trace_id".into(), Json::Null);
+    if ended.is_ok() || trace_id.is_some() {
+        shown.insert("trace_id".into(), trace_id.into());
+    }
     shown.insert("upstream_calls".into(), world.ledger(&entries));
     if !entries.is_empty() {
         shown.insert(
