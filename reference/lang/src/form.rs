@@ -1,6 +1,7 @@
 //! Forms: what the reader makes of program text. Knows nothing of names' meaning or of values.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use num_bigint::BigInt;
 
@@ -30,6 +31,9 @@ pub struct Form<'a> {
     pub span: Span,
 }
 
+/// The forms between two brackets, shared so that macros can put them elsewhere without copying.
+pub type Forms<'a> = Rc<[Form<'a>]>;
+
 /// The kinds of form. Text is borrowed from the program wherever it stands there verbatim.
 ///
 /// A form nests at most one level deeper than [`ReadLimits::nesting`](crate::reader::ReadLimits), so a walk
@@ -55,15 +59,15 @@ pub enum FormKind<'a> {
     /// A symbol as written: `x`, `data/x`, `clojure.string/join`, `.method`, `*1`, `%`, `%&`.
     Symbol(&'a str),
     /// `(…)`.
-    List(Vec<Form<'a>>),
+    List(Forms<'a>),
     /// `[…]`.
-    Vector(Vec<Form<'a>>),
+    Vector(Forms<'a>),
     /// `{…}`: keys and values in turn, always an even number. Keys may repeat.
-    Map(Vec<Form<'a>>),
+    Map(Forms<'a>),
     /// `#{…}`. Elements may repeat.
-    Set(Vec<Form<'a>>),
+    Set(Forms<'a>),
     /// `#(…)`: the forms of the body's list.
-    AnonFn(Vec<Form<'a>>),
+    AnonFn(Forms<'a>),
     /// `'x` or `'(…)`: always a symbol or a list. The list holds data only: no `#(…)`, `#'x` or further quote at any depth.
     Quote(Box<Form<'a>>),
     /// The symbol of `#'x`.

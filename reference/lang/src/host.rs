@@ -1,5 +1,6 @@
 //! What a program may ask of the world. Knows nothing of how it is answered.
 
+use crate::error::Limit;
 use crate::value::Value;
 
 /// The world that a program runs in. Asked from several threads at once by `pmap`.
@@ -50,6 +51,17 @@ pub enum Pulse {
     TimedOut,
     /// Nobody waits for the answer any more.
     Cancelled,
+}
+
+impl Pulse {
+    /// The limit that ends the program, when it may not go on.
+    pub(crate) fn limit(self) -> Result<(), Limit> {
+        match self {
+            Pulse::Continue => Ok(()),
+            Pulse::TimedOut => Err(Limit::Time),
+            Pulse::Cancelled => Err(Limit::Cancelled),
+        }
+    }
 }
 
 /// Why the host did not answer.

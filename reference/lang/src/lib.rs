@@ -109,6 +109,7 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
         symbols: limits.symbols,
         ..ReadLimits::default()
     };
+    let heap_base = heap::live();
     let forms = match reader::read(&program.text, &read_limits) {
         Ok(forms) => forms,
         Err(error) => {
@@ -117,7 +118,12 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
         }
     };
     let mut env = env.clone();
-    let analysis = match analyze::analyze(&program.text, &forms, &mut env.names) {
+    let meter = analyze::Meter {
+        host,
+        limits,
+        heap_base,
+    };
+    let analysis = match analyze::analyze(&program.text, &forms, &mut env.names, &meter) {
         Ok(analysis) => analysis,
         Err(error) => return failed(error),
     };

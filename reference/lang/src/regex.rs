@@ -75,8 +75,7 @@ impl Regex {
                 pattern.len()
             ));
         }
-        let translated = translate(pattern, false);
-        let search = compile(&translated)?;
+        let search = compile(&translate(pattern, false)?)?;
         Ok(Regex {
             source: pattern.into(),
             search,
@@ -124,7 +123,7 @@ impl Regex {
             // The line feed ends a comment that the pattern may end with.
             let open_comment = self.source.contains("(?x") && self.source.contains('#');
             let end = if open_comment { "\n" } else { "" };
-            let pattern = translate(&self.source, before_newline);
+            let pattern = translate(&self.source, before_newline).ok()?;
             compile(&format!("\\A(?:{pattern}{end})\\z")).ok()
         });
         match engine {
@@ -138,7 +137,7 @@ impl Regex {
             return &self.search;
         }
         self.search_before_newline
-            .get_or_init(|| compile(&translate(&self.source, true)).ok())
+            .get_or_init(|| compile(&translate(&self.source, true).ok()?).ok())
             .as_ref()
             .unwrap_or(&self.search)
     }
@@ -227,6 +226,10 @@ fn problem(error: &fancy_regex::Error) -> String {
             ParseError::InvalidBackref | ParseError::InvalidGroupNameBackref(_) => NO_GROUP,
             ParseError::TargetNotRepeatable => "a repetition has nothing in front to repeat",
             ParseError::InvalidGroupName => "the name of a group is malformed",
+            // What stops the engine before the end is a bracket too many.
+            ParseError::GeneralParseError(words) if words.starts_with("end of string") => {
+                "a `)` closes no group"
+            }
             _ => return last_line(&error.to_string()),
         },
         fancy_regex::Error::CompileError(error) => match &**error {
@@ -244,6 +247,7 @@ fn problem(error: &fancy_regex::Error) -> String {
     words.to_owned()
 }
 
+const COUNTS_DOWN: &str = "a repetition like {2,5} starts with the smaller number";
 const NO_GROUP: &str = "it refers to a group that it does not have";
 const TOO_LARGE: &str = "it is too large once repetitions are written out";
 
@@ -278,7 +282,8 @@ fn is_hard(pattern: &str) -> bool {
 }
 
 /// The pattern in the engine's spelling. `before_newline`: `$` stands before a last line feed too.
-fn translate(pattern: &str, before_newline: bool) -> String {
+/// Errors: what the engine would read as something else than it says.
+fn translate(pattern: &str, before_newline: bool) -> Result<String, String> {
     /// Horizontal white space, as the inside of a class.
     const HORIZONTAL: &str =
         r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
@@ -327,6 +332,7 @@ fn translate(pattern: &str, before_newline: bool) -> String {
             }
             ("\\X", _) if class == 0 => out.push_str(GRAPHEME),
             ("$", false) if class == 0 && before_newline => out.push_str("(?=\\n?\\z)"),
+            ("{", false) if class == 0 && counts_down(rest) => return Err(COUNTS_DOWN.to_owned()),
             ("[", false) => {
                 class += 1;
                 out.push('[');
@@ -347,7 +353,21 @@ fn translate(pattern: &str, before_newline: bool) -> String {
             _ => out.push_str(token),
         }
     }
-    out
+    Ok(out)
+}
+
+/// Whether `rest`, which stands behind `{`, asks for more repetitions at least than at most.
+fn counts_down(rest: &str) -> bool {
+    let counts = rest
+        .split_once('}')
+        .and_then(|(counts, _)| counts.split_once(','));
+    let Some((least, most)) = counts else {
+        return false;
+    };
+    match (least.parse::<u64>(), most.parse::<u64>()) {
+        (Ok(least), Ok(most)) => least > most,
+        _ => false,
+    }
 }
 
 impl fmt::Debug for Regex {
@@ -393,6 +413,8 @@ mod tests {
             (r"(?<!\$)\b\d+", "$45 67", "67"),
             (r"(?<=a+)b", "aab", "b"),
             (r"a(?#note)b", "ab", "ab"),
+            (r"[a{2,1}]+\{2,1\}", "{1{2,1}", "{1{2,1}"),
+            (r"a{1,1}b{0,2}", "abb", "abb"),
             (r"\p{Lu}", "aÉ", "É"),
         ] {
             assert_eq!(check(pattern, text), found, "{pattern}");
@@ -403,12 +425,15 @@ mod tests {
     fn refusals_say_what_is_wrong() {
         for (pattern, problem) in [
             ("(", "a group is not closed, add `)`"),
+            ("a)", "a `)` closes no group"),
             ("[", "a character class is malformed, check `[` and `]`"),
             ("*a", "a repetition has nothing in front to repeat"),
             ("a\\", "nothing follows the last backslash"),
             (r"\p{Foo}", "Unicode property not found"),
             (r"(\w{100}){100}", TOO_LARGE),
             (r"(a)\2", NO_GROUP),
+            ("a{2,1}", COUNTS_DOWN),
+            ("(?=b)a{10,9}?", COUNTS_DOWN),
             ("(?y)a", "unknown flag `(?y`"),
         ] {
             assert_eq!(check(pattern, ""), problem, "{pattern}");

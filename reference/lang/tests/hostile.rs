@@ -4,6 +4,7 @@
 
 mod clock;
 
+use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Duration;
 
 use clock::{passed, spent};
@@ -24,6 +25,8 @@ struct Clock {
     patience: Duration,
     start: Duration,
     thread: std::thread::ThreadId,
+    /// The most bytes that its thread was seen to hold.
+    peak: AtomicIsize,
 }
 
 impl Clock {
@@ -33,6 +36,7 @@ impl Clock {
             patience,
             start: passed(),
             thread: std::thread::current().id(),
+            peak: AtomicIsize::new(heap::live()),
         }
     }
 }
@@ -44,6 +48,7 @@ impl Host for Clock {
 
     fn pulse(&self) -> Pulse {
         let goes_on = if std::thread::current().id() == self.thread {
+            self.peak.fetch_max(heap::live(), Ordering::Relaxed);
             spent() < self.deadline
         } else {
             passed() - self.start < self.patience
@@ -76,12 +81,19 @@ fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (Str
         Ended::Fail(value) => format!("fail {}", print::preview(value, 50, 250).text),
         Ended::Error(error) => {
             let message = error.message();
-            assert!(message.chars().count() < 1_000, "{program}: {message}");
+            // A message may quote what was written, names above all.
+            let length = message.chars().count();
+            assert!(length < 1_000 + program.len(), "{program}: {message}");
             format!("{} {message}", error.reason().word())
         }
     };
     drop(outcome);
     let took = spent() - start;
+    let peak = host.peak.into_inner() - before;
+    assert!(
+        peak <= 2 * limits.memory_bytes as isize,
+        "{program}: held {peak}"
+    );
     assert!(took < patience + GRACE, "{program}: took {took:?}: {shown}");
     assert!(
         held <= 2 * limits.memory_bytes as isize,
@@ -821,6 +833,73 @@ const LONG: &[(&str, &str, usize, &str)] = &[
     ("'(", "1 ", 10_000, ")"),
     ("#(+ ", "%1 %20 ", 10_000, ")"),
 ];
+
+/// Long programs in which every part differs: `~` stands for a number, `@` for a name.
+const LONG_UNLIKE: &[(&str, &str, &str)] = &[
+    ("(let [", "@ ~ ", "] 1)"),
+    ("(let [za 1 ", "@ (if za za 2) ", "] 1)"),
+    ("(let [za 1 ", "@ (fn [] za) ", "] 1)"),
+    ("(let [za 1 ", "@ (and za 1 2) ", "] 1)"),
+    ("(let [{:keys [", "@ ", "]} {}] 1)"),
+    ("(let [[", "@ ", "]] 1)"),
+    ("(loop [", "@ ~ ", "] 1)"),
+    ("(for [za [1] ", ":let [@ za] ", "] 1)"),
+    ("(fn [", "@ ", "] 1)"),
+    ("(cond-> 1 ", "1 - ", ")"),
+    ("(cond->> 1 ", "1 (+ ~) ", ")"),
+    ("(as-> 1 x ", "(+ x ~) ", ")"),
+    ("(some-> 1 ", "(+ ~) ", ")"),
+    ("(cond ", "(= 0 ~) @ ", ")"),
+    ("(case -1 ", "~ 1 ", "2)"),
+    ("(do ", "@ ", ")"),
+    ("(do ", "(def @ q@) ", ")"),
+    ("(do ", "#'@ ", ")"),
+    ("(do ", "(when-let [@ 1] 1) ", ")"),
+    ("[", "#\"a~\" ", "]"),
+    ("[", "#\"\\w{15}~\" ", "]"),
+    ("(fn [] [", "#\"(?i:[a-zà-ÿ]{40})~\" ", "])"),
+    ("(count '(", "#\"\\w{15}~\" ", "))"),
+    ("{", ":@ ~ ", "}"),
+    ("#{", "[1 1 1 1 ~] ", "}"),
+];
+
+/// `part` over and over between `open` and `close`, in 64 KiB.
+fn long_unlike(open: &str, part: &str, close: &str) -> String {
+    let mut text = open.to_owned();
+    for at in 0.. {
+        let name: String = format!("{at}")
+            .bytes()
+            .map(|digit| char::from(digit + 49))
+            .collect();
+        let part = part
+            .replace('~', &at.to_string())
+            .replace('@', &format!("z{name}"));
+        if text.len() + part.len() + close.len() > 64 * 1024 {
+            break;
+        }
+        text.push_str(&part);
+    }
+    text + close
+}
+
+#[test]
+fn long_programs_are_analysed_within_the_limits() {
+    on_small_stack(|| {
+        for (open, part, close) in LONG_UNLIKE {
+            let text = long_unlike(open, part, close);
+            end(&text, &Limits::default(), PATIENCE);
+        }
+        // Every macro holds all the others.
+        let text = format!(
+            "{}(+ {}){}",
+            "(-> 1 ".repeat(60),
+            "1 ".repeat(32_000),
+            ")".repeat(60)
+        );
+        end(&text, &Limits::default(), PATIENCE);
+        assert_eq!(end("(+ 1 2)", &Limits::default(), PATIENCE), "ok 3");
+    });
+}
 
 #[test]
 fn brackets() {

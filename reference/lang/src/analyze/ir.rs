@@ -71,7 +71,7 @@ pub enum Ir {
     /// A builtin with two arguments, its arity checked.
     Builtin2(Box<(&'static Builtin, Ir, Ir, Span)>),
     /// Arithmetic on, or comparison of, two values: small numbers are worked on in place.
-    Op(Box<(Op, &'static Builtin, Ir, Ir, Span)>),
+    Op(Box<Operation>),
     /// `(:key map)`
     Key(Box<(Value, Ir, Span)>),
     /// A builtin with three arguments, its arity checked.
@@ -91,6 +91,9 @@ pub enum Ir {
     /// What analysis found wrong but only counts when it is reached.
     Raise(Box<Error>),
 }
+
+/// An operator, the builtin that it stands for, and its two arguments.
+pub type Operation = (Op, &'static Builtin, Ir, Ir, Span);
 
 /// Operators that programs spend their time in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +133,7 @@ impl Op {
     }
 
     /// The result for two small integers; none where it does not fit.
-    #[inline]
+    #[inline(always)]
     pub fn integers(self, a: i64, b: i64) -> Option<Value> {
         Some(match self {
             Op::Add => Value::Int(a.checked_add(b)?),
@@ -145,7 +148,7 @@ impl Op {
     }
 
     /// The result for two doubles.
-    #[inline]
+    #[inline(always)]
     pub fn floats(self, a: f64, b: f64) -> Value {
         match self {
             Op::Add => Value::Float(a + b),

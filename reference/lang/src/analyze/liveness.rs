@@ -4,38 +4,57 @@
 //! The walk goes against the order of evaluation and carries the set of slots that are still read
 //! later. Bodies that run again keep alive everything that they read from outside.
 
+use smallvec::SmallVec;
+
 use super::ir::{Clause, Ir, Lambda, Pattern};
 
-/// Slots that are read later.
-#[derive(Clone, Default, PartialEq)]
-struct Live(Vec<bool>);
+/// Slots that are read later, a bit each.
+#[derive(Clone, Default)]
+struct Live(SmallVec<[u64; 2]>);
 
 impl Live {
     fn has(&self, slot: u32) -> bool {
-        self.0.get(slot as usize).copied().unwrap_or(false)
+        let (word, bit) = place(slot);
+        self.0.get(word).is_some_and(|bits| bits & bit != 0)
     }
 
     fn add(&mut self, slot: u32) {
-        let slot = slot as usize;
-        if self.0.len() <= slot {
-            self.0.resize(slot + 1, false);
+        let (word, bit) = place(slot);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
         }
-        self.0[slot] = true;
+        self.0[word] |= bit;
     }
 
     fn remove(&mut self, slot: u32) {
-        if let Some(flag) = self.0.get_mut(slot as usize) {
-            *flag = false;
+        let (word, bit) = place(slot);
+        if let Some(bits) = self.0.get_mut(word) {
+            *bits &= !bit;
         }
     }
 
     fn join(&mut self, other: &Live) {
-        for (slot, flag) in other.0.iter().enumerate() {
-            if *flag {
-                self.add(slot as u32);
-            }
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (bits, more) in self.0.iter_mut().zip(&other.0) {
+            *bits |= more;
         }
     }
+
+    /// Drops `floor` and every slot behind it.
+    fn keep_below(&mut self, floor: u32) {
+        let (word, bit) = place(floor);
+        self.0.truncate(word + 1);
+        if let Some(bits) = self.0.get_mut(word) {
+            *bits &= bit - 1;
+        }
+    }
+}
+
+/// The word of a slot and its bit in it.
+fn place(slot: u32) -> (usize, u64) {
+    ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
 }
 
 /// Marks the body and the parameter defaults of a function.
@@ -152,7 +171,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             for (pattern, _) in &parts.bindings {
                 pattern_reads(pattern, &mut outer);
             }
-            outer.0.truncate(parts.floor as usize);
+            outer.keep_below(parts.floor);
             live.join(&outer);
             mark(&mut parts.body, live);
             live.join(&outer);
@@ -194,7 +213,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
                     _ => clause_reads(clause, &mut outer),
                 }
             }
-            outer.0.truncate(parts.floor as usize);
+            outer.keep_below(parts.floor);
             live.join(&outer);
             mark(&mut parts.body, live);
             for (at, clause) in parts.clauses.iter_mut().enumerate().rev() {

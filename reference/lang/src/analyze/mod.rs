@@ -12,16 +12,23 @@ use std::sync::Arc;
 
 use crate::builtins::{self, Builtin, NAMESPACES};
 use crate::env::Names;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Limit};
 use crate::form::{Form, FormKind, Span};
+use crate::heap;
+use crate::host::Host;
+use crate::limits::Limits;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
 use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern};
-use scope::{FnScope, Place};
+use scope::{FnScope, Place, Scopes};
 
 /// Nesting of the analysed program, threading macros expanded, above which it is refused.
 const LEVELS_MAX: u32 = 500;
+/// Expressions between two looks at the clock and at memory.
+const FUEL: u32 = 1024;
+/// Unknown names that are given a suggestion, the first ones: each is compared with every known name.
+const SUGGESTIONS_MAX: usize = 20;
 
 /// The analysed program and the names that it uses.
 pub(crate) struct Analysis {
@@ -33,6 +40,28 @@ pub(crate) struct Analysis {
     pub levels: u32,
 }
 
+/// What analysis may use: regex literals are compiled by it, and a program may hold thousands.
+pub(crate) struct Meter<'r> {
+    /// Gives the clock.
+    pub host: &'r dyn Host,
+    /// Gives the bytes that may be held.
+    pub limits: &'r Limits,
+    /// Live bytes of the thread before the program was read.
+    pub heap_base: isize,
+}
+
+impl Meter<'_> {
+    fn check(&self) -> Result<(), Error> {
+        let held = heap::live() - self.heap_base;
+        let spent = if u64::try_from(held).is_ok_and(|held| held > self.limits.memory_bytes) {
+            Err(Limit::Memory)
+        } else {
+            self.host.pulse().limit()
+        };
+        spent.map_err(|limit| limit.kind().anywhere())
+    }
+}
+
 /// Analyses the forms of a program.
 ///
 /// `names` gains the globals that the program defines.
@@ -40,12 +69,15 @@ pub(crate) fn analyze(
     text: &str,
     forms: &[Form<'_>],
     names: &mut Arc<Names>,
+    meter: &Meter<'_>,
 ) -> Result<Analysis, Error> {
     let mut analyzer = Analyzer {
         text,
         names,
+        meter,
+        fuel: FUEL,
         defined: HashSet::new(),
-        scopes: vec![FnScope::default()],
+        scopes: Scopes::new(),
         unbound: Vec::new(),
         level: 0,
         deepest: 0,
@@ -65,7 +97,7 @@ pub(crate) fn analyze(
     }
     Ok(Analysis {
         body,
-        slots: analyzer.scopes[0].slots_max,
+        slots: analyzer.scope().slots_max,
         levels: analyzer.deepest,
     })
 }
@@ -80,7 +112,7 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
     for form in forms {
         match &form.kind {
             FormKind::List(items) => {
-                if let [head, name, ..] = items.as_slice()
+                if let [head, name, ..] = &**items
                     && let (FormKind::Symbol("def" | "defn" | "defonce"), FormKind::Symbol(name)) =
                         (&head.kind, &name.kind)
                 {
@@ -104,16 +136,15 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
     }
 }
 
-/// A step of a threading macro.
-type Forms<'a> = Vec<Form<'a>>;
-
 pub(crate) struct Analyzer<'p, 'e> {
     text: &'p str,
     names: &'e mut Arc<Names>,
+    meter: &'e Meter<'e>,
+    /// Expressions until the next look at the meter.
+    fuel: u32,
     defined: HashSet<&'p str>,
-    /// The function being analysed is the last one.
-    scopes: Vec<FnScope>,
-    /// Names without a meaning, in order, each once.
+    scopes: Scopes,
+    /// Names without a meaning, in order, once for each use.
     unbound: Vec<(String, Span)>,
     level: u32,
     deepest: u32,
@@ -130,6 +161,11 @@ impl<'p> Analyzer<'p, '_> {
         self.level += 1;
         self.deepest = self.deepest.max(self.level);
         self.check_level(self.level, form.span)?;
+        self.fuel -= 1;
+        if self.fuel == 0 {
+            self.fuel = FUEL;
+            self.meter.check()?;
+        }
         // The reader bounds nesting, but threading macros nest their steps.
         let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.form(form, tail));
         self.level -= 1;
@@ -169,9 +205,7 @@ impl<'p> Analyzer<'p, '_> {
             FormKind::BigInt(value) => Ir::Const(Value::integer(value.clone())),
             FormKind::Float(value) => Ir::Const(Value::Float(*value)),
             FormKind::Str(text) => Ir::Const(Value::str(&**text)),
-            FormKind::Regex(pattern) => {
-                Ir::Const(Value::Regex(Arc::new(regex_literal(pattern, form.span)?)))
-            }
+            FormKind::Regex(pattern) => Ir::Const(self.regex(pattern, form.span)?),
             FormKind::Keyword(name) => Ir::Const(Value::keyword(*name)),
             FormKind::Symbol(name) => self.symbol(name, form.span)?,
             FormKind::List(items) => self.list(items, form, tail)?,
@@ -179,7 +213,7 @@ impl<'p> Analyzer<'p, '_> {
             FormKind::Set(items) => self.set(items)?,
             FormKind::Map(items) => self.map(items)?,
             FormKind::AnonFn(items) => self.anonymous(items, form.span)?,
-            FormKind::Quote(quoted) => Ir::Const(quoted_value(quoted)?),
+            FormKind::Quote(quoted) => Ir::Const(self.quoted(quoted)?),
             FormKind::VarQuote(name) => self.var_quote(name, form.span),
         })
     }
@@ -285,7 +319,7 @@ impl<'p> Analyzer<'p, '_> {
         };
         if let FormKind::Symbol(name) = head.kind {
             if let Some(special) = forms::special(name)
-                && !self.is_local(name)
+                && !self.scopes.binds(name)
             {
                 return special(
                     self,
@@ -330,8 +364,8 @@ impl<'p> Analyzer<'p, '_> {
     }
 
     fn symbol(&mut self, name: &str, span: Span) -> Result<Ir, Error> {
-        if let Some(place) = self.resolve_local(name) {
-            return Ok(place);
+        if let Some(place) = self.scopes.resolve(name) {
+            return Ok(place.read());
         }
         let builtin = builtins::lookup(name);
         if let Some(id) = self.global(name) {
@@ -372,9 +406,7 @@ impl<'p> Analyzer<'p, '_> {
             let error = Kind::Method(name.to_owned()).at(span);
             return Ok(Ir::Raise(Box::new(error)));
         }
-        if !self.unbound.iter().any(|(known, _)| known == name) {
-            self.unbound.push((name.to_owned(), span));
-        }
+        self.unbound.push((name.to_owned(), span));
         Ok(Ir::Const(Value::Nil))
     }
 
@@ -433,9 +465,7 @@ impl<'p> Analyzer<'p, '_> {
         {
             return Ir::Const(builtin.value());
         }
-        if !self.unbound.iter().any(|(known, _)| known == name) {
-            self.unbound.push((name.to_owned(), span));
-        }
+        self.unbound.push((name.to_owned(), span));
         Ir::Const(Value::Nil)
     }
 
@@ -449,38 +479,20 @@ impl<'p> Analyzer<'p, '_> {
             .then(|| Arc::make_mut(self.names).intern(name))
     }
 
-    fn is_local(&self, name: &str) -> bool {
-        self.scopes.iter().any(|scope| scope.find(name).is_some())
-    }
-
-    /// A read of the local or captured variable `name`.
-    fn resolve_local(&mut self, name: &str) -> Option<Ir> {
-        let owner = self
-            .scopes
-            .iter()
-            .rposition(|scope| scope.find(name).is_some())?;
-        let mut place = self.scopes[owner].find(name)?;
-        // Every function between captures it in turn.
-        for scope in &mut self.scopes[owner + 1..] {
-            place = scope.capture(place);
-        }
-        Some(place.read())
-    }
-
     /// Binds `name` from here on and returns its slot.
     fn bind(&mut self, name: &str) -> u32 {
-        self.scope().bind(name)
+        self.scopes.bind(name)
     }
 
     fn scope(&mut self) -> &mut FnScope {
-        self.scopes.last_mut().expect("the top level is a scope")
+        self.scopes.current()
     }
 
     /// Runs `inside` with bindings that end with it.
     fn block<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        let mark = self.scope().mark();
+        let mark = self.scopes.mark();
         let result = inside(self);
-        self.scope().release(mark);
+        self.scopes.release(mark);
         result
     }
 
@@ -493,13 +505,13 @@ impl<'p> Analyzer<'p, '_> {
         body: &[Form<'_>],
         span: Span,
     ) -> Result<Ir, Error> {
-        self.scopes.push(FnScope::named(name));
+        self.scopes.enter(name);
         let outer_level = std::mem::take(&mut self.level);
         let outer_deepest = std::mem::take(&mut self.deepest);
         let made = self.function_inside(params, body);
         let levels = std::mem::replace(&mut self.deepest, outer_deepest.max(outer_level + 1));
         self.level = outer_level;
-        let scope = self.scopes.pop().expect("pushed above");
+        let scope = self.scopes.leave();
         let (params, rest, plain, body) = made?;
         let mut lambda = Lambda {
             name: display.map(Text::from),
@@ -543,9 +555,64 @@ impl<'p> Analyzer<'p, '_> {
         known.extend(self.defined.iter().copied());
         known.extend(builtins::bare_names().map(|name| -> &str { name }));
         known.extend(forms::names().map(|name| -> &str { name }));
-        let suggest = |name: &String| (name.clone(), suggest::nearest(name, known.iter().copied()));
-        let names = self.unbound.iter().map(|(name, _)| suggest(name));
+        let mut seen = HashSet::new();
+        let names = self
+            .unbound
+            .iter()
+            .filter(|(name, _)| seen.insert(name.as_str()))
+            .enumerate()
+            .map(|(at, (name, _))| {
+                let known = known
+                    .iter()
+                    .take(if at < SUGGESTIONS_MAX { usize::MAX } else { 0 });
+                (name.clone(), suggest::nearest(name, known.copied()))
+            });
         Kind::Unbound(names.collect()).at(span)
+    }
+
+    fn regex(&mut self, pattern: &str, span: Span) -> Result<Value, Error> {
+        self.meter.check()?;
+        match Regex::new(pattern) {
+            Ok(regex) => Ok(Value::Regex(Arc::new(regex))),
+            Err(problem) => Err(Kind::Form(format!("regex #\"{pattern}\": {problem}")).at(span)),
+        }
+    }
+
+    /// The value of quoted data.
+    fn quoted(&mut self, form: &Form<'_>) -> Result<Value, Error> {
+        let mut all = |items: &[Form<'_>]| {
+            items
+                .iter()
+                .map(|item| self.quoted(item))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        Ok(match &form.kind {
+            FormKind::Nil => Value::Nil,
+            FormKind::Bool(value) => Value::Bool(*value),
+            FormKind::Int(value) => Value::Int(*value),
+            FormKind::BigInt(value) => Value::integer(value.clone()),
+            FormKind::Float(value) => Value::Float(*value),
+            FormKind::Str(text) => Value::str(&**text),
+            FormKind::Regex(pattern) => self.regex(pattern, form.span)?,
+            FormKind::Keyword(name) => Value::keyword(*name),
+            FormKind::Symbol(name) => Value::Symbol((*name).into()),
+            FormKind::List(items) | FormKind::Vector(items) => Value::vector(all(items)?),
+            FormKind::Set(items) => Value::Set(all(items)?.into_iter().collect()),
+            FormKind::Map(items) => {
+                let mut parts = all(items)?.into_iter();
+                let mut entries = Vec::with_capacity(items.len() / 2);
+                while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+                    entries.push((key, value));
+                }
+                Value::Map(entries.into())
+            }
+            FormKind::AnonFn(_) | FormKind::Quote(_) | FormKind::VarQuote(_) => {
+                return Err(Kind::Form(
+                    "a quoted list holds data only, no functions or further quotes".into(),
+                )
+                .at(form.span));
+            }
+        })
     }
 }
 
@@ -583,48 +650,6 @@ fn constant(ir: Ir) -> Value {
         Ir::Const(value) => value,
         _ => Value::Nil,
     }
-}
-
-fn regex_literal(pattern: &str, span: Span) -> Result<Regex, Error> {
-    Regex::new(pattern)
-        .map_err(|problem| Kind::Form(format!("regex #\"{pattern}\": {problem}")).at(span))
-}
-
-/// The value of quoted data.
-fn quoted_value(form: &Form<'_>) -> Result<Value, Error> {
-    let all = |items: &[Form<'_>]| {
-        items
-            .iter()
-            .map(quoted_value)
-            .collect::<Result<Vec<_>, _>>()
-    };
-    Ok(match &form.kind {
-        FormKind::Nil => Value::Nil,
-        FormKind::Bool(value) => Value::Bool(*value),
-        FormKind::Int(value) => Value::Int(*value),
-        FormKind::BigInt(value) => Value::integer(value.clone()),
-        FormKind::Float(value) => Value::Float(*value),
-        FormKind::Str(text) => Value::str(&**text),
-        FormKind::Regex(pattern) => Value::Regex(Arc::new(regex_literal(pattern, form.span)?)),
-        FormKind::Keyword(name) => Value::keyword(*name),
-        FormKind::Symbol(name) => Value::Symbol((*name).into()),
-        FormKind::List(items) | FormKind::Vector(items) => Value::vector(all(items)?),
-        FormKind::Set(items) => Value::Set(all(items)?.into_iter().collect()),
-        FormKind::Map(items) => {
-            let mut parts = all(items)?.into_iter();
-            let mut entries = Vec::with_capacity(items.len() / 2);
-            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-                entries.push((key, value));
-            }
-            Value::Map(entries.into())
-        }
-        FormKind::AnonFn(_) | FormKind::Quote(_) | FormKind::VarQuote(_) => {
-            return Err(Kind::Form(
-                "a quoted list holds data only, no functions or further quotes".into(),
-            )
-            .at(form.span));
-        }
-    })
 }
 
 /// Where a name is found, before it is read.

@@ -1,7 +1,9 @@
-//! Scopes: which name stands in which slot. Knows nothing of forms.
+//! Scopes: which name stands in which slot of which function. Knows nothing of forms.
+
+use std::collections::HashMap;
 
 /// Where a local is found from inside its function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// In the frame.
     Slot(u32),
@@ -11,52 +13,147 @@ pub enum Place {
     Itself,
 }
 
-/// The names of one function.
+/// The functions around the point of analysis and the names that they bind.
+///
+/// Names are indexed, so that a lookup costs the same however many are bound.
+pub struct Scopes {
+    /// The innermost one is the last; the first is the top level.
+    functions: Vec<FnScope>,
+    /// The position of each name that was ever bound, in `bindings`.
+    names: HashMap<Box<str>, usize, foldhash::fast::FixedState>,
+    /// What each name is bound to, the binding that counts last.
+    bindings: Vec<Vec<Binding>>,
+    /// The names of all bindings in force, in the order in which they were made.
+    bound: Vec<usize>,
+}
+
+#[derive(Clone, Copy)]
+struct Binding {
+    /// Which function binds it.
+    owner: usize,
+    place: Place,
+}
+
+/// One function.
 #[derive(Default)]
 pub struct FnScope {
-    /// Its own name.
-    name: Option<String>,
-    locals: Vec<(String, u32)>,
     next: u32,
     /// The most slots in use at once.
     pub slots_max: u32,
     /// What is captured, seen from the enclosing function, in order.
     pub captures: Vec<Place>,
+    capture_of: HashMap<Place, u32, foldhash::fast::FixedState>,
     /// How many values a `recur` takes; none where there is nothing to recur to.
     pub recur: Option<usize>,
+    /// The bindings in force where the function began.
+    outer: usize,
 }
 
 /// A point to release bindings back to.
 #[derive(Clone, Copy)]
 pub struct Mark {
-    locals: usize,
+    bound: usize,
     next: u32,
 }
 
-impl FnScope {
-    /// The scope of a function that may have a name of its own.
-    pub fn named(name: Option<&str>) -> FnScope {
-        FnScope {
-            name: name.map(str::to_owned),
-            ..FnScope::default()
+impl Scopes {
+    /// The top level, which binds nothing yet.
+    pub fn new() -> Scopes {
+        Scopes {
+            functions: vec![FnScope::default()],
+            names: HashMap::default(),
+            bindings: Vec::new(),
+            bound: Vec::new(),
         }
     }
 
-    /// Where `name` is, when this function binds it: the latest binding wins, then its own name.
-    pub fn find(&self, name: &str) -> Option<Place> {
-        let local = self.locals.iter().rev().find(|(known, _)| known == name);
-        local
-            .map(|(_, slot)| Place::Slot(*slot))
-            .or_else(|| (self.name.as_deref() == Some(name)).then_some(Place::Itself))
+    /// The innermost function.
+    pub fn current(&mut self) -> &mut FnScope {
+        self.functions.last_mut().expect("the top level is a scope")
     }
 
-    /// Binds `name` to a fresh slot.
+    /// Enters a function, which may have a name of its own.
+    pub fn enter(&mut self, name: Option<&str>) {
+        self.functions.push(FnScope {
+            outer: self.bound.len(),
+            ..FnScope::default()
+        });
+        if let Some(name) = name {
+            self.add(name, Place::Itself);
+        }
+    }
+
+    /// Leaves the innermost function, and every binding in it.
+    pub fn leave(&mut self) -> FnScope {
+        let left = self.functions.pop().expect("entered before");
+        self.unbind(left.outer);
+        left
+    }
+
+    /// Whether `name` is bound by any function around.
+    pub fn binds(&self, name: &str) -> bool {
+        self.binding(name).is_some()
+    }
+
+    /// Where the innermost function finds `name`; every function between it and the one that binds
+    /// it captures it in turn.
+    pub fn resolve(&mut self, name: &str) -> Option<Place> {
+        let Binding { owner, mut place } = self.binding(name)?;
+        for scope in &mut self.functions[owner + 1..] {
+            place = scope.capture(place);
+        }
+        Some(place)
+    }
+
+    /// Binds `name` to a fresh slot of the innermost function.
     pub fn bind(&mut self, name: &str) -> u32 {
-        let slot = self.slot();
-        self.locals.push((name.to_owned(), slot));
+        let slot = self.current().slot();
+        self.add(name, Place::Slot(slot));
         slot
     }
 
+    /// Where bindings stand now.
+    pub fn mark(&mut self) -> Mark {
+        Mark {
+            bound: self.bound.len(),
+            next: self.current().next,
+        }
+    }
+
+    /// Ends every binding made since `mark`, which was made in the same function.
+    pub fn release(&mut self, mark: Mark) {
+        self.unbind(mark.bound);
+        self.current().next = mark.next;
+    }
+
+    /// The binding that counts: the latest one.
+    fn binding(&self, name: &str) -> Option<Binding> {
+        let at = *self.names.get(name)?;
+        self.bindings[at].last().copied()
+    }
+
+    fn add(&mut self, name: &str, place: Place) {
+        let at = match self.names.get(name) {
+            Some(at) => *at,
+            None => {
+                self.names.insert(name.into(), self.bindings.len());
+                self.bindings.push(Vec::new());
+                self.bindings.len() - 1
+            }
+        };
+        let owner = self.functions.len() - 1;
+        self.bindings[at].push(Binding { owner, place });
+        self.bound.push(at);
+    }
+
+    fn unbind(&mut self, keep: usize) {
+        for at in self.bound.drain(keep..) {
+            self.bindings[at].pop();
+        }
+    }
+}
+
+impl FnScope {
     /// A fresh slot without a name.
     pub fn slot(&mut self) -> u32 {
         let slot = self.next;
@@ -71,29 +168,11 @@ impl FnScope {
     }
 
     /// The place of a captured `outer` place.
-    pub fn capture(&mut self, outer: Place) -> Place {
-        let at = self
-            .captures
-            .iter()
-            .position(|known| *known == outer)
-            .unwrap_or_else(|| {
-                self.captures.push(outer);
-                self.captures.len() - 1
-            });
-        Place::Capture(at as u32)
-    }
-
-    /// Where bindings stand now.
-    pub fn mark(&self) -> Mark {
-        Mark {
-            locals: self.locals.len(),
-            next: self.next,
-        }
-    }
-
-    /// Ends every binding made since `mark`.
-    pub fn release(&mut self, mark: Mark) {
-        self.locals.truncate(mark.locals);
-        self.next = mark.next;
+    fn capture(&mut self, outer: Place) -> Place {
+        let at = *self.capture_of.entry(outer).or_insert_with(|| {
+            self.captures.push(outer);
+            self.captures.len() as u32 - 1
+        });
+        Place::Capture(at)
     }
 }

@@ -8,7 +8,7 @@ use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
 use crate::analyze::ir::Op;
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
-use crate::value::{Map, Value};
+use crate::value::{Items, Map, Value};
 
 /// The rows of this area.
 #[rustfmt::skip]
@@ -290,31 +290,27 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 /// Folds items that are read in place; numbers under an operator need no call.
-fn fold(
-    eval: &mut Eval<'_>,
-    function: &Value,
-    first: Value,
-    items: crate::value::Items<'_>,
-) -> Result {
-    let op = match function {
-        Value::Builtin(builtin) => Op::of(builtin),
-        _ => None,
+fn fold(eval: &mut Eval<'_>, function: &Value, first: Value, items: Items<'_>) -> Result {
+    let Value::Builtin(builtin) = function else {
+        return eval.fold_each(function, first, items);
+    };
+    let Some(op) = Op::of(builtin) else {
+        return eval.fold_each(function, first, items);
     };
     let mut acc = first;
     for item in items {
-        if let Some(op) = op {
-            let known = match (&acc, item) {
-                (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
-                (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
-                _ => None,
-            };
-            if let Some(known) = known {
+        let known = match (&acc, item) {
+            (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
+            (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
+            _ => None,
+        };
+        acc = match known {
+            Some(known) => {
                 eval.charge(1)?;
-                acc = known;
-                continue;
+                known
             }
-        }
-        acc = eval.call2(function, acc, item.clone())?;
+            None => eval.call2(function, acc, item.clone())?,
+        };
     }
     Ok(acc)
 }

@@ -1,5 +1,6 @@
 //! Calling: closures, builtins, and everything else that stands in call position.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -7,10 +8,10 @@ use smallvec::SmallVec;
 use super::{Eval, Frame, Outcome, at, not_callable};
 use crate::analyze::ir::{Call, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
-use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
-use crate::value::{Map, Value};
+use crate::value::{Items, Map, Value};
 
 /// Native stack kept free below every function's own need.
 const STACK_RESERVE: usize = 160 * 1024;
@@ -73,56 +74,51 @@ impl<'r> Eval<'r> {
     pub fn call_each(
         &mut self,
         callee: &Value,
-        items: crate::value::Items<'_>,
+        items: Items<'_>,
         mut each: impl FnMut(&mut Self, &Value, Value) -> Outcome<bool>,
     ) -> Outcome<()> {
-        let closure = match callee {
-            Value::Fn(closure)
-                if closure.lambda.rest.is_none() && closure.lambda.params.len() == 1 =>
-            {
-                closure
-            }
-            _ => {
+        if let Some(closure) = closure_of(callee, 1) {
+            return self.inside(closure, |eval, base| {
                 for item in items {
-                    let result = self.call1(callee, item.clone())?;
-                    if !each(self, item, result)? {
+                    let result = eval.enter(closure, [item.clone()], base)?;
+                    if !each(eval, item, result)? {
                         break;
                     }
                 }
-                return Ok(());
-            }
-        };
-        let lambda = &*closure.lambda;
-        // The level of the call and its native stack are the same for every item.
-        self.depth += 1;
-        let result = self.on_stack(lambda.levels, |eval| {
-            let base = eval.stack.len();
-            let frame = Frame {
-                base,
-                closure: Some(closure),
+                Ok(())
+            });
+        }
+        for item in items {
+            let result = match (callee, item) {
+                // The map need not be an argument.
+                (Value::Keyword(_), Value::Map(map)) => {
+                    self.tick()?;
+                    map.lookup(callee).cloned().unwrap_or_default()
+                }
+                _ => self.call1(callee, item.clone())?,
             };
-            let slots = lambda.slots as usize;
-            for item in items {
-                eval.tick()?;
-                if lambda.plain {
-                    eval.stack.push(item.clone());
-                    if slots > 1 {
-                        eval.stack.resize(base + slots, Value::Nil);
-                    }
-                } else {
-                    eval.stack.resize(base + slots, Value::Nil);
-                    eval.bind(&lambda.params[0], item.clone(), frame)?;
-                }
-                let result = eval.rounds(lambda, frame)?;
-                eval.stack.truncate(base);
-                if !each(eval, item, result)? {
-                    break;
-                }
+            if !each(self, item, result)? {
+                break;
             }
-            Ok(())
-        });
-        self.depth -= 1;
-        result
+        }
+        Ok(())
+    }
+
+    /// Calls `callee` with what came of the item before, `first` to begin with, and each item in turn.
+    pub fn fold_each(&mut self, callee: &Value, first: Value, items: Items<'_>) -> Outcome {
+        let mut folded = first;
+        if let Some(closure) = closure_of(callee, 2) {
+            return self.inside(closure, |eval, base| {
+                for item in items {
+                    folded = eval.enter(closure, [folded, item.clone()], base)?;
+                }
+                Ok(folded)
+            });
+        }
+        for item in items {
+            folded = self.call2(callee, folded, item.clone())?;
+        }
+        Ok(folded)
     }
 
     /// Whether `value` may stand in call position.
@@ -146,7 +142,7 @@ impl<'r> Eval<'r> {
         match callee {
             Value::Keyword(name) => {
                 takes(
-                    &format!(":{name}"),
+                    format_args!(":{name}"),
                     crate::builtins::between(1, 2),
                     args.len(),
                 )?;
@@ -342,11 +338,19 @@ impl<'r> Eval<'r> {
         {
             return Err(arity(lambda, args.len()));
         }
-        self.deeper(lambda.levels, |eval| {
-            let base = eval.stack.len();
-            let result = eval.run_closure(closure, args, base);
-            eval.stack.truncate(base);
-            result
+        self.inside(closure, |eval, base| {
+            let frame = Frame {
+                base,
+                closure: Some(closure),
+            };
+            if lambda.plain {
+                eval.stack.extend(args.iter_mut().map(std::mem::take));
+                eval.fill_frame(lambda, base);
+            } else {
+                eval.fill_frame(lambda, base);
+                eval.bind_params(lambda, args, frame)?;
+            }
+            eval.rounds(lambda, frame)
         })
     }
 
@@ -359,36 +363,67 @@ impl<'r> Eval<'r> {
         result
     }
 
+    /// Runs `inside` one call deeper, with the place where the frames of `closure` begin. What is
+    /// there afterwards is dropped.
     #[inline]
-    fn run_closure(&mut self, closure: &Arc<Closure>, args: &mut [Value], base: usize) -> Outcome {
+    fn inside<T>(&mut self, closure: &Closure, inside: impl FnOnce(&mut Self, usize) -> T) -> T {
+        self.deeper(closure.lambda.levels, |eval| {
+            let base = eval.stack.len();
+            let result = inside(eval, base);
+            eval.stack.truncate(base);
+            result
+        })
+    }
+
+    /// One of many calls of a closure, whose depth and native stack are seen to.
+    #[inline]
+    fn enter<const N: usize>(
+        &mut self,
+        closure: &Arc<Closure>,
+        mut args: [Value; N],
+        base: usize,
+    ) -> Outcome {
+        self.tick()?;
         let lambda = &*closure.lambda;
         let frame = Frame {
             base,
             closure: Some(closure),
         };
+        self.stack.truncate(base);
         if lambda.plain {
-            self.stack.extend(args.iter_mut().map(std::mem::take));
-            if lambda.slots as usize > args.len() {
-                self.stack.resize(base + lambda.slots as usize, Value::Nil);
-            }
+            self.stack.extend(args);
+            self.fill_frame(lambda, base);
         } else {
-            self.stack.resize(base + lambda.slots as usize, Value::Nil);
-            self.bind_params(lambda, args, frame)?;
+            self.fill_frame(lambda, base);
+            self.bind_params(lambda, &mut args, frame)?;
         }
         self.rounds(lambda, frame)
+    }
+
+    /// Makes the frame at `base` as long as the function needs.
+    #[inline]
+    fn fill_frame(&mut self, lambda: &Lambda, base: usize) {
+        let end = base + lambda.slots as usize;
+        if self.stack.len() < end {
+            self.stack.resize(end, Value::Nil);
+        }
     }
 
     /// Evaluates the body of a function whose arguments are bound, again for each `recur`.
     #[inline]
     fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
+        let mut outcome = self.eval(&lambda.body, frame);
+        // Nearly always there is none, and looking is cheaper than taking.
+        if self.recur.is_some() {
+            outcome = self.further_rounds(lambda, frame);
+        }
+        outcome
+    }
+
+    #[inline(never)]
+    fn further_rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
         let mut rounds = 0;
-        loop {
-            let value = self.eval(&lambda.body, frame)?;
-            // Nearly always there is none, and looking is cheaper than taking.
-            if self.recur.is_none() {
-                return Ok(value);
-            }
-            let mut values = self.recur.take().unwrap_or_default();
+        while let Some(mut values) = self.recur.take() {
             self.next_round(&mut rounds)?;
             // The rest of a recur is already a collection. Its defaults may read the parameters.
             let rest = lambda.rest.as_ref().map(|rest| (rest, values.pop()));
@@ -398,7 +433,12 @@ impl<'r> Eval<'r> {
             if let Some((rest, value)) = rest {
                 self.bind(rest, value.unwrap_or_default(), frame)?;
             }
+            let value = self.eval(&lambda.body, frame)?;
+            if self.recur.is_none() {
+                return Ok(value);
+            }
         }
+        Ok(Value::Nil)
     }
 
     fn bind_params(
@@ -459,16 +499,28 @@ fn floor_of(remaining: usize) -> usize {
     (std::ptr::from_ref(&marker) as usize).saturating_sub(remaining.saturating_sub(STACK_RESERVE))
 }
 
+/// The closure that `callee` is, when it takes exactly `count` arguments.
+fn closure_of(callee: &Value, count: usize) -> Option<&Arc<Closure>> {
+    match callee {
+        Value::Fn(closure)
+            if closure.lambda.rest.is_none() && closure.lambda.params.len() == count =>
+        {
+            Some(closure)
+        }
+        _ => None,
+    }
+}
+
 fn default(args: &mut [Value]) -> Value {
     args.get_mut(1).map(std::mem::take).unwrap_or_default()
 }
 
-fn takes(function: &str, accepts: Arity, given: usize) -> Outcome<()> {
+fn takes(function: impl Display, accepts: Arity, given: usize) -> Outcome<()> {
     if accepts.accepts(given) {
         return Ok(());
     }
     Err(Kind::Arity {
-        function: function.to_owned(),
+        function: function.to_string(),
         accepts,
         given,
     }
@@ -512,11 +564,8 @@ fn qualified_call(reference: &str, args: Option<&mut Value>) -> Value {
 }
 
 pub(crate) fn host_fault(fault: HostFault) -> Stop {
-    use crate::error::Limit;
-    use crate::host::Pulse;
     match fault {
         HostFault::Raise { kind, message } => Kind::Host { kind, message }.into(),
-        HostFault::Stopped(Pulse::Cancelled) => Limit::Cancelled.into(),
-        HostFault::Stopped(_) => Limit::Time.into(),
+        HostFault::Stopped(pulse) => pulse.limit().err().unwrap_or(Limit::Time).into(),
     }
 }

@@ -11,14 +11,14 @@ use std::sync::atomic::AtomicUsize;
 
 use smallvec::SmallVec;
 
-use crate::analyze::ir::{Clause, For, Ir, Test};
+use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin};
 use crate::env::{Definition, Env};
 use crate::error::{Error, Kind, Limit, Stop, Unwind};
 use crate::form::Span;
 use crate::function::Closure;
 use crate::heap;
-use crate::host::{Host, Pulse};
+use crate::host::Host;
 use crate::limits::Limits;
 use crate::regex::Regex;
 use crate::value::{Map, Set, Value, equal};
@@ -223,11 +223,7 @@ impl<'r> Eval<'r> {
         if self.held() > self.memory_limit() {
             return Err(self.out_of_memory());
         }
-        match self.shared.host.pulse() {
-            Pulse::Continue => Ok(()),
-            Pulse::TimedOut => Err(Limit::Time.into()),
-            Pulse::Cancelled => Err(Limit::Cancelled.into()),
-        }
+        Ok(self.shared.host.pulse().limit()?)
     }
 
     #[inline]
@@ -276,35 +272,7 @@ impl<'r> Eval<'r> {
                 let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
                 self.builtin(builtin, &mut args, *span)
             }
-            Ir::Op(call) => {
-                let (op, builtin, a, b, span) = &**call;
-                if let (Some(a), Some(b)) = (self.peek(a, frame), self.peek(b, frame)) {
-                    let known = match (a, b) {
-                        (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
-                        (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
-                        _ => None,
-                    };
-                    if let Some(known) = known {
-                        self.tick()?;
-                        return Ok(known);
-                    }
-                }
-                let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
-                match (&args[0], &args[1]) {
-                    (Value::Int(a), Value::Int(b)) => {
-                        if let Some(known) = op.integers(*a, *b) {
-                            self.tick()?;
-                            return Ok(known);
-                        }
-                    }
-                    (Value::Float(a), Value::Float(b)) => {
-                        self.tick()?;
-                        return Ok(op.floats(*a, *b));
-                    }
-                    _ => {}
-                }
-                self.builtin(builtin, &mut args, *span)
-            }
+            Ir::Op(call) => self.operate(call, frame),
             Ir::Key(call) => {
                 let (key, holder, span) = &**call;
                 self.tick()?;
@@ -372,6 +340,42 @@ impl<'r> Eval<'r> {
                 self.eval(&parts.1, frame)
             }
             _ => self.eval_rare(ir, frame),
+        }
+    }
+
+    /// An operator: small numbers are read where they are, anything else is evaluated first.
+    #[inline(always)]
+    fn operate(&mut self, call: &Operation, frame: Frame<'_>) -> Outcome {
+        let (op, _, a, b, _) = call;
+        let known = match (self.peek(a, frame), self.peek(b, frame)) {
+            (Some(Value::Int(a)), Some(Value::Int(b))) => op.integers(*a, *b),
+            (Some(Value::Float(a)), Some(Value::Float(b))) => Some(op.floats(*a, *b)),
+            _ => None,
+        };
+        match known {
+            Some(known) => {
+                self.tick()?;
+                Ok(known)
+            }
+            None => self.operate_on_values(call, frame),
+        }
+    }
+
+    #[inline(never)]
+    fn operate_on_values(&mut self, call: &Operation, frame: Frame<'_>) -> Outcome {
+        let (op, builtin, a, b, span) = call;
+        let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
+        let known = match &args {
+            [Value::Int(a), Value::Int(b)] => op.integers(*a, *b),
+            [Value::Float(a), Value::Float(b)] => Some(op.floats(*a, *b)),
+            _ => None,
+        };
+        match known {
+            Some(known) => {
+                self.tick()?;
+                Ok(known)
+            }
+            None => self.builtin(builtin, &mut args, *span),
         }
     }
 

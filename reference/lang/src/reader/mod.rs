@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub use error::{Opener, ReadError, ReadErrorKind};
 use smallvec::SmallVec;
 
-use crate::form::{Form, FormKind, Span};
+use crate::form::{Form, FormKind, Forms, Span};
 use lexer::{Lexed, Lexer, Token};
 
 /// What a program may ask of the reader.
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
             start: frame.start,
             end: self.lexer.span().end,
         };
-        let forms: Vec<Form<'a>> = self.forms.drain(frame.base as usize..).collect();
+        let forms: Forms<'a> = self.forms.drain(frame.base as usize..).collect();
         let kind = match opener {
             Opener::List => FormKind::List(forms),
             Opener::Vector => FormKind::Vector(forms),

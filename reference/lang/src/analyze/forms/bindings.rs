@@ -48,7 +48,7 @@ pub(super) fn recur(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         let function = "recur".to_owned();
         return Err(Kind::Arity {
             function,
-            accepts: crate::builtins::exactly(takes as u8),
+            accepts: crate::builtins::exactly(u8::try_from(takes).unwrap_or(u8::MAX)),
             given: args.len(),
         }
         .at(span));

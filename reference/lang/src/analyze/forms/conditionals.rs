@@ -147,7 +147,7 @@ pub(super) fn binding_branch(
     let FormKind::Vector(pair) = &binding.kind else {
         return Err(usage(form, span));
     };
-    let [name, value] = pair.as_slice() else {
+    let [name, value] = &**pair else {
         return Err(usage(form, span));
     };
     let FormKind::Symbol(name) = name.kind else {
@@ -262,7 +262,7 @@ pub(super) fn case(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
                 ));
             }
             FormKind::List(group) => {
-                for item in group {
+                for item in group.iter() {
                     constants.push((case_constant(item)?, branches.len()));
                 }
             }

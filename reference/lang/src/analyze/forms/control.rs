@@ -60,13 +60,11 @@ pub(super) fn alternatives(
         .collect()
 }
 
-pub(super) fn quote(_: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+pub(super) fn quote(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     let Use { args, span, .. } = form;
     match args {
         [form] => match form.kind {
-            FormKind::Symbol(_) | FormKind::List(_) => {
-                Ok(Ir::Const(crate::analyze::quoted_value(form)?))
-            }
+            FormKind::Symbol(_) | FormKind::List(_) => Ok(Ir::Const(a.quoted(form)?)),
             _ => Err(invalid(
                 "quote takes a symbol or a list; anything else stands for itself",
                 form.span,

@@ -46,9 +46,9 @@ pub(super) fn define(
     let id = a.define_name(name);
     // A function literal takes the name that it is defined under.
     let value = match &value.kind {
-        FormKind::List(items) => match items.as_slice() {
+        FormKind::List(items) => match &**items {
             [head, params, body @ ..]
-                if matches!(head.kind, FormKind::Symbol("fn")) && !a.is_local("fn") =>
+                if matches!(head.kind, FormKind::Symbol("fn")) && !a.scopes.binds("fn") =>
             {
                 match &params.kind {
                     FormKind::Vector(params) => {

@@ -2,8 +2,8 @@
 
 use super::patterns::is_literal;
 use super::{Use, invalid, usage};
+use crate::analyze::Analyzer;
 use crate::analyze::ir::Ir;
-use crate::analyze::{Analyzer, Forms};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
@@ -31,7 +31,7 @@ impl Analyzer<'_, '_> {
             kind: FormKind::Symbol(name),
             span,
         };
-        let mut params: Forms<'_> = NAMES[..uses.highest]
+        let mut params: Vec<_> = NAMES[..uses.highest]
             .iter()
             .map(|name| symbol(name))
             .collect();
@@ -48,19 +48,19 @@ impl Analyzer<'_, '_> {
             // A literal alone is the body itself; anything else is called.
             [only] if is_literal(&only.kind) => vec![only.clone()],
             _ => vec![Form {
-                kind: FormKind::List(items.to_vec()),
+                kind: FormKind::List(items.into()),
                 span,
             }],
         };
         if uses.bare && uses.first {
             let bindings = Form {
-                kind: FormKind::Vector(vec![symbol("%1"), symbol("%")]),
+                kind: FormKind::Vector([symbol("%1"), symbol("%")].into()),
                 span,
             };
             let mut wrapped = vec![symbol("let"), bindings];
             wrapped.append(&mut body);
             body = vec![Form {
-                kind: FormKind::List(wrapped),
+                kind: FormKind::List(wrapped.into()),
                 span,
             }];
         }

@@ -1,5 +1,7 @@
 //! Patterns and binding vectors, the same in every binding position. Knows nothing of evaluation.
 
+use std::collections::HashMap;
+
 use super::invalid;
 use crate::analyze::Analyzer;
 use crate::analyze::ir::{Ir, MapEntryPattern, MapPattern, Pattern, SequencePattern};
@@ -75,13 +77,13 @@ impl Analyzer<'_, '_> {
 
     fn map_pattern(&mut self, items: &[Form<'_>]) -> Result<Pattern, Error> {
         let mut wanted: Vec<(Form<'_>, Value)> = Vec::new();
-        let mut defaults: Vec<(&str, &Form<'_>)> = Vec::new();
+        let mut defaults: HashMap<&str, &Form<'_>> = HashMap::new();
         let mut all = None;
         for pair in items.chunks_exact(2) {
             let [left, right] = pair else { continue };
             match (&left.kind, &right.kind) {
                 (FormKind::Keyword(kind @ ("keys" | "strs")), FormKind::Vector(names)) => {
-                    for name in names {
+                    for name in names.iter() {
                         let (FormKind::Symbol(text) | FormKind::Keyword(text)) = name.kind else {
                             return Err(invalid(
                                 format!(":{kind} takes a vector of symbols"),
@@ -120,7 +122,8 @@ impl Analyzer<'_, '_> {
                                 entry[0].span,
                             ));
                         };
-                        defaults.push((name, &entry[1]));
+                        // Of two defaults of one name the first counts.
+                        defaults.entry(name).or_insert(&entry[1]);
                     }
                 }
                 (FormKind::Keyword("as" | "or"), _) => {
@@ -158,10 +161,7 @@ impl Analyzer<'_, '_> {
         let mut entries = Vec::with_capacity(wanted.len());
         for (target, key) in wanted {
             let default = match &target.kind {
-                FormKind::Symbol(name) => defaults
-                    .iter()
-                    .find(|(known, _)| known == name)
-                    .map(|(_, form)| *form),
+                FormKind::Symbol(name) => defaults.get(name).copied(),
                 _ => None,
             };
             // A default may use the names bound before it, not its own.

@@ -12,12 +12,13 @@ pub(super) fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form
     let span = step.span;
     let kind = match &step.kind {
         FormKind::List(items) if !items.is_empty() => {
-            let mut items = items.clone();
-            items.insert(if last { items.len() } else { 1 }, value);
-            FormKind::List(items)
+            let (before, behind) = items.split_at(if last { items.len() } else { 1 });
+            let items = before.iter().cloned();
+            let items = items.chain(std::iter::once(value));
+            FormKind::List(items.chain(behind.iter().cloned()).collect())
         }
-        FormKind::List(_) => FormKind::List(Vec::new()),
-        _ => FormKind::List(vec![step.clone(), value]),
+        FormKind::List(_) => FormKind::List([].into()),
+        _ => FormKind::List([step.clone(), value].into()),
     };
     Form { kind, span }
 }
@@ -64,10 +65,12 @@ pub(super) fn as_thread(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
         return a.analyze(first, tail);
     };
     a.block(|a| {
+        let value = a.expr(first)?;
+        let slot = a.bind(symbol);
         let mut bindings = Vec::with_capacity(args.len());
-        for step in std::iter::once(first).chain(steps) {
-            let value = a.expr(step)?;
-            bindings.push((Pattern::Slot(a.bind(symbol)), value));
+        bindings.push((Pattern::Slot(slot), value));
+        for step in steps {
+            bindings.push((Pattern::Slot(slot), a.expr(step)?));
         }
         let body = a.analyze(last, tail)?;
         Ok(Ir::Let(Box::new((bindings.into_boxed_slice(), body))))
@@ -138,10 +141,10 @@ pub(super) fn cond_thread(
     }
     let start = a.expr(first)?;
     a.block(|a| {
+        let slot = a.bind(STEP);
         let mut bindings = Vec::with_capacity(pairs.len() + 1);
         let mut value = start;
         for [test, step] in pairs {
-            let slot = a.bind(STEP);
             bindings.push((Pattern::Slot(slot), value));
             let test = a.expr(test)?;
             let then = a.expr(&threaded(step_symbol(step.span), step, last))?;
