@@ -94,6 +94,21 @@ impl Log {
         }
     }
 
+    /// Lets panics be told here, scrubbed, instead of as they are.
+    pub fn take_panics(&self) {
+        let log = self.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            log.event(Level::Error, "panic", None, |fields| {
+                let place = panic.location().map(ToString::to_string);
+                fields
+                    .maybe("location", place.as_deref())
+                    .maybe("message", panic.payload_as_str());
+            });
+            // The process may end with this.
+            log.flush();
+        }));
+    }
+
     /// Waits, a short while at most, until everything logged so far is written.
     pub fn flush(&self) {
         let (done, waiting) = sync_channel(1);
@@ -175,5 +190,35 @@ fn write_lines(items: &Receiver<Item>, dropped: &AtomicU64) {
         for done in flushed {
             let _ = done.try_send(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ptc_secrets::Secret;
+    use std::process::Command;
+
+    /// Set in the process that panics.
+    const PANICS: &str = "TOUCHSTONE_PANICS";
+
+    #[test]
+    fn panics_are_scrubbed() {
+        if std::env::var_os(PANICS).is_some() {
+            let mut secrets = Redactor::builder();
+            secrets.add(&Secret::new("canary-7f3a".to_owned()));
+            Log::to_stderr(Level::Error, secrets.build()).take_panics();
+            panic!("token canary-7f3a is wrong");
+        }
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "log::tests::panics_are_scrubbed", "--nocapture"])
+            .env(PANICS, "1")
+            .output()
+            .unwrap();
+        let told = String::from_utf8(child.stderr).unwrap();
+        assert!(!child.status.success());
+        assert!(told.contains("\"event\":\"panic\""), "{told}");
+        assert!(told.contains("token [REDACTED] is wrong"), "{told}");
+        assert!(!told.contains("canary"), "{told}");
     }
 }

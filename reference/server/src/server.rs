@@ -106,6 +106,7 @@ impl Server {
             redactor,
             log,
         };
+        server.log.take_panics();
         server.log_boot();
         Arc::new(server)
     }

@@ -1,5 +1,7 @@
 //! World faults: what can go wrong at an upstream, as data. Knows the closed list of reasons; knows nothing of transports.
 
+use ptc_secrets::Redactor;
+
 /// Why an upstream call gave no value. The program gets it as `{:ok false :reason … :message …}` and goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorldFault {
@@ -7,9 +9,23 @@ pub struct WorldFault {
     pub reason: Reason,
     /// What happened; from outside in part, so it is scrubbed before anyone sees it.
     pub message: String,
+    /// What the upstream said, behind the message and whole: half a secret would not be recognised.
+    pub quoted: Option<Quoted>,
     /// Bytes read when an oversize answer was cut, or of a `tool_error`'s envelope; otherwise unknown.
     pub bytes: Option<u64>,
 }
+
+/// Text of an upstream of which a message shows the beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quoted {
+    /// All of it.
+    pub text: String,
+    /// Characters that are shown.
+    pub chars_max: usize,
+}
+
+/// Characters of an answer that makes no sense, as shown in a fault.
+const QUOTED_CHARS: usize = 200;
 
 impl WorldFault {
     /// A fault without a byte count.
@@ -17,6 +33,7 @@ impl WorldFault {
         Self {
             reason,
             message: message.into(),
+            quoted: None,
             bytes: None,
         }
     }
@@ -29,11 +46,34 @@ impl WorldFault {
         Self::new(Reason::UpstreamError, message)
     }
 
+    /// The fault, saying behind its message how `text` begins.
+    pub(crate) fn quoting(self, text: impl Into<String>) -> Self {
+        let quoted = Quoted {
+            text: text.into(),
+            chars_max: QUOTED_CHARS,
+        };
+        Self {
+            quoted: Some(quoted),
+            ..self
+        }
+    }
+
+    /// The message as anyone may see it: scrubbed, and only then cut.
+    pub fn told(&self, redactor: &Redactor) -> String {
+        let mut told = redactor.scrub_str(&self.message).into_owned();
+        if let Some(quoted) = &self.quoted {
+            let clean = redactor.scrub_str(&quoted.text);
+            told.extend(clean.chars().take(quoted.chars_max));
+        }
+        told
+    }
+
     pub(crate) fn too_large(what: &str, cap: usize, bytes: u64) -> Self {
         let message = format!("{what} exceeded {cap} bytes");
         Self {
             reason: Reason::ResponseTooLarge,
             message,
+            quoted: None,
             bytes: Some(bytes),
         }
     }

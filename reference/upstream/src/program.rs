@@ -388,7 +388,7 @@ impl ProgramCalls {
                 ])
             }
             Err(fault) => {
-                let message = redactor.scrub_str(&fault.message).into_owned();
+                let message = fault.told(redactor);
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, message.clone()));
                 let reason = Value::keyword(fault.reason.name());

@@ -248,7 +248,7 @@ impl Runtime {
                 .await
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
-                let message = self.redactor.scrub_str(&fault.message).into_owned();
+                let message = fault.told(&self.redactor);
                 first = Some(StartFault::Upstream { name, message });
             }
         }

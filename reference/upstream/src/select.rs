@@ -61,10 +61,7 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
     };
     let envelope = parse(text.as_bytes()).map_err(|_| WorldFault::error("result is not JSON"))?;
     if envelope.kind() != Kind::Object {
-        return Err(WorldFault::error(format!(
-            "unexpected tools/call result {}",
-            head(text)
-        )));
+        return Err(WorldFault::error("unexpected tools/call result ").quoting(text));
     }
     let texts = || {
         let content = envelope.get("content").into_iter().flat_map(Json::elements);
@@ -82,6 +79,7 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
         return Err(WorldFault {
             reason: Reason::ToolError,
             message,
+            quoted: None,
             bytes: Some(clean.len() as u64),
         });
     }
@@ -119,10 +117,6 @@ fn nothing() -> Selected {
         json: "null".into(),
         kind: ValueKind::None,
     }
-}
-
-fn head(text: &str) -> String {
-    text.chars().take(200).collect()
 }
 
 /// Compact text with every string, key and telling number scrubbed. Compact text has one spelling for each string, so one

@@ -54,6 +54,11 @@ impl Evaluator {
         for warning in upstreams.iter().flat_map(|(_, runtime)| runtime.warnings()) {
             eprintln!("warning: {warning}");
         }
+        let clean = redactor.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            let told = panic.to_string();
+            eprintln!("{}", clean.scrub_str(&told));
+        }));
         Ok(Self {
             env: Env::new(),
             limits: Limits {

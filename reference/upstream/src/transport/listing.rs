@@ -56,10 +56,8 @@ struct Page {
 }
 
 fn read_page(text: &str) -> Result<Page, WorldFault> {
-    let unexpected = || {
-        let shown: String = text.chars().take(200).collect();
-        WorldFault::unavailable(format!("tools/list returned unexpected payload {shown}"))
-    };
+    let unexpected =
+        || WorldFault::unavailable("tools/list returned unexpected payload ").quoting(text);
     let Ok(Value::Object(mut result)) = serde_json::from_str::<Value>(text) else {
         return Err(unexpected());
     };

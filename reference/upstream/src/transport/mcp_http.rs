@@ -242,15 +242,17 @@ impl HttpConnection {
             return self.read_stream(response, id, limits.bytes_max).await;
         }
         let bytes = body(response, "mcp_http response", limits.bytes_max).await?;
-        let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
+        let senseless = |what: &str| {
+            Err(WorldFault::error(what)
+                .quoting(String::from_utf8_lossy(&bytes))
+                .into())
+        };
         if ptc_rpc::parse(&bytes).is_err() {
-            return Err(WorldFault::error(format!("invalid JSON response: {}", shown())).into());
+            return senseless("invalid JSON response: ");
         }
         match find_reply(&bytes, id) {
             Some(outcome) => outcome,
-            None => {
-                Err(WorldFault::error(format!("unexpected JSON-RPC response {}", shown())).into())
-            }
+            None => senseless("unexpected JSON-RPC response "),
         }
     }
 

@@ -13,7 +13,7 @@ use ptc_secrets::AuthHeaders;
 use super::http_client::{HttpClient, body, status_fault, within};
 use super::{Answer, CallLimits};
 use crate::config::{OpenApiConfig, SchemaSource};
-use crate::fault::{Reason, WorldFault};
+use crate::fault::{Quoted, Reason, WorldFault};
 use crate::tool::RawTool;
 use compile::Operation;
 
@@ -146,7 +146,11 @@ async fn answer(client: &HttpClient, url: &str, cap: usize) -> Result<Answer, Wo
         }
         let text = String::from_utf8_lossy(&bytes);
         if !text.is_empty() {
-            fault.message = text.chars().take(ERROR_CHARS_MAX).collect();
+            fault.message.clear();
+            fault.quoted = Some(Quoted {
+                text: text.into_owned(),
+                chars_max: ERROR_CHARS_MAX,
+            });
         }
     }
     Err(fault)

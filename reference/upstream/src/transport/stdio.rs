@@ -351,8 +351,8 @@ impl Shared {
                 }
             }
             Err(ptc_rpc::Refused::Malformed) => {
-                let shown = String::from_utf8_lossy(&line[..line.len().min(200)]);
-                let fault = WorldFault::error(format!("invalid JSON-RPC response: {shown}"));
+                let fault = WorldFault::error("invalid JSON-RPC response: ")
+                    .quoting(String::from_utf8_lossy(line));
                 match id_at_start(line) {
                     Some(id) => self.answer(id, Err(fault)),
                     None => self.answer_oldest(fault),

@@ -4,19 +4,18 @@ Knows the seeds' example programs and what the servers answer; knows nothing of 
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-import urllib.request
 from pathlib import Path
 
+from clients import PTC, Http, Stdio
+
 HERE = Path(__file__).parent
-PTC = os.environ["TOUCHSTONE_PTC"]
 REAL = Path(os.environ["TOUCHSTONE_REAL"])
 TOKEN = "store-token-2f9c81d7"
+ENVIRONMENT = {**os.environ, "STORE_TOKEN": TOKEN}
 
 # Seed 000, "Three example programs". The file server answers with structured content, so its text is under `content`.
 SIMPLE_READ = """
@@ -85,7 +84,7 @@ class Services:
 
     def serve(self, script):
         """Starts a service; its first line is its port."""
-        child = subprocess.Popen([sys.executable, HERE / script], stdout=subprocess.PIPE, text=True, env=environment())
+        child = subprocess.Popen([sys.executable, HERE / script], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         self.running.append(child)
         return int(child.stdout.readline())
 
@@ -97,90 +96,19 @@ class Services:
         self.folder.cleanup()
 
 
-def environment(**more):
-    return {**os.environ, "STORE_TOKEN": TOKEN, **more}
-
-
-class Stdio:
-    """The reference over its standard streams."""
-
-    def __init__(self, *flags):
-        command = [PTC, "start", "--upstreams-config", SERVICES.config, "--response-profile", "debug", *flags]
-        self.errors = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                        env=environment())
-        self.id = 0
-        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "test", "version": "1"})
-
-    def ask(self, method, **params):
-        self.id += 1
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            self.errors.seek(0)
-            raise AssertionError(f"the server ended: {self.errors.read()}")
-        return json.loads(line)["result"]
-
-    def close(self):
-        self.process.stdin.close()
-        status = self.process.wait()
-        self.process.stdout.close()
-        self.errors.close()
-        assert status == 0, status
-
-
-class Http:
-    """The reference over Streamable HTTP."""
-
-    def __init__(self, *flags):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        command = [PTC, "start", "--http", "--http-port", str(port), "--upstreams-config", SERVICES.config,
-                   "--response-profile", "debug", *flags]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
-        self.address = f"http://127.0.0.1:{port}"
-        self.session = None
-        self.wait()
-        self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "test", "version": "1"})
-
-    def ask(self, method, **params):
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        if self.session:
-            headers |= {"mcp-session-id": self.session, "mcp-protocol-version": "2025-06-18"}
-        with urllib.request.urlopen(urllib.request.Request(f"{self.address}/mcp", body, headers)) as reply:
-            self.session = reply.headers.get("mcp-session-id", self.session)
-            return json.loads(reply.read())["result"]
-
-    def wait(self):
-        while True:
-            try:
-                return urllib.request.urlopen(f"{self.address}/ready").close()
-            except OSError:
-                if self.process.poll() is not None:
-                    raise AssertionError(f"the server ended with {self.process.returncode}") from None
-                time.sleep(0.05)
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
-
-
 class OverAServer:
     """What holds over each transport. `connect` makes the client."""
 
     @classmethod
     def setUpClass(cls):
-        cls.client = cls.connect()
+        cls.client = cls.connect(SERVICES.config, "--response-profile", "debug", environment=ENVIRONMENT)
 
     @classmethod
     def tearDownClass(cls):
         cls.client.close()
 
     def lisp(self, program):
-        return self.client.ask("tools/call", name="lisp_eval", arguments={"program": program})["structuredContent"]
+        return self.client.call("lisp_eval", program=program)["structuredContent"]
 
     def gives(self, program, result):
         payload = self.lisp(program)
@@ -268,8 +196,9 @@ class OverStdio(OverAServer, unittest.TestCase):
                f':args {{:path "{SERVICES.sandbox}/notes.md"}}}}))))'
         replies = [read, '```clojure\n(return (str "The first line is " (first (clojure.string/split-lines notes)) "."))\n```']
         plan.write_text("".join(json.dumps({"content": reply}) + "\n" for reply in replies))
-        server = Stdio("--agentic", "--aggregator-read-only", "--agentic-max-turns", "2", "--agentic-model", f"replay:{plan}")
-        result = server.ask("tools/call", name="lisp_task", arguments={"task": "What is the first line of the notes?"})
+        server = Stdio(SERVICES.config, "--agentic", "--aggregator-read-only", "--agentic-max-turns", "2", "--agentic-model", f"replay:{plan}",
+                       environment=ENVIRONMENT)
+        result = server.call("lisp_task", task="What is the first line of the notes?")
         server.close()
         payload = result["structuredContent"]
         self.assertEqual(payload["answer"], "The first line is # Notes.", payload)
@@ -288,7 +217,7 @@ class Repl(unittest.TestCase):
         command = [PTC, "repl", "--upstreams-config", SERVICES.config]
         for program in programs:
             command += ["-e", program]
-        return subprocess.run(command, capture_output=True, text=True, env=environment())
+        return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
 
     def test_the_examples(self):
         done = self.repl(SIMPLE_READ % SERVICES.sandbox, CROSS_SERVER_FILTER % SERVICES.sandbox, PARALLEL_BATCH)
@@ -307,6 +236,7 @@ class Repl(unittest.TestCase):
 if __name__ == "__main__":
     SERVICES = Services()
     try:
-        unittest.main(verbosity=2, exit=False)
+        FAILED = not unittest.main(verbosity=2, exit=False).result.wasSuccessful()
     finally:
         SERVICES.stop()
+    sys.exit(FAILED)
