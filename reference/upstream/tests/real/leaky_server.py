@@ -139,10 +139,15 @@ class Web(BaseHTTPRequestHandler):
         pass
 
 
+class Service(ThreadingHTTPServer):
+    def handle_error(self, *_):
+        """A client that went away is no news."""
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         serve_stdio()
     else:
-        web = ThreadingHTTPServer(("127.0.0.1", 0), Web)
+        web = Service(("127.0.0.1", 0), Web)
         print(web.server_address[1], flush=True)
         web.serve_forever()
