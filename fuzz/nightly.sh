@@ -32,6 +32,7 @@ tools       schema     schemas     4096
 answer      json       values      4096
 sse         sse        sse         2048
 redactor    -          -           2048
+sessions    -          -           512
 fixture     fixture    fixtures    8192
 "
 

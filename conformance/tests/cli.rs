@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use conformance::report::{Run, Status};
+use conformance::report::{Run, Status, Transport};
 
 const PAGE: &str = "\
 # Sums {#sums}
@@ -143,6 +143,42 @@ fn shards_part_the_suite_and_merge_into_it() {
     assert_eq!((whole.cases.len(), whole.partial), (6, false));
     let twice = bench.call(&["merge", &parts[0], &parts[0]]);
     assert_eq!(twice.status.code(), Some(2));
+}
+
+#[test]
+fn transports_of_one_target_are_told_apart_merged_and_compared() {
+    let bench = Bench::new();
+    let (_, text, run) = bench.run(&["--transport", "stdio,http"]);
+    // The scripted server has no HTTP, which counts against it there only.
+    assert!(text.contains("6 cases over stdio: 3 passed"), "{text}");
+    assert!(text.contains("6 cases over HTTP: 0 passed"), "{text}");
+    let over = |wanted| {
+        let cases = run.cases.iter();
+        cases.filter(|case| case.transport == wanted).count()
+    };
+    assert_eq!(
+        (over(Some(Transport::Stdio)), over(Some(Transport::Http))),
+        (6, 6)
+    );
+    let both = bench.word("both.json");
+    std::fs::copy(bench.path("report.json"), &both).expect("a copy");
+    bench.run(&[]);
+    let alone = bench.word("report.json");
+    let difference = bench.call(&["diff", &alone, &both]);
+    let said = String::from_utf8_lossy(&difference.stdout);
+    assert!(
+        said.contains("added: 6") && said.contains("over HTTP"),
+        "{said}"
+    );
+    let part = bench.word("part.json");
+    let mut http = run.clone();
+    http.cases
+        .retain(|case| case.transport == Some(Transport::Http));
+    std::fs::write(&part, http.json()).expect("a report");
+    let whole = format!("json={}", bench.word("whole.json"));
+    bench.call(&["merge", &alone, &part, "--report", &whole]);
+    let merged = Run::read(&bench.path("whole.json")).expect("a report");
+    assert_eq!((merged.cases.len(), merged.partial), (12, false));
 }
 
 #[test]

@@ -136,7 +136,11 @@ fn a_target_that_is_right_passes() {
     let seen = check(&scripted("none"), &[]);
     assert_eq!(seen.status, Some(0), "{}", seen.output);
     assert_eq!(seen.statuses(), [Status::Pass; 5]);
-    assert!(seen.output.contains("5 cases: 5 passed"), "{}", seen.output);
+    assert!(
+        seen.output.contains("5 cases over stdio: 5 passed"),
+        "{}",
+        seen.output
+    );
 }
 
 #[test]

@@ -7,14 +7,14 @@ mod run;
 mod selftest;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::fixture;
 use crate::peer;
-use crate::report::{Run, Wanted, compare};
+use crate::report::{self, Run, Wanted, compare, html};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
@@ -59,6 +59,9 @@ enum Command {
         old: PathBuf,
         /// The later report
         new: PathBuf,
+        /// Write the later one as a page that shows the difference
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Play a scripted upstream until standard input ends
     Peer {
@@ -70,7 +73,7 @@ enum Command {
         /// A JSON object of scripts by name
         scripts: PathBuf,
     },
-    /// Put the JSON reports of a sharded run together
+    /// Put the JSON reports of a run together: its shards, or its transports
     Merge {
         /// The parts
         #[arg(required = true)]
@@ -159,7 +162,7 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export(&args).map(|()| PASSED),
         Command::Selftest(args) => with_runtime(selftest::selftest(args)),
         Command::Mutate(args) => selftest::mutate(&args),
-        Command::Diff { old, new } => diff(&old, &new),
+        Command::Diff { old, new, html } => diff(&old, &new, html.as_deref()),
         Command::Merge { parts, reports } => merge(&parts, &reports),
         Command::Peer { script } => peer::play(&script).map(|()| PASSED),
         Command::Peers { scripts } => peers(&scripts).map(|()| PASSED),
@@ -233,8 +236,13 @@ fn export(args: &ExportArgs) -> Result<(), String> {
     }
 }
 
-fn diff(old: &std::path::Path, new: &std::path::Path) -> Result<u8, String> {
-    let difference = compare::difference(&Run::read(old)?, &Run::read(new)?);
+fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
+    let (before, after) = (Run::read(old)?, Run::read(new)?);
+    let difference = compare::difference(&before, &after);
+    if let Some(page) = page {
+        let name = old.file_name().unwrap_or_default().to_string_lossy();
+        report::keep(page, &html::render(&after, Some((&name, &difference)))?)?;
+    }
     say(&mut std::io::stdout(), &difference.render());
     Ok(if difference.is_worse() {
         FAILED
@@ -249,17 +257,20 @@ fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     for wanted in reports {
         wanted.write(&whole)?;
     }
-    say(&mut std::io::stdout(), &format!("{}\n", whole.summary()));
+    say(
+        &mut std::io::stdout(),
+        &format!("{}\n", whole.summary().join("\n")),
+    );
     Ok(if whole.passed() { PASSED } else { FAILED })
 }
 
 /// Stands until standard input ends.
-fn peers(path: &std::path::Path) -> Result<(), String> {
+fn peers(path: &Path) -> Result<(), String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-    let directory = path.parent().unwrap_or(std::path::Path::new("."));
+    let directory = path.parent().unwrap_or(Path::new("."));
     let stage = peer::stage::Stage::set(directory, &scripts, str::to_owned)?;
     let config = stage.upstreams().unwrap_or_default();
     say(&mut std::io::stdout(), &format!("{config}\n"));
@@ -269,7 +280,7 @@ fn peers(path: &std::path::Path) -> Result<(), String> {
 }
 
 /// The suite at `path`, or the specification of this workspace.
-fn load(path: Option<&std::path::Path>) -> Result<Suite, String> {
+fn load(path: Option<&Path>) -> Result<Suite, String> {
     let path = match path {
         Some(path) => path.to_path_buf(),
         None => reference::workspace()

@@ -1,21 +1,27 @@
 //! Turns what came of the cases into the record of the run. Knows the suite and the trials, not the target.
 
-use crate::report::{CaseRecord, Finding, Status};
+use crate::report::{CaseRecord, Finding, Status, Transport};
 use crate::runner::script;
 use crate::runner::trial::Trial;
 use crate::suite::{Case, Level, Suite};
 use crate::verdict::Verdict;
 
-/// The record of one case. `rerun` is the command that repeats a run, to which the case is added.
-pub fn case(
-    suite: &Suite,
-    case: &Case,
-    trial: Option<&Trial>,
-    strict: bool,
-    rerun: &str,
-) -> CaseRecord {
+/// How cases are recorded.
+pub struct Style {
+    /// Whether failures of SHOULD and MAY clauses count.
+    pub strict: bool,
+    /// Whether cases that passed keep their source and traffic.
+    pub whole: bool,
+    /// How the target was reached.
+    pub transport: Option<Transport>,
+    /// The command that repeats a run, to which the case is added.
+    pub rerun: String,
+}
+
+/// The record of one case.
+pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) -> CaseRecord {
     let status = trial.map_or(Status::NotRun, |trial| {
-        status(suite, case, &trial.verdict, strict)
+        status(suite, case, &trial.verdict, style.strict)
     });
     let mut record = CaseRecord {
         id: case.id.clone(),
@@ -23,6 +29,7 @@ pub fn case(
         clause: case.clauses.first().cloned(),
         sentence: None,
         place: format!("{}:{}", case.file, case.line),
+        transport: style.transport,
         status,
         cause: None,
         message: None,
@@ -42,6 +49,10 @@ pub fn case(
         record.unobserved.clone_from(unobserved);
     }
     if status == Status::Pass {
+        if style.whole {
+            record.source = Some(script::source(case));
+            record.traffic.clone_from(&trial.traffic);
+        }
         return record;
     }
     record.sentence = Some(suite.sentence(case).to_owned());
@@ -54,7 +65,8 @@ pub fn case(
     record.traffic.clone_from(&trial.traffic);
     record.stderr = Some(trial.stderr.clone()).filter(|stderr| !stderr.is_empty());
     record.rerun = Some(format!(
-        "{rerun} --filter {}",
+        "{} --filter {}",
+        style.rerun,
         shell_words::quote(&exact(&case.id))
     ));
     if let Verdict::Fail(mismatch) = &trial.verdict {

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::baseline;
 use crate::expected::{ExpectedFailures, Standing};
-use crate::report::{CaseRecord, FORMAT, Run, Status, Wanted, terminal};
+use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal};
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
 use crate::runner::{self, Orders};
@@ -47,9 +47,9 @@ pub struct RunArgs {
     /// A header of every request to --url; repeatable
     #[arg(long, value_name = "K:V", value_parser = header)]
     header: Vec<(String, String)>,
-    /// How a server that the harness starts is reached
-    #[arg(long, value_enum, default_value = "stdio")]
-    transport: TransportArg,
+    /// How a server that the harness starts is reached; repeatable. Default: stdio, and for the reference both
+    #[arg(long, value_enum, value_delimiter = ',')]
+    transport: Vec<TransportArg>,
     /// How a server is started: a launch template (spec/protocol/launch.md)
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
@@ -73,6 +73,9 @@ pub struct RunArgs {
     /// Run the cases so often, and name those whose verdict differs
     #[arg(long, value_name = "N", default_value = "1")]
     repeat: usize,
+    /// Keep what was sent and received in cases that passed, too
+    #[arg(long)]
+    keep_traffic: bool,
     /// Expected failures
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -92,6 +95,43 @@ enum TransportArg {
     Http,
 }
 
+impl TransportArg {
+    fn over(self) -> Over {
+        match self {
+            Self::Stdio => Over::Stdio,
+            Self::Http => Over::Http,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// The trials of a case's place in the suite, of each repetition.
+type Rounds = Vec<BTreeMap<usize, Trial>>;
+
+/// The suite tried over one transport.
+struct Pass {
+    transport: Option<Transport>,
+    rounds: Rounds,
+}
+
+impl Pass {
+    /// The verdict that counts: a failure, if any round had one.
+    fn verdict(&self, place: usize) -> Option<&Verdict> {
+        let verdicts = self
+            .rounds
+            .iter()
+            .filter_map(|round| Some(&round.get(&place)?.verdict));
+        // Of equals the first.
+        verdicts.min_by_key(|verdict| !verdict.is_failure())
+    }
+}
+
 /// Runs the suite, and gives the exit status.
 pub async fn run(args: RunArgs) -> Result<u8, String> {
     let suite = Arc::new(load(args.suite.suite.as_deref())?);
@@ -102,20 +142,29 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
     }
     let orders = orders(&args)?;
     let began = Instant::now();
-    let mut rounds = Vec::new();
     let mut server = None;
-    for _ in 0..args.repeat.max(1) {
-        let progress = progress(places.len());
-        let outcome = runner::run(Arc::clone(&suite), &places, orders.clone(), |_, trial| {
-            if trial.verdict.is_failure() {
-                progress.set_message("failures seen");
-            }
-            progress.inc(1);
-        })
-        .await;
-        progress.finish_and_clear();
-        server = outcome.server.or(server);
-        rounds.push(outcome.trials);
+    let mut passes = Vec::new();
+    for target in targets(&orders.target, &args) {
+        let orders = Orders {
+            target,
+            ..orders.clone()
+        };
+        let transport = transport(&orders.target);
+        let mut rounds = Vec::new();
+        for _ in 0..args.repeat.max(1) {
+            let outcome = play(&suite, &places, &orders).await;
+            server = outcome.server.or(server);
+            rounds.push(outcome.trials);
+        }
+        let pass = Pass { transport, rounds };
+        let failed = places
+            .iter()
+            .filter_map(|place| pass.verdict(*place))
+            .any(Verdict::is_failure);
+        passes.push(pass);
+        if failed && args.fail_fast {
+            break;
+        }
     }
     let mut run = Run {
         format: FORMAT,
@@ -126,11 +175,14 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
         partial: selection.is_partial() || args.fail_fast,
         strict: args.strict,
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        cases: records(&suite, &places, &rounds, &args),
+        cases: passes
+            .iter()
+            .flat_map(|pass| records(&suite, &places, pass, &args))
+            .collect(),
         complaints: Vec::new(),
     };
     if let Some(path) = baseline_path(&args) {
-        let judged = judged(&suite, &places, &rounds);
+        let judged = judged(&suite, &places, &passes);
         if args.fix_baseline {
             if run.partial {
                 return Err(
@@ -147,7 +199,9 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
         }
         let list = ExpectedFailures::read(&read(&path)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        excuse(&mut run, &list, &judged);
+        excuse(&mut run, &list, &suite, &places, &passes);
+        run.complaints
+            .extend(list.stale(judged.iter().copied(), !run.partial));
     } else if args.fix_baseline {
         return Err("--fix-baseline needs --baseline FILE".to_owned());
     }
@@ -156,6 +210,58 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
     }
     say(&mut std::io::stdout(), &terminal::render(&run));
     Ok(if run.passed() { PASSED } else { FAILED })
+}
+
+async fn play(suite: &Arc<Suite>, places: &[usize], orders: &Orders) -> runner::Outcome {
+    let progress = progress(places.len());
+    let outcome = runner::run(Arc::clone(suite), places, orders.clone(), |_, trial| {
+        if trial.verdict.is_failure() {
+            progress.set_message("failures seen");
+        }
+        progress.inc(1);
+    })
+    .await;
+    progress.finish_and_clear();
+    outcome
+}
+
+/// The target, once for each transport that it is to be tried over.
+fn targets(target: &Target, args: &RunArgs) -> Vec<Target> {
+    let Target::Command { argv, .. } = target else {
+        return vec![target.clone()];
+    };
+    let mut wanted = args.transport.clone();
+    if wanted.is_empty() {
+        wanted.push(TransportArg::Stdio);
+        if is_reference(args) {
+            wanted.push(TransportArg::Http);
+        }
+    }
+    wanted.dedup();
+    let of = |transport: &TransportArg| Target::Command {
+        argv: argv.clone(),
+        over: transport.over(),
+    };
+    wanted.iter().map(of).collect()
+}
+
+/// How reports say that a target was reached.
+fn transport(target: &Target) -> Option<Transport> {
+    match target {
+        Target::Testee { .. } => None,
+        Target::Url(_)
+        | Target::Command {
+            over: Over::Http, ..
+        } => Some(Transport::Http),
+        Target::Command {
+            over: Over::Stdio, ..
+        } => Some(Transport::Stdio),
+    }
+}
+
+/// Whether no other target was named.
+fn is_reference(args: &RunArgs) -> bool {
+    args.stdio.is_none() && args.url.is_none() && args.testee.is_none() && args.launch.is_none()
 }
 
 fn orders(args: &RunArgs) -> Result<Orders, String> {
@@ -193,10 +299,8 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
             .filter(|words| !words.is_empty())
             .ok_or_else(|| format!("`{text}` is not a shell command"))
     };
-    let over = match args.transport {
-        TransportArg::Stdio => Over::Stdio,
-        TransportArg::Http => Over::Http,
-    };
+    // `targets` sets how it is reached.
+    let over = Over::Stdio;
     if let Some(url) = &args.url {
         return Ok(Target::Url(Endpoint {
             url: url.clone(),
@@ -237,16 +341,17 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
     })
 }
 
-fn records(
-    suite: &Suite,
-    places: &[usize],
-    rounds: &[BTreeMap<usize, Trial>],
-    args: &RunArgs,
-) -> Vec<CaseRecord> {
-    let rerun = rerun(args);
+fn records(suite: &Suite, places: &[usize], pass: &Pass, args: &RunArgs) -> Vec<CaseRecord> {
+    let style = record::Style {
+        strict: args.strict,
+        whole: args.keep_traffic,
+        transport: pass.transport,
+        rerun: rerun(args, pass.transport),
+    };
     let of = |place: &usize| {
         let case = &suite.cases[*place];
-        let trials: Vec<Option<&Trial>> = rounds.iter().map(|round| round.get(place)).collect();
+        let rounds = pass.rounds.iter();
+        let trials: Vec<Option<&Trial>> = rounds.map(|round| round.get(place)).collect();
         // The first failure is the one to show.
         let failed = trials
             .iter()
@@ -255,7 +360,7 @@ fn records(
         let shown = failed
             .copied()
             .or_else(|| trials.first().copied().flatten());
-        let mut record = record::case(suite, case, shown, args.strict, &rerun);
+        let mut record = record::case(suite, case, shown, &style);
         let words: Vec<&str> = trials
             .iter()
             .flatten()
@@ -271,8 +376,8 @@ fn records(
     places.iter().map(of).collect()
 }
 
-/// The command that repeats the run, but for its selection and reports.
-fn rerun(args: &RunArgs) -> String {
+/// The command that repeats the run over one transport, but for its selection and reports.
+fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
     let program = std::env::args()
         .next()
         .unwrap_or_else(|| "ptc-conformance".to_owned());
@@ -293,40 +398,57 @@ fn rerun(args: &RunArgs) -> String {
     for (name, value) in &args.header {
         add("header", Some(format!("{name}:{value}")));
     }
-    if args.transport == TransportArg::Http {
-        add("transport", Some("http".to_owned()));
-    }
+    let chosen = match transport {
+        Some(Transport::Http) if args.url.is_none() => Some(TransportArg::Http),
+        Some(Transport::Stdio) if is_reference(args) => Some(TransportArg::Stdio),
+        _ => None,
+    };
+    add(
+        "transport",
+        chosen.map(|transport| transport.word().to_owned()),
+    );
     add("launch", path(&args.launch));
     add("suite", path(&args.suite.suite));
     add("timeout", args.timeout.map(|timeout| timeout.to_string()));
     shell_words::join(words)
 }
 
-/// The cases with the verdicts that count: a failure, if any round had one.
+/// The cases with the verdicts that count for a baseline: a failure, if any pass had one.
 fn judged<'s>(
     suite: &'s Suite,
     places: &[usize],
-    rounds: &'s [BTreeMap<usize, Trial>],
+    passes: &'s [Pass],
 ) -> Vec<(&'s Case, &'s Verdict)> {
     let of = |place: &usize| {
-        let verdicts = rounds
-            .iter()
-            .filter_map(|round| Some(&round.get(place)?.verdict));
-        let mut all: Vec<&Verdict> = verdicts.collect();
-        all.sort_by_key(|verdict| !verdict.is_failure());
-        Some((&suite.cases[*place], *all.first()?))
+        let verdicts = passes.iter().filter_map(|pass| pass.verdict(*place));
+        let worst = verdicts.min_by_key(|verdict| !verdict.is_failure())?;
+        Some((&suite.cases[*place], worst))
     };
     places.iter().filter_map(of).collect()
 }
 
-/// Marks the failures that the list expects, and complains about entries that have become needless.
-fn excuse(run: &mut Run, list: &ExpectedFailures, judged: &[(&Case, &Verdict)]) {
-    let standing: BTreeMap<&str, Standing> = judged
-        .iter()
-        .map(|(case, verdict)| (case.id.as_str(), list.standing(case, verdict)))
-        .collect();
+/// Marks the failures that the list expects.
+fn excuse(
+    run: &mut Run,
+    list: &ExpectedFailures,
+    suite: &Suite,
+    places: &[usize],
+    passes: &[Pass],
+) {
+    let mut standings: BTreeMap<(&str, Option<Transport>), String> = BTreeMap::new();
+    for pass in passes {
+        for place in places {
+            let case = &suite.cases[*place];
+            let standing = pass
+                .verdict(*place)
+                .map(|verdict| list.standing(case, verdict));
+            if let Some(Standing::Expected(reason)) = standing {
+                standings.insert((&case.id, pass.transport), reason);
+            }
+        }
+    }
     for record in &mut run.cases {
-        if let Some(Standing::Expected(reason)) = standing.get(record.id.as_str())
+        if let Some(reason) = standings.get(&(record.id.as_str(), record.transport))
             && record.status == Status::Fail
         {
             record.status = Status::ExpectedFailure;
@@ -334,16 +456,10 @@ fn excuse(run: &mut Run, list: &ExpectedFailures, judged: &[(&Case, &Verdict)]) 
             record.message = Some(format!("{reason} ({message})"));
         }
     }
-    let stale = list.stale(judged.iter().copied(), !run.partial);
-    run.complaints.extend(stale);
 }
 
 /// The baseline that was named; for the reference its own.
 fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
-    let own_target = args.stdio.is_none()
-        && args.url.is_none()
-        && args.testee.is_none()
-        && args.launch.is_none();
     let own = || {
         reference::workspace()
             .ok()
@@ -351,7 +467,7 @@ fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
     };
     match &args.baseline {
         Some(path) => Some(path.clone()),
-        None if own_target => own().filter(|path| path.is_file()),
+        None if is_reference(args) => own().filter(|path| path.is_file()),
         None => None,
     }
 }

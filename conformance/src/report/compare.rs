@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{CaseRecord, Run, Status};
+use super::{CaseRecord, Run, Status, Transport, labelled};
 
-/// How the second run differs from the first, by ids.
+/// How the second run differs from the first, by ids, with the transport where that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Failed before, passes now.
@@ -28,26 +28,30 @@ const CRASHES: &[&str] = &[
     "cannot-start",
 ];
 
-/// Compares two runs.
+/// Compares two runs. Where neither has more than one transport, the transport does not matter.
 pub fn difference(old: &Run, new: &Run) -> Difference {
-    let before: BTreeMap<&str, &CaseRecord> = by_id(old);
-    let after: BTreeMap<&str, &CaseRecord> = by_id(new);
+    let by_transport = [old, new].iter().any(|run| run.transports().len() > 1);
+    let before = by_key(old, by_transport);
+    let after = by_key(new, by_transport);
     let mut difference = Difference::default();
-    for (id, now) in &after {
-        let Some(then) = before.get(id) else {
-            difference.added.push((*id).to_owned());
-            continue;
+    for (key, now) in &after {
+        let kind = match before.get(key) {
+            None => &mut difference.added,
+            Some(then) if crashed(now) && !crashed(then) => &mut difference.new_crashes,
+            Some(then) if now.status.is_failure() && !then.status.is_failure() => {
+                &mut difference.broken
+            }
+            Some(then) if now.status == Status::Pass && then.status != Status::Pass => {
+                &mut difference.fixed
+            }
+            Some(_) => continue,
         };
-        if crashed(now) && !crashed(then) {
-            difference.new_crashes.push((*id).to_owned());
-        } else if now.status.is_failure() && !then.status.is_failure() {
-            difference.broken.push((*id).to_owned());
-        } else if now.status == Status::Pass && then.status != Status::Pass {
-            difference.fixed.push((*id).to_owned());
-        }
+        kind.push(labelled(key.0, key.1));
     }
-    let gone = before.keys().filter(|id| !after.contains_key(*id));
-    difference.removed.extend(gone.map(|id| (*id).to_owned()));
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    difference
+        .removed
+        .extend(gone.map(|(id, transport)| labelled(id, *transport)));
     difference
 }
 
@@ -57,17 +61,21 @@ impl Difference {
         !self.broken.is_empty() || !self.new_crashes.is_empty()
     }
 
-    /// The difference as text, one heading a kind.
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        let kinds = [
+    /// The kinds of change with their ids, those that count first.
+    pub fn kinds(&self) -> [(&'static str, &[String]); 5] {
+        [
             ("fixed", &self.fixed),
             ("broken", &self.broken),
             ("new crashes", &self.new_crashes),
             ("added", &self.added),
             ("removed", &self.removed),
-        ];
-        for (name, ids) in kinds {
+        ]
+    }
+
+    /// The difference as text, one heading a kind.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for (name, ids) in self.kinds() {
             text.push_str(&format!("{name}: {}\n", ids.len()));
             for id in ids {
                 text.push_str(&format!("  {id}\n"));
@@ -77,7 +85,7 @@ impl Difference {
     }
 }
 
-/// Puts the parts of a sharded run together.
+/// Puts the parts of a run together: shards of it, or its transports.
 ///
 /// # Errors
 /// When there is no part, the parts are of different targets or suites, or a case stands in two of them.
@@ -103,20 +111,26 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
         whole.cases.extend(part.cases);
         whole.complaints.extend(part.complaints);
     }
-    whole.cases.sort_by(|a, b| a.id.cmp(&b.id));
-    let twice = whole.cases.windows(2).find(|pair| pair[0].id == pair[1].id);
-    if let Some(pair) = twice {
-        return Err(format!("case {} stands in two reports", pair[0].id));
+    let key = |case: &CaseRecord| (case.transport, case.id.clone());
+    whole.cases.sort_by_cached_key(key);
+    let mut pairs = whole.cases.windows(2);
+    if let Some(pair) = pairs.find(|pair| key(&pair[0]) == key(&pair[1])) {
+        let label = labelled(&pair[0].id, pair[0].transport);
+        return Err(format!("case {label} stands in two reports"));
     }
-    whole.partial = whole.cases.len() != whole.suite_cases;
+    whole.partial = whole.cases.len() != whole.suite_cases * whole.transports().len().max(1);
     Ok(whole)
 }
 
-fn by_id(run: &Run) -> BTreeMap<&str, &CaseRecord> {
-    run.cases
-        .iter()
-        .map(|case| (case.id.as_str(), case))
-        .collect()
+/// What a case is known by.
+type Key<'r> = (&'r str, Option<Transport>);
+
+fn by_key(run: &Run, by_transport: bool) -> BTreeMap<Key<'_>, &CaseRecord> {
+    let key = |case| {
+        let CaseRecord { id, transport, .. }: &CaseRecord = case;
+        (id.as_str(), transport.filter(|_| by_transport))
+    };
+    run.cases.iter().map(|case| (key(case), case)).collect()
 }
 
 fn crashed(case: &CaseRecord) -> bool {

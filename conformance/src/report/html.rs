@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
-use indexmap::IndexMap;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::{Run, Status};
+use super::compare::Difference;
+use super::{CaseRecord, Finding, Run, Status, Traffic, Transport};
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -14,37 +16,47 @@ struct Page<'a> {
     class: &'a str,
     target: &'a str,
     server: Option<&'a str>,
-    summary: String,
+    sentences: Vec<String>,
     harness: &'a str,
     seconds: String,
     partial: bool,
     strict: bool,
     complaints: &'a [String],
     areas: Vec<Area<'a>>,
-    /// The cases as JSON that cannot end its script element.
+    /// What the script shows, as JSON that cannot end its script element.
     data: String,
-    /// The words for each status, as a JSON object.
-    words: String,
 }
 
+/// One row of the matrix: the sections whose ids begin alike.
 struct Area<'a> {
     name: &'a str,
+    cells: Vec<Cell>,
+    sections: Vec<Square<'a>>,
+}
+
+/// What came of an area over one transport.
+struct Cell {
+    transport: &'static str,
     passed: usize,
     failed: usize,
     other: usize,
-    judged: usize,
-    percent: usize,
+    all: usize,
+    good: usize,
+    bad: usize,
 }
 
-/// The page.
+/// What came of a section, over all transports.
+struct Square<'a> {
+    id: &'a str,
+    class: &'static str,
+    tally: String,
+}
+
+/// The page. `difference` tells the name of an earlier run, and how this one differs from it.
 ///
 /// # Errors
 /// When the template cannot be filled, which it always can with text.
-pub fn render(run: &Run) -> Result<String, String> {
-    let words: IndexMap<Status, &str> = Status::ALL
-        .into_iter()
-        .map(|status| (status, status.words()))
-        .collect();
+pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<String, String> {
     let page = Page {
         verdict: if run.passed() {
             "Conforms"
@@ -54,46 +66,174 @@ pub fn render(run: &Run) -> Result<String, String> {
         class: if run.passed() { "pass" } else { "fail" },
         target: &run.target,
         server: run.server.as_deref(),
-        summary: run.summary(),
+        sentences: run.summary(),
         harness: &run.harness,
         seconds: format!("{:.1}", run.duration_ms as f64 / 1000.0),
         partial: run.partial,
         strict: run.strict,
         complaints: &run.complaints,
         areas: areas(run),
-        data: embedded(&run.cases)?,
-        words: embedded(&words)?,
+        data: embedded(&data(run, difference))?,
     };
     page.render().map_err(|error| format!("HTML: {error}"))
 }
 
 fn areas(run: &Run) -> Vec<Area<'_>> {
-    let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    let transports = run.transports();
+    let mut areas: BTreeMap<&str, BTreeMap<&str, Vec<&CaseRecord>>> = BTreeMap::new();
     for case in &run.cases {
-        let column = match case.status {
-            Status::Pass => 0,
-            status if status.is_failure() => 1,
-            _ => 2,
-        };
         let area = case.section.split('.').next().unwrap_or_default();
-        counts.entry(area).or_default()[column] += 1;
+        let sections = areas.entry(area).or_default();
+        sections.entry(&case.section).or_default().push(case);
     }
-    let of = |(name, [passed, failed, other]): (_, [usize; 3])| {
-        let judged = passed + failed;
-        let percent = (passed * 100).checked_div(judged).unwrap_or_default();
-        Area {
-            name,
-            passed,
-            failed,
-            other,
-            judged,
-            percent,
-        }
-    };
-    counts.into_iter().map(of).collect()
+    let row = |(name, sections)| area(name, &sections, &transports);
+    areas.into_iter().map(row).collect()
 }
 
-fn embedded<T: serde::Serialize>(value: &T) -> Result<String, String> {
+fn area<'a>(
+    name: &'a str,
+    sections: &BTreeMap<&'a str, Vec<&CaseRecord>>,
+    transports: &[Option<Transport>],
+) -> Area<'a> {
+    Area {
+        name,
+        cells: transports
+            .iter()
+            .map(|transport| cell(*transport, sections.values().flatten()))
+            .collect(),
+        sections: sections
+            .iter()
+            .map(|(id, cases)| square(id, cases))
+            .collect(),
+    }
+}
+
+fn cell<'c>(transport: Option<Transport>, cases: impl Iterator<Item = &'c &'c CaseRecord>) -> Cell {
+    let mut cell = Cell {
+        transport: transport.map_or("", Transport::words),
+        passed: 0,
+        failed: 0,
+        other: 0,
+        all: 0,
+        good: 0,
+        bad: 0,
+    };
+    for case in cases.filter(|case| case.transport == transport) {
+        cell.all += 1;
+        match case.status {
+            Status::Pass => cell.passed += 1,
+            status if status.is_failure() => cell.failed += 1,
+            _ => cell.other += 1,
+        }
+    }
+    let percent = |count: usize| (count * 100).checked_div(cell.all).unwrap_or_default();
+    cell.good = percent(cell.passed);
+    // A failure among thousands is to be seen as well.
+    cell.bad = percent(cell.failed).max(2 * usize::from(cell.failed > 0));
+    cell.good = cell.good.min(100 - cell.bad);
+    cell
+}
+
+fn square<'a>(id: &'a str, cases: &[&CaseRecord]) -> Square<'a> {
+    let of = |status| cases.iter().filter(|case| case.status == status).count();
+    let tally: Vec<String> = Status::ALL
+        .into_iter()
+        .filter(|status| of(*status) > 0)
+        .map(|status| format!("{} {}", of(status), status.words()))
+        .collect();
+    let class = if cases.iter().any(|case| case.status.is_failure()) {
+        "bad"
+    } else if of(Status::Warning) + of(Status::ExpectedFailure) > 0 {
+        "odd"
+    } else if of(Status::Pass) > 0 {
+        "good"
+    } else {
+        "none"
+    };
+    Square {
+        id,
+        class,
+        tally: tally.join(", "),
+    }
+}
+
+/// What the list of cases shows of one that has more to show than its row.
+#[derive(Serialize)]
+struct Detail<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentence: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unobserved: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    findings: &'a [Finding],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    traffic: &'a [Traffic],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rerun: Option<&'a str>,
+}
+
+/// Most cases have little to tell, so a case is a list in the order that the page's script reads: id, section, status,
+/// transport, place, clause, microseconds, detail.
+fn data(run: &Run, difference: Option<(&str, &Difference)>) -> Value {
+    let sections: Vec<&str> = {
+        let mut all: Vec<&str> = run.cases.iter().map(|case| case.section.as_str()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let status = |wanted: Status| Status::ALL.iter().position(|status| *status == wanted);
+    let row = |case: &CaseRecord| {
+        let detail = json!(Detail {
+            cause: case.cause.as_deref(),
+            message: case.message.as_deref(),
+            sentence: case.sentence.as_deref(),
+            unobserved: &case.unobserved,
+            findings: &case.findings,
+            source: case.source.as_deref(),
+            traffic: &case.traffic,
+            stderr: case.stderr.as_deref(),
+            rerun: case.rerun.as_deref(),
+        });
+        let has_detail = detail.as_object().is_some_and(|detail| !detail.is_empty());
+        json!([
+            case.id,
+            sections.binary_search(&case.section.as_str()).ok(),
+            status(case.status),
+            case.transport.map_or("", Transport::words),
+            case.place,
+            case.clause.as_deref().unwrap_or_default(),
+            case.duration_us,
+            if has_detail { detail } else { Value::Null },
+        ])
+    };
+    let cases: Vec<Value> = run.cases.iter().map(row).collect();
+    let statuses: Vec<Value> = Status::ALL
+        .into_iter()
+        .map(|status| json!([status, status.words(), status.is_failure()]))
+        .collect();
+    let several = run.transports().len() > 1;
+    let difference = difference.map(|(name, difference)| {
+        let kinds = difference.kinds();
+        json!({"name": name, "kinds": kinds})
+    });
+    json!({
+        "cases": cases,
+        "difference": difference,
+        "sections": sections,
+        "several": several,
+        "statuses": statuses,
+    })
+}
+
+fn embedded(value: &Value) -> Result<String, String> {
     let text = serde_json::to_string(value).map_err(|error| format!("HTML: {error}"))?;
     // Inside JSON these characters stand in strings only, where an escape means the same.
     Ok(text
@@ -104,20 +244,20 @@ fn embedded<T: serde::Serialize>(value: &T) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CaseRecord, FORMAT};
+    use super::super::FORMAT;
     use super::*;
 
-    #[test]
-    fn what_a_target_says_cannot_become_markup() {
-        let case = CaseRecord {
+    fn failed(message: &str) -> CaseRecord {
+        CaseRecord {
             id: "x/1".to_owned(),
             section: "x".to_owned(),
             clause: None,
             sentence: None,
             place: "x.md:1".to_owned(),
+            transport: Some(Transport::Stdio),
             status: Status::Fail,
             cause: None,
-            message: Some("</script><script>alert(1)</script>".to_owned()),
+            message: Some(message.to_owned()),
             findings: Vec::new(),
             unobserved: Vec::new(),
             source: None,
@@ -125,7 +265,11 @@ mod tests {
             stderr: None,
             duration_us: 1,
             rerun: None,
-        };
+        }
+    }
+
+    #[test]
+    fn what_a_target_says_cannot_become_markup() {
         let run = Run {
             format: FORMAT,
             harness: "h".to_owned(),
@@ -135,10 +279,10 @@ mod tests {
             partial: false,
             strict: false,
             duration_ms: 1,
-            cases: vec![case],
+            cases: vec![failed("</script><script>alert(1)</script>")],
             complaints: vec!["<i>".to_owned()],
         };
-        let page = render(&run).expect("a page");
+        let page = render(&run, None).expect("a page");
         assert!(!page.contains("<script>alert"));
         assert!(!page.contains("<b>t</b>"));
         assert!(!page.contains("<p class=\"fail\"><i>"));
@@ -147,5 +291,20 @@ mod tests {
             !page.contains("http://") && !page.contains("https://"),
             "the page needs no network"
         );
+    }
+
+    #[test]
+    fn one_failure_among_thousands_shows() {
+        let mut passed = failed("");
+        passed.status = Status::Pass;
+        let mut cases = vec![passed; 5000];
+        cases.push(failed("x"));
+        let shown: Vec<&CaseRecord> = cases.iter().collect();
+        let cell = cell(Some(Transport::Stdio), shown.iter());
+        assert_eq!(
+            (cell.passed, cell.failed, cell.good, cell.bad),
+            (5000, 1, 98, 2)
+        );
+        assert_eq!(square("x", &shown).class, "bad");
     }
 }

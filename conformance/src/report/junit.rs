@@ -1,4 +1,4 @@
-//! Renders a run as JUnit XML, one suite a section. Knows only the record.
+//! Renders a run as JUnit XML, one suite a section and transport. Knows only the record.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
 
 use super::terminal::details;
-use super::{CaseRecord, Run, Status};
+use super::{CaseRecord, Run, Status, labelled};
 
 /// The XML document.
 ///
@@ -15,12 +15,20 @@ use super::{CaseRecord, Run, Status};
 pub fn render(run: &Run) -> Result<String, String> {
     let mut report = Report::new(format!("ptc-conformance: {}", run.target));
     report.set_time(Duration::from_millis(run.duration_ms));
-    let mut suites: IndexMap<&str, TestSuite> = IndexMap::new();
+    let several = run.transports().len() > 1;
+    let mut suites: IndexMap<String, TestSuite> = IndexMap::new();
     for case in &run.cases {
+        // A consumer knows a case by its suite and its name; the same case over another transport is another one.
+        let suite = labelled(&case.section, case.transport.filter(|_| several));
         suites
-            .entry(&case.section)
-            .or_insert_with(|| TestSuite::new(case.section.as_str()))
+            .entry(suite)
+            .or_insert_with_key(|suite| TestSuite::new(suite.as_str()))
             .add_test_case(test_case(case));
+    }
+    for (name, suite) in &mut suites {
+        for case in &mut suite.test_cases {
+            case.set_classname(name.as_str());
+        }
     }
     if !run.complaints.is_empty() {
         let mut suite = TestSuite::new("complaints");
@@ -29,7 +37,7 @@ pub fn render(run: &Run) -> Result<String, String> {
             status.set_message(complaint.as_str());
             suite.add_test_case(TestCase::new(complaint.as_str(), status));
         }
-        suites.insert("complaints", suite);
+        suites.insert("complaints".to_owned(), suite);
     }
     report.add_test_suites(suites.into_values());
     report
@@ -59,7 +67,6 @@ fn test_case(case: &CaseRecord) -> TestCase {
         }
     };
     let mut test = TestCase::new(case.id.as_str(), status);
-    test.set_classname(case.section.as_str());
     test.set_time(Duration::from_micros(case.duration_us));
     test
 }

@@ -21,7 +21,7 @@ pub fn render(run: &Run) -> String {
     }
     text.push_str(&format!(
         "  \n{}  \n{} ms{}\n\n",
-        run.summary(),
+        run.summary().join("  \n"),
         run.duration_ms,
         if run.partial {
             ", part of the suite"
@@ -71,7 +71,7 @@ fn failures(run: &Run, text: &mut String) {
     for case in failed.iter().take(FAILURES_MAX) {
         text.push_str(&format!(
             "| `{}` | {} | {} |\n",
-            case.id,
+            run.label(case),
             case.clause.as_deref().map(cell).unwrap_or_default(),
             cell(case.message.as_deref().unwrap_or_default())
         ));

@@ -9,6 +9,7 @@ pub mod markdown;
 pub mod tap;
 pub mod terminal;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -59,6 +60,9 @@ pub struct CaseRecord {
     pub sentence: Option<String>,
     /// File and line of the case.
     pub place: String,
+    /// How the target was reached; absent for a library behind an adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
     /// What became of it.
     pub status: Status,
     /// One word for why: `mismatch`, `crash`, `no-reply`, `junk`, ….
@@ -76,7 +80,7 @@ pub struct CaseRecord {
     /// The case as the suite has it, for reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The bytes that went each way. Kept for cases that did not pass.
+    /// The bytes that went each way. Kept for cases that did not pass, and for all with `--keep-traffic`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<Traffic>,
     /// The end of the target's error output. Kept for cases that did not pass.
@@ -87,6 +91,28 @@ pub struct CaseRecord {
     /// The command that reruns just this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<String>,
+}
+
+/// How a server was reached. A run may try each case over both; a case is known by its id and its transport.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Standard input and output.
+    Stdio,
+    /// Streamable HTTP.
+    Http,
+}
+
+impl Transport {
+    /// As reports print it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "HTTP",
+        }
+    }
 }
 
 /// What became of a case.
@@ -230,33 +256,73 @@ impl Run {
         self.complaints.is_empty() && !self.cases.iter().any(|case| case.status.is_failure())
     }
 
-    /// The counts that are not zero, as a sentence.
-    pub fn summary(&self) -> String {
+    /// The transports that cases were tried over, each once; one entry, if any case was tried at all.
+    pub fn transports(&self) -> Vec<Option<Transport>> {
+        let all: BTreeSet<_> = self.cases.iter().map(|case| case.transport).collect();
+        all.into_iter().collect()
+    }
+
+    /// How a report calls a case: by its id, and by its transport where there are several.
+    pub fn label(&self, case: &CaseRecord) -> String {
+        labelled(&case.id, case.transport.filter(|_| self.has_transports()))
+    }
+
+    /// Whether cases were tried over more than one transport.
+    fn has_transports(&self) -> bool {
+        let first = self.cases.first().map(|case| case.transport);
+        self.cases.iter().any(|case| Some(case.transport) != first)
+    }
+
+    /// The counts that are not zero: one sentence for each transport, the last with the complaints.
+    pub fn summary(&self) -> Vec<String> {
+        let mut sentences: Vec<String> = self
+            .transports()
+            .into_iter()
+            .map(|transport| self.sentence(transport))
+            .collect();
+        if !self.complaints.is_empty() {
+            let complaints = match self.complaints.len() {
+                1 => "1 complaint".to_owned(),
+                many => format!("{many} complaints"),
+            };
+            match sentences.last_mut() {
+                Some(last) => last.push_str(&format!("; {complaints}")),
+                None => sentences.push(complaints),
+            }
+        }
+        sentences
+    }
+
+    fn sentence(&self, transport: Option<Transport>) -> String {
+        let cases: Vec<&CaseRecord> = self
+            .cases
+            .iter()
+            .filter(|case| case.transport == transport)
+            .collect();
+        let of = |status| cases.iter().filter(|case| case.status == status).count();
+        // Cases that passed though the target can't show all that they expect.
+        let in_part =
+            |case: &&&CaseRecord| case.status == Status::Pass && !case.unobserved.is_empty();
+        let in_part = cases.iter().filter(in_part).count();
         let counts: Vec<String> = Status::ALL
             .into_iter()
-            .map(|status| (status, self.count(status)))
+            .map(|status| (status, of(status)))
             .filter(|(status, count)| *count > 0 || *status == Status::Pass)
-            .map(|(status, count)| match (status, self.in_part()) {
-                (Status::Pass, part @ 1..) => {
-                    format!(
-                        "{count} {} ({part} of them in part: the rest cannot be seen)",
-                        status.words()
-                    )
-                }
+            .map(|(status, count)| match (status, in_part) {
+                (Status::Pass, 1..) => format!(
+                    "{count} {} ({in_part} of them in part: the rest cannot be seen)",
+                    status.words()
+                ),
                 _ => format!("{count} {}", status.words()),
             })
             .collect();
-        let mut text = format!("{} cases: {}", self.cases.len(), counts.join(", "));
-        if !self.complaints.is_empty() {
-            text.push_str(&format!("; {} complaints", self.complaints.len()));
-        }
-        text
-    }
-
-    /// Cases that passed though the target can't show all that they expect.
-    fn in_part(&self) -> usize {
-        let part = |case: &&CaseRecord| case.status == Status::Pass && !case.unobserved.is_empty();
-        self.cases.iter().filter(part).count()
+        let over = transport.map(|transport| format!(" over {}", transport.words()));
+        format!(
+            "{} cases{}: {}",
+            cases.len(),
+            over.unwrap_or_default(),
+            counts.join(", ")
+        )
     }
 
     /// Reads a record.
@@ -293,6 +359,14 @@ impl Run {
             serde_json::to_string_pretty(&schemars::schema_for!(Self)).expect("a schema is JSON");
         text.push('\n');
         text
+    }
+}
+
+/// A case's id with its transport, where that needs saying.
+fn labelled(id: &str, transport: Option<Transport>) -> String {
+    match transport {
+        Some(transport) => format!("{id} over {}", transport.words()),
+        None => id.to_owned(),
     }
 }
 
@@ -367,21 +441,28 @@ impl Wanted {
             Format::Junit => junit::render(run)?,
             Format::Tap => tap::render(run),
             Format::Markdown => markdown::render(run),
-            Format::Html => html::render(run)?,
+            Format::Html => html::render(run, None)?,
             Format::Badge => badge::render(run),
         };
-        if self.path == Path::new("-") {
-            use std::io::Write;
-            let written = std::io::stdout().lock().write_all(text.as_bytes());
-            return written.map_err(|error| format!("standard output: {error}"));
-        }
-        if let Some(directory) = self.path.parent() {
-            std::fs::create_dir_all(directory)
-                .map_err(|error| format!("{}: {error}", directory.display()))?;
-        }
-        std::fs::write(&self.path, text)
-            .map_err(|error| format!("{}: {error}", self.path.display()))
+        keep(&self.path, &text)
     }
+}
+
+/// Writes a report to a file, making the directories that lead to it; `-` is standard output.
+///
+/// # Errors
+/// A message with the file that could not be written.
+pub fn keep(path: &Path, text: &str) -> Result<(), String> {
+    if path == Path::new("-") {
+        use std::io::Write;
+        let written = std::io::stdout().lock().write_all(text.as_bytes());
+        return written.map_err(|error| format!("standard output: {error}"));
+    }
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// A text for a terminal or a log: control characters are shown, not obeyed.

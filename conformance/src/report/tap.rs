@@ -8,7 +8,7 @@ pub fn render(run: &Run) -> String {
     let total = run.cases.len() + run.complaints.len();
     text.push_str(&format!("1..{total}\n"));
     for (number, case) in (1..).zip(&run.cases) {
-        line(&mut text, number, case);
+        line(&mut text, number, &run.label(case), case);
     }
     for (number, complaint) in (run.cases.len() + 1..).zip(&run.complaints) {
         text.push_str(&format!("not ok {number} - {}\n", escaped(complaint)));
@@ -16,7 +16,7 @@ pub fn render(run: &Run) -> String {
     text
 }
 
-fn line(text: &mut String, number: usize, case: &CaseRecord) {
+fn line(text: &mut String, number: usize, label: &str, case: &CaseRecord) {
     let why = case.message.as_deref().unwrap_or_default();
     let (verdict, directive) = match case.status {
         Status::Pass => ("ok", String::new()),
@@ -32,7 +32,7 @@ fn line(text: &mut String, number: usize, case: &CaseRecord) {
     };
     text.push_str(&format!(
         "{verdict} {number} - {}{directive}\n",
-        escaped(&case.id)
+        escaped(label)
     ));
     if case.status.is_failure() {
         text.push_str("  ---\n");

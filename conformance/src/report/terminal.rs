@@ -35,7 +35,7 @@ pub fn render(run: &Run) -> String {
     let _infallible = writeln!(
         text,
         "{} ({:.1} s against {})",
-        run.summary(),
+        run.summary().join("\n"),
         run.duration_ms as f64 / 1000.0,
         Visible(&run.target)
     );
@@ -50,7 +50,10 @@ pub fn details(case: &CaseRecord) -> String {
         text.push('\n');
     };
     line(&format!("{}: {}", case.id, case.status.words()));
-    line(&format!("  at {}", case.place));
+    let over = case
+        .transport
+        .map(|transport| format!(" over {}", transport.words()));
+    line(&format!("  at {}{}", case.place, over.unwrap_or_default()));
     if let (Some(clause), Some(sentence)) = (&case.clause, &case.sentence) {
         line(&format!("  clause {clause}: {}", Visible(sentence)));
     }
@@ -117,7 +120,8 @@ fn failures(run: &Run, text: &mut String) {
     );
     for case in unshown.iter().take(NAMED_MAX) {
         let message = case.message.as_deref().unwrap_or_default();
-        let _infallible = writeln!(text, "  {}: {}", case.id, Visible(&cut(message, 160)));
+        let label = run.label(case);
+        let _infallible = writeln!(text, "  {label}: {}", Visible(&cut(message, 160)));
     }
     if unshown.len() > NAMED_MAX {
         let _infallible = writeln!(text, "  … and {} more", unshown.len() - NAMED_MAX);

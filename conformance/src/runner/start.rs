@@ -71,16 +71,7 @@ impl Target {
     /// As reports name it.
     pub fn name(&self) -> String {
         match self {
-            Self::Command {
-                argv,
-                over: Over::Stdio,
-            } => shell_words::join(argv),
-            Self::Command {
-                argv,
-                over: Over::Http,
-            } => {
-                format!("{} over HTTP", shell_words::join(argv))
-            }
+            Self::Command { argv, .. } => shell_words::join(argv),
             Self::Url(endpoint) => endpoint.url.clone(),
             Self::Testee { argv } => format!("{} as testee", shell_words::join(argv)),
         }

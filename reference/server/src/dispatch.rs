@@ -12,7 +12,7 @@ use crate::reason::Refusal;
 use crate::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::Level;
-use crate::tools::{self, Done, Request, Run, Tool, Work};
+use crate::tools::{self, Done, Job, Request, Run, Tool, Work};
 use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -395,6 +395,13 @@ fn admit(
             return Handled::Now(Reply::tool(id, era, reply));
         }
     };
+    let Work {
+        admitted,
+        run: work,
+    } = work;
+    if let Some(admitted) = admitted {
+        admitted(&call);
+    }
     let (server_of_job, connection_of_job, call_of_job) =
         (server.clone(), connection.clone(), call.clone());
     let job = Box::new(move || {
@@ -426,7 +433,7 @@ fn run(
     era: Era,
     tool: &'static str,
     mut observed: Option<Box<Observed>>,
-    work: Work,
+    work: Job,
 ) {
     if let Some(observed) = &mut observed
         && let Some(trace_id) = server.observers.executing(observed, server)

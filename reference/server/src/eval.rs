@@ -23,7 +23,8 @@ use ptc_secrets::Redactor;
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// One program to run.
 pub struct Job<'a> {

@@ -34,6 +34,8 @@ mod server;
 mod sessions;
 pub mod settings;
 mod signals;
+#[doc(hidden)]
+pub mod simulate;
 mod stdio;
 mod testee;
 mod token;

@@ -47,7 +47,8 @@ pub async fn start(
     .map_err(|fault| fault.to_string())
 }
 
-fn options(settings: &UpstreamSettings) -> Options {
+/// How the upstream runtime is started.
+pub fn options(settings: &UpstreamSettings) -> Options {
     let catalog = CatalogMode::NAMES
         .iter()
         .find(|(name, _)| *name == settings.catalog_mode);
@@ -66,6 +67,7 @@ fn options(settings: &UpstreamSettings) -> Options {
             tools: settings.inline_tools,
         },
         own: std::env::current_exe().into_iter().collect(),
+        ..Options::default()
     }
 }
 

@@ -93,7 +93,7 @@ async fn start(upstreams: &[(&str, Json)]) -> Arc<Runtime> {
 fn program(runtime: &Arc<Runtime>) -> ProgramCalls {
     ProgramCalls::new(
         runtime.clone(),
-        Some(Instant::now() + Duration::from_secs(60)),
+        Some(tokio::time::Instant::now() + Duration::from_secs(60)),
         Cancel::default(),
     )
 }

@@ -25,7 +25,7 @@ mod transport;
 mod value;
 
 pub use catalog::{CatalogMode, Thresholds};
-pub use config::{Lookup, UpstreamConfig, resolve_path};
+pub use config::{Lookup, StdioConfig, UpstreamConfig, resolve_path};
 pub use fault::{REASONS, Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
 pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
@@ -33,5 +33,6 @@ pub use limits::{Limits, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT};
 pub use metrics::{estimated_tokens, metrics_block, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
-pub use runtime::{Options, Runtime, SnapshotMode, StartFault};
+pub use runtime::{Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
 pub use tool::{Tool, Toolset};
+pub use transport::child::{Child, End, Group, Launcher, Life};

@@ -5,11 +5,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use ptc_lang::value::Map;
 use ptc_lang::{Discovery, HostFault, Pulse, Value, print};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::arguments;
 use crate::fault::{Reason, WorldFault};
@@ -175,8 +175,8 @@ impl ProgramCalls {
     /// Waits on the executor for `work`, no longer than the program lives.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, HostFault> {
         self.still_running()?;
-        let deadline = self.deadline.map(tokio::time::Instant::from_std);
-        self.runtime.executor().block_on(async {
+        let deadline = self.deadline;
+        self.runtime.block_on(async {
             let expired = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline).await,

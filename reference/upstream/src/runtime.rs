@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ptc_secrets::{AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed};
 
@@ -14,9 +15,11 @@ use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
 use crate::fault::WorldFault;
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
 use crate::tool::{RawTool, Toolset};
+use crate::transport::child::{Launcher, OperatingSystem};
 use crate::transport::stdio::StdioConnection;
 use crate::transport::{Answer, CallLimits, Connection};
 use ptc_lang::rank::Indexed;
+use tokio::time::Instant;
 
 /// When MCP upstreams are started and listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +49,57 @@ pub struct Options {
     pub thresholds: Thresholds,
     /// Paths of the running program, which may not be its own upstream.
     pub own: Vec<PathBuf>,
+    /// What a simulation puts in place of the operating system.
+    pub surroundings: Surroundings,
+}
+
+/// Who starts children, and who drives what a program waits for. By default the operating system, and the tokio runtime
+/// that start-up ran on.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// Starts the children of stdio upstreams.
+    pub launcher: Option<Arc<dyn Launcher>>,
+    /// Drives what programs wait for.
+    pub driver: Option<Arc<dyn Driver>>,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings")
+            .field("launcher", &self.launcher.is_some())
+            .field("driver", &self.driver.is_some())
+            .finish()
+    }
+}
+
+/// Drives futures on the thread that waits for them.
+pub trait Driver: Send + Sync {
+    /// Polls `work` until it is done, and whatever it needs besides.
+    fn drive(&self, work: Pin<&mut dyn Future<Output = ()>>);
+}
+
+/// How a program's thread waits.
+enum Executor {
+    /// The threads of this runtime drive timers and streams.
+    Handle(tokio::runtime::Handle),
+    /// The waiting thread drives everything.
+    Driver(Arc<dyn Driver>),
+}
+
+impl Executor {
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        match self {
+            Self::Handle(handle) => handle.block_on(work),
+            Self::Driver(driver) => {
+                let mut done = None;
+                {
+                    let mut work = std::pin::pin!(async { done = Some(work.await) });
+                    driver.drive(work.as_mut());
+                }
+                done.expect("a driver returns when the work is done")
+            }
+        }
+    }
 }
 
 /// Why the runtime did not start. `Display` is what the operator reads; no credential is in it.
@@ -78,7 +132,7 @@ pub struct Runtime {
     upstreams: BTreeMap<String, Upstream>,
     redactor: Redactor,
     options: Options,
-    executor: tokio::runtime::Handle,
+    executor: Executor,
     warnings: Vec<String>,
 }
 
@@ -120,12 +174,20 @@ impl Runtime {
         }
         drop(document);
         let redactor = scrub.build();
+        let launcher = options.surroundings.launcher.clone();
+        let launcher = launcher.unwrap_or_else(|| Arc::new(OperatingSystem));
         let upstreams = configs
             .into_iter()
             .zip(auths)
-            .map(|(config, auth)| (config.name.clone(), Upstream::new(config, auth, &redactor)))
+            .map(|(config, auth)| {
+                let name = config.name.clone();
+                (name, Upstream::new(config, auth, &redactor, &launcher))
+            })
             .collect();
-        let executor = tokio::runtime::Handle::current();
+        let executor = match &options.surroundings.driver {
+            Some(driver) => Executor::Driver(Arc::clone(driver)),
+            None => Executor::Handle(tokio::runtime::Handle::current()),
+        };
         let runtime = Arc::new(Self {
             upstreams,
             redactor,
@@ -222,8 +284,9 @@ impl Runtime {
         self.options.snapshot == SnapshotMode::Live
     }
 
-    pub(crate) fn executor(&self) -> &tokio::runtime::Handle {
-        &self.executor
+    /// Waits for `work` on the thread of a program.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.executor.block_on(work)
     }
 
     /// All at once; the failure that counts is the first in name order.
@@ -274,6 +337,7 @@ pub(crate) struct Upstream {
     /// For `apropos` while its tools are unknown.
     pub indexed: Indexed,
     redactor: Redactor,
+    launcher: Arc<dyn Launcher>,
 }
 
 enum Link {
@@ -294,7 +358,12 @@ enum State {
 }
 
 impl Upstream {
-    fn new(mut config: UpstreamConfig, auth: AuthHeaders, redactor: &Redactor) -> Self {
+    fn new(
+        mut config: UpstreamConfig,
+        auth: AuthHeaders,
+        redactor: &Redactor,
+        launcher: &Arc<dyn Launcher>,
+    ) -> Self {
         config.description = redactor.scrub_str(&config.description).into_owned();
         for word in &mut config.capabilities {
             *word = redactor.scrub_str(word).into_owned();
@@ -320,6 +389,7 @@ impl Upstream {
             offer: RwLock::new(None),
             indexed,
             redactor: redactor.clone(),
+            launcher: Arc::clone(launcher),
         }
     }
 
@@ -442,7 +512,8 @@ impl Upstream {
     async fn open(&self, auth: &AuthHeaders) -> Result<Connection, WorldFault> {
         match &self.config.transport {
             TransportConfig::McpStdio(stdio) => {
-                StdioConnection::open(&self.config.name, stdio, &self.redactor)
+                let name = &self.config.name;
+                StdioConnection::open(name, stdio, &self.redactor, &*self.launcher)
                     .await
                     .map(Connection::Stdio)
             }

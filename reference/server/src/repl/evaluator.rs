@@ -1,7 +1,8 @@
 //! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 use ptc_lang::{Discovery, Ended, Env, Host, HostFault, Limits, Program, Pulse, Value, print};
 use ptc_secrets::{ConfigDocument, Redactor};

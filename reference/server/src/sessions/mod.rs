@@ -13,7 +13,8 @@ use ptc_lang::value::Map;
 use ptc_lang::{Env, Value};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// All sessions of a process.
 pub struct Sessions {

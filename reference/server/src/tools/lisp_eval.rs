@@ -16,7 +16,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
     let refuse = |message: String| ToolReply::new(Refusal::Arguments(message).payload(), view);
     let arguments = program::judge(request.arguments, &server.settings).map_err(refuse)?;
     let schema = eval::Schema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
-    Ok(Box::new(move |call| {
+    Ok(Work::of(move |call| {
         let job = Job {
             program: &arguments.program,
             context: &arguments.context,

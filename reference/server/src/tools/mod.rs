@@ -39,7 +39,28 @@ pub enum Run {
 }
 
 /// A program that is ready to run.
-pub type Work = Box<dyn FnOnce(&Arc<Call>) -> Done + Send>;
+pub struct Work {
+    /// Done when its call is taken in, before anything else can happen to that call.
+    pub admitted: Option<Hook>,
+    /// The program itself, on its thread.
+    pub run: Job,
+}
+
+/// What runs on a thread.
+pub type Job = Box<dyn FnOnce(&Arc<Call>) -> Done + Send>;
+
+/// Something that needs to know the call.
+pub type Hook = Box<dyn FnOnce(&Arc<Call>) + Send>;
+
+impl Work {
+    /// A program that needs nothing before it runs.
+    pub fn of(run: impl FnOnce(&Arc<Call>) -> Done + Send + 'static) -> Self {
+        Work {
+            admitted: None,
+            run: Box::new(run),
+        }
+    }
+}
 
 /// What came of a program.
 pub struct Done {

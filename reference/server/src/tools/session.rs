@@ -1,7 +1,7 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. What a session is lives in `sessions`.
 
 use super::{Done, Request, Work, card, program};
-use crate::connection::Transport;
+use crate::connection::{Call, Transport};
 use crate::dispatch;
 use crate::eval::{self, Job, Schema, Turned};
 use crate::payload::{Field, Payload};
@@ -200,8 +200,9 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
         schema,
     } = prepared.map_err(|problem| ToolReply::new(problem.payload(), view))?;
     let stdio = request.connection.transport == Transport::Stdio;
-    Ok(Box::new(move |call| {
-        turn.belongs_to(call);
+    let turn = Arc::new(turn);
+    let began = Arc::clone(&turn);
+    let run = move |call: &Arc<Call>| {
         let job = Job {
             program: &program,
             context: &context,
@@ -250,7 +251,12 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
                 view,
             )),
         }
-    }))
+    };
+    Ok(Work {
+        // A program that waits for its thread can be cancelled like one that runs.
+        admitted: Some(Box::new(move |call| began.belongs_to(call))),
+        run: Box::new(run),
+    })
 }
 
 /// The last line of a text: its parts in brackets.

@@ -71,7 +71,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
         });
         ToolReply::new(payload_of(&payload), View::Mirrored)
     })?;
-    Ok(Box::new(move |call| carry_out(&server, call, &arguments)))
+    Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
 }
 
 /// A task's arguments, judged.
@@ -134,7 +134,8 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let world = Upstreams {
         server,
         call,
-        calls: eval::upstream_calls(server, call, deadline).map(ProgramCalls::listing_faults),
+        calls: eval::upstream_calls(server, call, deadline.into())
+            .map(ProgramCalls::listing_faults),
         turn: AtomicU32::new(1),
         counted: AtomicUsize::new(0),
         turns_of: std::sync::Mutex::default(),
@@ -388,7 +389,7 @@ impl World for Upstreams<'_> {
             program,
             env,
             self.calls.as_ref(),
-            deadline,
+            deadline.into(),
         );
         let now = self.entries().len();
         let new = now.saturating_sub(self.counted.swap(now, Ordering::Relaxed));

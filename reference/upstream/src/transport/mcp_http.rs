@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +13,7 @@ use ptc_rpc::{
 };
 use ptc_secrets::AuthHeaders;
 use reqwest::Response;
+use tokio::time::Instant;
 
 use super::http_client::{HttpClient, body, status_fault, within};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};

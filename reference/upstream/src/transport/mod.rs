@@ -1,5 +1,6 @@
 //! Transports: how an upstream is reached. Each lists tools and calls one; what either means is decided elsewhere.
 
+pub(crate) mod child;
 mod lines;
 pub(crate) mod listing;
 mod revision;
@@ -14,7 +15,9 @@ pub(crate) mod openapi;
 #[cfg(feature = "http")]
 pub(crate) mod sse;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::fault::WorldFault;
 use crate::tool::RawTool;

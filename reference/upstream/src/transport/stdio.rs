@@ -4,21 +4,21 @@
 //! When the child ends, or breaks the protocol beyond repair, every waiting call is told and the whole process group goes.
 
 use std::collections::BTreeMap;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use ptc_rpc::{
     Frame, Id, Json, Kind, RpcError, write_error, write_notification, write_request, write_result,
 };
 use ptc_secrets::Redactor;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
+use super::child::{Child, Group, Launcher, Life};
 use super::lines::{Cut, Event, Lines, id_at_start};
 use super::{Answer, CallLimits, listing};
 use crate::config::StdioConfig;
@@ -49,7 +49,7 @@ struct Shared {
     /// Frames for the child; `None` once its input was closed.
     outbox: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
     list_changed: AtomicBool,
-    group: Pid,
+    group: Box<dyn Group>,
 }
 
 #[derive(Default)]
@@ -71,17 +71,15 @@ impl StdioConnection {
         name: &str,
         config: &StdioConfig,
         redactor: &Redactor,
+        launcher: &dyn Launcher,
     ) -> Result<Self, WorldFault> {
-        let mut child = spawn(config)?;
-        let pid = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .unwrap_or(i32::MAX);
-        let (Some(stdin), Some(stdout), Some(stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(WorldFault::unavailable("mcp_stdio process has no pipes"));
-        };
+        let Child {
+            stdin,
+            stdout,
+            stderr,
+            mut life,
+            group,
+        } = launcher.launch(config)?;
         let (outbox, frames) = mpsc::unbounded_channel();
         let (ending_tx, ending) = watch::channel(false);
         let shared = Arc::new(Shared {
@@ -89,16 +87,16 @@ impl StdioConnection {
             waiting: Mutex::new(Waiting::default()),
             outbox: Mutex::new(Some(outbox)),
             list_changed: AtomicBool::new(false),
-            group: Pid::from_raw(pid),
+            group,
         });
         tokio::spawn(write_frames(stdin, frames));
         tokio::spawn(log_stderr(name.to_owned(), stderr, redactor.clone()));
         let reader = Arc::clone(&shared);
         tokio::spawn(async move {
-            let fault = read_until_end(&reader, stdout, &mut child).await;
+            let fault = read_until_end(&reader, stdout, &mut *life).await;
             // Whatever the child started must not outlive it.
-            let _ = killpg(reader.group, Signal::SIGKILL);
-            let _ = child.wait().await;
+            reader.group.signal(Signal::SIGKILL);
+            let _ = life.wait().await;
             reader.end(fault);
             let _ = ending_tx.send(true);
         });
@@ -164,7 +162,7 @@ impl StdioConnection {
             {
                 return;
             }
-            let _ = killpg(self.shared.group, signal);
+            self.shared.group.signal(signal);
         }
         let _ = tokio::time::timeout(CHILD_GRACE, ending.wait_for(|over| *over)).await;
     }
@@ -277,7 +275,7 @@ impl Drop for Abandon<'_> {
 impl Drop for StdioConnection {
     fn drop(&mut self) {
         if self.ended().is_none() {
-            let _ = killpg(self.shared.group, Signal::SIGKILL);
+            self.shared.group.signal(Signal::SIGKILL);
         }
     }
 }
@@ -430,32 +428,10 @@ impl Shared {
 /// Largest line that is read when no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-fn spawn(config: &StdioConfig) -> Result<Child, WorldFault> {
-    let mut command = Command::new(&config.command);
-    command
-        .args(&config.args)
-        .envs(&config.env)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    // A group of its own: a shell wrapper's children end with it.
-    command.process_group(0).kill_on_drop(true);
-    if let Some(cd) = &config.cd {
-        command.current_dir(cd);
-    }
-    command.spawn().map_err(|error| {
-        let words = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("command not found: {}", config.command),
-            std::io::ErrorKind::PermissionDenied => {
-                format!("command is not executable: {}", config.command)
-            }
-            _ => format!("command {} could not be started: {error}", config.command),
-        };
-        WorldFault::unavailable(words)
-    })
-}
-
-async fn write_frames(mut stdin: ChildStdin, mut frames: mpsc::UnboundedReceiver<Vec<u8>>) {
+async fn write_frames(
+    mut stdin: impl AsyncWrite + Unpin,
+    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
+) {
     while let Some(frame) = frames.recv().await {
         // A child that closed its input is found out by its end or by the calls that time out.
         if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
@@ -468,7 +444,7 @@ async fn write_frames(mut stdin: ChildStdin, mut frames: mpsc::UnboundedReceiver
 async fn read_until_end(
     shared: &Shared,
     mut stdout: impl AsyncRead + Unpin,
-    child: &mut Child,
+    life: &mut dyn Life,
 ) -> WorldFault {
     let mut lines = Lines::default();
     let mut chunk = vec![0u8; 64 * 1024];
@@ -481,8 +457,10 @@ async fn read_until_end(
             }
         } else {
             tokio::select! {
+                // What was said before the end counts.
+                biased;
                 read = stdout.read(&mut chunk) => read,
-                status = child.wait() => {
+                status = life.wait() => {
                     exit = Some(status);
                     continue;
                 }
@@ -500,7 +478,7 @@ async fn read_until_end(
     }
     if exit.is_none() {
         // Its output ended first: usually because it is just exiting.
-        exit = tokio::time::timeout(DRAIN, child.wait()).await.ok();
+        exit = tokio::time::timeout(DRAIN, life.wait()).await.ok();
     }
     WorldFault::unavailable(match exit {
         Some(Ok(status)) => ending_words(status),

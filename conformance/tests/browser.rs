@@ -1,0 +1,293 @@
+//! The report's page in a real browser, wide and narrow, light and dark: it fits, it can be read, its filters filter, and it asks nobody
+//! for anything. Needs Chromium: where `TOUCHSTONE_CHROMIUM` names one it must be there; where nothing names one and none is installed,
+//! the tests say so and prove nothing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use conformance::report::compare::difference;
+use conformance::report::{
+    CaseRecord, Direction, FORMAT, Finding, Run, Status, Traffic, Transport, html,
+};
+use serde_json::Value;
+
+/// What the page is asked once it stands. Its answer goes to the page around it.
+const PROBE: &str = r##"<script>
+addEventListener("load", () => {
+  const all = q => [...document.querySelectorAll(q)], rows = () => all("#cases details").length;
+  const over = () => document.documentElement.scrollWidth - innerWidth;
+  const told = { width: innerWidth, dark: matchMedia("(prefers-color-scheme: dark)").matches, failedFirst: rows(), overClosed: over() };
+  all("details").forEach(d => { d.open = true; });
+  setTimeout(() => {
+    told.overOpen = over();
+    told.shown = document.body.innerText;
+    told.squares = all("[data-section]").length;
+    const light = c => { const v = c.match(/[\d.]+/g).map(x => x / 255).map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2]; };
+    const paper = light(getComputedStyle(document.body).backgroundColor);
+    const contrast = e => { const ink = light(getComputedStyle(e).color); return (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05); };
+    told.contrast = Math.min(...["body", ".soft", ".pass", ".fail", ".warning"].map(q => contrast(document.querySelector(q))));
+    const chips = text => all("#chips button").find(b => b.textContent.includes(text));
+    const search = text => { const box = document.getElementById("search"); box.value = text; box.dispatchEvent(new Event("input")); };
+    chips("failed").click(); chips("flaky").click(); told.everything = rows();
+    search("needle"); told.searched = rows(); search("");
+    chips("over HTTP").click(); told.overHttp = rows(); chips("over HTTP").click();
+    document.querySelector("[data-section='area-3.section-1']").click(); told.ofSection = rows();
+    document.querySelector("[data-area='area-3']").click(); told.ofArea = rows();
+    all("#compared .ids button").find(b => !b.disabled).click(); told.ofDifference = rows();
+    told.asked = performance.getEntriesByType("resource").length;
+    parent.postMessage(JSON.stringify(told), "*");
+  }, 50);
+});
+addEventListener("error", e => { document.title = "broken: " + e.message; });
+</script></body>"##;
+
+/// A page around the page, because the browser's own window does not get as narrow as a phone. Keeps the answer of the probe.
+const FRAME: &str = r#"<!doctype html><script>
+addEventListener("message", e => { const out = document.createElement("pre"); out.id = "told"; out.textContent = btoa(unescape(encodeURIComponent(e.data))); document.body.append(out); });
+</script><body><iframe src="probed.html" width="WIDTH" height="1000" style="border:0"></iframe></body>"#;
+
+/// The browser, or a remark that there is none.
+fn browser() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("TOUCHSTONE_CHROMIUM").filter(|named| !named.is_empty()) {
+        let path = PathBuf::from(named);
+        assert!(
+            path.is_file(),
+            "TOUCHSTONE_CHROMIUM: no such file: {}",
+            path.display()
+        );
+        return Some(path);
+    }
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path)
+        .map(|directory| directory.join("chromium"))
+        .find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("CANNOT RUN: chromium is not installed, so nobody looked at the page");
+    }
+    found
+}
+
+/// Loads a page of its own with these switches, and gives what it prints.
+fn visit(browser: &Path, page: &Path, switches: &[String]) -> String {
+    let profile = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let output = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--hide-scrollbars",
+            "--virtual-time-budget=4000",
+        ])
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(switches)
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("the browser starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What the probe of a page told, shown so many pixels wide.
+fn ask(browser: &Path, page: &Path, width: u32, dark: bool) -> Value {
+    let frame = page.with_file_name("frame.html");
+    std::fs::write(&frame, FRAME.replace("WIDTH", &width.to_string())).expect("a file");
+    let mut switches = vec![
+        "--window-size=1400,1100".to_owned(),
+        "--dump-dom".to_owned(),
+    ];
+    if dark {
+        switches.push("--blink-settings=preferredColorScheme=0".to_owned());
+    }
+    let document = visit(browser, &frame, &switches);
+    let told = document
+        .split("<pre id=\"told\">")
+        .nth(1)
+        .and_then(|rest| rest.split('<').next())
+        .unwrap_or_else(|| {
+            panic!(
+                "the page told nothing: {}",
+                &document[..document.len().min(3000)]
+            )
+        });
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(told);
+    serde_json::from_slice(&bytes.expect("what the probe encoded")).expect("JSON")
+}
+
+/// A run with every status, long words, and traffic.
+fn run(broken: bool) -> Run {
+    let mut cases = Vec::new();
+    for transport in [Transport::Stdio, Transport::Http] {
+        for number in 0..120 {
+            let status = match number {
+                7 if broken => Status::Fail,
+                7 => Status::Pass,
+                8 => Status::Fail,
+                9 => Status::Flaky,
+                10 => Status::Warning,
+                11 => Status::ExpectedFailure,
+                12 => Status::Unobservable,
+                13 => Status::NotClaimed,
+                14 => Status::NotRun,
+                _ => Status::Pass,
+            };
+            cases.push(case(number, transport, status));
+        }
+    }
+    Run {
+        format: FORMAT,
+        harness: "ptc-conformance 0.0.0".to_owned(),
+        target: "/a/path/that/is/rather/long/and/has/no/spaces/anywhere/bin/server start"
+            .to_owned(),
+        server: Some("ptc_lisp 0.0.0".to_owned()),
+        suite_cases: 120,
+        partial: false,
+        strict: false,
+        duration_ms: 4321,
+        cases,
+        complaints: vec!["a/case passes now: remove its entry".to_owned()],
+    }
+}
+
+fn case(number: usize, transport: Transport, status: Status) -> CaseRecord {
+    let section = format!("area-{}.section-{}", number / 12, number / 6 % 2);
+    let wrong = status != Status::Pass;
+    let word = if number == 42 { "needle" } else { "straw" };
+    let frame = |direction, text: &str| Traffic::new(direction, text);
+    CaseRecord {
+        id: format!("{section}/{word}-{number}"),
+        clause: Some(format!("{section}.clause")),
+        section,
+        sentence: wrong.then(|| "Something MUST be so & not <otherwise>.".to_owned()),
+        place: format!("page.md:{number}"),
+        transport: Some(transport),
+        status,
+        cause: wrong.then(|| "mismatch".to_owned()),
+        message: wrong.then(|| format!("result: expected {}, observed 2", "1".repeat(200))),
+        findings: if wrong {
+            vec![Finding {
+                at: "result".to_owned(),
+                expected: "1".repeat(200),
+                observed: "2".to_owned(),
+                diff: String::new(),
+            }]
+        } else {
+            Vec::new()
+        },
+        unobserved: Vec::new(),
+        source: wrong.then(|| "(+ 1 1) ;=> 1".to_owned()),
+        traffic: if wrong {
+            vec![
+                frame(
+                    Direction::Sent,
+                    &format!("{{\"program\":\"{}\"}}", "x".repeat(900)),
+                ),
+                frame(Direction::Received, "{\"result\":\"what-came-back\"}"),
+            ]
+        } else {
+            Vec::new()
+        },
+        stderr: None,
+        duration_us: 1500,
+        rerun: wrong.then(|| "ptc-conformance run --filter x".to_owned()),
+    }
+}
+
+/// Writes the page, and a copy that answers the probe; gives both.
+fn pages() -> [PathBuf; 2] {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let (old, new) = (run(false), run(true));
+    let page = html::render(&new, Some(("old.json", &difference(&old, &new)))).expect("a page");
+    let probed = page.replace("</body>", PROBE);
+    [("report.html", page), ("probed.html", probed)].map(|(name, text)| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
+    })
+}
+
+#[test]
+fn the_page_fits_filters_and_asks_nobody_for_anything() {
+    let Some(browser) = browser() else { return };
+    let [_, probed] = pages();
+    for (width, dark) in [(1280, false), (390, false), (390, true)] {
+        let told = ask(&browser, &probed, width, dark);
+        let number = |name: &str| told[name].as_i64().unwrap_or(i64::MIN);
+        let context = format!("{width} pixels, dark: {dark}: {told}");
+        assert_eq!(told["dark"], dark, "{context}");
+        assert_eq!(number("width"), i64::from(width), "{context}");
+        // Nothing sticks out to the right, neither folded nor with every case open.
+        assert!(
+            number("overClosed") <= 0 && number("overOpen") <= 0,
+            "{context}"
+        );
+        assert!(told["contrast"].as_f64() >= Some(4.5), "{context}");
+        let shown = told["shown"].as_str().unwrap_or_default();
+        for text in [
+            "Does not conform",
+            "120 cases over stdio",
+            "120 cases over HTTP",
+            "Something MUST be so & not <otherwise>.",
+            "what-came-back",
+            "Compared with old.json",
+            "2 broken",
+        ] {
+            assert!(shown.contains(text), "no {text:?} in {context}");
+        }
+        let counts = [
+            ("failedFirst", 6),
+            ("squares", 20),
+            // The first two hundred, and a button for the rest.
+            ("everything", 200),
+            ("searched", 2),
+            ("overHttp", 120),
+            ("ofSection", 12),
+            ("ofArea", 24),
+            ("ofDifference", 1),
+            ("asked", 0),
+        ];
+        for (name, expected) in counts {
+            assert_eq!(number(name), expected, "{name}: {context}");
+        }
+    }
+}
+
+#[test]
+fn screenshots_show_something() {
+    let Some(browser) = browser() else { return };
+    let [page, _] = pages();
+    for (name, width, height) in [("wide", 1280, 1400), ("narrow", 390, 1600)] {
+        let picture = page.with_file_name(format!("{name}.png"));
+        let switches = [
+            format!("--window-size={width},{height}"),
+            format!("--screenshot={}", picture.display()),
+        ];
+        visit(&browser, &page, &switches);
+        let bytes = std::fs::read(&picture).expect("a screenshot");
+        let size =
+            |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        assert_eq!(
+            (size(16), size(20)),
+            (width, height),
+            "{}",
+            picture.display()
+        );
+        // An empty page of that size packs into a few kilobytes.
+        assert!(
+            bytes.len() > 20_000,
+            "{}: {} bytes",
+            picture.display(),
+            bytes.len()
+        );
+    }
+}
