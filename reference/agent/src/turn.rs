@@ -242,7 +242,11 @@ impl Run<'_> {
             (Ok(value), Some(key)) => {
                 let preview = native_preview(&tool.native_result, &tool.name, key, value);
                 if let Some(fallback) = preview.fallback {
-                    tracing::warn!("{}", fallback.warning(&tool.name));
+                    tracing::warn!(
+                        event = "tool_result_fallback",
+                        "{}",
+                        fallback.warning(&tool.name)
+                    );
                 }
                 (preview.payload.to_string(), preview.truncated)
             }
@@ -251,7 +255,7 @@ impl Run<'_> {
                 None => (bounded_text(value), false),
             },
             (Err(fault), _) => {
-                tracing::warn!(tool = %tool.name, message = %fault.message, "a tool failed");
+                tracing::warn!(event = "tool_failed", tool = %tool.name, reason = %fault.message);
                 let args = lenient_json(&args).unwrap_or(Json::Null);
                 let payload = json!({
                     "error": fault.message, "tool": call.name, "args_received": args, "hint": fault.hint,

@@ -36,6 +36,11 @@ pub trait Host: Sync {
         Pulse::Continue
     }
 
+    /// A line that the program prints, whole, as it may be kept: what must not be told is taken out before the line is cut.
+    fn printed(&self, line: String) -> String {
+        line
+    }
+
     /// What `(budget/remaining)` answers; nil where there is no budget.
     fn budget(&self) -> Value {
         Value::Nil

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 use crate::forms;
 use crate::scrubbed::{Scrub, Scrubbed};
@@ -15,6 +15,11 @@ use crate::stream::StreamScrubber;
 
 /// What a secret is replaced by.
 pub const MARKER: &str = "[REDACTED]";
+
+/// A shorter start of a secret at a cut is left: it could be the start of anything.
+const START_BYTES_MIN: usize = 4;
+/// What stands where text was cut.
+const ELLIPSES: [&str; 2] = ["...", "…"];
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
 const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
@@ -31,6 +36,8 @@ pub(crate) struct Automaton {
     pub(crate) pattern_bytes_max: usize,
     /// Per pattern: long enough to be looked for inside a number.
     distinctive: Vec<bool>,
+    /// All patterns in bytewise order, to find those that begin with a given text.
+    sorted: Vec<Zeroizing<String>>,
 }
 
 impl Redactor {
@@ -73,6 +80,18 @@ impl Redactor {
                 String::from_utf8(bytes)
                     .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
             ),
+        }
+    }
+
+    /// Scrubs text that may have been cut before: the start of a secret that stands before an ellipsis or at the end goes too.
+    pub fn scrub_cut<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let clean = self.scrub_str(text);
+        match &self.inner {
+            Some(automaton) => match automaton.without_starts(&clean) {
+                Some(cleaner) => Cow::Owned(cleaner),
+                None => clean,
+            },
+            None => clean,
         }
     }
 
@@ -122,6 +141,42 @@ impl fmt::Debug for Redactor {
 }
 
 impl Automaton {
+    /// The text with a marker for each start of a secret at a cut; `None` when there is none.
+    fn without_starts(&self, text: &str) -> Option<String> {
+        let mut cuts: Vec<usize> = ELLIPSES
+            .iter()
+            .flat_map(|ellipsis| text.match_indices(ellipsis).map(|(at, _)| at))
+            .chain([text.len()])
+            .collect();
+        cuts.sort_unstable();
+        let (mut out, mut done) = (String::new(), 0);
+        for cut in cuts {
+            let end = text[..cut].trim_end_matches(' ').len();
+            if let Some(start) = self.start_before(&text[done.min(end)..end]) {
+                out.push_str(&text[done..done + start]);
+                out.push_str(MARKER);
+                done = end;
+            }
+        }
+        (done > 0).then(|| out + &text[done..])
+    }
+
+    /// Where in `text` the longest start of a secret begins that reaches to its end.
+    fn start_before(&self, text: &str) -> Option<usize> {
+        let first = text.len().saturating_sub(self.pattern_bytes_max);
+        (first..(text.len() + 1).saturating_sub(START_BYTES_MIN))
+            .filter(|&at| text.is_char_boundary(at))
+            .find(|&at| {
+                let tail = &text[at..];
+                let next = self
+                    .sorted
+                    .partition_point(|pattern| pattern.as_str() < tail);
+                self.sorted
+                    .get(next)
+                    .is_some_and(|pattern| pattern.starts_with(tail))
+            })
+    }
+
     /// Copies `bytes[..decided]` to `out` with every match replaced; matches are looked for in all of `bytes`, and those that
     /// start before `decided` are final. Overlapping matches become one marker, so that no tail of a second secret survives.
     /// `covered`: how many leading bytes an earlier marker already stands for. Returns how far the last marker reaches.
@@ -207,10 +262,11 @@ impl RedactorBuilder {
                 .iter()
                 .map(|pattern| pattern.len() >= SECRET_BYTES_COMFORTABLE)
                 .collect(),
+            sorted: std::mem::take(&mut self.patterns)
+                .into_iter()
+                .map(Zeroizing::new)
+                .collect(),
         };
-        std::mem::take(&mut self.patterns)
-            .into_iter()
-            .for_each(|mut pattern| pattern.zeroize());
         Redactor {
             inner: Some(Arc::new(automaton)),
         }

@@ -37,6 +37,29 @@ fn scrubbing_twice_changes_nothing() {
 }
 
 #[test]
+fn starts_of_secrets_go_at_cuts_only() {
+    let redactor = redactor(&["hunter2-hunter2", "pä\"ss word"]);
+    for (text, expected) in [
+        ("a hunter2-hun", "a [REDACTED]"),
+        (
+            "a hunter2-hun... (13/15 chars)",
+            "a [REDACTED]... (13/15 chars)",
+        ),
+        ("a hunter2-hu ... (truncated", "a [REDACTED] ... (truncated"),
+        ("\"hunt…\" hunter2-", "\"[REDACTED]…\" [REDACTED]"),
+        ("hunter2-hunter2hunter2-h", "[REDACTED][REDACTED]"),
+        (r#"x pä\"ss..."#, "x [REDACTED]..."),
+        ("hunter2- goes on", "hunter2- goes on"),
+        ("hun...", "hun..."),
+        ("plain ... text", "plain ... text"),
+        ("", ""),
+    ] {
+        assert_eq!(redactor.scrub_cut(text), expected, "{text}");
+    }
+    assert_eq!(Redactor::empty().scrub_cut("hunter2..."), "hunter2...");
+}
+
+#[test]
 fn every_escaped_form_is_found() {
     let secret = "pä\"ss/wo rd&<'9+\\";
     for form in [

@@ -1,10 +1,11 @@
 //! The `ptc` command: its subcommands and their exit statuses. Knows nothing of MCP.
 
 use crate::agentic::{self, Agentic};
+use crate::log::Log;
 use crate::server::{PACKAGE_VERSION, Server};
 use crate::settings::flags::{FLAGS, Group, Kind};
 use crate::settings::{HttpSettings, Settings};
-use crate::{http, signals, stdio, upstreams};
+use crate::{events, http, signals, stdio, upstreams};
 use ptc_secrets::Redactor;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -160,14 +161,20 @@ fn serve(settings: Settings) -> Result<(), String> {
         ),
         false => None,
     };
+    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
+    let scrub_set = events::install(log.clone());
     let (redactor, upstreams) = match (&executor, config) {
         (Some(executor), Some(path)) => {
-            let runtime = executor.block_on(upstreams::start(&path, &settings, secrets))?;
+            let started = executor.block_on(upstreams::start(&path, &settings, secrets));
+            // What the upstreams said may tell why.
+            let runtime = started.inspect_err(|_| log.flush())?;
             (runtime.redactor().clone(), Some(runtime))
         }
         _ => (secrets.build(), None),
     };
-    let server = Server::new(settings, redactor, upstreams, agentic);
+    // Set here and nowhere else.
+    let _ = scrub_set.set(redactor.clone());
+    let server = Server::new(settings, &log, redactor, upstreams, agentic);
     let handle = executor.as_ref().map(|executor| executor.handle().clone());
     let served = match (&executor, server.settings.http.clone()) {
         (Some(executor), Some(http)) => serve_http(executor, server.clone(), http),

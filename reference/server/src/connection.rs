@@ -7,6 +7,7 @@ use crate::gate::Permit;
 use crate::reply::Reply;
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
+use ptc_upstream::TraceContext;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,15 @@ pub enum Transport {
         /// First 16 hex digits of the digest of the session id; empty in stateless calls.
         session_hash: String,
     },
+}
+
+/// What a transport knows of a request besides its frame.
+#[derive(Clone, Debug, Default)]
+pub struct Arrival {
+    /// `X-Request-Id`, given or made; none on stdio.
+    pub request_id: Option<String>,
+    /// The trace that its headers name.
+    pub trace: Option<TraceContext>,
 }
 
 /// One client's connection.
@@ -66,6 +76,8 @@ pub struct Call {
     pub started: Instant,
     /// The id of its trace, once it runs and when it is traced.
     pub trace_id: OnceLock<String>,
+    /// The trace that the request belongs to.
+    pub trace: Option<TraceContext>,
     cancelled: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
     claim: Mutex<Option<(Answer, Permit)>>,
@@ -140,6 +152,7 @@ impl Connection {
         &self,
         key: Id,
         id: Id,
+        trace: Option<TraceContext>,
         answer: Answer,
         gate: &Arc<crate::gate::Gate>,
     ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
@@ -158,6 +171,7 @@ impl Connection {
             key,
             id,
             started: Instant::now(),
+            trace,
             cancelled: AtomicBool::new(false),
             trace_id: OnceLock::new(),
             hooks: Mutex::new(Vec::new()),
@@ -230,7 +244,7 @@ impl Connection {
         let mut calls = self.calls();
         if calls
             .in_flight
-            .get(&call.id)
+            .get(&call.key)
             .is_some_and(|known| Arc::ptr_eq(known, call))
         {
             calls.in_flight.remove(&call.key);
@@ -289,12 +303,12 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
         let call = connection
-            .admit(Id::number(1), Id::number(1), nobody(), &gate)
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
             .ok()
             .unwrap();
         assert_eq!(
             connection
-                .admit(Id::number(1), Id::number(1), nobody(), &gate)
+                .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
                 .err()
                 .unwrap()
                 .0,
@@ -304,9 +318,23 @@ mod tests {
         assert!(!connection.finish(&call, reply));
         assert!(
             connection
-                .admit(Id::number(1), Id::number(1), nobody(), &gate)
+                .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn a_call_under_another_key_leaves_nothing_behind() {
+        let gate = Gate::new(2);
+        let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+        for key in 0..3 {
+            let call = connection
+                .admit(Id::number(key), Id::number(7), None, nobody(), &gate)
+                .ok()
+                .unwrap();
+            assert!(connection.finish(&call, reply));
+        }
+        assert_eq!(connection.in_flight(), 0);
     }
 
     #[test]
@@ -314,12 +342,12 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, 1);
         let call = connection
-            .admit(Id::number(1), Id::number(1), nobody(), &gate)
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
             .ok()
             .unwrap();
         assert_eq!(
             connection
-                .admit(Id::number(2), Id::number(2), nobody(), &gate)
+                .admit(Id::number(2), Id::number(2), None, nobody(), &gate)
                 .err()
                 .unwrap()
                 .0,
@@ -335,14 +363,14 @@ mod tests {
         let held: Vec<_> = (0..2)
             .map(|n| {
                 other
-                    .admit(Id::number(n), Id::number(n), nobody(), &gate)
+                    .admit(Id::number(n), Id::number(n), None, nobody(), &gate)
                     .is_ok()
             })
             .collect();
         assert_eq!(held, [true, true]);
         assert_eq!(
             other
-                .admit(Id::number(9), Id::number(9), nobody(), &gate)
+                .admit(Id::number(9), Id::number(9), None, nobody(), &gate)
                 .err()
                 .unwrap()
                 .0,

@@ -3,7 +3,8 @@
 //! Knows nothing of transports; they hand in frames and a way to answer later.
 
 use crate::connection::{
-    Answer, Call, Connection, NotAdmitted, SESSION_REVISIONS, STATELESS_REVISION, Transport,
+    Answer, Arrival, Call, Connection, NotAdmitted, SESSION_REVISIONS, STATELESS_REVISION,
+    Transport,
 };
 use crate::observe::{Ending, Observed};
 use crate::payload::Payload;
@@ -14,6 +15,7 @@ use crate::server::Server;
 use crate::settings::Level;
 use crate::tools::{self, Done, Job, Request, Run, Tool, Work};
 use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
+use ptc_upstream::TraceContext;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,12 +71,13 @@ const METHODS: &[Method] = &[
 pub fn handle(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
+    arrival: &Arrival,
     frame: &Frame<'_>,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
     let id = frame.request_id();
     if let Some(id) = id.clone().filter(|_| is_stateless(frame)) {
-        return handle_stateless(server, connection, frame, id, answer);
+        return handle_stateless(server, connection, arrival, frame, id, answer);
     }
     if !frame.version_ok || frame.method.is_none() {
         // A response of ours to nobody's question has no id to answer.
@@ -90,6 +93,7 @@ pub fn handle(
             let place = Place {
                 server,
                 connection,
+                arrival,
                 key: id.clone(),
                 id,
                 era: Era::Session,
@@ -161,16 +165,20 @@ fn method_not_found(server: &Server, name: Option<&str>, id: Option<&Id>) {
     server
         .log
         .event(Level::Warn, "method_not_found", id.as_deref(), |fields| {
-            fields.maybe("method", name.map(bounded).as_deref());
+            fields.maybe("method", name.map(|name| bounded(server, name)).as_deref());
         });
 }
 
 /// A name from outside, short enough for a log line.
-fn bounded(name: &str) -> Cow<'_, str> {
+fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
     const NAME_BYTES_MAX: usize = 256;
-    match name.len() <= NAME_BYTES_MAX {
-        true => Cow::Borrowed(name),
-        false => Cow::Owned(format!("{}…", crate::profile::prefix(name, NAME_BYTES_MAX))),
+    let clean = server.redactor.scrub_str(name);
+    match clean.len() <= NAME_BYTES_MAX {
+        true => clean,
+        false => Cow::Owned(format!(
+            "{}…",
+            crate::profile::prefix(&clean, NAME_BYTES_MAX)
+        )),
     }
 }
 
@@ -265,13 +273,27 @@ fn own_result(_: &Server, id: Id, json: String) -> Reply {
 }
 
 /// Where a `tools/call` stands.
-struct Place<'a> {
+pub struct Place<'a> {
     server: &'a Arc<Server>,
-    connection: &'a Arc<Connection>,
+    /// Whose it is.
+    pub connection: &'a Arc<Connection>,
+    /// How it came.
+    pub arrival: &'a Arrival,
     key: Id,
-    id: Id,
+    /// The request's id.
+    pub id: Id,
     era: Era,
-    revision: &'static str,
+    /// The revision that the client speaks.
+    pub revision: &'static str,
+}
+
+/// The trace that a request belongs to, as its `_meta` says, else as its transport does.
+fn trace_of(params: Json<'_>, arrival: &Arrival) -> Option<TraceContext> {
+    let meta = params.get("_meta");
+    let text = |name: &str| meta?.get(name)?.as_str();
+    text("traceparent")
+        .and_then(|parent| TraceContext::new(&parent, text("tracestate").as_deref()))
+        .or_else(|| arrival.trace.clone())
 }
 
 /// `tools/call`: refusals at once, programs on their threads.
@@ -311,7 +333,8 @@ fn tools_call(
     started(server, id, &name);
     log_bodies(server, id, params);
     let observers = &server.observers;
-    let observed = observers.see(connection, id, &name, place.revision, params);
+    let trace = trace_of(params, place.arrival);
+    let observed = observers.see(&place, &name, params, trace.as_ref());
     let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
         if let Some(observed) = observed {
             observers.ended(observed, server, payload, ending);
@@ -346,7 +369,7 @@ fn tools_call(
                 ended(observed, &refusal.payload, Ending::Refused);
                 reply(refusal)
             }
-            Ok(work) => admit(place, tool, work, observed, answer()),
+            Ok(work) => admit(place, trace, tool, work, observed, answer()),
         },
     }
 }
@@ -354,6 +377,7 @@ fn tools_call(
 /// Takes a prepared program in and hands it to a thread, or says why not.
 fn admit(
     place: Place<'_>,
+    trace: Option<TraceContext>,
     tool: &'static Tool,
     work: Work,
     observed: Option<Box<Observed>>,
@@ -367,7 +391,7 @@ fn admit(
         era,
         ..
     } = place;
-    let call = match connection.admit(key.clone(), id.clone(), answer, &server.gate) {
+    let call = match connection.admit(key.clone(), id.clone(), trace, answer, &server.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
             server.log.event(
@@ -488,7 +512,7 @@ fn started(server: &Server, id: &Id, tool: &str) {
         "tools_call_start",
         log_id(id).as_deref(),
         |fields| {
-            fields.text("tool", &bounded(tool));
+            fields.text("tool", &bounded(server, tool));
         },
     );
 }
@@ -586,6 +610,7 @@ fn meta<'a>(frame: &Frame<'a>, key: &str) -> Option<Json<'a>> {
 pub fn handle_stateless(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
+    arrival: &Arrival,
     frame: &Frame<'_>,
     key: Id,
     answer: impl FnOnce() -> Answer,
@@ -637,6 +662,7 @@ pub fn handle_stateless(
             let place = Place {
                 server,
                 connection,
+                arrival,
                 key,
                 id: id.clone(),
                 era: Era::Stateless,

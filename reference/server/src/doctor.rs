@@ -3,6 +3,7 @@
 //! Serves nothing and changes nothing; upstream servers are started and ended again.
 
 use crate::agentic::Agentic;
+use crate::log::Log;
 use crate::server::Server;
 use crate::settings::flags;
 use crate::settings::{HttpSettings, Settings, Warning};
@@ -73,10 +74,11 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     {
         findings.note(FAIL, &message);
     }
+    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
     let Some(path) = config else {
         findings.note(OK, "upstream servers: none");
         return limits(
-            &Server::new(settings, Redactor::empty(), None, agentic),
+            &Server::new(settings, &log, Redactor::empty(), None, agentic),
             findings,
         );
     };
@@ -105,7 +107,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(WARN, &warning);
             }
             let redactor = runtime.redactor().clone();
-            let server = Server::new(settings, redactor, Some(runtime), agentic);
+            let server = Server::new(settings, &log, redactor, Some(runtime), agentic);
             limits(&server, findings);
             server.shut_down(Some(executor.handle()));
         }

@@ -164,8 +164,9 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
         }
     };
     let prints = redactor.scrub(outcome.prints).into_inner();
+    let visible = redact::value(&value, redactor).into_owned();
     let shown = execution_feedback(
-        &redact::value(&value, redactor),
+        &visible,
         &prints,
         &named(&after, redactor),
         &named(&before, redactor),
@@ -176,6 +177,7 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let leaving = Leaving {
         env: after,
         value: value.clone(),
+        shown: visible,
         prints,
         tool_calls: redactor.scrub(tool_calls).into_inner(),
         upstream_calls: redactor.scrub(upstream_calls).into_inner(),
@@ -269,7 +271,13 @@ fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> Ran {
     };
     let deadline = Instant::now() + Duration::from_millis(server.program_timeout_ms());
     let calls = upstream_calls(server, job.call, deadline);
-    let host = CallHost::new(job.call, expires, deadline, calls.as_ref());
+    let host = CallHost::new(
+        job.call,
+        &server.redactor,
+        expires,
+        deadline,
+        calls.as_ref(),
+    );
     let (outcome, env) = ptc_lang::run(&Program::new(job.program), env, &limits, &host);
     Ran {
         outcome,
@@ -292,7 +300,7 @@ pub fn upstream_calls(
         let cancel = Cancel::default();
         let ending = cancel.clone();
         call.on_cancel(move || ending.cancel());
-        ProgramCalls::new(runtime.clone(), Some(deadline), cancel)
+        ProgramCalls::new(runtime.clone(), Some(deadline), cancel).in_trace(call.trace.clone())
     })
 }
 
@@ -310,7 +318,7 @@ pub fn planned(
         worker_memory_bytes: server.program_memory_bytes(),
         ..Limits::default()
     };
-    let host = CallHost::new(call, None, deadline, calls);
+    let host = CallHost::new(call, &server.redactor, None, deadline, calls);
     ptc_lang::run(&Program::new(program), env, &limits, &host)
 }
 
@@ -350,9 +358,11 @@ fn failed(value: &Value) -> Payload {
 
 /// The payload of an error or a limit. The limits are named as the operator set them.
 fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
+    // Messages quote values, cut.
+    let message = || server.redactor.scrub_cut(&error.message()).into_owned();
     let (reason, message) = match error.reason() {
-        Reason::ParseError => (ErrorReason::ParseError, error.message()),
-        Reason::RuntimeError => (ErrorReason::RuntimeError, error.message()),
+        Reason::ParseError => (ErrorReason::ParseError, message()),
+        Reason::RuntimeError => (ErrorReason::RuntimeError, message()),
         Reason::Timeout => {
             let limit = server.program_timeout_ms();
             (
@@ -390,6 +400,7 @@ fn as_runtime_error(fault: HostFault) -> HostFault {
 /// The world of one call: its clock and whether anybody still waits.
 struct CallHost<'a> {
     call: &'a Call,
+    redactor: &'a Redactor,
     expires: Option<Instant>,
     deadline: Instant,
     calls: Option<&'a ProgramCalls>,
@@ -399,6 +410,7 @@ struct CallHost<'a> {
 impl<'a> CallHost<'a> {
     fn new(
         call: &'a Call,
+        redactor: &'a Redactor,
         expires: Option<Instant>,
         deadline: Instant,
         calls: Option<&'a ProgramCalls>,
@@ -409,6 +421,7 @@ impl<'a> CallHost<'a> {
         };
         CallHost {
             call,
+            redactor,
             expires,
             deadline,
             calls,
@@ -439,6 +452,10 @@ impl Host for CallHost<'_> {
 
     fn now_micros(&self) -> i64 {
         clock::now_micros()
+    }
+
+    fn printed(&self, line: String) -> String {
+        self.redactor.scrub(line).into_inner()
     }
 
     fn pulse(&self) -> Pulse {

@@ -15,6 +15,7 @@ mod dispatch;
 mod doctor;
 mod eval;
 mod eval_command;
+mod events;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;

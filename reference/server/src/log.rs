@@ -51,6 +51,14 @@ impl Log {
         }
     }
 
+    /// The same log, scrubbing with another set.
+    pub fn scrubbing_with(&self, redactor: Redactor) -> Self {
+        Log {
+            redactor,
+            ..self.clone()
+        }
+    }
+
     /// Whether lines of `level` are written at all.
     pub fn takes(&self, level: Level) -> bool {
         level >= self.level

@@ -1,13 +1,15 @@
 //! Follows a call from its arrival to its reply, for those who want to know: ring and traces. Costs nothing when nobody does.
 
 use crate::clock;
-use crate::connection::{Connection, Transport};
+use crate::connection::Transport;
+use crate::dispatch::Place;
 use crate::payload::Payload;
 use crate::record::{Ring, Sighting};
 use crate::server::Server;
 use crate::trace::{Trace, Tracer};
 use ptc_agent::PlannerRequest;
-use ptc_rpc::{Id, Json, Kind};
+use ptc_rpc::{Json, Kind};
+use ptc_upstream::TraceContext;
 use std::time::Instant;
 
 /// Who wants to know.
@@ -46,11 +48,10 @@ impl Observers {
     /// Begins to follow a call; `None` when nobody wants to know.
     pub fn see(
         &self,
-        connection: &Connection,
-        id: &Id,
+        place: &Place<'_>,
         tool: &str,
-        revision: &'static str,
         params: Json<'_>,
+        trace: Option<&TraceContext>,
     ) -> Option<Box<Observed>> {
         if (self.ring.is_none() && self.tracer.is_none()) || tool == UNOBSERVED {
             return None;
@@ -59,22 +60,20 @@ impl Observers {
             .get("arguments")
             .filter(|arguments| arguments.kind() == Kind::Object);
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
-        let meta = params.get("_meta");
+        let id = &place.id;
         let sighting = Sighting {
             id: (!id.is_null()).then(|| id.plain().into_owned()),
             tool: tool.to_owned(),
-            revision,
+            revision: place.revision,
             started: Instant::now(),
             started_micros: clock::now_micros(),
             program: argument("program").and_then(Json::as_str).map(Into::into),
             context: argument("context")
                 .filter(|context| context.kind() == Kind::Object)
                 .map(Json::compact),
-            traceparent: meta
-                .and_then(|meta| meta.get("traceparent"))
-                .and_then(Json::as_str)
-                .map(Into::into),
-            transport: match &connection.transport {
+            trace: trace.cloned(),
+            transport_request_id: place.arrival.request_id.clone(),
+            transport: match &place.connection.transport {
                 Transport::Stdio => None,
                 Transport::Http {
                     owner_hash,

@@ -9,6 +9,7 @@ use crate::profile::prefix;
 use crate::settings::PayloadPolicy;
 use ptc_rpc::{Json, Kind};
 use ptc_secrets::Redactor;
+use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -31,7 +32,9 @@ pub struct Sighting {
     /// The context as compact JSON, when one was sent.
     pub context: Option<String>,
     /// The W3C trace context that came along.
-    pub traceparent: Option<String>,
+    pub trace: Option<TraceContext>,
+    /// Over HTTP: `X-Request-Id`.
+    pub transport_request_id: Option<String>,
     /// Over HTTP: `owner_hash`, `mcp_session_hash`.
     pub transport: Option<(String, String)>,
 }
@@ -104,15 +107,19 @@ impl Ring {
             .filter(|_| payload.text("status") == Some("error"));
         let refused = matches!(reason, Some("args_error" | "busy"));
         let program = sighting.program.as_deref().filter(|_| !refused);
+        // Scrubbing comes before anything is cut.
+        let clean = program.map(|program| redactor.scrub_str(program));
         let context = sighting.context.as_deref().filter(|_| !refused);
         let mut shown = Payload::new()
             .with(
                 "context",
-                context.map_or(Field::Null, |context| self.context_field(context)),
+                context.map_or(Field::Null, |context| self.context_field(context, redactor)),
             )
             .with(
                 "program",
-                program.map_or(Field::Null, |program| self.program_field(program)),
+                program.zip(clean).map_or(Field::Null, |(program, clean)| {
+                    self.program_field(program, &clean)
+                }),
             )
             .with(
                 "prints_count",
@@ -134,9 +141,7 @@ impl Ring {
             _ => None,
         };
         let record = Record {
-            request_id: redactor
-                .scrub(bounded_id(sighting.id.as_deref().unwrap_or("null")))
-                .into_inner(),
+            request_id: bounded_id(&redactor.scrub_str(sighting.id.as_deref().unwrap_or("null"))),
             tool: sighting.tool.clone(),
             ts: clock::now_micros(),
             is_error: payload.text("status") == Some("error"),
@@ -185,14 +190,15 @@ impl Ring {
             .cloned()
     }
 
-    fn program_field(&self, program: &str) -> Field {
+    /// Digest and size are the program's own; what is shown is `clean`.
+    fn program_field(&self, program: &str, clean: &str) -> Field {
         let mut object = Payload::new()
             .with("bytes", program.len())
             .with("sha256", digest::hex(program.as_bytes()));
         match self.policy {
-            PayloadPolicy::Full => return Field::Text(prefix(program, self.bytes_max).to_owned()),
+            PayloadPolicy::Full => return Field::Text(prefix(clean, self.bytes_max).to_owned()),
             PayloadPolicy::Summary => {
-                let preview: String = program.chars().take(PROGRAM_PREVIEW_CHARS).collect();
+                let preview: String = clean.chars().take(PROGRAM_PREVIEW_CHARS).collect();
                 object.set("preview", preview);
             }
             PayloadPolicy::None => {}
@@ -200,10 +206,11 @@ impl Ring {
         Field::Object(object)
     }
 
-    fn context_field(&self, context: &str) -> Field {
+    fn context_field(&self, context: &str, redactor: &Redactor) -> Field {
         match self.policy {
             PayloadPolicy::Full if context.len() > self.bytes_max => {
-                Field::Text(prefix(context, self.bytes_max).to_owned())
+                let clean = redactor.scrub_str(context);
+                Field::Text(prefix(&clean, self.bytes_max).to_owned())
             }
             PayloadPolicy::Full => Field::Json(context.to_owned()),
             PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.len())),
@@ -312,7 +319,8 @@ mod tests {
             started_micros: 0,
             program: Some("(+ 1 2)".into()),
             context: Some(r#"{"a":[1,2],"s":"x"}"#.into()),
-            traceparent: None,
+            trace: None,
+            transport_request_id: None,
             transport: None,
         }
     }

@@ -65,11 +65,12 @@ impl Server {
     /// A server with these settings. Logs the warnings that reading them gave.
     pub fn new(
         settings: Settings,
+        log: &Log,
         redactor: Redactor,
         upstreams: Option<Arc<Runtime>>,
         agentic: Agentic,
     ) -> Arc<Self> {
-        let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
+        let log = log.scrubbing_with(redactor.clone());
         let diagnostics = &settings.diagnostics;
         let observers = Observers {
             ring: diagnostics.debug_tool.then(|| {

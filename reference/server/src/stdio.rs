@@ -3,7 +3,7 @@
 //! Frames are read and cheap requests answered on one thread; programs answer from theirs. Nothing but frames goes to
 //! stdout. Knows nothing of methods.
 
-use crate::connection::{Answer, Connection, Transport};
+use crate::connection::{Answer, Arrival, Connection, Transport};
 use crate::dispatch::{Handled, handle};
 use crate::reply::Reply;
 use crate::server::Server;
@@ -68,7 +68,7 @@ fn take(
         }
     };
     let handled = match parsed {
-        Ok(frame) => handle(server, connection, &frame, || {
+        Ok(frame) => handle(server, connection, &Arrival::default(), &frame, || {
             let output = output.clone();
             let answer: Answer = Box::new(move |reply| output.send(&reply));
             answer

@@ -11,6 +11,7 @@ use crate::settings::{Level, PayloadPolicy};
 use crate::token;
 use ptc_agent::PlannerRequest;
 use ptc_secrets::Redactor;
+use ptc_upstream::TraceContext;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -78,7 +79,7 @@ impl Tracer {
         let mut trace = Trace {
             file: self.open(&path),
             path,
-            trace_id: trace_id(sighting.traceparent.as_deref()),
+            trace_id: trace_id(sighting.trace.as_ref()),
             label,
             sequence: 0,
             started: sighting.started,
@@ -110,8 +111,8 @@ impl Tracer {
                 sighting.program.as_deref().map_or(0, str::len),
             )
             .with("signature_present?", false);
-        if let Some(parent) = &sighting.traceparent {
-            metadata.set("traceparent", parent.as_str());
+        for (name, value) in sighting.trace.iter().flat_map(TraceContext::fields) {
+            metadata.set(name, value);
         }
         if self.policy == PayloadPolicy::Full
             && let Some(context) = &sighting.context
@@ -384,7 +385,11 @@ fn call_metadata(sighting: &Sighting) -> Payload {
         metadata
             .set("mcp_session_hash", session.as_str())
             .set("owner_hash", owner.as_str())
-            .set("transport", "http");
+            .set("transport", "http")
+            .set(
+                "transport_request_id",
+                sighting.transport_request_id.clone(),
+            );
     }
     metadata
 }
@@ -443,12 +448,9 @@ fn short_id(label: &str) -> String {
 }
 
 /// The trace id that the client's trace context names, or a new one.
-fn trace_id(traceparent: Option<&str>) -> String {
-    let given = traceparent
-        .and_then(|parent| parent.split('-').nth(1))
-        .filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    match given {
-        Some(id) => id.to_lowercase(),
+fn trace_id(trace: Option<&TraceContext>) -> String {
+    match trace {
+        Some(trace) => trace.trace_id().to_owned(),
         None => digest::hex(token::random(24).as_bytes())[..32].to_owned(),
     }
 }

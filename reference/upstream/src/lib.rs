@@ -21,6 +21,7 @@ mod prose;
 mod runtime;
 mod select;
 mod tool;
+mod trace_context;
 mod transport;
 mod value;
 
@@ -35,4 +36,8 @@ pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
 pub use tool::{Tool, Toolset};
+<<<<<<< HEAD
 pub use transport::child::{Child, End, Group, Launcher, Life};
+=======
+pub use trace_context::TraceContext;
+>>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)

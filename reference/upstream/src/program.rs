@@ -17,7 +17,8 @@ use crate::ledger::{Entry, summarize};
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, ValueKind, select};
 use crate::tool::{RawTool, Tool, Toolset};
-use crate::transport::CallLimits;
+use crate::trace_context::TraceContext;
+use crate::transport::{CallLimits, Outgoing};
 use crate::value::from_json;
 
 /// Stops what a program waits for. Cloning shares it.
@@ -52,6 +53,7 @@ pub struct ProgramCalls {
     runtime: Arc<Runtime>,
     deadline: Option<Instant>,
     cancel: Cancel,
+    trace: Option<TraceContext>,
     calls: AtomicUsize,
     operations: AtomicUsize,
     entries: Mutex<Vec<Entry>>,
@@ -69,6 +71,7 @@ impl ProgramCalls {
             runtime,
             deadline,
             cancel,
+            trace: None,
             calls: AtomicUsize::new(0),
             operations: AtomicUsize::new(0),
             entries: Mutex::new(Vec::new()),
@@ -84,6 +87,13 @@ impl ProgramCalls {
             lists_faults: true,
             ..self
         }
+    }
+
+    /// Passes a trace on with every call.
+    #[must_use]
+    pub fn in_trace(mut self, trace: Option<TraceContext>) -> Self {
+        self.trace = trace;
+        self
     }
 
     /// `(tool/call {:server … :tool … :args …})`; `request` is the map.
@@ -123,8 +133,13 @@ impl ProgramCalls {
                 let tool = self.known_tool(call, &tools)?;
                 call.effect = effect(tools.get(&call.tool));
                 call.arguments = self.encode(call, &tool.input_schema)?;
+                let outgoing = Outgoing {
+                    tool,
+                    arguments: &call.arguments,
+                    trace: self.trace.as_ref(),
+                };
                 self.spend()
-                    .map(|()| self.wait(upstream.call(tool, &call.arguments, budget)))
+                    .map(|()| self.wait(upstream.call(outgoing, budget)))
             }
             Err(fault) => self.spend().and(Err(fault)),
         };
@@ -388,7 +403,11 @@ impl ProgramCalls {
                 ])
             }
             Err(fault) => {
+<<<<<<< HEAD
                 let message = fault.told(redactor);
+=======
+                let message = redactor.scrub_cut(&fault.message).into_owned();
+>>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, message.clone()));
                 let reason = Value::keyword(fault.reason.name());

@@ -14,10 +14,14 @@ use crate::catalog::{self, CatalogMode, Thresholds};
 use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
 use crate::fault::WorldFault;
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
+<<<<<<< HEAD
 use crate::tool::{RawTool, Toolset};
 use crate::transport::child::{Launcher, OperatingSystem};
+=======
+use crate::tool::Toolset;
+>>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
 use crate::transport::stdio::StdioConnection;
-use crate::transport::{Answer, CallLimits, Connection};
+use crate::transport::{Answer, CallLimits, Connection, Outgoing};
 use ptc_lang::rank::Indexed;
 use tokio::time::Instant;
 
@@ -311,7 +315,11 @@ impl Runtime {
                 .await
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
+<<<<<<< HEAD
                 let message = fault.told(&self.redactor);
+=======
+                let message = self.redactor.scrub_cut(&fault.message).into_owned();
+>>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
                 first = Some(StartFault::Upstream { name, message });
             }
         }
@@ -424,12 +432,7 @@ impl Upstream {
     }
 
     /// Calls a tool, starting the upstream again when its recovery window has passed.
-    pub async fn call(
-        &self,
-        tool: &RawTool,
-        arguments: &str,
-        limits: CallLimits,
-    ) -> Result<Answer, WorldFault> {
+    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         match &self.link {
             Link::Mcp { .. } => {
                 let connection =
@@ -442,10 +445,10 @@ impl Upstream {
                             )));
                         }
                     };
-                connection.call(tool, arguments, limits).await
+                connection.call(call, limits).await
             }
             #[cfg(feature = "http")]
-            Link::OpenApi(service) => service.call(tool, arguments, limits).await,
+            Link::OpenApi(service) => service.call(call, limits).await,
         }
     }
 

@@ -42,7 +42,7 @@ impl<W: Write + Send> Llm for Recorder<W> {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         // A recording that cannot be written must not cost the run its answer, but it must be known.
         if let Err(error) = writeln!(sink, "{line}").and_then(|()| sink.flush()) {
-            tracing::warn!(%error, "the exchange could not be recorded");
+            tracing::warn!(event = "exchange_not_recorded", %error);
         }
         outcome
     }

@@ -255,6 +255,8 @@ pub struct MakeFn {
 pub struct Lambda {
     /// Its name, when it has one.
     pub name: Option<Text>,
+    /// Its parameters as written, a pattern as `_`: `x _ & more`.
+    pub heading: Text,
     /// One pattern for each positional parameter.
     pub params: Box<[Pattern]>,
     /// The pattern after `&`.

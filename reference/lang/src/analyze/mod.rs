@@ -508,6 +508,7 @@ impl<'p> Analyzer<'p, '_> {
         self.scopes.enter(name);
         let outer_level = std::mem::take(&mut self.level);
         let outer_deepest = std::mem::take(&mut self.deepest);
+        let heading = heading(params);
         let made = self.function_inside(params, body);
         let levels = std::mem::replace(&mut self.deepest, outer_deepest.max(outer_level + 1));
         self.level = outer_level;
@@ -515,6 +516,7 @@ impl<'p> Analyzer<'p, '_> {
         let (params, rest, plain, body) = made?;
         let mut lambda = Lambda {
             name: display.map(Text::from),
+            heading,
             params,
             rest,
             plain,
@@ -614,6 +616,20 @@ impl<'p> Analyzer<'p, '_> {
             }
         })
     }
+}
+
+/// Parameters as they are shown. What an anonymous function's placeholders stand for is `p1`, `p2`, ….
+fn heading(params: &[Form<'_>]) -> Text {
+    let shown = params.iter().map(|param| match param.kind {
+        FormKind::Symbol(name) => match name.strip_prefix('%') {
+            Some("") => "p1".into(),
+            Some("&") => "more".into(),
+            Some(number) => format!("p{number}"),
+            None => name.to_owned(),
+        },
+        _ => "_".into(),
+    });
+    Text::from(shown.collect::<Vec<_>>().join(" ").as_str())
 }
 
 /// The cheapest form of a call whose callee is known.

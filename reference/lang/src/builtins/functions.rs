@@ -161,8 +161,7 @@ fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         super::strings::append(eval, &mut line, arg, crate::print::write_display)?;
     }
-    let graphemes_max = eval.limits().print_graphemes;
-    eval.print(crate::print::line(line, graphemes_max));
+    eval.print(line);
     Ok(Value::Nil)
 }
 

@@ -239,7 +239,9 @@ impl<'r> Eval<'r> {
     /// Prints a line; lines of parallel branches go nowhere.
     pub fn print(&mut self, line: String) {
         if !self.worker {
-            self.prints.push(line);
+            let line = self.shared.host.printed(line);
+            let graphemes_max = self.limits().print_graphemes;
+            self.prints.push(crate::print::line(line, graphemes_max));
         }
     }
 

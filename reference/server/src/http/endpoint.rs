@@ -12,7 +12,7 @@ use super::guard::{self, Bearer, OriginRule};
 use super::rate_limit::RateLimit;
 use super::sessions::{Full, Session, Sessions};
 use super::stateless;
-use crate::connection::{Answer, Connection, Transport};
+use crate::connection::{Answer, Arrival, Connection, Transport};
 use crate::counters::Gauges;
 use crate::digest;
 use crate::dispatch::{self, Handled};
@@ -30,6 +30,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode, Version};
 use ptc_rpc::{Frame, Id, Refused, RpcError};
 use ptc_secrets::Scrubbed;
+use ptc_upstream::TraceContext;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -56,6 +57,8 @@ pub struct Endpoint {
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+static TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
 static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
@@ -380,7 +383,7 @@ impl Endpoint {
             || header(&head.headers, &PROTOCOL_VERSION)
                 == Some(crate::connection::STATELESS_REVISION)
         {
-            return self.stateless(&frame, &head.headers).await;
+            return self.stateless(&frame, &head.headers, access).await;
         }
         if frame.id.is_some() && frame.method_name().as_deref() == Some("initialize") {
             return self.initialize(&frame, &head.headers, access);
@@ -391,7 +394,8 @@ impl Endpoint {
         {
             return Err(text(StatusCode::BAD_REQUEST, "bad MCP-Protocol-Version"));
         }
-        let response = self.in_session(&session, &frame, access).await;
+        let arrival = arrival(&head.headers, access);
+        let response = self.in_session(&session, &arrival, &frame).await;
         session.touch(Instant::now());
         Ok(response)
     }
@@ -463,7 +467,8 @@ impl Endpoint {
                     Reply::error(id.clone(), OWNER_LIMIT),
                 ),
             })?;
-        let handled = dispatch::handle(&self.server, &session.connection, frame, || {
+        let arrival = arrival(headers, access);
+        let handled = dispatch::handle(&self.server, &session.connection, &arrival, frame, || {
             Box::new(|_| {})
         });
         let Handled::Now(reply) = handled else {
@@ -505,19 +510,16 @@ impl Endpoint {
     async fn in_session(
         &self,
         session: &Arc<Session>,
+        arrival: &Arrival,
         frame: &Frame<'_>,
-        access: &Access,
     ) -> HttpResponse {
         if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
             return empty(StatusCode::ACCEPTED);
         }
         let (sender, receiver) = oneshot::channel();
-        let handled = {
-            let _scene = access;
-            dispatch::handle(&self.server, &session.connection, frame, || {
-                answer_to(sender)
-            })
-        };
+        let handled = dispatch::handle(&self.server, &session.connection, arrival, frame, || {
+            answer_to(sender)
+        });
         match handled {
             Handled::Silent => empty(StatusCode::ACCEPTED),
             Handled::Now(reply) => self.rpc(StatusCode::OK, reply),
@@ -540,6 +542,7 @@ impl Endpoint {
         &self,
         frame: &Frame<'_>,
         headers: &HeaderMap,
+        access: &Access,
     ) -> Result<HttpResponse, HttpResponse> {
         let Some(id) = frame.request_id() else {
             return Ok(empty(StatusCode::ACCEPTED));
@@ -560,9 +563,11 @@ impl Endpoint {
         stateless::check(&mirrored, frame, &version).map_err(refuse)?;
         let key = Id::number(self.next_key.fetch_add(1, Ordering::Relaxed) as u64);
         let (sender, receiver) = oneshot::channel();
-        let handled = dispatch::handle_stateless(&self.server, &self.stateless, frame, key, || {
-            answer_to(sender)
-        });
+        let arrival = arrival(headers, access);
+        let handled =
+            dispatch::handle_stateless(&self.server, &self.stateless, &arrival, frame, key, || {
+                answer_to(sender)
+            });
         Ok(match handled {
             Handled::Silent | Handled::Exit(None) => empty(StatusCode::ACCEPTED),
             Handled::Now(Reply {
@@ -729,6 +734,14 @@ fn authority(request: &Request<Incoming>) -> Result<Option<String>, HttpResponse
         (Some(target), Some(host)) if target.as_str() != host.as_str() => Err(malformed()),
         (Some(target), None) => Ok(Some(target.as_str().to_owned())),
         _ => Ok(named),
+    }
+}
+
+fn arrival(headers: &HeaderMap, access: &Access) -> Arrival {
+    Arrival {
+        request_id: Some(access.request_id.clone()),
+        trace: header(headers, &TRACE_PARENT)
+            .and_then(|parent| TraceContext::new(parent, header(headers, &TRACE_STATE))),
     }
 }
 

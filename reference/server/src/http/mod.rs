@@ -4,6 +4,7 @@
 
 mod access;
 mod endpoint;
+mod framing;
 pub(crate) mod guard;
 mod rate_limit;
 mod sessions;
@@ -12,6 +13,7 @@ mod stateless;
 use crate::server::Server;
 use crate::settings::{HttpSettings, Level};
 use endpoint::Endpoint;
+use framing::Framed;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -100,7 +102,7 @@ async fn converse(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Framed::new(stream)), service);
     tokio::pin!(connection);
     loop {
         tokio::select! {

@@ -124,7 +124,11 @@ impl Evaluator {
         let calls = self.upstreams.as_ref().map(|(_, runtime)| {
             ProgramCalls::new(Arc::clone(runtime), Some(deadline), Cancel::default())
         });
-        let host = PromptHost { calls, deadline };
+        let host = PromptHost {
+            redactor: self.redactor.clone(),
+            calls,
+            deadline,
+        };
         let (outcome, env) = ptc_lang::run(&Program::new(text), &self.env, &self.limits, &host);
         let entries = host
             .calls
@@ -157,7 +161,7 @@ impl Evaluator {
         if !(shown.ok && self.display == Display::Envelope) {
             shown.prints = outcome.prints;
         }
-        shown.text = self.redactor.scrub_str(&shown.text).into_owned();
+        shown.text = self.redactor.scrub_cut(&shown.text).into_owned();
         for line in &mut shown.prints {
             *line = self.redactor.scrub_str(line).into_owned();
         }
@@ -228,6 +232,7 @@ fn start_upstreams(
 
 /// The world of one evaluation at the prompt.
 struct PromptHost {
+    redactor: Redactor,
     calls: Option<ProgramCalls>,
     deadline: Instant,
 }
@@ -257,6 +262,10 @@ impl Host for PromptHost {
 
     fn now_micros(&self) -> i64 {
         clock::now_micros()
+    }
+
+    fn printed(&self, line: String) -> String {
+        self.redactor.scrub(line).into_inner()
     }
 
     fn pulse(&self) -> Pulse {

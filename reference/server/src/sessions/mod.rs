@@ -125,6 +125,8 @@ pub struct Leaving {
     pub env: Env,
     /// Its value.
     pub value: Value,
+    /// The same, as it may be shown.
+    pub shown: Value,
     /// What it printed, scrubbed.
     pub prints: Vec<String>,
     /// Its tool calls, scrubbed.
@@ -357,7 +359,7 @@ impl Sessions {
         }
         drop(definitions);
         let mut notices = Vec::new();
-        env.remember(self.history_entry(leaving.value, &mut notices));
+        env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices));
         let mut state = turn.session.state().clone();
         state.env = env;
         state.results = (state.results + 1).min(RESULTS_MAX);
@@ -388,7 +390,7 @@ impl Sessions {
     }
 
     /// A result as `*1` keeps it: itself, or a note of its size and start.
-    fn history_entry(&self, value: Value, notices: &mut Vec<Payload>) -> Value {
+    fn history_entry(&self, value: Value, shown: &Value, notices: &mut Vec<Payload>) -> Value {
         const MARKER_ITEMS: usize = 20;
         let (bytes, max) = (size::of(&value), self.settings.history_entry_bytes);
         if bytes <= max {
@@ -407,7 +409,7 @@ impl Sessions {
         );
         let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let preview =
-            ptc_lang::print::preview(&value, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
+            ptc_lang::print::preview(shown, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
         let mut marker = Map::new();
         marker.insert(Value::keyword("lisp_session_preview"), Value::Bool(true));
         let least = marker.clone();
@@ -702,6 +704,7 @@ mod tests {
     fn leaving(env: Env, value: Value) -> Leaving {
         Leaving {
             env,
+            shown: value.clone(),
             value,
             prints: Vec::new(),
             tool_calls: Vec::new(),

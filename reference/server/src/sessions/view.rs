@@ -206,19 +206,7 @@ fn memory_text(state: &State) -> String {
     for (name, value, doc) in definitions {
         match value {
             Value::Fn(closure) => {
-                let mut signature = format!(
-                    "({name} [{}",
-                    vec!["_"; closure.lambda.params.len()].join(" ")
-                );
-                if closure.lambda.rest.is_some() {
-                    let gap = if closure.lambda.params.is_empty() {
-                        ""
-                    } else {
-                        " "
-                    };
-                    let _ = write!(signature, "{gap}& _");
-                }
-                signature.push_str("])");
+                let signature = format!("({name} [{}])", closure.lambda.heading.as_str());
                 let _ = match doc {
                     Some(doc) => writeln!(
                         functions,

@@ -46,6 +46,8 @@ pub fn run(request: &Request<'_>) -> ToolReply {
     let question = match read(request.arguments) {
         Ok(question) => question,
         Err(message) => {
+            // It may echo an argument, cut.
+            let message = request.server.redactor.scrub_cut(&message).into_owned();
             return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
         }
     };

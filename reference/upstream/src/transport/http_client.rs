@@ -10,6 +10,7 @@ use reqwest::{Client, Response};
 
 use crate::config::Remote;
 use crate::fault::{Reason, WorldFault};
+use crate::trace_context::TraceContext;
 
 /// Redirects followed within one origin.
 const REDIRECTS_MAX: usize = 10;
@@ -52,9 +53,10 @@ impl HttpClient {
         Ok(Self { client, headers })
     }
 
-    /// GET, with the upstream's headers.
-    pub async fn get(&self, url: &str) -> Result<Response, WorldFault> {
+    /// GET, with the upstream's headers and `extra`.
+    pub async fn get(&self, url: &str, extra: HeaderMap) -> Result<Response, WorldFault> {
         let mut headers = self.headers.clone();
+        headers.extend(extra);
         headers.insert(
             http::header::ACCEPT,
             HeaderValue::from_static("application/json"),
@@ -90,6 +92,15 @@ impl HttpClient {
         let mut headers = self.headers.clone();
         headers.extend(extra);
         let _ = self.client.delete(url).headers(headers).send().await;
+    }
+}
+
+/// Puts a trace into `headers`.
+pub(crate) fn set_trace(headers: &mut HeaderMap, trace: Option<&TraceContext>) {
+    for (name, value) in trace.into_iter().flat_map(TraceContext::fields) {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
     }
 }
 

@@ -15,11 +15,11 @@ use ptc_secrets::AuthHeaders;
 use reqwest::Response;
 use tokio::time::Instant;
 
-use super::http_client::{HttpClient, body, status_fault, within};
+use super::http_client::{HttpClient, body, set_trace, status_fault, within};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
 use super::sse::Events;
 use super::stdio::{at_handshake, error_message};
-use super::{Answer, CallLimits, listing};
+use super::{Answer, CallLimits, Outgoing, listing};
 use crate::config::HttpConfig;
 use crate::fault::WorldFault;
 use crate::limits::CHILD_GRACE;
@@ -92,22 +92,10 @@ impl HttpConnection {
         .await
     }
 
-    pub async fn call(
-        &self,
-        tool: &RawTool,
-        arguments: &str,
-        limits: CallLimits,
-    ) -> Result<Answer, WorldFault> {
-        let mut params = b"{\"arguments\":".to_vec();
-        params.extend_from_slice(arguments.as_bytes());
-        params.extend_from_slice(b",\"name\":");
-        ptc_rpc::write_string(&mut params, &tool.name);
-        params.push(b'}');
-        let params =
-            String::from_utf8(params).map_err(|_| WorldFault::error("call is not UTF-8"))?;
+    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         let deadline = limits.deadline.min(Instant::now() + self.request);
         let limits = CallLimits { deadline, ..limits };
-        self.request("tools/call", Some((tool, arguments)), &params, limits)
+        self.request("tools/call", Some(call), &call.params(), limits)
             .await
             .map(Answer::Envelope)
     }
@@ -178,7 +166,7 @@ impl HttpConnection {
     async fn request(
         &self,
         method: &str,
-        call: Option<(&RawTool, &str)>,
+        call: Option<Outgoing<'_>>,
         params: &str,
         limits: CallLimits,
     ) -> Result<String, WorldFault> {
@@ -207,17 +195,19 @@ impl HttpConnection {
     async fn exchange(
         &self,
         method: &str,
-        call: Option<(&RawTool, &str)>,
+        call: Option<Outgoing<'_>>,
         params: &str,
         limits: CallLimits,
     ) -> Result<String, Refusal> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let session = self.session();
         let mut extra = headers(&session);
+        let trace = call.and_then(|call| call.trace);
+        set_trace(&mut extra, trace);
         let dressed;
         let params = if session.modern {
             describe(&mut extra, method, call);
-            dressed = with_meta(params);
+            dressed = with_meta(params, trace);
             &dressed
         } else {
             params
@@ -424,11 +414,14 @@ fn headers(session: &Session) -> HeaderMap {
 }
 
 /// The stateless era repeats method, tool and marked arguments in headers.
-fn describe(headers: &mut HeaderMap, method: &str, call: Option<(&RawTool, &str)>) {
+fn describe(headers: &mut HeaderMap, method: &str, call: Option<Outgoing<'_>>) {
     if let Ok(method) = HeaderValue::from_str(method) {
         headers.insert("mcp-method", method);
     }
-    let Some((tool, arguments)) = call else {
+    let Some(Outgoing {
+        tool, arguments, ..
+    }) = call
+    else {
         return;
     };
     if let Some(name) = plain_or_base64(&tool.name) {

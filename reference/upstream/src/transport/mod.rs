@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::fault::WorldFault;
 use crate::tool::RawTool;
+use crate::trace_context::TraceContext;
 
 /// What a call may cost.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,26 @@ pub(crate) struct CallLimits {
 impl CallLimits {
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// A call on its way out.
+#[derive(Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub tool: &'a RawTool,
+    /// The text of a JSON object.
+    pub arguments: &'a str,
+    /// The trace that it belongs to.
+    pub trace: Option<&'a TraceContext>,
+}
+
+impl Outgoing<'_> {
+    /// Params of `tools/call`.
+    fn params(&self) -> String {
+        let mut name = Vec::with_capacity(self.tool.name.len() + 2);
+        ptc_rpc::write_string(&mut name, &self.tool.name);
+        let name = String::from_utf8_lossy(&name);
+        format!("{{\"arguments\":{},\"name\":{name}}}", self.arguments)
     }
 }
 
@@ -68,17 +89,12 @@ impl Connection {
         }
     }
 
-    /// `tools/call`; `arguments` is the text of a JSON object.
-    pub async fn call(
-        &self,
-        tool: &RawTool,
-        arguments: &str,
-        limits: CallLimits,
-    ) -> Result<Answer, WorldFault> {
+    /// `tools/call`
+    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         match self {
-            Self::Stdio(stdio) => stdio.call(tool, arguments, limits).await,
+            Self::Stdio(stdio) => stdio.call(call, limits).await,
             #[cfg(feature = "http")]
-            Self::Http(http) => http.call(tool, arguments, limits).await,
+            Self::Http(http) => http.call(call, limits).await,
         }
     }
 

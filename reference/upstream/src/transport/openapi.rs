@@ -6,12 +6,12 @@ mod names;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, Kind};
 use ptc_secrets::AuthHeaders;
 
-use super::http_client::{HttpClient, body, status_fault, within};
-use super::{Answer, CallLimits};
+use super::http_client::{HttpClient, body, set_trace, status_fault, within};
+use super::{Answer, CallLimits, Outgoing};
 use crate::config::{OpenApiConfig, SchemaSource};
 use crate::fault::{Quoted, Reason, WorldFault};
 use crate::tool::RawTool;
@@ -64,12 +64,7 @@ impl Service {
         Ok(tools)
     }
 
-    pub async fn call(
-        &self,
-        tool: &RawTool,
-        arguments: &str,
-        limits: CallLimits,
-    ) -> Result<Answer, WorldFault> {
+    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         let loaded = self
             .loaded
             .read()
@@ -78,18 +73,20 @@ impl Service {
         let loaded = loaded.ok_or_else(|| WorldFault::unavailable("schema is not loaded"))?;
         let operation = loaded
             .operations
-            .get(&tool.name)
+            .get(&call.tool.name)
             .ok_or_else(|| WorldFault::error("operation is not compiled"))?;
-        let arguments = ptc_rpc::parse(arguments.as_bytes())
+        let arguments = ptc_rpc::parse(call.arguments.as_bytes())
             .map_err(|_| WorldFault::error("arguments are not JSON"))?;
         let url = address(&self.config.remote.url, operation, arguments)?;
         let limit = limits.remaining().min(self.config.remote.request_timeout);
         let cap = limits.bytes_max.min(self.config.remote.response_bytes_max);
-        within(limit, "openapi", answer(&loaded.client, &url, cap)).await
+        let mut extra = HeaderMap::new();
+        set_trace(&mut extra, call.trace);
+        within(limit, "openapi", answer(&loaded.client, &url, extra, cap)).await
     }
 
     async fn fetch_schema(&self, client: &HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {
-        let response = client.get(url).await?;
+        let response = client.get(url, HeaderMap::new()).await?;
         if !response.status().is_success() {
             let status = response.status().as_u16();
             return Err(WorldFault::unavailable(format!(
@@ -115,8 +112,13 @@ fn read_schema(path: &std::path::Path, cap: usize) -> Result<Vec<u8>, WorldFault
     std::fs::read(path).map_err(|error| fault(&error.to_string()))
 }
 
-async fn answer(client: &HttpClient, url: &str, cap: usize) -> Result<Answer, WorldFault> {
-    let response = client.get(url).await?;
+async fn answer(
+    client: &HttpClient,
+    url: &str,
+    extra: HeaderMap,
+    cap: usize,
+) -> Result<Answer, WorldFault> {
+    let response = client.get(url, extra).await?;
     let status = response.status();
     if status.is_success() {
         let bytes = body(response, "response", cap).await?;

@@ -20,12 +20,13 @@ use tokio::time::Instant;
 
 use super::child::{Child, Group, Launcher, Life};
 use super::lines::{Cut, Event, Lines, id_at_start};
-use super::{Answer, CallLimits, listing};
+use super::{Answer, CallLimits, Outgoing, listing};
 use crate::config::StdioConfig;
 use crate::fault::{Reason, WorldFault};
 use crate::limits::CHILD_GRACE;
 use crate::tool::RawTool;
-use crate::transport::revision::{initialize_params, with_meta};
+use crate::trace_context::TraceContext;
+use crate::transport::revision::{initialize_params, with_meta, with_trace};
 
 /// Bytes of one stderr line that are logged.
 const STDERR_LINE_BYTES: usize = 4 * 1024;
@@ -113,30 +114,22 @@ impl StdioConnection {
 
     pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
         listing::list_all(|params| async move {
-            self.request("tools/list", &self.dress(&params), self.handshake_limits())
+            let params = self.dress(&params, None);
+            self.request("tools/list", &params, self.handshake_limits())
                 .await
                 .map_err(at_handshake)
         })
         .await
     }
 
-    pub async fn call(
-        &self,
-        tool: &RawTool,
-        arguments: &str,
-        limits: CallLimits,
-    ) -> Result<Answer, WorldFault> {
-        let mut params = Vec::with_capacity(arguments.len() + tool.name.len() + 32);
-        params.extend_from_slice(b"{\"arguments\":");
-        params.extend_from_slice(arguments.as_bytes());
-        params.extend_from_slice(b",\"name\":");
-        ptc_rpc::write_string(&mut params, &tool.name);
-        params.push(b'}');
-        let params =
-            String::from_utf8(params).map_err(|_| WorldFault::error("call is not UTF-8"))?;
-        self.request("tools/call", &self.dress(&params), limits)
-            .await
-            .map(Answer::Envelope)
+    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
+        self.request(
+            "tools/call",
+            &self.dress(&call.params(), call.trace),
+            limits,
+        )
+        .await
+        .map(Answer::Envelope)
     }
 
     pub fn ended(&self) -> Option<Instant> {
@@ -185,7 +178,7 @@ impl StdioConnection {
                 let discovered = self
                     .request(
                         "server/discover",
-                        &self.dress("{}"),
+                        &self.dress("{}", None),
                         self.handshake_limits(),
                     )
                     .await;
@@ -203,11 +196,10 @@ impl StdioConnection {
     }
 
     /// Params as this server's revision wants them: the stateless ones carry who is asking in every request.
-    fn dress(&self, params: &str) -> String {
-        if self.modern.load(Ordering::Relaxed) {
-            with_meta(params)
-        } else {
-            params.to_owned()
+    fn dress(&self, params: &str, trace: Option<&TraceContext>) -> String {
+        match self.modern.load(Ordering::Relaxed) {
+            true => with_meta(params, trace),
+            false => with_trace(params, trace),
         }
     }
 

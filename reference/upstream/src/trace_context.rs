@@ -1,0 +1,106 @@
+//! W3C trace context: what a request brought along, checked, and how it is passed on. Knows nothing of who traces.
+
+/// The trace that a call belongs to. Only well-formed values get in, so that they can stand in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceContext {
+    parent: String,
+    state: Option<String>,
+}
+
+/// The names of the two values, in headers and in `_meta` alike.
+const PARENT: &str = "traceparent";
+const STATE: &str = "tracestate";
+/// Longest `tracestate` that is passed on, in bytes.
+const STATE_BYTES_MAX: usize = 512;
+
+impl TraceContext {
+    /// `None` when `parent` is no `traceparent`. A `state` that is no `tracestate` is left out.
+    pub fn new(parent: &str, state: Option<&str>) -> Option<Self> {
+        let well_formed = |state: &&str| {
+            (1..=STATE_BYTES_MAX).contains(&state.len())
+                && state.bytes().all(|byte| (0x20..0x7F).contains(&byte))
+                && state.contains('=')
+        };
+        is_parent(parent).then(|| Self {
+            parent: parent.to_owned(),
+            state: state.filter(well_formed).map(str::to_owned),
+        })
+    }
+
+    /// `traceparent`
+    pub fn parent(&self) -> &str {
+        &self.parent
+    }
+
+    /// `tracestate`
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// The 32 hex digits that name the trace.
+    pub fn trace_id(&self) -> &str {
+        &self.parent[3..35]
+    }
+
+    /// Names and values, as they are passed on.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let state = self.state.as_deref().map(|state| (STATE, state));
+        std::iter::once((PARENT, self.parent.as_str())).chain(state)
+    }
+}
+
+/// `VERSION-TRACE-PARENT-FLAGS` in lower-case hex digits, neither id all zeros. A later version may go on after that.
+fn is_parent(text: &str) -> bool {
+    let hex = |part: &str, digits: usize| {
+        part.len() == digits
+            && part
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let id = |part: &str, digits: usize| hex(part, digits) && part.bytes().any(|byte| byte != b'0');
+    let parts: Vec<&str> = text.split('-').collect();
+    let [version, trace, parent, flags, rest @ ..] = parts.as_slice() else {
+        return false;
+    };
+    hex(version, 2)
+        && *version != "ff"
+        && id(trace, 32)
+        && id(parent, 16)
+        && hex(flags, 2)
+        && (rest.is_empty() || *version != "00")
+        && text.len() <= STATE_BYTES_MAX
+        && text.bytes().all(|byte| (0x21..0x7F).contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT_TEXT: &str = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+
+    #[test]
+    fn only_what_is_well_formed_gets_in() {
+        let context = TraceContext::new(PARENT_TEXT, Some("a=1,b=2")).unwrap();
+        assert_eq!(context.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(
+            context.fields().collect::<Vec<_>>(),
+            [("traceparent", PARENT_TEXT), ("tracestate", "a=1,b=2")]
+        );
+        for wrong in [
+            "",
+            "00",
+            "00-0AF7651916CD43DD8448EB211C80319C-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+            "ff-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+            "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-more",
+            "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01\r\nX: y",
+        ] {
+            assert!(TraceContext::new(wrong, None).is_none(), "{wrong}");
+        }
+        for state in ["", "a=1\r\nX: y", "ä=1", "nothing", &"a=1,".repeat(200)] {
+            let context = TraceContext::new(PARENT_TEXT, Some(state)).unwrap();
+            assert_eq!(context.state(), None, "{state}");
+        }
+    }
+}
