@@ -36,8 +36,5 @@ pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
 pub use tool::{Tool, Toolset};
-<<<<<<< HEAD
-pub use transport::child::{Child, End, Group, Launcher, Life};
-=======
 pub use trace_context::TraceContext;
->>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
+pub use transport::child::{Child, End, Group, Launcher, Life};

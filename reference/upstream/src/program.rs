@@ -403,11 +403,7 @@ impl ProgramCalls {
                 ])
             }
             Err(fault) => {
-<<<<<<< HEAD
                 let message = fault.told(redactor);
-=======
-                let message = redactor.scrub_cut(&fault.message).into_owned();
->>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, message.clone()));
                 let reason = Value::keyword(fault.reason.name());

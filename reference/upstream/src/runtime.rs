@@ -14,12 +14,8 @@ use crate::catalog::{self, CatalogMode, Thresholds};
 use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
 use crate::fault::WorldFault;
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
-<<<<<<< HEAD
-use crate::tool::{RawTool, Toolset};
-use crate::transport::child::{Launcher, OperatingSystem};
-=======
 use crate::tool::Toolset;
->>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
+use crate::transport::child::{Launcher, OperatingSystem};
 use crate::transport::stdio::StdioConnection;
 use crate::transport::{Answer, CallLimits, Connection, Outgoing};
 use ptc_lang::rank::Indexed;
@@ -315,11 +311,7 @@ impl Runtime {
                 .await
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
-<<<<<<< HEAD
                 let message = fault.told(&self.redactor);
-=======
-                let message = self.redactor.scrub_cut(&fault.message).into_owned();
->>>>>>> 4d0f16d (Judge framing before HTTP does, pass trace context on, scrub before every cut, log what libraries report)
                 first = Some(StartFault::Upstream { name, message });
             }
         }

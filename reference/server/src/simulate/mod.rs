@@ -12,8 +12,9 @@ mod peers;
 pub use choices::Choices;
 
 use crate::agentic::Agentic;
-use crate::connection::{Answer, Connection, Transport};
+use crate::connection::{Answer, Arrival, Connection, Transport};
 use crate::dispatch::{self, Handled};
+use crate::log::Log;
 use crate::pool::Pool;
 use crate::reply::Reply;
 use crate::server::Server;
@@ -167,7 +168,8 @@ fn server(
     let upstreams = executor.block_on(started).expect("the peers start");
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
     let redactor = upstreams.redactor().clone();
-    let mut server = Server::new(settings, redactor, Some(upstreams), agentic);
+    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
+    let mut server = Server::new(settings, &log, redactor, Some(upstreams), agentic);
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
         .pool = Pool::by_hand();
@@ -457,16 +459,22 @@ impl World {
         let parsed = Frame::parse(text.as_bytes());
         let parsed = parsed.unwrap_or_else(|_| self.wrong("a frame is not read"));
         let connection = self.connection(client);
-        let handled = dispatch::handle(&self.server, &connection, &parsed, || {
-            let mail = self.mail.clone();
-            let answer: Answer = Box::new(move |reply| {
-                let mut bytes = Vec::new();
-                Reply::write(&reply, &mut bytes);
-                let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
-                mail.push((client, bytes));
-            });
-            answer
-        });
+        let handled = dispatch::handle(
+            &self.server,
+            &connection,
+            &Arrival::default(),
+            &parsed,
+            || {
+                let mail = self.mail.clone();
+                let answer: Answer = Box::new(move |reply| {
+                    let mut bytes = Vec::new();
+                    Reply::write(&reply, &mut bytes);
+                    let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
+                    mail.push((client, bytes));
+                });
+                answer
+            },
+        );
         match handled {
             Handled::Silent | Handled::Exit(None) => None,
             Handled::Later(_) => None,
