@@ -557,6 +557,7 @@ impl<'p> Analyzer<'p, '_> {
         known.extend(self.defined.iter().copied());
         known.extend(builtins::bare_names().map(|name| -> &str { name }));
         known.extend(forms::names().map(|name| -> &str { name }));
+        known.extend(self.scopes.names());
         let mut seen = HashSet::new();
         let names = self
             .unbound

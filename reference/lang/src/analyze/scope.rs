@@ -67,6 +67,11 @@ impl Scopes {
         }
     }
 
+    /// Every name that was bound anywhere so far.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(|name| -> &str { name })
+    }
+
     /// The innermost function.
     pub fn current(&mut self) -> &mut FnScope {
         self.functions.last_mut().expect("the top level is a scope")

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
-use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::error::{Found, Kind, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Value, equal, term_cmp};
 
@@ -151,9 +151,8 @@ fn precedes(
         Value::BigInt(order) => Ok(order.sign() == num_bigint::Sign::Minus),
         Value::Float(order) if !order.is_nan() => Ok(order < 0.0),
         other => Err(bad_value(format!(
-            "a comparator must return a boolean or a number, got {} {}",
-            other.kind().word(),
-            crate::print::brief(&other)
+            "a comparator must return a boolean or a number, got {}",
+            Found::of(&other)
         ))),
     }
 }

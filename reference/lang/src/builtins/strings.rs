@@ -662,7 +662,11 @@ fn grapheme_at(text: &Text, offset: usize) -> usize {
 fn name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match std::mem::take(&mut args[0]) {
         text @ Value::Str(_) => Ok(text),
-        Value::Keyword(name) | Value::Symbol(name) => Ok(Value::Str(name)),
+        Value::Keyword(name) => Ok(Value::Str(name)),
+        Value::Symbol(name) => Ok(match name.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() => Value::from(name),
+            _ => Value::Str(name),
+        }),
         other => Err(wrong_type("a keyword, a string or a symbol", &other)),
     }
 }

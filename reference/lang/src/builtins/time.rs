@@ -246,7 +246,8 @@ fn order(args: &[Value]) -> Result<Ordering, Stop> {
 }
 
 fn duration_between(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    let micros = instant(args, 1)?.micros() - instant(args, 0)?.micros();
+    let start = instant(args, 0)?.micros();
+    let micros = instant(args, 1)?.micros() - start;
     Ok(Value::Duration(
         micros / MICROS_PER_MILLI * MICROS_PER_MILLI,
     ))

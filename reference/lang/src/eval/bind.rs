@@ -51,8 +51,7 @@ impl Eval<'_> {
             self.bind(pattern, item, frame)?;
         }
         if let Some(rest) = &parts.rest {
-            let rest_items = Value::vector(items.collect());
-            self.bind(rest, rest_items, frame)?;
+            self.bind_rest(rest, items.collect(), frame)?;
         }
         if let Some(slot) = parts.all {
             self.stack[frame.base + slot as usize] = value;
@@ -60,7 +59,7 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Binds the remaining arguments of a call: a map pattern takes them as keys and values.
+    /// Binds the items behind `&`, of a call or a vector pattern: a map pattern takes them as keys and values.
     pub(super) fn bind_rest(
         &mut self,
         pattern: &Pattern,
