@@ -61,6 +61,7 @@ pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Optio
 }
 
 fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    eval.see_through(&mut args[0]);
     if !matches!(args[0], Value::Nil | Value::Map(_) | Value::Vector(_)) {
         return Err(wrong_type("a map, vector or nil", &args[0]));
     }
@@ -82,6 +83,7 @@ fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
 pub fn look_along(eval: &mut Eval<'_>, holder: &Value, steps: &[Value]) -> Result<Option<Value>> {
     let mut at = holder.clone();
     for step in steps {
+        eval.see_through(&mut at);
         match look_up(eval, &at, step)? {
             Some(found) => at = found,
             None => return Ok(None),
@@ -99,6 +101,7 @@ fn get_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    eval.see_through(&mut args[0]);
     eval.walk(&args[1])?;
     let entry = |key: &Value, value: &Value| Value::vector(vec![key.clone(), value.clone()]);
     match &args[0] {
@@ -115,6 +118,7 @@ fn find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    eval.see_through(&mut args[0]);
     eval.walk(&args[1])?;
     Ok(Value::Bool(match &args[0] {
         Value::Nil => false,
@@ -130,6 +134,7 @@ fn contains(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    eval.see_through(&mut args[0]);
     let keys = eval.items(&args[1])?;
     let map = match &args[0] {
         Value::Nil => return Ok(Value::Map(Map::new())),

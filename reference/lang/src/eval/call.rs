@@ -146,6 +146,7 @@ impl<'r> Eval<'r> {
                     crate::builtins::between(1, 2),
                     args.len(),
                 )?;
+                self.see_through(&mut args[0]);
                 let found = match &args[0] {
                     Value::Map(map) => map.lookup(callee).cloned(),
                     _ => None,

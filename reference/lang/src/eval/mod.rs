@@ -30,6 +30,8 @@ pub type Outcome<T = Value> = Result<T, Stop>;
 const FUEL: u32 = 1024;
 /// Bytes charged for each level of calls, standing for the native stack that it takes.
 const CALL_BYTES: isize = 512;
+/// How many vars in a row a read follows.
+const VARS_MAX: usize = 16;
 
 /// What all workers of one program share.
 pub struct Shared<'r> {
@@ -254,6 +256,18 @@ impl<'r> Eval<'r> {
                 .as_ref()
                 .map(|definition| definition.value.clone())
         })
+    }
+
+    /// Puts what a var stands for now in its place, as reads of keys want it. A var without a value, or one that leads
+    /// back to itself, stays.
+    pub fn see_through(&self, value: &mut Value) {
+        for _ in 0..VARS_MAX {
+            let Value::Var(name) = value else { return };
+            match self.global(name) {
+                Some(held) => *value = held,
+                None => return,
+            }
+        }
     }
 
     // --- expressions
