@@ -154,8 +154,8 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            return Turned::Failed(
-                failed(&redact::value(&value, redactor)).with("prints", Field::List(Vec::new())),
+            return rolled_back(
+                failed(&redact::value(&value, redactor)).with("prints", no_prints()),
             );
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Turned::Over,

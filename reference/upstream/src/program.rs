@@ -124,9 +124,11 @@ impl ProgramCalls {
             deadline,
             bytes_max: limits.response_bytes_max,
         };
+        let live = self.runtime.is_live();
         let tools = match upstream.tools() {
-            Some(tools) => Ok(tools),
-            None => self.wait(load(upstream, budget))?,
+            // A list that may have grown since proves nothing about a tool that it lacks.
+            Some(tools) if !live || tools.raw(&call.tool).is_some() => Ok(tools),
+            _ => self.wait(load(upstream, budget, live))?,
         };
         let answer = match tools {
             Ok(tools) => {
@@ -431,9 +433,13 @@ struct Call {
     effect: &'static str,
 }
 
-/// The tools of an upstream that was never listed; failing to get them is the world's fault.
-async fn load(upstream: &Upstream, limits: CallLimits) -> Result<Arc<Toolset>, WorldFault> {
-    match tokio::time::timeout(limits.remaining(), upstream.ensure_tools(false)).await {
+/// The tools of an upstream that was never listed, or that says that they changed; failing to get them is the world's fault.
+async fn load(
+    upstream: &Upstream,
+    limits: CallLimits,
+    refresh: bool,
+) -> Result<Arc<Toolset>, WorldFault> {
+    match tokio::time::timeout(limits.remaining(), upstream.ensure_tools(refresh)).await {
         Ok(tools) => tools,
         Err(_) => Err(WorldFault::unavailable(format!(
             "upstream {} did not start in time",
