@@ -68,6 +68,8 @@ impl Poster {
             .enable_all()
             .build()
             .map_err(|error| config(error.to_string()))?;
+        // Whoever comes second finds the same one installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)

@@ -24,6 +24,8 @@ pub(crate) struct HttpClient {
 
 impl HttpClient {
     pub fn new(remote: &Remote, auth: &AuthHeaders) -> Result<Self, WorldFault> {
+        // Whoever comes second finds the same one installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .connect_timeout(remote.connect_timeout)
             .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))

@@ -48,4 +48,4 @@ def add(item: Item) -> Item:
 
 
 if __name__ == "__main__":
-    serve(app)
+    serve(app, os.environ.get("STORE_CERTIFICATE"))

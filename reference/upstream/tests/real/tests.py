@@ -2,6 +2,8 @@
 
 Knows the seeds' example programs and what the servers answer; knows nothing of how the reference works."""
 
+import datetime
+import ipaddress
 import json
 import os
 import subprocess
@@ -9,6 +11,10 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from clients import PTC, Http, Stdio
 
@@ -82,9 +88,9 @@ class Services:
             },
         }))
 
-    def serve(self, script):
+    def serve(self, script, **environment):
         """Starts a service; its first line is its port."""
-        child = subprocess.Popen([sys.executable, HERE / script], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        child = subprocess.Popen([sys.executable, HERE / script], stdout=subprocess.PIPE, text=True, env={**ENVIRONMENT, **environment})
         self.running.append(child)
         return int(child.stdout.readline())
 
@@ -208,6 +214,41 @@ class OverStdio(OverAServer, unittest.TestCase):
 
 class OverHttp(OverAServer, unittest.TestCase):
     connect = Http
+
+
+def certificate(file):
+    """Writes a certificate of 127.0.0.1, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "store")])
+    today = datetime.datetime.now(datetime.timezone.utc)
+    made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(today - datetime.timedelta(days=1)).not_valid_after(today + datetime.timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+            .sign(key, hashes.SHA256()))
+    file.write_bytes(made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+
+
+class Tls(unittest.TestCase):
+    """An upstream over https, whose certificate is trusted or not."""
+
+    def test_only_a_trusted_certificate_is_talked_to(self):
+        file = SERVICES.root / "certificate.pem"
+        certificate(file)
+        port = SERVICES.serve("store_service.py", STORE_CERTIFICATE=str(file))
+        config = SERVICES.root / "tls.json"
+        config.write_text(json.dumps({
+            "credentials": {"store-token": {"source": "env", "var": "STORE_TOKEN"}},
+            "upstreams": {"store": {"transport": "openapi", "base_url": f"https://127.0.0.1:{port}",
+                                    "schema_url": f"https://127.0.0.1:{port}/openapi.json", "include_operations": ["get"],
+                                    "auth": [{"scheme": "bearer", "binding": "store-token"}]}}}))
+        command = [PTC, "repl", "--upstreams-config", config, "-e", '(:value (tool/call {:server "store" :tool "get" :args {:id 4}}))']
+        trusting = subprocess.run(command, capture_output=True, text=True, env={**ENVIRONMENT, "SSL_CERT_FILE": str(file)})
+        self.assertEqual(trusting.stdout.strip(), '{"id" 4 "name" "item 4 in EUR" "price" 1.0}', trusting.stderr)
+        wary = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
+        self.assertEqual((wary.returncode, wary.stdout), (1, ""))
+        self.assertIn("certificate", wary.stderr)
 
 
 class Repl(unittest.TestCase):
