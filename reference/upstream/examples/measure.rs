@@ -3,6 +3,9 @@
 //! Started with `peer`, it is the upstream that is measured against.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
+#[path = "../../../tools/src/bench/row.rs"]
+mod row;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -11,12 +14,19 @@ use std::time::{Duration, Instant};
 use ptc_lang::{Discovery, Value};
 use ptc_secrets::ConfigDocument;
 use ptc_upstream::{Cancel, Limits, Options, ProgramCalls, Runtime};
+use row::{Row, median};
 use serde_json::{Value as Json, json};
 
 const ROUNDS: usize = 2000;
 const BATCH: usize = 50;
 const IN_FLIGHT: usize = 8;
 const NAP_MS: u64 = 10;
+/// How much longer than a direct call one may take.
+const OVERHEAD: Duration = Duration::from_micros(150);
+/// How much longer a batch may take than its naps.
+const BATCH_MAX: f64 = 1.2;
+const APROPOS: Duration = Duration::from_millis(2);
+const START: Duration = Duration::from_millis(600);
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("peer") {
@@ -29,22 +39,26 @@ fn main() {
         .unwrap();
     let direct = direct();
     let runtime = executor.block_on(start(&[("fx", json!({}))]));
-    let own = round_trips(&runtime);
-    println!(
-        "one call: direct client {direct:?}, tool/call {own:?}, overhead {:?} (target 150µs)",
-        own.saturating_sub(direct)
-    );
-    let batch = batch(&runtime);
+    let overhead = round_trips(&runtime).saturating_sub(direct);
+    say(&Row::time(
+        "upstream: tool/call beyond a direct call",
+        overhead,
+        OVERHEAD,
+    ));
     let ideal = Duration::from_millis(NAP_MS * BATCH.div_ceil(IN_FLIGHT) as u64);
-    println!(
-        "{BATCH} calls of {NAP_MS} ms, {IN_FLIGHT} in flight: {batch:?}, {:.2}x of {ideal:?} (target 1.2x)",
-        batch.as_secs_f64() / ideal.as_secs_f64()
-    );
-    println!(
-        "apropos over {} tools: {:?} (target 2ms)",
-        2000,
-        apropos(&runtime)
-    );
+    let against = batch(&runtime).as_secs_f64() / ideal.as_secs_f64();
+    let what = "upstream: 50 calls, 8 in flight, against a direct client";
+    say(&Row::at_most(
+        what,
+        (against * 100.0).round() / 100.0,
+        BATCH_MAX,
+        "x",
+    ));
+    say(&Row::time(
+        "upstream: apropos over 2,000 tools",
+        apropos(&runtime),
+        APROPOS,
+    ));
     executor.block_on(runtime.shutdown());
     let names: Vec<String> = (0..20).map(|n| format!("u{n:02}")).collect();
     let slow: Vec<(&str, Json)> = names
@@ -53,11 +67,16 @@ fn main() {
         .collect();
     let begun = Instant::now();
     let runtime = executor.block_on(start(&slow));
-    println!(
-        "20 frozen upstreams that sleep 300 ms: {:?} (target 600ms)",
-        begun.elapsed()
-    );
+    say(&Row::time(
+        "upstream: 20 frozen ones that sleep 300 ms start",
+        begun.elapsed(),
+        START,
+    ));
     executor.block_on(runtime.shutdown());
+}
+
+fn say(row: &Row) {
+    println!("{}", row.line());
 }
 
 async fn start(upstreams: &[(&str, Json)]) -> Arc<Runtime> {
@@ -116,7 +135,7 @@ fn request(tool: &str) -> Value {
 fn round_trips(runtime: &Arc<Runtime>) -> Duration {
     let program = program(runtime);
     let request = request("echo");
-    median(|| {
+    median(ROUNDS, || {
         program.call(&request).unwrap();
     })
 }
@@ -140,7 +159,7 @@ fn batch(runtime: &Arc<Runtime>) -> Duration {
 
 fn apropos(runtime: &Arc<Runtime>) -> Duration {
     let program = program(runtime);
-    median(|| {
+    median(ROUNDS, || {
         let request = Discovery::Apropos {
             query: "search repository file",
             limit: 8,
@@ -162,7 +181,7 @@ fn direct() -> Duration {
     let mut input = child.stdin.take().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    let time = median(|| {
+    let time = median(ROUNDS, || {
         let call = br#"{"id":3,"jsonrpc":"2.0","method":"tools/call","params":{"arguments":{"n":5},"name":"echo"}}"#;
         input.write_all(call).unwrap();
         input.write_all(b"\n").unwrap();
@@ -172,18 +191,6 @@ fn direct() -> Duration {
     drop(input);
     let _ = child.wait();
     time
-}
-
-fn median(mut work: impl FnMut()) -> Duration {
-    let mut times: Vec<Duration> = (0..ROUNDS)
-        .map(|_| {
-            let begun = Instant::now();
-            work();
-            begun.elapsed()
-        })
-        .collect();
-    times.sort();
-    times[ROUNDS / 2]
 }
 
 fn peer() {

@@ -1,17 +1,22 @@
-//! Measures, and prints medians against targets. Knows how results are laid out; what is measured stand in
-//! the tables of its modules.
+//! Measures, and prints medians against targets. Knows who measures what and how rows are laid out; targets stand
+//! with what is measured.
 
 // The table stands with what it measures, so that measuring builds the language alone.
 #[path = "../../../reference/lang/benches/figures/mod.rs"]
 mod figures;
-mod process;
+mod http;
+mod row;
+mod stdio;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use conformance::target::reference;
 use serde_json::Value;
+
+use row::Row;
 
 /// What is measured.
 #[derive(Args)]
@@ -24,13 +29,8 @@ pub struct Options {
     processes: bool,
 }
 
-/// A median, in the unit that its row says.
-struct Row {
-    what: &'static str,
-    median: String,
-    target: String,
-    met: bool,
-}
+/// The packages whose example `measure` prints rows.
+const MEASURED: &[&str] = &["ptc-secrets", "ptc-agent", "ptc-upstream"];
 
 /// Measures and prints. Missing a target is told, and is no error: figures depend on the machine.
 ///
@@ -39,34 +39,45 @@ struct Row {
 pub fn run(options: &Options) -> Result<(), String> {
     let mut rows = Vec::new();
     if !options.processes {
-        rows.extend(in_process()?);
+        rows.extend(programs()?);
+        for package in MEASURED {
+            rows.extend(printed(package)?);
+        }
     }
     if !options.in_process {
-        rows.extend(process::measure()?);
+        let binary = reference::build()?;
+        let command = reference::command(&binary);
+        rows.extend(stdio::measure(&command)?);
+        rows.extend(http::measure(&command)?);
     }
-    let width = rows.iter().map(|row| row.what.chars().count()).max();
-    let width = width.unwrap_or(0);
-    for row in rows {
+    let width = |part: fn(&Row) -> &str| {
+        let widths = rows.iter().map(|row| part(row).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (what, figure, target) = (
+        width(|row| &row.what),
+        width(|row| &row.figure),
+        width(|row| &row.target),
+    );
+    for row in &rows {
         let mark = if row.met {
             ""
         } else {
             "  <- misses its target"
         };
         crate::say(&format!(
-            "{:width$}  {:>10}  {:>10}{mark}\n",
-            row.what, row.median, row.target
+            "{:what$}  {:>figure$}  {:>target$}{mark}\n",
+            row.what, row.figure, row.target
         ));
     }
     Ok(())
 }
 
-/// Lets criterion measure, and reads what it kept.
-fn in_process() -> Result<Vec<Row>, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+/// Lets criterion measure programs, and reads what it kept.
+fn programs() -> Result<Vec<Row>, String> {
     let target = target_directory()?;
-    let status = Command::new(cargo)
-        .args(["bench", "--quiet", "-p", "ptc-lang", "--bench", "programs"])
-        .current_dir(crate::root())
+    let status = cargo(&["bench", "--quiet", "-p", "ptc-lang", "--bench", "programs"])
+        .stdout(Stdio::null())
         .status()
         .map_err(|error| format!("cargo bench: {error}"))?;
     if !status.success() {
@@ -77,9 +88,41 @@ fn in_process() -> Result<Vec<Row>, String> {
         .iter()
         .map(|figure| {
             let median = median(&kept.join(figure.id).join("new/estimates.json"))?;
-            Ok(row(figure.what, median, figure.target))
+            Ok(Row::time(figure.what, median, figure.target))
         })
         .collect()
+}
+
+/// The rows that a package's own example prints.
+fn printed(package: &str) -> Result<Vec<Row>, String> {
+    let output = cargo(&[
+        "run",
+        "--quiet",
+        "--release",
+        "-p",
+        package,
+        "--example",
+        "measure",
+    ])
+    .stderr(Stdio::inherit())
+    .output()
+    .map_err(|error| format!("{package}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{package}: {}", output.status));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| Row::read(line).ok_or_else(|| format!("{package} printed no row: {line}")))
+        .collect()
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(arguments)
+        .current_dir(crate::root())
+        .stdin(Stdio::null());
+    command
 }
 
 fn target_directory() -> Result<std::path::PathBuf, String> {
@@ -99,13 +142,4 @@ fn median(path: &Path) -> Result<Duration, String> {
         .as_f64()
         .ok_or_else(|| told(&"expected median.point_estimate"))?;
     Ok(Duration::from_secs_f64(nanos / 1e9))
-}
-
-fn row(what: &'static str, median: Duration, target: Duration) -> Row {
-    Row {
-        what,
-        median: format!("{median:.2?}"),
-        target: format!("{target:?}"),
-        met: median <= target,
-    }
 }

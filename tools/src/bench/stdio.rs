@@ -1,14 +1,12 @@
-//! What is measured between processes: how soon the server answers, and how fast a call goes there and back.
-//! Knows the server's command and four messages.
+//! What is measured over standard streams: how soon the server answers, how fast a call goes there and back, and
+//! what the server holds. Knows three messages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use conformance::target::reference;
-
-use super::{Row, row};
+use super::row::{Row, middle};
 
 /// How often the server is started.
 const STARTS: usize = 40;
@@ -21,38 +19,52 @@ const ROUND_TRIP: Duration = Duration::from_micros(60);
 /// How much longer a call may take than an echo.
 const ECHOES_MAX: u32 = 3;
 /// What an idle server may hold, in KiB.
-const IDLE_KIB_MAX: u64 = 8 * 1024;
+const IDLE_KIB_MAX: f64 = 8.0 * 1024.0;
+/// Calls after which what the server holds is looked at, twice.
+const CALLS_SOME: usize = 10_000;
+const CALLS_MANY: usize = 100_000;
+/// How much the server may hold then, of what it held the first time.
+const GROWTH_MAX: f64 = 1.1;
 
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
-const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"}}}"#;
+pub(super) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+pub(super) const CALL: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"}}}"#;
 
-/// Builds the reference and measures it.
-pub(super) fn measure() -> Result<Vec<Row>, String> {
-    let binary = reference::build()?;
-    let command = reference::command(&binary);
+/// Measures the server that `command` starts.
+pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
     let starts: Result<Vec<Duration>, String> =
-        (0..STARTS).map(|_| first_response(&command)).collect();
-    let mut server = Peer::start(&command)?;
+        (0..STARTS).map(|_| first_response(command)).collect();
+    let mut server = Peer::start(command)?;
     server.ask(INITIALIZE)?;
     server.tell(INITIALIZED)?;
     let idle = server.resident_kib()?;
     let call = server.round_trip()?;
-    drop(server);
     // `cat` answers every line with itself: what pipes and the scheduler cost without any server.
     let echo = Peer::start(&["cat".to_owned()])?.round_trip()?;
-    let mut rows = vec![
-        row("first response after exec", median(starts?), FIRST_RESPONSE),
-        row("stdio round trip of (+ 1 2)", call, ROUND_TRIP),
-        row("  as much as so many echoes", call, echo * ECHOES_MAX),
-    ];
-    rows.push(Row {
-        what: "resident when idle",
-        median: format!("{idle} KiB"),
-        target: format!("{IDLE_KIB_MAX} KiB"),
-        met: idle <= IDLE_KIB_MAX,
-    });
-    Ok(rows)
+    server.calls(CALLS_SOME)?;
+    let some = server.resident_kib()?;
+    server.calls(CALLS_MANY - CALLS_SOME)?;
+    let many = server.resident_kib()?;
+    Ok(vec![
+        Row::time(
+            "stdio: first response after exec",
+            middle(starts?),
+            FIRST_RESPONSE,
+        ),
+        Row::time("stdio: round trip of (+ 1 2)", call, ROUND_TRIP),
+        Row::time(
+            "stdio: the same, against so many echoes",
+            call,
+            echo * ECHOES_MAX,
+        ),
+        Row::at_most("stdio: resident when idle", idle, IDLE_KIB_MAX, " KiB"),
+        Row::at_most(
+            "stdio: resident after 100,000 calls, of that after 10,000",
+            (many / some * 1e3).round() / 1e3,
+            GROWTH_MAX,
+            "x",
+        ),
+    ])
 }
 
 fn first_response(command: &[String]) -> Result<Duration, String> {
@@ -62,13 +74,8 @@ fn first_response(command: &[String]) -> Result<Duration, String> {
     Ok(began.elapsed())
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
 /// A process that answers lines; killed when it goes out of scope.
-struct Peer {
+pub(super) struct Peer {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -76,7 +83,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn start(command: &[String]) -> Result<Peer, String> {
+    pub(super) fn start(command: &[String]) -> Result<Peer, String> {
         let (program, arguments) = command.split_first().ok_or("an empty command")?;
         let mut child = Command::new(Path::new(program))
             .args(arguments)
@@ -114,20 +121,22 @@ impl Peer {
         }
     }
 
+    fn calls(&mut self, count: usize) -> Result<(), String> {
+        (0..count).try_for_each(|_| self.ask(CALL))
+    }
+
     fn round_trip(&mut self) -> Result<Duration, String> {
-        for _ in 0..CALLS / 10 {
-            self.ask(CALL)?;
-        }
+        self.calls(CALLS / 10)?;
         let mut times = Vec::with_capacity(CALLS);
         for _ in 0..CALLS {
             let began = Instant::now();
             self.ask(CALL)?;
             times.push(began.elapsed());
         }
-        Ok(median(times))
+        Ok(middle(times))
     }
 
-    fn resident_kib(&self) -> Result<u64, String> {
+    fn resident_kib(&self) -> Result<f64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         text.lines()

@@ -1,18 +1,40 @@
-//! What one turn costs besides the model: a combined turn, a canonical key of 1 MB, a preview of 100,000 rows.
+//! Measures what a turn costs besides the model against its targets:
+//! `cargo run --release -p ptc-agent --example measure`.
+#![allow(clippy::print_stdout)]
+
+#[path = "../../../tools/src/bench/row.rs"]
+mod row;
 
 use std::hint::black_box;
+use std::time::Duration;
 
-use criterion::{Criterion, criterion_group, criterion_main};
 use ptc_agent::{
     Agent, CanonicalArgs, Exposure, Llm, LlmError, LlmReply, LlmRequest, NativeResult, RunOptions,
     Tool, ToolCall, native_preview, run,
 };
 use ptc_lang::Value;
 use ptc_lang::value::Map;
+use row::{Row, median};
 use serde_json::json;
 
 /// Turns of the measured run, so that its start and end weigh little.
 const TURNS: u32 = 100;
+/// How often each thing is measured.
+const ROUNDS: usize = 50;
+const TURN: Duration = Duration::from_micros(50);
+const KEY: Duration = Duration::from_millis(3);
+const PREVIEW: Duration = Duration::from_millis(5);
+
+fn main() {
+    let rows = [
+        Row::time("agent: a combined turn without the model", turn(), TURN),
+        Row::time("agent: canonical key of 1 MB", key(), KEY),
+        Row::time("agent: metadata of 100,000 rows", preview(), PREVIEW),
+    ];
+    for row in rows {
+        println!("{}", row.line());
+    }
+}
 
 /// Calls a tool natively and in a program in turn, then answers.
 struct Busy;
@@ -59,7 +81,7 @@ fn rows(count: i64) -> Value {
     Value::vector((1..=count).map(row).collect())
 }
 
-fn turns(c: &mut Criterion) {
+fn turn() -> Duration {
     let few = rows(50);
     let tool = Tool::new("rows", move |_| Ok(few.clone()))
         .expose(Exposure::Both)
@@ -67,12 +89,14 @@ fn turns(c: &mut Criterion) {
     let mut agent = Agent::combined("go").tool(tool);
     agent.max_turns = TURNS;
     agent.turn_budget = TURNS;
-    c.bench_function("100 combined turns", |b| {
-        b.iter(|| run(&agent, RunOptions::new(&Busy)).map(|step| step.usage.turns))
+    let run = median(ROUNDS, || {
+        let step = run(&agent, RunOptions::new(&Busy));
+        assert!(step.is_ok_and(|step| step.usage.turns == TURNS));
     });
+    run / TURNS
 }
 
-fn keys(c: &mut Criterion) {
+fn key() -> Duration {
     let item = |n: i64| {
         // One in ten has a float to collapse; the rest is canonical already.
         let number = if n % 10 == 0 {
@@ -88,23 +112,17 @@ fn keys(c: &mut Criterion) {
             .into_iter()
             .collect::<Map>(),
     );
-    c.bench_function("canonical key of 1 MB", |b| {
-        b.iter(|| CanonicalArgs::of(black_box(&args)))
-    });
-    let key = CanonicalArgs::of(&args);
-    c.bench_function("hash of a 1 MB key", |b| {
-        b.iter(|| black_box(&key).hash("rows"))
-    });
+    median(ROUNDS, || {
+        // Equal calls are found by the key, events name its hash.
+        black_box(CanonicalArgs::of(black_box(&args)).hash("rows"));
+    })
 }
 
-fn previews(c: &mut Criterion) {
+fn preview() -> Duration {
     let many = rows(100_000);
     let key = CanonicalArgs::of(&Value::Map(Map::new()));
     let options = NativeResult::default();
-    c.bench_function("metadata of 100,000 rows", |b| {
-        b.iter(|| native_preview(&options, "rows", &key, black_box(&many)))
-    });
+    median(ROUNDS, || {
+        black_box(native_preview(&options, "rows", &key, black_box(&many)));
+    })
 }
-
-criterion_group!(benches, turns, keys, previews);
-criterion_main!(benches);

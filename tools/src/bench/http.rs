@@ -1,0 +1,199 @@
+//! What is measured over Streamable HTTP: a call on one connection that stays open, and calls on sixteen at once.
+//! Knows as much of HTTP as a client needs that sends one body and reads one.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::row::{Row, middle};
+use super::stdio::{CALL, INITIALIZE, INITIALIZED, Peer};
+
+/// Calls on the one connection, after as many to warm up as a tenth of them.
+const CALLS: usize = 5_000;
+/// How long one may take.
+const ROUND_TRIP: Duration = Duration::from_micros(200);
+/// Connections at once, each with a session of its own.
+const CONNECTIONS: usize = 16;
+/// How long they call.
+const LENGTH: Duration = Duration::from_secs(3);
+/// How many calls a second they must get answered together.
+const CALLS_A_SECOND_MIN: f64 = 15_000.0;
+/// How long the server may take until it listens.
+const LISTENS_WITHIN: Duration = Duration::from_secs(10);
+
+/// Measures the server that `command` starts.
+pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
+    let port = free_port()?;
+    let flags = [
+        "--http",
+        "--http-port",
+        &port.to_string(),
+        "--max-concurrent-calls",
+        "16",
+    ]
+    .map(str::to_owned);
+    let _server = Peer::start(&[command, &flags].concat())?;
+    let mut one = Session::open(port)?;
+    let alone = round_trip(&mut one)?;
+    let together = together(port)?;
+    Ok(vec![
+        Row::time("http: round trip on one connection", alone, ROUND_TRIP),
+        Row::at_least(
+            "http: calls a second on 16 connections",
+            together,
+            CALLS_A_SECOND_MIN,
+            "/s",
+        ),
+    ])
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    let address = listener.and_then(|listener| listener.local_addr());
+    address
+        .map(|address| address.port())
+        .map_err(|error| format!("no port is free: {error}"))
+}
+
+fn round_trip(session: &mut Session) -> Result<Duration, String> {
+    let mut times = Vec::with_capacity(CALLS);
+    for at in 0..CALLS + CALLS / 10 {
+        let began = Instant::now();
+        session.call()?;
+        if at >= CALLS / 10 {
+            times.push(began.elapsed());
+        }
+    }
+    Ok(middle(times))
+}
+
+/// Answered calls a second.
+fn together(port: u16) -> Result<f64, String> {
+    let sessions: Result<Vec<Session>, String> =
+        (0..CONNECTIONS).map(|_| Session::open(port)).collect();
+    let began = Instant::now();
+    let calls = std::thread::scope(|scope| {
+        let threads: Vec<_> = sessions?
+            .into_iter()
+            .map(|mut session| {
+                scope.spawn(move || {
+                    let mut calls = 0u32;
+                    while began.elapsed() < LENGTH {
+                        session.call()?;
+                        calls += 1;
+                    }
+                    Ok::<u32, String>(calls)
+                })
+            })
+            .collect();
+        let counts = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| "a client broke".to_owned())?);
+        counts.sum::<Result<u32, String>>()
+    })?;
+    Ok(f64::from(calls) / began.elapsed().as_secs_f64())
+}
+
+/// A connection that stays open, and the MCP session on it.
+struct Session {
+    input: BufReader<TcpStream>,
+    output: TcpStream,
+    /// The header lines that every request carries.
+    headers: String,
+    line: String,
+    body: Vec<u8>,
+}
+
+impl Session {
+    fn open(port: u16) -> Result<Session, String> {
+        let stream = connect(port)?;
+        let told = |error: std::io::Error| format!("port {port}: {error}");
+        stream.set_nodelay(true).map_err(told)?;
+        let mut session = Session {
+            input: BufReader::new(stream.try_clone().map_err(told)?),
+            output: stream,
+            headers: format!(
+                "Host: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+            ),
+            line: String::new(),
+            body: Vec::new(),
+        };
+        let id = session
+            .post(INITIALIZE)?
+            .ok_or("the server names no session")?;
+        session.headers += &format!("MCP-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+        session.post(INITIALIZED)?;
+        session.call()?;
+        Ok(session)
+    }
+
+    fn call(&mut self) -> Result<(), String> {
+        self.post(CALL)?;
+        let result = b"user=> 3";
+        if self.body.windows(result.len()).any(|part| part == result) {
+            return Ok(());
+        }
+        Err(format!(
+            "no answer to (+ 1 2): {}",
+            String::from_utf8_lossy(&self.body)
+        ))
+    }
+
+    /// Sends `message` and reads the answer; returns the session that it names.
+    fn post(&mut self, message: &str) -> Result<Option<String>, String> {
+        let request = format!(
+            "POST /mcp HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{message}",
+            self.headers,
+            message.len()
+        );
+        self.output
+            .write_all(request.as_bytes())
+            .map_err(|error| error.to_string())?;
+        let status = self.read_line()?.to_owned();
+        if !status.starts_with("HTTP/1.1 20") {
+            return Err(format!("the server answers {status}"));
+        }
+        let (mut length, mut session) = (0, None);
+        loop {
+            let line = self.read_line()?;
+            let Some((name, value)) = line.split_once(':') else {
+                break;
+            };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => {
+                    length = value.trim().parse().map_err(|_| format!("an odd {line}"))?
+                }
+                "mcp-session-id" => session = Some(value.trim().to_owned()),
+                _ => {}
+            }
+        }
+        self.body.resize(length, 0);
+        self.input
+            .read_exact(&mut self.body)
+            .map_err(|error| error.to_string())?;
+        Ok(session)
+    }
+
+    fn read_line(&mut self) -> Result<&str, String> {
+        self.line.clear();
+        match self.input.read_line(&mut self.line) {
+            Ok(0) => Err("the server hung up".to_owned()),
+            Ok(_) => Ok(self.line.trim_end()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn connect(port: u16) -> Result<TcpStream, String> {
+    let began = Instant::now();
+    loop {
+        match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if began.elapsed() > LISTENS_WITHIN => {
+                return Err(format!("port {port}: {error}"));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
