@@ -337,6 +337,14 @@ fn regexes() {
 #[test]
 fn texts() {
     check(&[
+        (
+            "ok",
+            "(let [s (join (map (constantly \"é\") (range 20000)))] (reduce + (map (fn [i] (count (subs s i (inc i)))) (range 20000))))",
+        ),
+        (
+            "ok",
+            "(let [s (join (map (constantly \"é\") (range 20000)))] (count (map (fn [i] (nth s i)) (range 20000))))",
+        ),
         ("memory_limit", "(format \"%2000000000d\" 1)"),
         ("memory_limit", "(format \"%99999999999999999999999d\" 1)"),
         ("memory_limit", "(format \"%.2000000000f\" 1.5)"),
@@ -543,6 +551,60 @@ fn numbers() {
             "(+ 1 (bigint 1e308))",
         ),
         ("ok|runtime_error", "(pow 2 1000000000)"),
+    ]);
+}
+
+#[test]
+fn collections_changed_while_shared() {
+    check(&[
+        (
+            "memory_limit|timeout",
+            "(let [m (zipmap (range 50000) (range 50000))] (count (map (fn [i] (assoc m i 1)) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [m (zipmap (range 50000) (range 50000))] (count (map (fn [i] (dissoc m i)) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [m (zipmap (range 50000) (range 50000))] (count (map (fn [i] (update m i inc)) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [m (zipmap (range 50000) (range 50000))] (count (map (fn [i] (merge m {i 0})) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [s (set (range 50000))] (count (map (fn [i] (conj s (- i))) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [s (set (range 50000))] (count (map (fn [i] (disj s i)) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [v (range 100000)] (count (map (fn [i] (conj v i)) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [v (range 100000)] (count (map (fn [i] (assoc v i 0)) (range 100000))))",
+        ),
+        (
+            "memory_limit|timeout",
+            "(let [v (range 100000)] (count (map (fn [i] (pop v)) (range 100000))))",
+        ),
+        (
+            "timeout",
+            "(let [m (zipmap (range 50000) (range 50000))] (count (map (fn [i] (last m)) (range 10000))))",
+        ),
+        (
+            "timeout",
+            "(let [s (set (range 50000))] (count (map (fn [i] (last s)) (range 100000))))",
+        ),
+        (
+            "timeout|memory_limit",
+            "(let [f (apply partial + (range 50000))] (count (map (fn [i] (f i)) (range 100000))))",
+        ),
     ]);
 }
 

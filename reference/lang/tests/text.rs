@@ -3,7 +3,7 @@
 mod values;
 
 use proptest::prelude::*;
-use ptc_lang::value::{BigInt, Map};
+use ptc_lang::value::{BigInt, Map, Text};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, print, run};
 use unicode_segmentation::UnicodeSegmentation;
 use values::{leaf, rich_text, value};
@@ -95,8 +95,39 @@ fn float() -> impl Strategy<Value = f64> {
     ]
 }
 
+/// Long text of graphemes that take one byte, several, and several code points.
+fn long_text() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec![
+        "a",
+        "é",
+        "e\u{301}",
+        "\r\n",
+        "🇨🇭",
+        "👩\u{200d}🚀",
+        "漢",
+        " ",
+    ]);
+    prop::collection::vec(part, 0..700).prop_map(|parts| parts.concat())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn positions_in_long_text_are_those_of_its_graphemes(text in long_text(), at in 0usize..720) {
+        let parts = graphemes(&text);
+        let given = Text::from(&*text);
+        // Twice: the first look may build an index.
+        for _ in 0..2 {
+            prop_assert_eq!(given.count(), parts.len());
+            prop_assert_eq!(given.grapheme(at), parts.get(at).copied());
+            let offset = (at <= parts.len()).then(|| parts[..at].concat().len());
+            prop_assert_eq!(given.byte_offset(at), offset);
+            if let Some(offset) = offset {
+                prop_assert_eq!(given.grapheme_index(offset), at);
+            }
+        }
+    }
 
     #[test]
     fn what_is_printed_reads_back(value in value()) {

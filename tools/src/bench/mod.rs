@@ -29,8 +29,12 @@ pub struct Options {
     processes: bool,
 }
 
-/// The packages whose example `measure` prints rows.
-const MEASURED: &[&str] = &["ptc-secrets", "ptc-agent", "ptc-upstream"];
+/// Packages that measure themselves, and the example that prints the rows.
+const MEASURED: &[(&str, &str)] = &[
+    ("ptc-secrets", "measure_redactor"),
+    ("ptc-agent", "measure_turns"),
+    ("ptc-upstream", "measure_upstreams"),
+];
 
 /// Measures and prints. Missing a target is told, and is no error: figures depend on the machine.
 ///
@@ -40,8 +44,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut rows = Vec::new();
     if !options.processes {
         rows.extend(programs()?);
-        for package in MEASURED {
-            rows.extend(printed(package)?);
+        for (package, example) in MEASURED {
+            rows.extend(printed(package, example)?);
         }
     }
     if !options.in_process {
@@ -93,8 +97,8 @@ fn programs() -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// The rows that a package's own example prints.
-fn printed(package: &str) -> Result<Vec<Row>, String> {
+/// The rows that an example of a package prints.
+fn printed(package: &str, example: &str) -> Result<Vec<Row>, String> {
     let output = cargo(&[
         "run",
         "--quiet",
@@ -102,7 +106,7 @@ fn printed(package: &str) -> Result<Vec<Row>, String> {
         "-p",
         package,
         "--example",
-        "measure",
+        example,
     ])
     .stderr(Stdio::inherit())
     .output()

@@ -185,9 +185,7 @@ pub const ROWS: &[Builtin] = &[
 
 fn length(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
-    if !text.is_bytewise() {
-        eval.charge(text.len() / 16)?;
-    }
+    eval.charge(text.seek_steps())?;
     Ok(Value::from(text.count()))
 }
 

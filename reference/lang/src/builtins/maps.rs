@@ -2,10 +2,10 @@
 //! the key that a read found (ruling 29).
 
 use super::numbers::index;
-use super::{Builtin, Home, Section, at_least, between, exactly, row};
+use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};
 use crate::error::{Kind, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
-use crate::value::{Map, Set, Value};
+use crate::value::{Map, Set, Type, Value};
 
 /// The rows of this area.
 #[rustfmt::skip]
@@ -211,11 +211,12 @@ fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> R
     }
     match holder {
         Value::Map(map) => {
+            eval.change(map.copy_bytes())?;
             map.insert(key, value);
             Ok(())
         }
         Value::Vector(items) => {
-            eval.reserve(items.copy_bytes())?;
+            eval.change(items.copy_bytes())?;
             let at = index(&key)?;
             match usize::try_from(at) {
                 Ok(at) if at < items.len() => {
@@ -258,20 +259,32 @@ fn assoc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn dissoc(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let Some((holder, keys)) = args.split_first_mut() else {
+    without(eval, args, Type::Map, "a map or nil")
+}
+
+/// The map or set at the front, as `kind` says, without the keys or members behind it.
+fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'static str) -> Result {
+    let Some((holder, removed)) = args.split_first_mut() else {
         return Ok(Value::Nil);
     };
-    match holder {
-        Value::Nil => Ok(Value::Nil),
-        Value::Map(map) => {
-            for key in keys {
-                eval.walk(key)?;
-                map.remove(key);
-            }
-            Ok(std::mem::take(holder))
-        }
-        other => Err(wrong_type("a map or nil", other)),
+    if !holder.is_nil() && holder.kind() != kind {
+        return Err(wrong_type(expected, holder));
     }
+    for item in removed {
+        eval.walk(item)?;
+        match holder {
+            Value::Map(map) => {
+                eval.change(map.copy_bytes())?;
+                map.remove(item);
+            }
+            Value::Set(set) => {
+                eval.change(set.copy_bytes())?;
+                set.remove(item);
+            }
+            _ => {}
+        }
+    }
+    Ok(std::mem::take(holder))
 }
 
 /// The key that a flexible read of `key` finds, else `key` itself.
@@ -286,10 +299,13 @@ fn stored_key(holder: &Value, key: Value) -> Value {
 fn take_out(eval: &mut Eval<'_>, holder: &mut Value, key: &Value) -> Result {
     eval.walk(key)?;
     Ok(match holder {
-        Value::Map(map) => map.take(key).unwrap_or_default(),
+        Value::Map(map) => {
+            eval.change(map.copy_bytes())?;
+            map.take(key).unwrap_or_default()
+        }
         Value::Vector(items) => match key {
             Value::Int(at) => {
-                eval.reserve(items.copy_bytes())?;
+                eval.change(items.copy_bytes())?;
                 usize::try_from(*at)
                     .ok()
                     .and_then(|at| items.take(at))
@@ -353,22 +369,13 @@ fn update(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [holder, key, function, extra @ ..] = args else {
         return Ok(Value::Nil);
     };
-    changes(function)?;
+    callable(function)?;
     let steps = vec![std::mem::take(key)];
     let holder = std::mem::take(holder);
     holds_keys(&holder)?;
     change_along(eval, holder, steps, true, |eval, value| {
         applied(eval, function, value, extra)
     })
-}
-
-/// Refuses what cannot make a new value of an old one.
-fn changes(function: &Value) -> Result<()> {
-    if Eval::callable(function) {
-        Ok(())
-    } else {
-        Err(wrong_type("a function", function))
-    }
 }
 
 fn holds_keys(holder: &Value) -> Result<()> {
@@ -382,7 +389,7 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [holder, steps, function, extra @ ..] = args else {
         return Ok(Value::Nil);
     };
-    changes(function)?;
+    callable(function)?;
     let mut steps = path(eval, steps)?;
     if steps.is_empty() {
         steps.push(Value::Nil);
@@ -395,33 +402,19 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut merged: Option<Map> = None;
-    for arg in args {
-        match std::mem::take(arg) {
-            Value::Nil => {}
-            Value::Map(map) => match &mut merged {
-                None => merged = Some(map),
-                Some(merged) => {
-                    for (key, value) in &map {
-                        eval.charge(1)?;
-                        eval.walk(key)?;
-                        merged.insert(key.clone(), value.clone());
-                    }
-                }
-            },
-            other => return Err(wrong_type("maps", &other)),
-        }
-    }
-    Ok(Value::Map(merged.unwrap_or_default()))
+    merged(eval, args, None)
 }
 
 fn merge_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Some((function, maps)) = args.split_first_mut() else {
         return Ok(Value::Nil);
     };
-    if !Eval::callable(function) {
-        return Err(wrong_type("a function", function));
-    }
+    callable(function)?;
+    merged(eval, maps, Some(function))
+}
+
+/// All maps in one. Of two values of a key `combine` makes one; without it the later one counts.
+fn merged(eval: &mut Eval<'_>, maps: &mut [Value], combine: Option<&Value>) -> Result {
     let mut merged: Option<Map> = None;
     for arg in maps {
         match std::mem::take(arg) {
@@ -430,9 +423,11 @@ fn merge_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 None => merged = Some(map),
                 Some(merged) => {
                     for (key, value) in &map {
+                        eval.charge(1)?;
                         eval.walk(key)?;
-                        let value = match merged.take(key) {
-                            Some(old) => eval.call2(function, old, value.clone())?,
+                        eval.change(merged.copy_bytes())?;
+                        let value = match combine.and_then(|call| Some((call, merged.take(key)?))) {
+                            Some((call, old)) => eval.call2(call, old, value.clone())?,
                             None => value.clone(),
                         };
                         merged.insert(key.clone(), value);
@@ -525,20 +520,7 @@ fn set(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn disj(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let Some((set, members)) = args.split_first_mut() else {
-        return Ok(Value::Nil);
-    };
-    match set {
-        Value::Nil => Ok(Value::Nil),
-        Value::Set(held) => {
-            for member in members {
-                eval.walk(member)?;
-                held.remove(member);
-            }
-            Ok(std::mem::take(set))
-        }
-        other => Err(wrong_type("a set or nil", other)),
-    }
+    without(eval, args, Type::Set, "a set or nil")
 }
 
 /// A set argument of set algebra; nil is the empty set.
@@ -561,6 +543,7 @@ fn union(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         for member in &set {
             eval.charge(1)?;
             eval.walk(member)?;
+            eval.change(all.copy_bytes())?;
             all.insert(member.clone());
         }
     }

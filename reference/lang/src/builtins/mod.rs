@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use functions::{STEP_DONE, TASK_RESET};
 
-use crate::error::Stop;
+use crate::error::{Stop, wrong_type};
 use crate::eval::Eval;
 use crate::function::{Combinator, Combined};
 use crate::value::{Text, Value};
@@ -506,6 +506,15 @@ const fn same(a: &str, b: &str) -> bool {
         at += 1;
     }
     true
+}
+
+/// Refuses what cannot be called.
+pub fn callable(value: &Value) -> Result<(), Stop> {
+    if Eval::callable(value) {
+        Ok(())
+    } else {
+        Err(wrong_type("a function", value))
+    }
 }
 
 /// What a key function makes of `item`: a vector is a path, a string a key, anything else is called.

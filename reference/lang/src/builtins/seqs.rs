@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::numbers::{amount, index};
-use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
+use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
@@ -114,14 +114,6 @@ fn side_by_side(
         if !each(eval, &mut row)? {
             return Ok(());
         }
-    }
-}
-
-fn callable(value: &Value) -> Result<()> {
-    if Eval::callable(value) {
-        Ok(())
-    } else {
-        Err(wrong_type("a function", value))
     }
 }
 
@@ -369,8 +361,8 @@ fn item_at(eval: &mut Eval<'_>, collection: &Value, at: usize) -> Result<Option<
         Value::Nil => None,
         Value::Vector(items) => items.get(at).cloned(),
         Value::Str(text) => {
-            eval.charge(at)?;
-            text.graphemes().nth(at).map(Value::from)
+            eval.charge(text.seek_steps())?;
+            text.grapheme(at).map(Value::from)
         }
         Value::Map(entries) => {
             eval.charge(at)?;
@@ -600,11 +592,12 @@ fn peek(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
 }
 
-fn pop(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+fn pop(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match &mut args[0] {
         Value::Nil => Ok(Value::Nil),
         Value::Vector(items) if items.is_empty() => Ok(Value::Nil),
         Value::Vector(items) => {
+            eval.change(items.copy_bytes())?;
             items.pop();
             Ok(std::mem::take(&mut args[0]))
         }
@@ -671,11 +664,12 @@ fn conj(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn join(eval: &mut Eval<'_>, collection: &mut Value, item: Value) -> Result<()> {
     match collection {
         Value::Vector(items) => {
-            eval.reserve(items.copy_bytes())?;
+            eval.change(items.copy_bytes())?;
             items.push(item);
         }
         Value::Set(members) => {
             eval.walk(&item)?;
+            eval.change(members.copy_bytes())?;
             members.insert(item);
         }
         Value::Map(entries) => join_entry(eval, entries, item)?,
@@ -690,6 +684,7 @@ fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()>
         Value::Map(more) => {
             for (key, value) in &more {
                 eval.walk(key)?;
+                eval.change(entries.copy_bytes())?;
                 entries.insert(key.clone(), value.clone());
             }
         }
@@ -697,6 +692,7 @@ fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()>
             let mut pair = pair.into_vec().into_iter();
             if let (Some(key), Some(value)) = (pair.next(), pair.next()) {
                 eval.walk(&key)?;
+                eval.change(entries.copy_bytes())?;
                 entries.insert(key, value);
             }
         }
@@ -1126,9 +1122,7 @@ fn count(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Value::Map(entries) => entries.len(),
         Value::Set(members) => members.len(),
         Value::Str(text) => {
-            if !text.is_bytewise() {
-                eval.charge(text.len())?;
-            }
+            eval.charge(text.seek_steps())?;
             text.count()
         }
         other => return Err(wrong_type("a collection", other)),

@@ -386,9 +386,7 @@ pub(super) fn part(
     start: usize,
     end: usize,
 ) -> Result<Value, Stop> {
-    if !text.is_bytewise() {
-        eval.charge(text.len() / 16)?;
-    }
+    eval.charge(text.seek_steps())?;
     let from = text.byte_offset(start).unwrap_or(text.len());
     let to = match end {
         usize::MAX => text.len(),
@@ -613,7 +611,7 @@ pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usi
     };
     let from = text.byte_offset(from).unwrap_or(text.len());
     let found = text[from..].find(wanted.as_str());
-    Ok(found.map(|at| grapheme_at(text, from + at)))
+    Ok(found.map(|at| text.grapheme_index(from + at)))
 }
 
 /// The index of the last occurrence that starts at or before the index at 2.
@@ -639,24 +637,7 @@ pub(super) fn last_index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Optio
     }
     Ok(text[..end]
         .rfind(wanted.as_str())
-        .map(|at| grapheme_at(text, at)))
-}
-
-/// The index of the grapheme that the byte at `offset` belongs to.
-fn grapheme_at(text: &Text, offset: usize) -> usize {
-    if text.is_bytewise() {
-        return offset;
-    }
-    if offset == text.len() {
-        return text.count();
-    }
-    let mut end = 0;
-    text.graphemes()
-        .take_while(|grapheme| {
-            end += grapheme.len();
-            end <= offset
-        })
-        .count()
+        .map(|at| text.grapheme_index(at)))
 }
 
 fn name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

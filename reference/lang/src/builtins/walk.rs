@@ -1,6 +1,6 @@
 //! Rewriting nested data: `walk`, `prewalk`, `postwalk`. Map entries are seen as vectors of two.
 
-use super::{Builtin, Home, Section, exactly, row};
+use super::{Builtin, Home, Section, callable, exactly, row};
 use crate::error::{Stop, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Map, Value};
@@ -119,14 +119,6 @@ fn rewrite(
                 None => whole,
             });
         };
-    }
-}
-
-fn callable(value: &Value) -> Result<()> {
-    if Eval::callable(value) {
-        Ok(())
-    } else {
-        Err(wrong_type("a function", value))
     }
 }
 

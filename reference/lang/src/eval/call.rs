@@ -200,6 +200,7 @@ impl<'r> Eval<'r> {
 
     fn call_combined(&mut self, combined: &Combined, args: &mut [Value]) -> Outcome {
         let parts = combined.parts.as_slice();
+        self.charge(parts.len())?;
         match combined.kind {
             Combinator::Partial => {
                 let [function, bound @ ..] = parts else {

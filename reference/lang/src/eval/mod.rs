@@ -153,6 +153,18 @@ impl<'r> Eval<'r> {
         self.reserve(count.saturating_mul(size_of::<Value>()))
     }
 
+    /// Charges a change to a collection, and asks for the `bytes` that it may copy.
+    #[inline]
+    pub fn change(&mut self, bytes: usize) -> Outcome<()> {
+        /// Bytes that are copied in about the time of one step.
+        const STEP_BYTES: usize = 64;
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.reserve(bytes)?;
+        self.charge(bytes / STEP_BYTES)
+    }
+
     /// Charges a full walk over `value`, shared parts each time they are reached.
     pub fn walk(&mut self, value: &Value) -> Outcome<()> {
         self.walk_weight(value.shape().weight)
@@ -700,10 +712,12 @@ impl<'r> Eval<'r> {
             Value::Nil => Vec::new(),
             Value::Vector(items) => {
                 self.reserve_values(items.len())?;
+                self.charge(items.len())?;
                 items.iter().cloned().collect()
             }
             Value::Map(entries) => {
                 self.reserve(entries.len() * 96)?;
+                self.charge(entries.len())?;
                 entries
                     .iter()
                     .map(|(key, value)| Value::vector(vec![key.clone(), value.clone()]))
@@ -711,10 +725,12 @@ impl<'r> Eval<'r> {
             }
             Value::Set(members) => {
                 self.reserve_values(members.len())?;
+                self.charge(members.len())?;
                 members.iter().cloned().collect()
             }
             Value::Str(text) => {
                 self.reserve(text.len().saturating_mul(64))?;
+                self.charge(text.len())?;
                 text.graphemes().map(Value::from).collect()
             }
             _ => return Err(crate::error::wrong_type("a collection", value)),
@@ -725,9 +741,7 @@ impl<'r> Eval<'r> {
     pub fn take_items(&mut self, value: Value) -> Outcome<Vec<Value>> {
         match value {
             Value::Vector(items) => {
-                if items.copy_bytes() > 0 {
-                    self.reserve_values(items.len())?;
-                }
+                self.change(items.copy_bytes())?;
                 Ok(items.into_vec())
             }
             other => self.items(&other),

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::order::key_cmp;
-use super::shape::{DROP_DEPTH_MAX, Shape, drop_flat};
+use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat};
 use super::{Text, Value};
 
 /// Above this length a change makes a tree, so that it costs the logarithm of the size.
@@ -158,6 +158,19 @@ impl Map {
     #[inline]
     pub fn same(&self, other: &Map) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Bytes that a change may copy: nothing when this is the only holder and small.
+    pub fn copy_bytes(&self) -> usize {
+        let shared = Arc::strong_count(&self.0) > 1;
+        match &self.0.entries {
+            // A large one becomes a tree.
+            Store::Flat(entries) if shared || entries.len() > FLAT_LEN_MAX => {
+                entries.len() * size_of::<(Value, Value)>()
+            }
+            Store::Tree(_) if shared => TREE_PATH_BYTES,
+            _ => 0,
+        }
     }
 
     /// Stores `value` under exactly `key` and returns what was there.

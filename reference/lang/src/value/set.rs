@@ -34,6 +34,11 @@ impl Set {
         self.0.entry(member).map(|(member, _)| member)
     }
 
+    /// Bytes that a change may copy: nothing when this is the only holder and small.
+    pub fn copy_bytes(&self) -> usize {
+        self.0.copy_bytes()
+    }
+
     /// Adds `member`; false when it was there already.
     pub fn insert(&mut self, member: Value) -> bool {
         if self.contains(&member) {

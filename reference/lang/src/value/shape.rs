@@ -63,6 +63,9 @@ impl Shape {
     }
 }
 
+/// Bytes that a change to a tree copies when its nodes are shared: about those from the root to a leaf.
+pub const TREE_PATH_BYTES: usize = 4 * 1024;
+
 /// Values nested deeper than this are dropped through a worklist instead of the native stack.
 pub const DROP_DEPTH_MAX: u32 = 128;
 

@@ -1,18 +1,26 @@
 //! Immutable text: strings, keyword and symbol names. Knows nothing of printing.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use unicode_segmentation::UnicodeSegmentation;
+
+/// Text longer than this is given an index once positions in it are asked for.
+const SCAN_BYTES_MAX: usize = 256;
+/// Graphemes from one entry of an index to the next.
+const INDEX_STEP: usize = 64;
 
 /// A shared string. Positions and lengths that programs see count graphemes.
 #[derive(Clone)]
 pub struct Text(Arc<Data>);
 
 struct Data {
-    /// Every grapheme is one byte, so that positions need no scan.
-    bytewise: bool,
+    /// None where every grapheme is one byte, so that positions need no scan.
+    index: Option<Box<Index>>,
     text: Box<str>,
 }
+
+/// Where every 64th grapheme of a text starts, in bytes; found out when it is first needed.
+type Index = OnceLock<Box<[usize]>>;
 
 impl Text {
     /// The string itself.
@@ -29,15 +37,27 @@ impl Text {
 
     /// Whether every grapheme is one byte long.
     pub fn is_bytewise(&self) -> bool {
-        self.0.bytewise
+        self.0.index.is_none()
+    }
+
+    /// Steps that finding a position takes.
+    pub fn seek_steps(&self) -> usize {
+        match &self.0.index {
+            None => 1,
+            Some(index) if index.get().is_some() => INDEX_STEP,
+            Some(_) => self.0.text.len(),
+        }
     }
 
     /// Length in graphemes.
     pub fn count(&self) -> usize {
-        if self.0.bytewise {
-            self.0.text.len()
-        } else {
-            self.0.text.graphemes(true).count()
+        match self.starts() {
+            None if self.is_bytewise() => self.0.text.len(),
+            None => self.graphemes().count(),
+            Some(starts) => {
+                let last = starts.len() - 1;
+                last * INDEX_STEP + self.0.text[starts[last]..].graphemes(true).count()
+            }
         }
     }
 
@@ -46,18 +66,59 @@ impl Text {
         self.0.text.graphemes(true)
     }
 
+    /// The grapheme with index `index`.
+    pub fn grapheme(&self, index: usize) -> Option<&str> {
+        let offset = self.byte_offset(index)?;
+        self.0.text[offset..].graphemes(true).next()
+    }
+
     /// Byte offset of the grapheme with index `index`; the length in bytes when `index` is the
     /// count; `None` beyond.
     pub fn byte_offset(&self, index: usize) -> Option<usize> {
         let text = &*self.0.text;
-        if self.0.bytewise {
+        if self.is_bytewise() {
             return (index <= text.len()).then_some(index);
         }
-        let mut starts = text.grapheme_indices(true).map(|(at, _)| at);
-        match starts.nth(index) {
-            Some(at) => Some(at),
-            None => (index == text.graphemes(true).count()).then_some(text.len()),
+        let (from, skip) = match self.starts() {
+            None => (0, index),
+            Some(starts) => match starts.get(index / INDEX_STEP) {
+                Some(start) => (*start, index % INDEX_STEP),
+                None => (
+                    starts[starts.len() - 1],
+                    index - (starts.len() - 1) * INDEX_STEP,
+                ),
+            },
+        };
+        let rest = &text[from..];
+        // The end of the text is the start of a grapheme that is not there.
+        let starts = rest.grapheme_indices(true).map(|(at, _)| at);
+        starts.chain([rest.len()]).nth(skip).map(|at| from + at)
+    }
+
+    /// The index of the grapheme that the byte at `offset` belongs to; the count at the end.
+    pub fn grapheme_index(&self, offset: usize) -> usize {
+        if self.is_bytewise() {
+            return offset;
         }
+        let (from, before) = match self.starts() {
+            None => (0, 0),
+            Some(starts) => {
+                let at = starts.partition_point(|start| *start <= offset) - 1;
+                (starts[at], at * INDEX_STEP)
+            }
+        };
+        let ends = self.0.text[from..].grapheme_indices(true);
+        let ends = ends.map(|(at, grapheme)| from + at + grapheme.len());
+        before + ends.take_while(|end| *end <= offset).count()
+    }
+
+    /// The index of a long text; the first entry is 0.
+    fn starts(&self) -> Option<&[usize]> {
+        let index = self.0.index.as_ref()?;
+        (self.0.text.len() > SCAN_BYTES_MAX).then(|| {
+            let starts = || self.0.text.grapheme_indices(true).map(|(at, _)| at);
+            &**index.get_or_init(|| starts().step_by(INDEX_STEP).collect())
+        })
     }
 }
 
@@ -65,7 +126,8 @@ impl From<Box<str>> for Text {
     fn from(text: Box<str>) -> Self {
         // "\r\n" is one grapheme, so a carriage return alone decides for ASCII text.
         let bytewise = text.is_ascii() && !text.as_bytes().contains(&b'\r');
-        Text(Arc::new(Data { bytewise, text }))
+        let index = (!bytewise).then(Box::default);
+        Text(Arc::new(Data { index, text }))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Value;
-use super::shape::{DROP_DEPTH_MAX, Shape, drop_flat};
+use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat};
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
 const FLAT_LEN_MAX: usize = 64;
@@ -90,9 +90,11 @@ impl Vector {
     /// Bytes that a change may copy: nothing when this is the only holder.
     pub fn copy_bytes(&self) -> usize {
         if Arc::strong_count(&self.0) == 1 {
-            0
-        } else {
-            self.len().min(FLAT_LEN_MAX) * size_of::<Value>()
+            return 0;
+        }
+        match &self.0.items {
+            Store::Flat(items) => items.len() * size_of::<Value>(),
+            Store::Tree(_) => TREE_PATH_BYTES,
         }
     }
 

@@ -5,7 +5,7 @@ use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;
 use crate::analyze::ir::{Case, IfLet, Ir, Pattern, Test};
 use crate::error::Error;
-use crate::form::{Form, FormKind, Span};
+use crate::form::{Form, FormKind};
 use crate::value::Value;
 
 pub(super) fn if_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
@@ -63,86 +63,60 @@ pub(super) fn when_not(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
 }
 
 pub(super) fn if_let(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    let (binding, then, otherwise) = match args {
-        [binding, then] => (binding, then, None),
-        [binding, then, otherwise] => (binding, then, Some(otherwise)),
-        _ => return Err(usage("if-let", span)),
-    };
-    binding_branch(
-        a,
-        "if-let",
-        Test::Truthy,
-        binding,
-        std::slice::from_ref(then),
-        otherwise,
-        span,
-        tail,
-    )
+    if_bound(a, "if-let", Test::Truthy, form)
 }
 
 pub(super) fn if_some(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    let (binding, then, otherwise) = match args {
-        [binding, then] => (binding, then, None),
-        [binding, then, otherwise] => (binding, then, Some(otherwise)),
-        _ => return Err(usage("if-some", span)),
-    };
-    binding_branch(
-        a,
-        "if-some",
-        Test::Some,
-        binding,
-        std::slice::from_ref(then),
-        otherwise,
-        span,
-        tail,
-    )
+    if_bound(a, "if-some", Test::Some, form)
 }
 
 pub(super) fn when_let(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    let [binding, body @ ..] = args else {
-        return Err(usage("when-let", span));
-    };
-    binding_branch(a, "when-let", Test::Truthy, binding, body, None, span, tail)
+    when_bound(a, "when-let", Test::Truthy, form)
 }
 
 pub(super) fn when_some(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    let [binding, body @ ..] = args else {
-        return Err(usage("when-some", span));
-    };
-    binding_branch(a, "when-some", Test::Some, binding, body, None, span, tail)
+    when_bound(a, "when-some", Test::Some, form)
 }
 
 pub(super) fn when_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    let [binding, body @ ..] = args else {
-        return Err(usage("when-first", span));
-    };
-    binding_branch(
-        a,
-        "when-first",
-        Test::First,
-        binding,
-        body,
-        None,
-        span,
-        tail,
-    )
+    when_bound(a, "when-first", Test::First, form)
 }
 
-#[allow(clippy::too_many_arguments)]
-pub(super) fn binding_branch(
+fn if_bound(
+    a: &mut Analyzer<'_, '_>,
+    name: &'static str,
+    test: Test,
+    form: Use<'_>,
+) -> Result<Ir, Error> {
+    let (binding, then, otherwise) = match form.args {
+        [binding, then] => (binding, then, None),
+        [binding, then, otherwise] => (binding, then, Some(otherwise)),
+        _ => return Err(usage(name, form.span)),
+    };
+    let then = std::slice::from_ref(then);
+    binding_branch(a, name, test, form, binding, then, otherwise)
+}
+
+fn when_bound(
+    a: &mut Analyzer<'_, '_>,
+    name: &'static str,
+    test: Test,
+    form: Use<'_>,
+) -> Result<Ir, Error> {
+    let [binding, body @ ..] = form.args else {
+        return Err(usage(name, form.span));
+    };
+    binding_branch(a, name, test, form, binding, body, None)
+}
+
+fn binding_branch(
     a: &mut Analyzer<'_, '_>,
     form: &'static str,
     test: Test,
+    Use { span, tail, .. }: Use<'_>,
     binding: &Form<'_>,
     then: &[Form<'_>],
     otherwise: Option<&Form<'_>>,
-    span: Span,
-    tail: bool,
 ) -> Result<Ir, Error> {
     let FormKind::Vector(pair) = &binding.kind else {
         return Err(usage(form, span));

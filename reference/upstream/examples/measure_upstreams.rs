@@ -1,4 +1,4 @@
-//! Measures the upstream runtime against its targets: `cargo run --release -p ptc-upstream --example measure`.
+//! Measures the upstream runtime against its targets: `cargo run --release -p ptc-upstream --example measure_upstreams`.
 //!
 //! Started with `peer`, it is the upstream that is measured against.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]

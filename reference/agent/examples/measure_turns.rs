@@ -1,5 +1,5 @@
 //! Measures what a turn costs besides the model against its targets:
-//! `cargo run --release -p ptc-agent --example measure`.
+//! `cargo run --release -p ptc-agent --example measure_turns`.
 #![allow(clippy::print_stdout)]
 
 #[path = "../../../tools/src/bench/row.rs"]

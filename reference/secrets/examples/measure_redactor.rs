@@ -1,4 +1,4 @@
-//! Measures the redactor against its targets: `cargo run --release -p ptc-secrets --example measure`.
+//! Measures the redactor against its targets: `cargo run --release -p ptc-secrets --example measure_redactor`.
 #![allow(clippy::print_stdout, clippy::disallowed_methods)]
 
 #[path = "../../../tools/src/bench/row.rs"]
