@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::mutant::{self, MUTANTS, Mutant};
+use crate::mutant::{self, Mutant, Way};
 use crate::runner::start::{Over, Target};
 use crate::runner::{self, Orders};
 use crate::suite::{Selector, Suite};
@@ -92,11 +92,16 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
                 .iter()
                 .any(|glob| glob.names(mutant.name) || glob.names(mutant.clause))
     };
-    let mutants: Vec<&Mutant> = MUTANTS.iter().filter(means).collect();
-    let right = passing(&suite, &mutants, &command).await?;
+    let mutants: Vec<&Mutant> = mutant::all().filter(means).collect();
+    let mut right = Vec::new();
+    for way in [Way::Stdio, Way::Http] {
+        right.push((way, passing(&suite, &mutants, way, &command).await));
+    }
     let mut caught = 0;
     for mutant in &mutants {
-        let fate = try_one(&suite, mutant, &command, &right).await?;
+        let known = right.iter().find(|(way, _)| *way == mutant.way);
+        let known = known.map(|(_, places)| places.clone()).unwrap_or_default();
+        let fate = try_one(&suite, mutant, &command, &known).await?;
         if matches!(fate, Fate::Caught(_)) {
             caught += 1;
         }
@@ -144,19 +149,22 @@ fn cases_of(suite: &Suite, anchor: &str) -> Vec<usize> {
 async fn passing(
     suite: &Arc<Suite>,
     mutants: &[&Mutant],
+    way: Way,
     command: &[String],
-) -> Result<BTreeSet<usize>, String> {
+) -> BTreeSet<usize> {
     let all: BTreeSet<usize> = mutants
         .iter()
+        .filter(|mutant| mutant.way == way)
         .flat_map(|mutant| cases_of(suite, mutant.clause))
         .collect();
     let all: Vec<usize> = all.into_iter().collect();
-    let outcome = runner::run(Arc::clone(suite), &all, orders(command.to_vec()), |_, _| {}).await;
+    let orders = orders(command.to_vec(), way);
+    let outcome = runner::run(Arc::clone(suite), &all, orders, |_, _| {}).await;
     let passed = outcome
         .trials
         .into_iter()
         .filter(|(_, trial)| trial.verdict.is_pass());
-    Ok(passed.map(|(place, _)| place).collect())
+    passed.map(|(place, _)| place).collect()
 }
 
 async fn try_one(
@@ -187,7 +195,7 @@ async fn try_one(
         "--".to_owned(),
     ];
     argv.extend(command.iter().cloned());
-    let mut orders = orders(argv);
+    let mut orders = orders(argv, mutant.way);
     orders.fail_fast = true;
     let outcome = runner::run(Arc::clone(suite), &mine, orders, |_, _| {}).await;
     let failed = outcome
@@ -200,7 +208,7 @@ async fn try_one(
     })
 }
 
-fn orders(argv: Vec<String>) -> Orders {
+fn orders(argv: Vec<String>, way: Way) -> Orders {
     let launch = Launch {
         patience: PatienceMs {
             reply: Some(REPLY_MS),
@@ -212,7 +220,10 @@ fn orders(argv: Vec<String>) -> Orders {
     Orders {
         target: Target::Command {
             argv,
-            over: Over::Stdio,
+            over: match way {
+                Way::Stdio => Over::Stdio,
+                Way::Http => Over::Http,
+            },
         },
         launch,
         claims: Claims::default(),

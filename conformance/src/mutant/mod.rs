@@ -1,12 +1,16 @@
-//! Deliberately faulty servers: a proxy in front of a right one that breaks one clause each.
-//! A suite that does not catch them proves nothing. Knows JSON-RPC frames and program text; knows nothing of cases.
+//! Deliberately faulty servers: a proxy in front of a right one, over stdio or HTTP, that breaks one clause each.
+//! A suite that does not catch them proves nothing. Knows JSON-RPC frames, HTTP messages and program text; knows nothing of cases.
 
 mod edit;
+mod http;
+mod http_table;
 mod proxy;
+mod state_table;
 mod table;
 
 pub use proxy::run;
-pub use table::MUTANTS;
+
+use http::Message;
 
 use crate::json::Json;
 
@@ -18,6 +22,24 @@ pub struct Mutant {
     pub clause: &'static str,
     /// What it does.
     pub mutation: Mutation,
+    /// Where it stands.
+    pub way: Way,
+}
+
+/// Which way to a server a mutant stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Its standard streams.
+    Stdio,
+    /// Its listener.
+    Http,
+}
+
+/// Every mutant: those of protocol and language, then those of servers with state, then those over HTTP.
+pub fn all() -> impl Iterator<Item = &'static Mutant> {
+    [table::MUTANTS, state_table::MUTANTS, http_table::MUTANTS]
+        .into_iter()
+        .flatten()
 }
 
 /// One way of being wrong.
@@ -39,6 +61,10 @@ pub enum Mutation {
     Flag(&'static str, &'static str),
     /// What happens to lines as such.
     Stream(Stream),
+    /// Heads of requests are rewritten before the server sees them.
+    HttpRequest(fn(&mut Message)),
+    /// Answers over HTTP are rewritten; the request's head is given.
+    HttpAnswer(fn(&mut Message, &Message)),
     /// Calls see what earlier ones defined.
     Remembers,
 }
@@ -78,18 +104,18 @@ pub enum Stream {
 
 /// The mutant of that name.
 pub fn find(name: &str) -> Option<&'static Mutant> {
-    MUTANTS.iter().find(|mutant| mutant.name == name)
+    all().find(|mutant| mutant.name == name)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::MUTANTS;
+    use super::all;
 
     #[test]
     fn names_are_unique() {
-        let names: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
-        assert_eq!(names.len(), MUTANTS.len());
+        let names: BTreeSet<&str> = all().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), all().count());
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::json::Json;
 
-use super::{Mutant, Mutation, Stream, edit};
+use super::{Mutant, Mutation, Stream, edit, http};
 
 /// How long a mutant that exchanges ids holds a reply back, waiting for another call to come.
 const SWAP_WAIT: Duration = Duration::from_millis(60);
@@ -23,6 +23,9 @@ const LINGER: Duration = Duration::from_secs(60);
 /// # Errors
 /// When the command cannot be started.
 pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
+    if http::is_served(command) {
+        return http::run(mutant.mutation, command);
+    }
     let (program, arguments) = command
         .split_first()
         .ok_or_else(|| std::io::Error::other("no command stands behind `--`"))?;

@@ -1,10 +1,10 @@
-//! Every mutant, one row each: what it is called, which clause it breaks, and how.
+//! The mutants of protocol and language, one row each: what it is called, which clause it breaks, and how.
 //! The functions that rewrite replies stand below the table, in its order.
 
 use crate::json::Json;
 
 use super::edit::{self, at, remove, set};
-use super::{Mutant, Mutation, Stream};
+use super::{Mutant, Mutation, Stream, Way};
 
 /// A mutant that takes one symbol for another, named after both.
 macro_rules! taken {
@@ -13,6 +13,7 @@ macro_rules! taken {
             name: concat!($from, "~", $to),
             clause: $clause,
             mutation: Mutation::Symbol($from, $to),
+            way: Way::Stdio,
         }
     };
 }
@@ -23,10 +24,11 @@ const fn row(name: &'static str, clause: &'static str, mutation: Mutation) -> Mu
         name,
         clause,
         mutation,
+        way: Way::Stdio,
     }
 }
 
-/// All mutants. Those of protocol and profiles come first, then printing and limits, then one a builtin or form.
+/// The mutants of protocol and language. Those of protocol and profiles come first, then printing and limits, then one a builtin or form.
 pub const MUTANTS: &[Mutant] = &[
     // Framing and the stream of replies.
     row(

@@ -1,0 +1,282 @@
+//! Stands between a client and a server over HTTP, and breaks heads and bodies as one mutant says. What it cannot read it passes
+//! on byte by byte. Blocking threads, no runtime: the proxy must not add faults of its own.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::json::Json;
+
+use super::Mutation;
+
+/// The flag whose value is the port that clients use.
+const PORT_FLAG: &str = "--http-port";
+/// How long a client's connection waits for the server to listen.
+const SERVER_WAIT: Duration = Duration::from_secs(10);
+/// How often the server is tried meanwhile.
+const SERVER_POLL: Duration = Duration::from_millis(10);
+/// Longest head that is read, in bytes.
+const HEAD_BYTES_MAX: usize = 256 << 10;
+
+/// A request or an answer: its first line, its header fields in order, its body.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// `POST /mcp HTTP/1.1`, or `HTTP/1.1 200 OK`.
+    pub first: String,
+    /// Fields as sent, but for the colon.
+    pub fields: Vec<(String, String)>,
+    /// The body; empty for requests, whose bodies pass as they are.
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    /// The value of a field.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(found, _)| found.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Takes a field out wherever it stands.
+    pub fn drop_field(&mut self, name: &str) {
+        self.fields
+            .retain(|(found, _)| !found.eq_ignore_ascii_case(name));
+    }
+
+    /// Puts a field in, in place of what was there.
+    pub fn set_field(&mut self, name: &str, value: &str) {
+        self.drop_field(name);
+        self.fields.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The status of an answer; 0 when there is none.
+    pub fn status(&self) -> u16 {
+        let mut words = self.first.split(' ');
+        let status = words.nth(1).and_then(|word| word.parse().ok());
+        status.unwrap_or_default()
+    }
+
+    /// Answers with another status.
+    pub fn set_status(&mut self, status: u16) {
+        self.first = format!("HTTP/1.1 {status} Mutated");
+    }
+
+    /// Method and path of a request.
+    pub fn target(&self) -> (&str, &str) {
+        let mut words = self.first.split(' ');
+        (words.next().unwrap_or(""), words.next().unwrap_or(""))
+    }
+
+    /// Rewrites a body that is JSON.
+    pub fn json(&mut self, edit: impl FnOnce(&mut Json)) {
+        let text = std::str::from_utf8(&self.body).ok();
+        if let Some(mut json) = text.and_then(|text| Json::parse(text).ok()) {
+            edit(&mut json);
+            self.body = json.to_string().into_bytes();
+        }
+    }
+
+    fn parse(head: &[u8]) -> Option<Message> {
+        let text = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
+        let mut lines = text.split("\r\n");
+        let first = lines.next()?.to_owned();
+        let field = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_owned(), value.trim().to_owned()))
+        };
+        let fields: Option<Vec<_>> = lines.map(field).collect();
+        Some(Message {
+            first,
+            fields: fields?,
+            body: Vec::new(),
+        })
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut text = format!("{}\r\n", self.first);
+        for (name, value) in &self.fields {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        text.into_bytes()
+    }
+}
+
+/// Whether the server is told to serve HTTP.
+pub fn is_served(command: &[String]) -> bool {
+    command.iter().any(|word| word == PORT_FLAG)
+}
+
+/// Runs `command` behind the mutant and gives its exit status.
+///
+/// # Errors
+/// When the port is taken or the command cannot be started.
+pub fn run(mutation: Mutation, command: &[String]) -> std::io::Result<i32> {
+    let mut words = command.to_vec();
+    if let Mutation::Flag(name, value) = mutation {
+        words.push(name.to_owned());
+        words.extend(Some(value.to_owned()).filter(|value| !value.is_empty()));
+        return ended(&mut start(&words)?);
+    }
+    let place = words.iter().position(|word| word == PORT_FLAG);
+    let place = place.map(|place| place + 1).unwrap_or_default();
+    let port = words.get(place).and_then(|word| word.parse::<u16>().ok());
+    let port = port.ok_or_else(|| std::io::Error::other("no port stands behind --http-port"))?;
+    let listener = TcpListener::bind(("127.0.0.1", port))?;
+    let behind = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+    words[place] = behind.to_string();
+    let mut child = start(&words)?;
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                if let Some(server) = connect(behind) {
+                    let _closed = pass(mutation, client, server);
+                }
+            });
+        }
+    });
+    ended(&mut child)
+}
+
+fn start(words: &[String]) -> std::io::Result<Child> {
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| std::io::Error::other("no command stands behind `--`"))?;
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::inherit())
+        .spawn()
+}
+
+fn ended(child: &mut Child) -> std::io::Result<i32> {
+    Ok(child.wait()?.code().unwrap_or(1))
+}
+
+fn connect(port: u16) -> Option<TcpStream> {
+    let began = std::time::Instant::now();
+    while began.elapsed() < SERVER_WAIT {
+        if let Ok(server) = TcpStream::connect(("127.0.0.1", port)) {
+            return Some(server);
+        }
+        std::thread::sleep(SERVER_POLL);
+    }
+    None
+}
+
+/// The heads of the requests that were passed on and not answered.
+type Asked = Arc<Mutex<VecDeque<Message>>>;
+
+fn pass(mutation: Mutation, client: TcpStream, server: TcpStream) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let asked = Asked::default();
+    let (from, to, noted) = (client.try_clone()?, server.try_clone()?, asked.clone());
+    std::thread::spawn(move || {
+        let _closed = inward(mutation, &from, &to, &noted);
+        let _closed_too = to.shutdown(Shutdown::Write);
+    });
+    let passed = outward(mutation, &server, &client, &asked);
+    let _closed = client.shutdown(Shutdown::Both);
+    passed
+}
+
+fn inward(
+    mutation: Mutation,
+    client: &TcpStream,
+    mut server: &TcpStream,
+    asked: &Asked,
+) -> std::io::Result<()> {
+    let mut client = BufReader::new(client);
+    loop {
+        let head = head(&mut client)?;
+        let Some(mut message) = Message::parse(&head) else {
+            server.write_all(&head)?;
+            break;
+        };
+        let before = message.clone();
+        if let Mutation::HttpRequest(edit) = mutation {
+            edit(&mut message);
+        }
+        asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(before.clone());
+        // What is not changed passes as it came.
+        let same = message == before;
+        server.write_all(&if same { head } else { message.head() })?;
+        let length = before.field("content-length").unwrap_or("0");
+        let (Ok(length), None) = (length.parse(), before.field("transfer-encoding")) else {
+            break;
+        };
+        std::io::copy(&mut (&mut client).take(length), &mut server)?;
+    }
+    std::io::copy(&mut client, &mut server)?;
+    Ok(())
+}
+
+fn outward(
+    mutation: Mutation,
+    server: &TcpStream,
+    mut client: &TcpStream,
+    asked: &Asked,
+) -> std::io::Result<()> {
+    let mut server = BufReader::new(server);
+    loop {
+        let head = head(&mut server)?;
+        let Some(mut message) = Message::parse(&head) else {
+            client.write_all(&head)?;
+            break;
+        };
+        let request = asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
+            .unwrap_or_default();
+        let to_head = request.target().0 == "HEAD";
+        let length = message
+            .field("content-length")
+            .unwrap_or("0")
+            .parse::<u64>();
+        let streamed = message.field("transfer-encoding").is_some();
+        if streamed || to_head || length.is_err() {
+            client.write_all(&head)?;
+            if streamed {
+                break;
+            }
+            continue;
+        }
+        let length = length.unwrap_or_default();
+        (&mut server).take(length).read_to_end(&mut message.body)?;
+        let before = message.clone();
+        match mutation {
+            Mutation::HttpAnswer(edit) => edit(&mut message, &request),
+            Mutation::Reply(edit) => message.json(|frame| edit(frame, "")),
+            _ => {}
+        }
+        if message == before {
+            client.write_all(&head)?;
+        } else {
+            if message.body.len() != before.body.len() {
+                message.set_field("content-length", &message.body.len().to_string());
+            }
+            client.write_all(&message.head())?;
+        }
+        client.write_all(&message.body)?;
+    }
+    std::io::copy(&mut server, &mut client)?;
+    Ok(())
+}
+
+/// The bytes of a head with the empty line that ends it; fewer when the stream ends or the head is endless.
+fn head(stream: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
+        if stream.read_until(b'\n', &mut head)? == 0 {
+            break;
+        }
+    }
+    Ok(head)
+}
