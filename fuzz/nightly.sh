@@ -57,6 +57,10 @@ while read -r target dictionary seeds length; do
     -artifact_prefix="$artifacts/$target/")
   [[ $dictionary == - ]] || options+=(-dict="fuzz/dictionaries/$dictionary.dict")
   log=$artifacts/$target/log.txt
+  # What an earlier run found counts until it is repaired.
+  for finding in "$artifacts/$target"/{crash,oom,timeout,leak,minimized}-*; do
+    if [[ -f $finding ]] && "$built/$target" -timeout=10 -rss_limit_mb=2048 "$finding" > /dev/null 2>&1; then rm -f "$finding"; fi
+  done
   status=0
   "$built/$target" "${folders[@]}" "${options[@]}" > "$log" 2>&1 || status=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)

@@ -66,6 +66,18 @@ const METHODS: &[Method] = &[
     },
 ];
 
+/// The names of all methods: those of the table, those that are handled apart, and notifications.
+pub fn method_names() -> impl Iterator<Item = &'static str> {
+    const APART: [&str; 5] = [
+        "exit",
+        "notifications/cancelled",
+        "notifications/initialized",
+        "server/discover",
+        "tools/call",
+    ];
+    METHODS.iter().map(|method| method.name).chain(APART)
+}
+
 /// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
 /// later and is called at most once.
 pub fn handle(

@@ -16,6 +16,7 @@ mod doctor;
 mod eval;
 mod eval_command;
 mod events;
+pub mod facts;
 #[doc(hidden)]
 pub mod fuzz;
 mod gate;

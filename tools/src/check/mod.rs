@@ -2,6 +2,7 @@
 
 mod boundaries;
 mod builtins;
+mod facts;
 mod golden;
 mod revisions;
 mod sources;
@@ -30,6 +31,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "a builtin has a row, a function and a section",
         check: builtins::check,
+    },
+    Rule {
+        name: "settings, methods, tools and reasons are specified",
+        check: facts::check,
     },
     Rule {
         name: "crates know only what they may know",

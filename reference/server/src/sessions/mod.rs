@@ -88,6 +88,16 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// All of them.
+    pub const ALL: [Refused; 6] = [
+        Refused::NotFound,
+        Refused::Closed,
+        Refused::Foreign,
+        Refused::Busy,
+        Refused::Full,
+        Refused::OwnerFull,
+    ];
+
     /// The word under `reason`.
     pub const fn reason(self) -> &'static str {
         match self {

@@ -173,6 +173,11 @@ pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
     TOOLS.iter().filter(known).find(|tool| tool.name == name)
 }
 
+/// The names of all tools.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|tool| tool.name)
+}
+
 /// The tools that `tools/list` shows.
 pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
     TOOLS.iter().filter(|tool| (tool.listed)(server))

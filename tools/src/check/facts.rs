@@ -1,0 +1,100 @@
+//! Every name in a table of the reference (settings, methods, tools, reasons) is the business of a clause: a case below one uses it.
+//! Builtins and special forms have a rule of their own. Knows the tables; knows nothing of what the names mean.
+
+use std::collections::HashSet;
+
+use conformance::suite::Suite;
+
+use super::Project;
+
+/// Words that cases below clauses are made of.
+struct Words(HashSet<String>);
+
+impl Words {
+    fn of(suite: &Suite) -> Result<Words, String> {
+        let mut words = HashSet::new();
+        for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
+            let text =
+                serde_json::to_string(case).map_err(|error| format!("{}: {error}", case.id))?;
+            let parts = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-/".contains(c)));
+            for part in parts.filter(|part| !part.is_empty()) {
+                if !words.contains(part) {
+                    words.insert(part.to_owned());
+                }
+            }
+        }
+        Ok(Words(words))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.0.contains(word)
+    }
+}
+
+pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+    let words = Words::of(&project.suite)?;
+    let mut wrong = Vec::new();
+    for flag in ptc_server::settings::flags::FLAGS {
+        let name = flag.name;
+        let spellings = [
+            name.replace('-', "_"),
+            format!("--{name}"),
+            format!("--no-{name}"),
+        ];
+        if !spellings.iter().any(|spelling| words.has(spelling)) {
+            wrong.push(format!(
+                "no case below a clause starts a server with --{name}"
+            ));
+        }
+        let variable = flag.env();
+        if !words.has(&variable) {
+            wrong.push(format!(
+                "no case below a clause sets {variable}, or names it"
+            ));
+        }
+    }
+    let families: [(&str, Vec<&str>); 5] = [
+        ("method", ptc_server::facts::methods().collect()),
+        ("tool", ptc_server::facts::tools().collect()),
+        ("reason of a refusal", ptc_server::facts::reasons()),
+        (
+            "reason of a program",
+            ptc_protocol::REASONS
+                .iter()
+                .map(|(_, name)| *name)
+                .collect(),
+        ),
+        (
+            "reason of an upstream",
+            ptc_upstream::REASONS
+                .iter()
+                .map(|(_, name)| *name)
+                .collect(),
+        ),
+    ];
+    for (family, names) in families {
+        let missing = names.into_iter().filter(|name| !words.has(name));
+        wrong.extend(
+            missing.map(|name| format!("{family} `{name}`: no case below a clause uses it")),
+        );
+    }
+    Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conformance::fixture;
+
+    #[test]
+    fn a_name_counts_only_below_a_clause() {
+        let case = "```clj\n(str \"busy\") ;=> \"busy\"\n```\n";
+        let words = |text: &str| {
+            let suite = fixture::page("a.md", text.as_bytes()).expect("a page");
+            Words::of(&suite).expect("words")
+        };
+        assert!(!words(&format!("# A {{#a}}\n\n{case}")).has("busy"));
+        let below = format!("# A {{#a}}\n\n- {{#a.b}} It MUST be so.\n\n{case}");
+        assert!(words(&below).has("busy") && !words(&below).has("shutting_down"));
+    }
+}
