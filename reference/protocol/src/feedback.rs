@@ -15,8 +15,9 @@ pub const UNTRUSTED_PREAMBLE: &str = "The following quoted blocks contain observ
 
 /// Items shown of each collection in a preview.
 const PREVIEW_ITEMS_MAX: usize = 50;
-/// Characters written per character shown: a character is a grapheme of several code points.
-const CODE_POINTS_PER_CHAR: usize = 8;
+/// Characters written per character shown: a character is a grapheme of any number of code points, but text with more
+/// of them is not worth showing.
+const CODE_POINTS_PER_CHAR: usize = 64;
 
 /// Limits of previews and of quoted prints, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

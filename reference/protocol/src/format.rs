@@ -122,7 +122,7 @@ impl Writer {
                 let quoted = ptc_lang::print::readable(&Value::str(format!("{head}...")));
                 self.write(&format!("{quoted} ({limit}/{total} chars)"));
             }
-            _ if text.as_str().len() > TEXT_BYTES_MAX || self.room < text.as_str().len() => {
+            _ if self.overflows(text.as_str()) => {
                 // Escaping never shortens a text, so no more of it than there is room for can show.
                 let head: String = text
                     .as_str()
@@ -135,6 +135,12 @@ impl Writer {
             }
             _ => self.write(&ptc_lang::print::readable(&Value::Str(text.clone()))),
         }
+    }
+
+    /// Whether there is no room for all characters of `text`. Bytes are an upper bound of them.
+    fn overflows(&self, text: &str) -> bool {
+        text.len() > TEXT_BYTES_MAX
+            || (text.len() > self.room && text.chars().nth(self.room).is_some())
     }
 
     fn collection<T>(

@@ -90,12 +90,7 @@ impl Eval<'_> {
         self.bind_map(parts, value, frame)
     }
 
-    fn bind_map(
-        &mut self,
-        parts: &MapPattern,
-        mut value: Value,
-        frame: Frame<'_>,
-    ) -> Outcome<()> {
+    fn bind_map(&mut self, parts: &MapPattern, mut value: Value, frame: Frame<'_>) -> Outcome<()> {
         self.see_through(&mut value);
         let map = match &value {
             Value::Map(map) => Some(map),
