@@ -365,7 +365,9 @@ fn quoted(out: &mut String, text: &str, bytes_max: usize) -> Result<(), Over> {
     let mut look = SLICE_BYTES;
     for (at, byte) in text.bytes().enumerate() {
         if at == look {
-            if out.len() + (at - clean) > bytes_max {
+            let room = bytes_max.saturating_sub(out.len());
+            if at - clean > room {
+                out.push_str(&text[clean..text.floor_char_boundary(clean + room)]);
                 return Err(Over::Bytes);
             }
             look += SLICE_BYTES;

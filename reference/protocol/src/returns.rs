@@ -8,7 +8,7 @@ use ptc_lang::value::Map;
 use crate::signature::{Prim, Type};
 
 /// At most this many mismatches are reported for one value.
-const MISMATCHES_MAX: usize = 256;
+const MISMATCHES_MAX: usize = 20_000;
 
 /// One step of a path into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Mismatch {
 /// Checks a value against a type. Undeclared keys are ignored, except by a closed map.
 ///
 /// # Errors
-/// Every mismatch in the order of the declared fields (at most 256).
+/// Every mismatch in the order of the declared fields (at most 20,000).
 pub fn validate_return(expected: &Type, value: &Value) -> Result<(), Vec<Mismatch>> {
     let mut check = Check {
         path: Vec::new(),

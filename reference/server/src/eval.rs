@@ -16,8 +16,8 @@ use ptc_lang::{
     Discovery, Ended, Env, Error, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value,
 };
 use ptc_protocol::{
-    ErrorReason, Execution, PreviewOptions, Turns, Type, describe_mismatches, execution_feedback,
-    json_schema_to_type, to_json_value, validate_return,
+    ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
+    execution_feedback, format_value, json_schema_to_type, to_json_value, validate_return,
 };
 use ptc_secrets::Redactor;
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
@@ -347,12 +347,24 @@ fn success(value: &Value, shown: Execution) -> Payload {
     payload
 }
 
-/// Graphemes of a failed value that are shown.
-const FAIL_GRAPHEMES: usize = 4096;
+/// Characters of a failed string that are shown.
+const FAIL_STRING_CHARS: usize = 4096;
+/// Characters of any other failed value that are shown: more than any envelope holds would be in vain.
+const FAIL_CHARS: usize = 1 << 19;
 
 /// The payload of `(fail v)`.
 fn failed(value: &Value) -> Payload {
-    let text = ptc_lang::print::preview(value, ptc_lang::print::PREVIEW_ITEMS, FAIL_GRAPHEMES).text;
+    use ptc_lang::print::{PREVIEW_ITEMS, preview};
+    let text = match value {
+        Value::Str(_) => {
+            let options = FormatOptions {
+                printable: Some(FAIL_STRING_CHARS),
+                ..FormatOptions::default()
+            };
+            format_value(value, options).text
+        }
+        _ => preview(value, PREVIEW_ITEMS, FAIL_CHARS).text,
+    };
     error_payload(ErrorReason::Fail.as_str(), text.clone(), None).with("result", text)
 }
 

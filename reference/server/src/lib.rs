@@ -23,6 +23,8 @@ mod gate;
 mod http;
 mod log;
 mod observe;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod payload;
 mod pool;
 mod preview;

@@ -19,6 +19,9 @@ pub struct Observers {
     pub ring: Option<Ring>,
     /// Traces.
     pub tracer: Option<Tracer>,
+    /// Spans for a collector.
+    #[cfg(feature = "otlp")]
+    pub exporter: Option<crate::otlp::Exporter>,
 }
 
 /// A call that is followed.
@@ -53,7 +56,7 @@ impl Observers {
         params: Json<'_>,
         trace: Option<&TraceContext>,
     ) -> Option<Box<Observed>> {
-        if (self.ring.is_none() && self.tracer.is_none()) || tool == UNOBSERVED {
+        if !self.is_anybody() || tool == UNOBSERVED {
             return None;
         }
         let arguments = params
@@ -118,6 +121,10 @@ impl Observers {
         if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
             ring.remember(sighting, payload, ending == Ending::Ran, &server.redactor);
         }
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = &self.exporter {
+            exporter.ended(sighting, payload);
+        }
         let Some(tracer) = self.tracer.as_ref().filter(|_| ending != Ending::Refused) else {
             return;
         };
@@ -135,6 +142,22 @@ impl Observers {
             );
         }
         tracer.end(trace, sighting, payload);
+    }
+
+    /// Waits, a short while at most, for what is still to be sent.
+    pub fn flush(&self) {
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = &self.exporter {
+            exporter.flush();
+        }
+    }
+
+    fn is_anybody(&self) -> bool {
+        #[cfg(feature = "otlp")]
+        if self.exporter.is_some() {
+            return true;
+        }
+        self.ring.is_some() || self.tracer.is_some()
     }
 
     /// Nobody waits for the call any more.

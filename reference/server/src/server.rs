@@ -89,6 +89,8 @@ impl Server {
                     redactor.clone(),
                 )
             }),
+            #[cfg(feature = "otlp")]
+            exporter: crate::otlp::Exporter::from_environment(&log, &redactor),
         };
         let metrics = settings
             .http
@@ -181,6 +183,7 @@ impl Server {
             // Children that don't end in time are killed with the process's end of their pipes.
             let _ = executor.block_on(ended);
         }
+        self.observers.flush();
         self.log.flush();
     }
 

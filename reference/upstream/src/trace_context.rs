@@ -42,6 +42,11 @@ impl TraceContext {
         &self.parent[3..35]
     }
 
+    /// The 16 hex digits that name the caller's span.
+    pub fn span_id(&self) -> &str {
+        &self.parent[36..52]
+    }
+
     /// Names and values, as they are passed on.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let state = self.state.as_deref().map(|state| (STATE, state));

@@ -31,6 +31,8 @@ const TRAILER_BYTES_MAX: usize = 8 << 10;
 const READ_BYTES: usize = 16 << 10;
 /// What a refused request is replaced by: no HTTP at all.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
+/// What stands for a blank that the HTTP library would drop. No credential holds this byte, which is no text.
+const VISIBLE_BLANK: u8 = 0xFF;
 const _: () =
     assert!(CHUNK_LINE_BYTES_MAX < TRAILER_BYTES_MAX && TRAILER_BYTES_MAX < HEAD_BYTES_MAX);
 
@@ -138,12 +140,17 @@ struct Refused;
 impl Judge {
     /// Moves what is judged from `raw` to `passed`.
     fn take(&mut self, raw: &mut Vec<u8>, passed: &mut Vec<u8>) {
-        let mut at = 0;
+        let (mut at, mut was) = (0, self.place);
         while let Ok(Some(count)) = self.step(&raw[at..]).inspect_err(|Refused| {
             passed.extend_from_slice(REFUSED);
             self.place = Place::Over;
         }) {
             passed.extend_from_slice(&raw[at..at + count]);
+            if was == Place::Head {
+                let head = passed.len() - count;
+                keep_blanks(&mut passed[head..]);
+            }
+            was = self.place;
             at += count;
         }
         match self.place {
@@ -216,6 +223,23 @@ impl Judge {
                 Ok(Some(end))
             }
         }
+    }
+}
+
+/// Makes a blank behind a credential visible, so that it counts: a credential with one is another credential.
+fn keep_blanks(head: &mut [u8]) {
+    const NAME: &[u8] = b"authorization:";
+    let mut start = 0;
+    while let Some(length) = memchr::memchr(b'\r', &head[start..]) {
+        let line = &mut head[start..start + length];
+        let is_credential = line
+            .get(..NAME.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(NAME));
+        if is_credential && !line[NAME.len()..].trim_ascii().is_empty() {
+            let end = line.trim_ascii_end().len();
+            line[end..].fill(VISIBLE_BLANK);
+        }
+        start += length + 2;
     }
 }
 
@@ -435,6 +459,17 @@ mod tests {
                 &format!("{head}{sound}\0\r\n\r\n"),
             );
         }
+    }
+
+    #[test]
+    fn blanks_behind_a_credential_count() {
+        let mut head =
+            *b"GET / HTTP/1.1\r\nAUTHORIZATION: Bearer x \t\r\nA: b \r\nAuthorization:  \r\n\r\n";
+        keep_blanks(&mut head);
+        assert_eq!(
+            &head[..],
+            b"GET / HTTP/1.1\r\nAUTHORIZATION: Bearer x\xFF\xFF\r\nA: b \r\nAuthorization:  \r\n\r\n"
+        );
     }
 
     #[test]

@@ -1,0 +1,129 @@
+//! The built `ptc` with a collector that is a stub: which spans arrive, and that a collector that is gone costs no call.
+//! Needs the feature `otlp`.
+#![cfg(feature = "otlp")]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+const TOKEN: &str = "otlp-test-token-0123456789abcdef";
+const CALLS: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"},"#,
+    r#""_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01","tracestate":"v=1"}}}"#,
+    "\n",
+    r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"otlp-test-token-0123456789abcdef"}}"#,
+    "\n"
+);
+
+/// What two calls print, with the collector at `endpoint`: replies and log.
+fn run(endpoint: &str) -> (String, String) {
+    let mut server = Command::new(PTC)
+        .args(["start", "--log-level", "warn"])
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        .env("PTC_RUNNER_MCP_AGENTIC_API_KEY", TOKEN)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    input.write_all(CALLS.as_bytes()).unwrap();
+    let mut replies = String::new();
+    for _ in CALLS.lines() {
+        output.read_line(&mut replies).unwrap();
+    }
+    drop(input);
+    let ended = server.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    (replies, String::from_utf8(ended.stderr).unwrap())
+}
+
+/// Takes requests until both spans came.
+fn collect(listener: &TcpListener) -> Vec<Value> {
+    let mut spans = Vec::new();
+    while spans.len() < CALLS.lines().count() {
+        let (stream, _) = listener.accept().unwrap();
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        assert!(line.starts_with("POST /v1/traces HTTP/1.1"), "{line}");
+        let mut length = 0;
+        loop {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            match line.trim_end().to_lowercase().split_once(": ") {
+                Some(("content-length", value)) => length = value.parse().unwrap(),
+                Some(("content-type", value)) => assert_eq!(value, "application/json"),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        stream
+            .get_mut()
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+            .unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let resource = &body["resourceSpans"][0];
+        assert_eq!(
+            resource["resource"]["attributes"][0]["value"]["stringValue"],
+            "ptc_lisp"
+        );
+        let batch = resource["scopeSpans"][0]["spans"].as_array().unwrap();
+        spans.extend(batch.iter().cloned());
+    }
+    spans
+}
+
+fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a str> {
+    let attributes = span["attributes"].as_array()?;
+    let found = attributes
+        .iter()
+        .find(|attribute| attribute["key"] == key)?;
+    found["value"]["stringValue"].as_str()
+}
+
+#[test]
+fn each_call_is_a_span() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let collector = std::thread::spawn(move || collect(&listener));
+    let (replies, log) = run(&endpoint);
+    assert!(replies.contains("user=> 3"), "{replies}");
+    assert_eq!(log, "");
+    let spans = collector.join().unwrap();
+    let of = |id: &str| {
+        let found = |span: &&Value| attribute(span, "jsonrpc.request.id") == Some(id);
+        spans.iter().find(found).unwrap()
+    };
+    let good = of("a");
+    assert_eq!(good["name"], "tools/call lisp_eval");
+    assert_eq!(good["traceId"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(good["parentSpanId"], "00f067aa0ba902b7");
+    assert_eq!(good["traceState"], "v=1");
+    assert_eq!(good["status"], serde_json::json!({}));
+    assert_eq!(attribute(good, "network.transport"), Some("pipe"));
+    let time = |name: &str| good[name].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"));
+    let bad = of("2");
+    assert_eq!(attribute(bad, "error.type"), Some("unknown_tool"));
+    assert_eq!(bad["status"]["code"], 2);
+    assert_eq!(bad["traceId"].as_str().unwrap().len(), 32);
+    assert!(bad.get("parentSpanId").is_none());
+}
+
+#[test]
+fn a_collector_that_is_gone_costs_a_warning_only() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (replies, log) = run(&endpoint);
+    assert!(replies.contains("user=> 3"), "{replies}");
+    assert!(log.contains("otlp_export_failed"), "{log}");
+    assert!(!log.contains("127.0.0.1"), "{log}");
+}
