@@ -169,12 +169,13 @@ mod tests {
         builder
             .add(&Secret::new("s3cr3t-canary".into()))
             .add(&Secret::new("12345678901".into()));
-        match select(&Answer::Envelope(envelope.to_owned()), &builder.build()) {
+        let redactor = builder.build();
+        match select(&Answer::Envelope(envelope.to_owned()), &redactor) {
             Ok(Selected { json, kind }) => format!("{} {json}", kind.name()),
             Err(fault) => format!(
                 "{} {} {:?}",
                 fault.reason.name(),
-                fault.message,
+                fault.told(&redactor),
                 fault.bytes
             ),
         }
