@@ -132,6 +132,7 @@ pub async fn run(
     let judge_over = Arc::downgrade(&session);
     drop(session);
     let mut outcome = BTreeMap::new();
+    let mut stopped = false;
     while let Some((case, trial)) = trials.recv().await {
         seen(case, &trial);
         if fail_fast
@@ -139,12 +140,24 @@ pub async fn run(
             && let Some(session) = judge_over.upgrade()
         {
             session.over.store(true, Ordering::Relaxed);
+            stopped = true;
         }
         outcome.insert(case, trial);
     }
+    let server = director.await;
+    if !stopped {
+        // What became of nothing counts as a failure, or a harness that breaks would find everything in order.
+        let why = server.as_ref().err().map(ToString::to_string);
+        let why = why.unwrap_or_else(|| "its task broke off".to_owned());
+        for place in selected {
+            outcome
+                .entry(*place)
+                .or_insert_with(|| Trial::harness(format!("the harness lost this case: {why}")));
+        }
+    }
     Outcome {
         trials: outcome,
-        server: director.await.ok().flatten(),
+        server: server.ok().flatten(),
     }
 }
 

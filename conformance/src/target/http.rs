@@ -98,6 +98,8 @@ impl HttpLink {
             };
             headers.insert(name, value);
         }
+        // The client has no cryptography of its own. A second installation changes nothing.
+        let _installed_before = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .tcp_nodelay(true)
             .no_proxy()
