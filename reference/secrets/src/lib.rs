@@ -11,6 +11,7 @@ pub mod fuzz;
 mod redactor;
 mod scrubbed;
 mod secret;
+mod skip;
 mod source;
 mod stream;
 

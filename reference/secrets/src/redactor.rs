@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use zeroize::Zeroizing;
 
 use crate::forms;
 use crate::scrubbed::{Scrub, Scrubbed};
 use crate::secret::{SECRET_BYTES_COMFORTABLE, Secret};
+use crate::skip::Skip;
 use crate::stream::StreamScrubber;
 
 /// What a secret is replaced by.
@@ -23,6 +24,12 @@ const ELLIPSES: [&str; 2] = ["...", "…"];
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
 const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
+/// Up to this many patterns the automaton itself knows a quick way past text without secrets.
+const QUICK_PATTERNS_MAX: usize = 64;
+/// Places where a secret could start and did not, before and per so many bytes of text, after which skipping is given up: text
+/// full of near misses must not cost more than one pass of the automaton.
+const MISSES_MIN: usize = 64;
+const BYTES_PER_MISS: usize = 512;
 
 /// The scrub set of one runtime. Cloning shares it. With no secret registered every operation returns its input untouched.
 #[derive(Clone, Default)]
@@ -32,6 +39,8 @@ pub struct Redactor {
 
 pub(crate) struct Automaton {
     matcher: AhoCorasick,
+    /// For more patterns than the automaton is quick with.
+    skip: Option<Skip>,
     /// Bytes of the longest pattern: a stream has to hold back one byte less.
     pub(crate) pattern_bytes_max: usize,
     /// Per pattern: long enough to be looked for inside a number.
@@ -58,9 +67,10 @@ impl Redactor {
 
     /// Bytes that the automaton occupies (0 when empty).
     pub fn memory_bytes(&self) -> usize {
-        self.inner
-            .as_ref()
-            .map_or(0, |automaton| automaton.matcher.memory_usage())
+        self.inner.as_ref().map_or(0, |automaton| {
+            let table = automaton.skip.as_ref().map_or(0, Skip::memory_bytes);
+            automaton.matcher.memory_usage() + table
+        })
     }
 
     /// Scrubs a value by its own rules (see [`Scrub`]) and marks it as fit to leave the process.
@@ -100,7 +110,7 @@ impl Redactor {
         let Some(automaton) = &self.inner else {
             return Cow::Borrowed(bytes);
         };
-        if !automaton.matcher.is_match(bytes) {
+        if automaton.find(bytes, 0).is_none() {
             return Cow::Borrowed(bytes);
         }
         let mut out = Vec::with_capacity(bytes.len());
@@ -112,7 +122,7 @@ impl Redactor {
     pub fn finds_secret_in(&self, text: &str) -> bool {
         self.inner
             .as_ref()
-            .is_some_and(|automaton| automaton.matcher.is_match(text))
+            .is_some_and(|automaton| automaton.find(text.as_bytes(), 0).is_some())
     }
 
     /// True when a number's text contains a secret of at least eight bytes. Shorter ones can't be told from ordinary numbers.
@@ -141,6 +151,22 @@ impl fmt::Debug for Redactor {
 }
 
 impl Automaton {
+    /// The leftmost match that starts at `from` or later, the longest of those that start there.
+    fn find(&self, bytes: &[u8], mut from: usize) -> Option<Match> {
+        let at = |from| Input::new(bytes).range(from..);
+        if let Some(skip) = &self.skip {
+            for _ in 0..MISSES_MIN + bytes.len() / BYTES_PER_MISS {
+                from = skip.candidate(bytes, from)?;
+                let found = self.matcher.find(at(from).anchored(Anchored::Yes));
+                if found.is_some() {
+                    return found;
+                }
+                from += 1;
+            }
+        }
+        self.matcher.find(at(from))
+    }
+
     /// The text with a marker for each start of a secret at a cut; `None` when there is none.
     fn without_starts(&self, text: &str) -> Option<String> {
         let mut cuts: Vec<usize> = ELLIPSES
@@ -189,7 +215,7 @@ impl Automaton {
     ) -> usize {
         let mut from = 0;
         while from < decided {
-            let Some(found) = self.matcher.find(Input::new(bytes).range(from..)) else {
+            let Some(found) = self.find(bytes, from) else {
                 break;
             };
             if found.start() >= decided {
@@ -241,9 +267,17 @@ impl RedactorBuilder {
         } else {
             AhoCorasickKind::ContiguousNFA
         };
+        let skip = (patterns.len() > QUICK_PATTERNS_MAX)
+            .then(|| Skip::new(&patterns))
+            .flatten();
+        let (start, kind) = match skip {
+            Some(_) => (StartKind::Both, AhoCorasickKind::ContiguousNFA),
+            None => (StartKind::Unanchored, kind),
+        };
         let build = |kind| {
             AhoCorasick::builder()
                 .match_kind(MatchKind::LeftmostLongest)
+                .start_kind(start)
                 .kind(kind)
                 .build(&patterns)
         };
@@ -253,6 +287,7 @@ impl RedactorBuilder {
         );
         let automaton = Automaton {
             matcher,
+            skip,
             pattern_bytes_max: patterns
                 .iter()
                 .map(|pattern| pattern.len())

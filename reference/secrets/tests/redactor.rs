@@ -241,3 +241,37 @@ fn sources_resolve_and_short_ones_are_named() {
     );
     assert!(!document.root.contains_key("credentials"));
 }
+
+/// Many secrets are looked for by skipping; few letters make for many near misses, long runs of them for its giving up.
+#[test]
+fn many_secrets_are_found_among_near_misses() {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |bound: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
+    for _ in 0..60 {
+        let mut word = |length: u64| -> String {
+            (0..length)
+                .map(|_| char::from(b"ab0"[below(3) as usize]))
+                .collect()
+        };
+        let secrets: Vec<String> = (0..30).map(|n| word(8 + n % 7)).collect();
+        let mut text = String::new();
+        for n in 0..200 {
+            text.push_str(&word(1 + n % 9));
+            if n % 5 == 0 {
+                text.push_str(&secrets[n as usize % secrets.len()][..4 + n as usize % 5]);
+            }
+        }
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        let mut builder = Redactor::builder();
+        for secret in &secrets {
+            builder.add(&Secret::new((*secret).to_owned()));
+        }
+        assert!(format!("{:?}", builder.build()).len() > "Redactor(64 patterns)".len());
+        ptc_secrets::fuzz::redactor(&secrets, &text, 7);
+    }
+}

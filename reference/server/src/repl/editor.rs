@@ -114,6 +114,9 @@ fn plain_line(prompt: &str) -> Input {
     }
 }
 
+/// How programs reach upstreams.
+const TOOL_NAMES: [&str; 2] = ["tool/call", "tool/servers"];
+
 /// What the editor knows of the language: its names, and how text looks.
 struct Names {
     builtin: Vec<String>,
@@ -122,9 +125,19 @@ struct Names {
 
 impl Names {
     fn new() -> Self {
-        let mut builtin: Vec<String> = ptc_lang::builtins()
-            .map(|builtin| builtin.name.to_owned())
-            .collect();
+        let mut builtin = Vec::new();
+        for function in ptc_lang::builtins() {
+            builtin.push(function.name.to_owned());
+            let spaces = ptc_lang::NAMESPACES
+                .iter()
+                .filter(|space| function.homes.contains(&space.id));
+            let spellings = spaces.flat_map(|space| space.spellings);
+            // Members of classes and of `json` have their namespace in their name.
+            if !function.name.contains('/') {
+                builtin.extend(spellings.map(|space| format!("{space}/{}", function.name)));
+            }
+        }
+        builtin.extend(TOOL_NAMES.map(str::to_owned));
         builtin.extend(
             ptc_lang::special_forms()
                 .iter()
@@ -226,6 +239,27 @@ fn string_length(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_complete_with_their_namespaces() {
+        let history = DefaultHistory::new();
+        let complete = |line: &str| {
+            let context = Context::new(&history);
+            let (start, found) = Names::new().complete(line, line.len(), &context).unwrap();
+            (start, found.join(" "))
+        };
+        assert_eq!(complete("(str/jo"), (1, "str/join".to_owned()));
+        assert_eq!(
+            complete("(clojure.set/un"),
+            (1, "clojure.set/union".to_owned())
+        );
+        assert_eq!(complete("[:a (tool/c"), (5, "tool/call".to_owned()));
+        assert_eq!(complete(":dis"), (0, ":display".to_owned()));
+        assert_eq!(
+            complete("(json/parse-s"),
+            (1, "json/parse-string".to_owned())
+        );
+    }
 
     #[test]
     fn coloring_keeps_the_text() {
