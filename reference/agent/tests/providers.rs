@@ -199,7 +199,15 @@ fn faults_of_a_provider() {
             LlmErrorKind::Malformed,
         ),
         (
-            ResponseTemplate::new(200).set_body_json(json!({ "choices": [] })),
+            ResponseTemplate::new(200).set_body_json(json!({ "choices": [], "content": "none" })),
+            LlmErrorKind::Malformed,
+        ),
+        (
+            ResponseTemplate::new(200).set_body_string("<html>Bad gateway</html>"),
+            LlmErrorKind::Malformed,
+        ),
+        (
+            ResponseTemplate::new(200).set_body_json(json!([1])),
             LlmErrorKind::Malformed,
         ),
         (
@@ -214,8 +222,13 @@ fn faults_of_a_provider() {
                 .respond_with(answer)
                 .mount(&server),
         );
-        let model = ChatCompletions::new(options(&server, bearer(), 1)).unwrap();
-        assert_eq!(ask(&model), Err(expected));
+        let models: [Box<dyn Llm>; 2] = [
+            Box::new(ChatCompletions::new(options(&server, bearer(), 1)).unwrap()),
+            Box::new(AnthropicMessages::new(options(&server, bearer(), 1)).unwrap()),
+        ];
+        for model in models {
+            assert_eq!(ask(&*model), Err(expected));
+        }
     }
 }
 

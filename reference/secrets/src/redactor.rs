@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
+use memchr::memmem;
 use zeroize::Zeroizing;
 
 use crate::forms;
@@ -156,7 +157,10 @@ impl Automaton {
         let at = |from| Input::new(bytes).range(from..);
         if let Some(skip) = &self.skip {
             for _ in 0..MISSES_MIN + bytes.len() / BYTES_PER_MISS {
-                from = skip.candidate(bytes, from)?;
+                let secret = skip.candidate(bytes, from);
+                let reach = secret.map_or(bytes.len(), |at| bytes.len().min(at + MARKER.len()));
+                let marker = memmem::find(&bytes[from..reach], MARKER.as_bytes());
+                from = marker.map(|at| from + at).or(secret)?;
                 let found = self.matcher.find(at(from).anchored(Anchored::Yes));
                 if found.is_some() {
                     return found;
@@ -267,8 +271,10 @@ impl RedactorBuilder {
         } else {
             AhoCorasickKind::ContiguousNFA
         };
-        let skip = (patterns.len() > QUICK_PATTERNS_MAX)
-            .then(|| Skip::new(&patterns))
+        // The marker is shorter than most secrets and would shorten every step; it is looked for beside.
+        let secrets = &patterns[..patterns.len() - 1];
+        let skip = (secrets.len() > QUICK_PATTERNS_MAX)
+            .then(|| Skip::new(secrets))
             .flatten();
         let (start, kind) = match skip {
             Some(_) => (StartKind::Both, AhoCorasickKind::ContiguousNFA),

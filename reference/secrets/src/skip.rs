@@ -19,7 +19,7 @@ pub(crate) struct Skip {
     shifts: Vec<u8>,
     /// Bits by which a gram's product is shifted to give its slot.
     shift: u32,
-    /// Bytes of the window, which are those of the shortest pattern, or less.
+    /// Bytes of the window: at most those of the shortest pattern.
     window: usize,
 }
 
@@ -27,16 +27,15 @@ impl Skip {
     /// A table, unless the patterns are so short or so many that it would not pay.
     pub fn new(patterns: &[&str]) -> Option<Self> {
         let shortest = patterns.iter().map(|pattern| pattern.len()).min()?;
-        let window = shortest.min(WINDOW_MAX);
+        // Many patterns afford a short window: more grams would fill the table, and a full table never steps far.
+        let affordable = (1 << SLOTS_MAX_LOG2) / (SLOTS_PER_GRAM * patterns.len()) + GRAM - 1;
+        let window = shortest.min(WINDOW_MAX).min(affordable);
         if window < WINDOW_MIN {
             return None;
         }
         let most = window - GRAM + 1;
-        let wanted = (patterns.len() * most * SLOTS_PER_GRAM).next_power_of_two();
-        if wanted > 1 << (SLOTS_MAX_LOG2 + 1) {
-            return None;
-        }
-        let bits = wanted.ilog2().clamp(SLOTS_MIN_LOG2, SLOTS_MAX_LOG2);
+        let slots = (patterns.len() * most * SLOTS_PER_GRAM).next_power_of_two();
+        let bits = slots.ilog2().clamp(SLOTS_MIN_LOG2, SLOTS_MAX_LOG2);
         let farthest = u8::try_from(most).ok()?;
         let mut skip = Self {
             shifts: vec![farthest; 1 << bits],
