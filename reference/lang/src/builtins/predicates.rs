@@ -188,7 +188,7 @@ fn keyword(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match &args[0] {
         Value::Str(name) | Value::Symbol(name) if !crate::reader::is_keyword_name(name) => {
             Err(bad_value(format!(
-                "{} cannot be a keyword: a keyword begins with a letter and has letters, digits and + - * < > = ? ! _",
+                "{} cannot be a keyword: a keyword made here has ASCII letters, digits and + - * < > = ? ! _, and no digit in front",
                 crate::print::brief(&args[0])
             )))
         }
