@@ -1,6 +1,11 @@
 //! The built `ptc` under load with hostile traffic mixed in: no reply lost, doubled or crossed, and a clean end.
 //!
-//! Two seconds each by default; `PTC_LOAD_SECONDS` sets another length. Knows the server only through its pipes and sockets.
+//! Two seconds each by default; `PTC_LOAD_SECONDS` sets another length, `PTC_LOAD_SERVER` another executable. A minute of each
+//! against a release build:
+//!
+//!     PTC_LOAD_SECONDS=60 PTC_LOAD_SERVER=$PWD/target/release/ptc cargo test -p ptc-server --test load -- --nocapture --test-threads 1
+//!
+//! Knows the server only through its pipes and sockets.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 use serde_json::Value;
@@ -17,6 +22,9 @@ const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const WINDOW: u64 = 32;
 /// HTTP clients, each with a session of its own.
 const CLIENTS: u64 = 8;
+/// Bytes of a frame or body that are refused; the servers here take fewer.
+const OVERSIZE_BYTES: usize = 100_000;
+const BYTES_MAX: &str = "65536";
 
 fn length() -> Duration {
     let seconds = std::env::var("PTC_LOAD_SECONDS")
@@ -31,7 +39,7 @@ struct Server(Child);
 impl Server {
     fn start(arguments: &[&str], log: Stdio) -> Self {
         Server(
-            Command::new(PTC)
+            Command::new(std::env::var("PTC_LOAD_SERVER").unwrap_or_else(|_| PTC.into()))
                 .arg("start")
                 .args(arguments)
                 .args(["--max-concurrent-calls", "16"])
@@ -65,6 +73,17 @@ impl Server {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id())).unwrap();
         statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
     }
+}
+
+/// Memory that may come and go with what happens to be under way when it is looked at.
+const SLACK_BYTES: u64 = 8 << 20;
+
+/// What a run holds in the middle and at its end may differ by a tenth.
+fn assert_flat(middle: u64, end: u64) {
+    assert!(
+        end <= middle + middle / 10 + SLACK_BYTES,
+        "resident memory grew from {middle} to {end} bytes"
+    );
 }
 
 impl Drop for Server {
@@ -138,12 +157,16 @@ fn judge(reply: &Value, expected: &Expected) {
 
 #[test]
 fn stdio_loses_doubles_and_crosses_nothing() {
-    let mut server = Server::start(&["--log-level", "error"], Stdio::inherit());
+    let mut server = Server::start(
+        &["--log-level", "error", "--max-frame-bytes", BYTES_MAX],
+        Stdio::inherit(),
+    );
     let mut input = server.0.stdin.take().unwrap();
     let output = BufReader::new(server.0.stdout.take().unwrap());
     let waiting: Arc<Mutex<HashMap<u64, Expected>>> = Arc::default();
     let answered = Arc::new(AtomicU64::new(0));
-    let (seen, counted) = (waiting.clone(), answered.clone());
+    let busy = Arc::new(AtomicU64::new(0));
+    let (seen, counted, refused) = (waiting.clone(), answered.clone(), busy.clone());
     let reader = std::thread::spawn(move || {
         let mut garbage = 0;
         for line in output.lines() {
@@ -163,6 +186,7 @@ fn stdio_loses_doubles_and_crosses_nothing() {
                 &expected.unwrap_or_else(|| panic!("nobody waits for {reply}")),
             );
             counted.fetch_add(1, Ordering::Relaxed);
+            refused.fetch_add(u64::from(is_busy(&reply)), Ordering::Relaxed);
         }
         garbage
     });
@@ -175,7 +199,11 @@ fn stdio_loses_doubles_and_crosses_nothing() {
             .count()
     };
     let (begun, mut number, mut garbage) = (Instant::now(), 0, 0);
+    let (oversize, mut middle) = ("x".repeat(OVERSIZE_BYTES), 0);
     while begun.elapsed() < length() {
+        if middle == 0 && begun.elapsed() >= length() / 2 {
+            middle = server.resident_bytes();
+        }
         while open() > WINDOW as usize && begun.elapsed() < length() {
             std::thread::yield_now();
         }
@@ -197,6 +225,10 @@ fn stdio_loses_doubles_and_crosses_nothing() {
             input.write_all(b"\xFF{garbage\n").unwrap();
             garbage += 1;
         }
+        if number % 500 == 9 {
+            writeln!(input, "{oversize}").unwrap();
+            garbage += 1;
+        }
         number += 1;
     }
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -204,11 +236,24 @@ fn stdio_loses_doubles_and_crosses_nothing() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(open(), 0, "replies are missing");
+    let end = server.resident_bytes();
+    assert_flat(middle, end);
     drop(input);
     assert!(server.0.wait().unwrap().success());
     assert_eq!(reader.join().unwrap(), garbage);
     let rate = answered.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
-    println!("stdio: {number} frames, {rate:.0} replies/s");
+    println!(
+        "stdio: {number} frames, {garbage} of garbage; {} replies, {rate:.0}/s, {} of them busy; {} kB resident in the middle, {} kB at the end",
+        answered.load(Ordering::Relaxed),
+        busy.load(Ordering::Relaxed),
+        middle >> 10,
+        end >> 10
+    );
+}
+
+fn is_busy(reply: &Value) -> bool {
+    let text = reply["result"]["content"][0]["text"].as_str();
+    text.is_some_and(|text| text.starts_with("busy"))
 }
 
 /// A keep-alive connection that knows just enough HTTP.
@@ -272,16 +317,23 @@ impl Client {
 
 #[test]
 fn http_loses_doubles_and_crosses_nothing() {
-    let (mut server, port) = Server::listening(&["--http-max-in-flight-per-session", "4"]);
+    let (mut server, port) = Server::listening(&[
+        "--http-max-in-flight-per-session",
+        "4",
+        "--http-max-body-bytes",
+        BYTES_MAX,
+    ]);
     let stop = Arc::new(AtomicBool::new(false));
     let answered = Arc::new(AtomicU64::new(0));
+    let busy = Arc::new(AtomicU64::new(0));
     let begun = Instant::now();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
-            let (stop, answered) = (stop.clone(), answered.clone());
+            let (stop, answered, busy) = (stop.clone(), answered.clone(), busy.clone());
             std::thread::spawn(move || {
                 let mut connection = Client::new(port);
                 connection.initialize();
+                let oversize = "x".repeat(OVERSIZE_BYTES);
                 let mut number = client * 1_000_000;
                 while !stop.load(Ordering::Relaxed) {
                     number += 1;
@@ -293,6 +345,11 @@ fn http_loses_doubles_and_crosses_nothing() {
                         gone.send(&text);
                         continue;
                     }
+                    if number % 500 == 9 {
+                        // The connection stays usable.
+                        connection.send(&oversize);
+                        assert_eq!(connection.receive().0, 413);
+                    }
                     connection.send(&text);
                     let (status, body) = connection.receive();
                     assert_eq!(status, 200, "{body}");
@@ -300,17 +357,23 @@ fn http_loses_doubles_and_crosses_nothing() {
                     assert_eq!(reply["id"], number, "{body}");
                     judge(&reply, &expected);
                     answered.fetch_add(1, Ordering::Relaxed);
+                    busy.fetch_add(u64::from(is_busy(&reply)), Ordering::Relaxed);
                 }
             })
         })
         .collect();
-    // Hostile neighbours: garbage, half a head, half a body, an oversize declaration.
+    // Hostile neighbours: garbage, half a head, half a body, an oversize declaration, a length said in two ways.
+    let mut middle = 0;
     while begun.elapsed() < length() {
+        if middle == 0 && begun.elapsed() >= length() / 2 {
+            middle = server.resident_bytes();
+        }
         for bytes in [
             &b"\x00\xFF\xFE garbage\r\n\r\n"[..],
             b"POST /mcp HTTP/1.1\r\nHost: loc",
             b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
             b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{",
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
             b"GET /mcp HTTP/1.1\r\nHost: evil.example\r\n\r\n",
         ] {
             if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
@@ -324,9 +387,14 @@ fn http_loses_doubles_and_crosses_nothing() {
         client.join().unwrap();
     }
     let rate = answered.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
+    let end = server.resident_bytes();
+    assert_flat(middle, end);
     println!(
-        "http: {rate:.0} replies/s, {} MB resident",
-        server.resident_bytes() >> 20
+        "http: {} replies, {rate:.0}/s, {} of them busy; {} kB resident in the middle, {} kB at the end",
+        answered.load(Ordering::Relaxed),
+        busy.load(Ordering::Relaxed),
+        middle >> 10,
+        end >> 10
     );
     let mut last = Client::new(port);
     last.initialize();
