@@ -4,8 +4,8 @@
 use ptc_rpc::write_string;
 use serde_json::{Map, Value};
 
-/// Longest shown literal of a `const` or `enum`, in characters.
-const LITERAL_CHARS_MAX: usize = 80;
+/// Longest shown literal of a `const` or `enum`, in characters: as long as a description in `doc`, so that it carries no more prose.
+const LITERAL_CHARS_MAX: usize = 240;
 /// Nesting at which a result's structure is no longer shown.
 const RESULT_DEPTH_MAX: usize = 8;
 /// Schema type names and the words of `Result<…>` for them.
