@@ -27,6 +27,9 @@ const REASONS: &[&str] = &["parse_error", "runtime_error"];
 /// Evaluates what it is given in one JVM.
 const SCRIPT: &str = include_str!("clojure_check.clj");
 
+/// A JVM leaves out the message of an exception that it has thrown often; the table reads them.
+const KEEP_MESSAGES: &str = "-XX:-OmitStackTraceInFastThrow";
+
 /// The page that records the divergences.
 const PAGE: &str = "spec/divergences/clojure.md";
 
@@ -724,6 +727,7 @@ fn clojure(programs: &BTreeMap<String, Program>) -> Result<String, String> {
     std::fs::write(&script, SCRIPT).map_err(|error| error.to_string())?;
     let mut child = Command::new("clojure")
         .arg(&script)
+        .env("JDK_JAVA_OPTIONS", KEEP_MESSAGES)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
