@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Eval, Frame, Outcome, at, not_callable};
-use crate::analyze::ir::{Call, Lambda};
+use crate::analyze::ir::{Call, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
 use crate::function::{Closure, Combinator, Combined};
@@ -80,7 +80,7 @@ impl<'r> Eval<'r> {
         if let Some(closure) = closure_of(callee, 1) {
             return self.inside(closure, |eval, base| {
                 for item in items {
-                    let result = eval.enter(closure, [item.clone()], base)?;
+                    let result = eval.enter(closure, base, |stack| stack.push(item.clone()))?;
                     if !each(eval, item, result)? {
                         break;
                     }
@@ -110,7 +110,10 @@ impl<'r> Eval<'r> {
         if let Some(closure) = closure_of(callee, 2) {
             return self.inside(closure, |eval, base| {
                 for item in items {
-                    folded = eval.enter(closure, [folded, item.clone()], base)?;
+                    folded = eval.enter(closure, base, |stack| {
+                        stack.push(folded);
+                        stack.push(item.clone());
+                    })?;
                 }
                 Ok(folded)
             });
@@ -377,13 +380,14 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// One of many calls of a closure, whose depth and native stack are seen to.
-    #[inline]
-    fn enter<const N: usize>(
+    /// One of many calls of a closure, whose depth and native stack are seen to; `push` puts its
+    /// arguments where its frame begins.
+    #[inline(always)]
+    fn enter(
         &mut self,
         closure: &Arc<Closure>,
-        mut args: [Value; N],
         base: usize,
+        push: impl FnOnce(&mut Vec<Value>),
     ) -> Outcome {
         self.tick()?;
         let lambda = &*closure.lambda;
@@ -392,10 +396,11 @@ impl<'r> Eval<'r> {
             closure: Some(closure),
         };
         self.stack.truncate(base);
+        push(&mut self.stack);
         if lambda.plain {
-            self.stack.extend(args);
             self.fill_frame(lambda, base);
         } else {
+            let mut args: SmallVec<[Value; 4]> = self.stack.drain(base..).collect();
             self.fill_frame(lambda, base);
             self.bind_params(lambda, &mut args, frame)?;
         }
@@ -414,7 +419,11 @@ impl<'r> Eval<'r> {
     /// Evaluates the body of a function whose arguments are bound, again for each `recur`.
     #[inline]
     fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
-        let mut outcome = self.eval(&lambda.body, frame);
+        let mut outcome = match &lambda.body {
+            // A body that is one operator needs no more.
+            Ir::Op(call) => self.operate(call, frame),
+            body => self.eval(body, frame),
+        };
         // Nearly always there is none, and looking is cheaper than taking.
         if self.recur.is_some() {
             outcome = self.further_rounds(lambda, frame);
