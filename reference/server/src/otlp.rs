@@ -166,6 +166,8 @@ fn send_all(url: &str, items: &Receiver<Item>, log: &Log) {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
+    // Upstreams may have installed the same one already.
+    let _installed_before = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().timeout(SEND_WAIT).build();
     let (Ok(executor), Ok(client)) = (executor, client) else {
         return lost("the exporter could not be started", 0);
