@@ -34,6 +34,8 @@ const STDERR_LINE_BYTES: usize = 4 * 1024;
 const STDERR_BYTES_MAX: usize = 1024 * 1024;
 /// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(50);
+/// How long a child that closed its input may take to end by itself: how it ended says more.
+const ENDING: Duration = Duration::from_millis(250);
 
 /// A started child after its handshake.
 pub(crate) struct StdioConnection {
@@ -90,8 +92,8 @@ impl StdioConnection {
             list_changed: AtomicBool::new(false),
             group,
         });
-        tokio::spawn(write_frames(stdin, frames));
         tokio::spawn(log_stderr(name.to_owned(), stderr, redactor.clone()));
+        tokio::spawn(write_frames(Arc::clone(&shared), stdin, frames));
         let reader = Arc::clone(&shared);
         tokio::spawn(async move {
             let fault = read_until_end(&reader, stdout, &mut *life).await;
@@ -420,13 +422,19 @@ impl Shared {
 /// Largest line that is read when no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// Feeds the child. One that takes no more input can answer nothing more: it is ended, and so are its calls.
 async fn write_frames(
+    shared: Arc<Shared>,
     mut stdin: impl AsyncWrite + Unpin,
     mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
 ) {
     while let Some(frame) = frames.recv().await {
-        // A child that closed its input is found out by its end or by the calls that time out.
         if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
+            tokio::time::sleep(ENDING).await;
+            shared.end(WorldFault::unavailable(
+                "mcp_stdio process closed its input",
+            ));
+            shared.group.signal(Signal::SIGKILL);
             return;
         }
     }
