@@ -5,7 +5,7 @@ use crate::json::Json;
 
 use super::edit::at;
 use super::http::Message;
-use super::{Mutant, Mutation, Way};
+use super::{Mutant, Mutation, over_http};
 
 const fn answer(
     name: &'static str,
@@ -26,15 +26,6 @@ const fn flag(
     value: &'static str,
 ) -> Mutant {
     over_http(name, clause, Mutation::Flag(flag, value))
-}
-
-const fn over_http(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
-    Mutant {
-        name,
-        clause,
-        mutation,
-        way: Way::Http,
-    }
 }
 
 /// All of them, in the order of the specification.

@@ -35,6 +35,26 @@ pub enum Way {
     Http,
 }
 
+/// A mutant before a server's standard streams.
+const fn over_stdio(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
+    Mutant {
+        name,
+        clause,
+        mutation,
+        way: Way::Stdio,
+    }
+}
+
+/// A mutant before a server's listener.
+const fn over_http(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
+    Mutant {
+        name,
+        clause,
+        mutation,
+        way: Way::Http,
+    }
+}
+
 /// Every mutant: those of protocol and language, then those of servers with state, then those over HTTP.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
     [table::MUTANTS, state_table::MUTANTS, http_table::MUTANTS]

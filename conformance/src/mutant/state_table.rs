@@ -4,16 +4,7 @@
 use crate::json::Json;
 
 use super::edit::{self, at, remove, set};
-use super::{Mutant, Mutation, Way};
-
-const fn row(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
-    Mutant {
-        name,
-        clause,
-        mutation,
-        way: Way::Stdio,
-    }
-}
+use super::{Mutant, Mutation, over_stdio as row};
 
 const fn flag(
     name: &'static str,

@@ -4,28 +4,17 @@
 use crate::json::Json;
 
 use super::edit::{self, at, remove, set};
-use super::{Mutant, Mutation, Stream, Way};
+use super::{Mutant, Mutation, Stream, over_stdio as row};
 
 /// A mutant that takes one symbol for another, named after both.
 macro_rules! taken {
     ($clause:literal, $from:literal, $to:literal) => {
-        Mutant {
-            name: concat!($from, "~", $to),
-            clause: $clause,
-            mutation: Mutation::Symbol($from, $to),
-            way: Way::Stdio,
-        }
+        row(
+            concat!($from, "~", $to),
+            $clause,
+            Mutation::Symbol($from, $to),
+        )
     };
-}
-
-/// A mutant of any other kind.
-const fn row(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
-    Mutant {
-        name,
-        clause,
-        mutation,
-        way: Way::Stdio,
-    }
 }
 
 /// The mutants of protocol and language. Those of protocol and profiles come first, then printing and limits, then one a builtin or form.
