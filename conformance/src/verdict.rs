@@ -12,6 +12,8 @@ pub enum Verdict {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unobserved: Vec<String>,
     },
+    /// The harness proved something of itself, whatever the target is.
+    SelfCheck,
     /// Something seen was not as expected.
     Fail(Mismatch),
     /// Nothing of the expectation can be seen on this target.
@@ -103,6 +105,7 @@ impl Verdict {
     pub const fn word(&self) -> &'static str {
         match self {
             Verdict::Pass { .. } => "pass",
+            Verdict::SelfCheck => "self-check",
             Verdict::Fail(_) => "fail",
             Verdict::Unobservable { .. } => "unobservable",
             Verdict::NotClaimed { .. } => "not claimed",
@@ -116,10 +119,10 @@ impl Verdict {
     }
 
     /// One line that says why, for reports and for the message prefixes of expected failures; empty
-    /// for a pass.
+    /// for a pass and a self-check.
     pub fn message(&self) -> String {
         match self {
-            Verdict::Pass { .. } => String::new(),
+            Verdict::Pass { .. } | Verdict::SelfCheck => String::new(),
             Verdict::Fail(mismatch) => format!(
                 "{}: expected {}, observed {}",
                 mismatch.what,

@@ -61,10 +61,10 @@ fn scripted(fault: &str) -> String {
     format!("{} {fault}", example("scripted").display())
 }
 
-fn harness(directory: &Path, target: &str, more: &[&str]) -> Command {
+fn harness(directory: &Path, page: &str, target: &str, more: &[&str]) -> Command {
     let suite = directory.join("spec");
     std::fs::create_dir_all(&suite).expect("a directory");
-    std::fs::write(suite.join("sums.md"), PAGE).expect("a page");
+    std::fs::write(suite.join("page.md"), page).expect("a page");
     let launch = directory.join("launch.toml");
     let template = "[observe]\n[patience]\nstart = 3000\nreply = 3000\nexit = 500\n";
     std::fs::write(&launch, template).expect("a template");
@@ -84,9 +84,13 @@ fn harness(directory: &Path, target: &str, more: &[&str]) -> Command {
 }
 
 fn check(target: &str, more: &[&str]) -> Seen {
+    check_page(PAGE, target, more)
+}
+
+fn check_page(page: &str, target: &str, more: &[&str]) -> Seen {
     let directory = tempfile::tempdir().expect("a directory");
     let began = Instant::now();
-    let output = harness(directory.path(), target, more)
+    let output = harness(directory.path(), page, target, more)
         .output()
         .expect("the harness starts");
     let took = began.elapsed();
@@ -158,6 +162,18 @@ fn a_target_that_is_right_passes() {
 }
 
 #[test]
+fn what_the_harness_proves_of_itself_is_no_pass_of_the_target() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../spec/README.md");
+    let text = std::fs::read_to_string(page).expect("the page is there");
+    let seen = check_page(&text, &scripted("none"), &[]);
+    assert_eq!(seen.status, Some(0), "{}", seen.output);
+    assert!(seen.output.contains(" 0 passed, "), "{}", seen.output);
+    let statuses = seen.statuses();
+    assert!(!statuses.is_empty());
+    assert!(statuses.iter().all(|status| *status == Status::SelfCheck));
+}
+
+#[test]
 fn a_line_that_is_not_json_is_shown() {
     let seen = check("sh -c 'echo not json'", &[]);
     assert_eq!(seen.status, Some(1), "{}", seen.output);
@@ -216,6 +232,8 @@ fn wrong_ids_are_shown_as_frames_that_nobody_asked_for() {
         "{}",
         seen.output
     );
+    // Nobody waits to the end for an answer that came under another id.
+    assert!(!seen.output.contains("within 3000 ms"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
@@ -302,7 +320,7 @@ fn an_interrupted_run_takes_its_targets_down() {
     let marker = &marked("interrupt");
     let directory = tempfile::tempdir().expect("a directory");
     let target = format!("sh -c 'trap \"\" TERM HUP INT; sleep 300; : \"$0\"' {marker}");
-    let mut child = harness(directory.path(), &target, &[])
+    let mut child = harness(directory.path(), PAGE, &target, &[])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -48,7 +48,7 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
     if let Verdict::Pass { unobserved } = &trial.verdict {
         record.unobserved.clone_from(unobserved);
     }
-    if status == Status::Pass {
+    if matches!(status, Status::Pass | Status::SelfCheck) {
         if style.whole {
             record.source = Some(script::source(case));
             record.traffic.clone_from(&trial.traffic);
@@ -84,6 +84,7 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
 fn status(suite: &Suite, case: &Case, verdict: &Verdict, strict: bool) -> Status {
     match verdict {
         Verdict::Pass { .. } => Status::Pass,
+        Verdict::SelfCheck => Status::SelfCheck,
         Verdict::Unobservable { .. } => Status::Unobservable,
         Verdict::NotClaimed { .. } => Status::NotClaimed,
         Verdict::Excluded { .. } => Status::NotRun,

@@ -48,7 +48,7 @@ pub fn render(run: &Run) -> Result<String, String> {
 fn test_case(case: &CaseRecord) -> TestCase {
     let message = case.message.as_deref().unwrap_or_default();
     let status = match case.status {
-        Status::Pass => TestCaseStatus::success(),
+        Status::Pass | Status::SelfCheck => TestCaseStatus::success(),
         Status::Fail | Status::Flaky => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_message(message);

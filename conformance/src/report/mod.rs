@@ -123,6 +123,8 @@ impl Transport {
 pub enum Status {
     /// The target did what the case asks for.
     Pass,
+    /// The harness proved something of itself: it says nothing of the target.
+    SelfCheck,
     /// It did not.
     Fail,
     /// It did not, and the baseline says so, with a reason.
@@ -141,7 +143,7 @@ pub enum Status {
 
 impl Status {
     /// All, in the order of summaries.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Pass,
         Self::Fail,
         Self::Flaky,
@@ -150,6 +152,7 @@ impl Status {
         Self::Unobservable,
         Self::NotClaimed,
         Self::NotRun,
+        Self::SelfCheck,
     ];
 
     /// Whether it makes the run fail.
@@ -157,6 +160,7 @@ impl Status {
         match self {
             Self::Fail | Self::Flaky => true,
             Self::Pass
+            | Self::SelfCheck
             | Self::ExpectedFailure
             | Self::Warning
             | Self::Unobservable
@@ -169,6 +173,7 @@ impl Status {
     pub fn words(self) -> &'static str {
         match self {
             Self::Pass => "passed",
+            Self::SelfCheck => "checks of the harness itself",
             Self::Fail => "failed",
             Self::ExpectedFailure => "failed as the baseline expects",
             Self::Warning => "warned",

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 
 use super::Answer;
 use super::fault::Fault;
@@ -19,6 +20,9 @@ use super::process::{Control, Exit, Process, Stderr};
 
 /// How long a process whose output ended may take to end itself before it counts as running on.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
+/// How long a request may still wait for its answer once the process gave an answer that nobody asked for: most likely it
+/// was this one, under a wrong id.
+const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
 /// How many unasked lines are kept; more are only counted.
 const STRAYS_KEPT_MAX: usize = 64;
 
@@ -62,6 +66,7 @@ impl Pipe {
         let sent = frame(id);
         let began = Instant::now();
         let strays_before = self.board.lock().strays_seen;
+        let mut misdirected = self.board.misdirected.subscribe();
         let mut answer = match self.board.wait_for(id) {
             Ok(answer) => answer,
             Err(fault) => return Err(Box::new((fault, sent))),
@@ -77,8 +82,19 @@ impl Pipe {
             return Err(Box::new((fault.after(first), sent)));
         }
         let left = patience.saturating_sub(began.elapsed());
-        let fault = match tokio::time::timeout(left, answer).await {
-            Ok(Ok(Ok(received))) => {
+        let lost = async {
+            // The board outlives the wait, so that this is a reply and not the end.
+            let _seen = misdirected.changed().await;
+            tokio::time::sleep(PATIENCE_AFTER_STRAY).await;
+        };
+        let answered = tokio::select! {
+            biased;
+            answered = answer => Some(answered),
+            () = lost => None,
+            () = tokio::time::sleep(left) => None,
+        };
+        let fault = match answered {
+            Some(Ok(Ok(received))) => {
                 return Ok(Answer {
                     sent,
                     received,
@@ -86,11 +102,12 @@ impl Pipe {
                     took: began.elapsed(),
                 });
             }
-            Ok(Ok(Err(fault))) => fault,
-            Ok(Err(_)) => self.board.abandon(id).unwrap_or(Fault::ClosedOutput),
-            Err(_) => {
+            Some(Ok(Err(fault))) => fault,
+            Some(Err(_)) => self.board.abandon(id).unwrap_or(Fault::ClosedOutput),
+            None => {
                 let _broken = self.board.abandon(id);
-                Fault::NoReply { waited: patience }
+                let waited = patience.min(began.elapsed());
+                Fault::NoReply { waited }
             }
         };
         let first = self.board.strays_since(strays_before).into_iter().next();
@@ -196,7 +213,11 @@ impl Drop for Pipe {
 
 /// Who waits for which id, and what came unasked.
 #[derive(Debug, Default)]
-struct Board(Mutex<State>);
+struct Board {
+    state: Mutex<State>,
+    /// Told of each reply under an id that nobody waits for.
+    misdirected: watch::Sender<()>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -208,7 +229,7 @@ struct State {
 
 impl Board {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait_for(&self, id: u64) -> Result<oneshot::Receiver<Result<String, Fault>>, Fault> {
@@ -253,7 +274,7 @@ impl Board {
             }
         };
         match serde_json::from_str::<Head>(&line) {
-            Ok(head) => self.deliver(head.id.as_ref().and_then(Value::as_u64), line),
+            Ok(head) => self.deliver(&head, line),
             Err(error) => self.stray(Fault::Junk {
                 line,
                 why: error.to_string(),
@@ -261,8 +282,9 @@ impl Board {
         }
     }
 
-    fn deliver(&self, id: Option<u64>, line: String) {
+    fn deliver(&self, head: &Head, line: String) {
         let mut state = self.lock();
+        let id = head.id.as_ref().and_then(Value::as_u64);
         match id.and_then(|id| state.waiting.remove(&id)) {
             Some(sender) => {
                 // An asker that gave up a moment ago has reported that already.
@@ -271,6 +293,10 @@ impl Board {
             None => {
                 drop(state);
                 self.stray(Fault::Stray { line });
+                // What has a method asks or tells; it answers nothing.
+                if head.method.is_none() {
+                    self.misdirected.send_replace(());
+                }
             }
         }
     }
@@ -297,6 +323,7 @@ impl Board {
 #[derive(Deserialize)]
 struct Head {
     id: Option<Value>,
+    method: Option<IgnoredAny>,
 }
 
 async fn read(mut lines: Lines, board: Arc<Board>, control: Arc<AsyncMutex<Control>>) {

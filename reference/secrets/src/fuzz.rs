@@ -54,6 +54,19 @@ pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
     );
 }
 
+/// [`redactor`] of one text: every line but the last is a secret, at most four of them; the last is what is scrubbed, with the secrets
+/// once more in it. Its first character chooses the size of chunks.
+pub fn lines(input: &str) {
+    let mut lines: Vec<&str> = input.split('\n').collect();
+    let text = lines.pop().unwrap_or_default();
+    lines.truncate(SECRETS_MAX);
+    let cut = text.chars().next().map_or(1, |first| first as usize % 64);
+    redactor(&lines, &format!("{text}{}{text}", lines.concat()), cut);
+}
+
+/// Secrets of one text.
+const SECRETS_MAX: usize = 4;
+
 /// The bytes that a secret in raw form covers, by looking at every place.
 fn covered(secrets: &[&str], text: &str) -> Vec<bool> {
     let mut covered = vec![false; text.len()];

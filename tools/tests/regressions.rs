@@ -1,0 +1,103 @@
+//! Inputs that fuzzers once found something with, tried on stable: `fuzz/regressions/TARGET/INPUT`. Knows which function checks what
+//! each target eats; `fuzz/fuzz_targets/` says the same to the fuzzers.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use ptc_server::simulate::{self, Choices};
+
+/// A target, and how an input of it is checked.
+enum Check {
+    Bytes(fn(&[u8])),
+    Text(fn(&str)),
+}
+
+const CHECKS: &[(&str, Check)] = &[
+    ("answer", Check::Text(ptc_upstream::fuzz::answer)),
+    ("config", Check::Text(ptc_upstream::fuzz::config)),
+    ("eval", Check::Bytes(ptc_lang::fuzz::generated)),
+    ("fixture", Check::Bytes(conformance::fuzz::check_fixture)),
+    ("frames", Check::Bytes(ptc_rpc::fuzz::frames)),
+    ("http", Check::Text(ptc_server::fuzz::http)),
+    ("json", Check::Text(ptc_lang::fuzz::json)),
+    ("judge", Check::Bytes(conformance::fuzz::check_values)),
+    ("labels", Check::Text(ptc_upstream::fuzz::labels)),
+    ("openapi", Check::Text(ptc_upstream::fuzz::openapi)),
+    ("print_read", Check::Bytes(ptc_lang::fuzz::print_read)),
+    ("program", Check::Text(ptc_lang::fuzz::eval)),
+    ("reader", Check::Text(ptc_lang::fuzz::reader)),
+    ("redactor", Check::Text(ptc_secrets::fuzz::lines)),
+    ("schema", Check::Text(ptc_protocol::fuzz::schema)),
+    ("sessions", Check::Bytes(sessions)),
+    ("signature", Check::Text(ptc_protocol::fuzz::signature)),
+    ("sse", Check::Bytes(ptc_upstream::fuzz::sse)),
+    ("tools", Check::Text(ptc_upstream::fuzz::tools)),
+];
+
+fn sessions(data: &[u8]) {
+    let executor = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    simulate::run(executor, Choices::Bytes(data.to_vec().into_iter()), true);
+}
+
+fn fuzz() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
+}
+
+/// Names of what stands in a directory.
+fn names(directory: &PathBuf) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(directory).expect("the directory is there");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.expect("an entry can be read");
+        entry.file_name().to_string_lossy().into_owned()
+    };
+    entries.map(name).collect()
+}
+
+#[test]
+fn what_was_found_stays_repaired() {
+    let kept = fuzz().join("regressions");
+    let mut tried = 0;
+    for target in names(&kept) {
+        let (_, check) = CHECKS
+            .iter()
+            .find(|(name, _)| *name == target)
+            .unwrap_or_else(|| panic!("fuzz/regressions/{target}: no such target"));
+        for input in names(&kept.join(&target)) {
+            eprintln!("fuzz/regressions/{target}/{input}");
+            let data =
+                std::fs::read(kept.join(&target).join(&input)).expect("the input can be read");
+            match check {
+                Check::Bytes(check) => check(&data),
+                // A target that eats text leaves the rest alone.
+                Check::Text(check) => std::str::from_utf8(&data).map_or((), |text| check(text)),
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 0, "there are inputs to try");
+}
+
+#[test]
+fn every_target_is_known_and_run_nightly() {
+    let known: BTreeSet<String> = CHECKS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut targets: BTreeSet<String> = names(&fuzz().join("fuzz_targets"))
+        .iter()
+        .filter_map(|name| Some(name.strip_suffix(".rs")?.to_owned()))
+        .collect();
+    assert!(targets.remove("canary"), "a fuzzer must be seen to fail");
+    assert_eq!(known, targets);
+    let script = std::fs::read_to_string(fuzz().join("nightly.sh")).expect("the script is there");
+    let table = script
+        .split("table=\"\n")
+        .nth(1)
+        .and_then(|rest| rest.split("\n\"").next());
+    let rows = table.expect("the script has a table").lines();
+    let nightly: BTreeSet<String> = rows
+        .filter_map(|row| Some(row.split_whitespace().next()?.to_owned()))
+        .collect();
+    assert_eq!(known, nightly);
+}
