@@ -323,7 +323,7 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
         return Some("stdio, which this kind of target does not have".to_owned());
     }
     let needs = case.target.requires.iter().map(String::as_str).chain(body);
-    claims.refusal(&case.id, needs)
+    claims.refusal(case, needs)
 }
 
 /// Whether a target of this kind can be asked for a capability at all.

@@ -1,14 +1,14 @@
 //! What a target says that it implements. What it does not claim is reported as not claimed, never as passed.
-//! Knows nothing of cases; what a tool or operation implies is a table here.
+//! Knows nothing of what cases do; what a tool or operation implies is a table here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
 use super::link::{Link, result_of};
 use super::{Patience, fault::Fault};
+use crate::suite::{Case, Selector};
 
 /// The capability that each tool of `tools/list` shows.
 const TOOL_CAPABILITIES: &[(&str, &str)] = &[
@@ -29,9 +29,9 @@ pub struct Declaration {
     pub implements: Option<BTreeSet<String>>,
     /// Capabilities that it does not.
     pub lacks: BTreeSet<String>,
-    /// Cases or sections that it claims, as globs over ids. Absent: all.
+    /// Cases, clauses or sections that it claims, as globs over their ids. Absent: all.
     pub cases: Option<Vec<String>>,
-    /// Cases or sections that it does not claim.
+    /// Cases, clauses or sections that it does not claim.
     pub not_cases: Vec<String>,
 }
 
@@ -40,8 +40,8 @@ pub struct Declaration {
 pub struct Claims {
     implements: Option<BTreeSet<String>>,
     lacks: BTreeSet<String>,
-    cases: Option<Vec<GlobMatcher>>,
-    not_cases: Vec<GlobMatcher>,
+    cases: Option<Vec<Selector>>,
+    not_cases: Vec<Selector>,
     operations: BTreeSet<String>,
 }
 
@@ -61,7 +61,10 @@ impl Declaration {
     /// # Errors
     /// A message that names the glob that is none.
     pub fn claims(&self) -> Result<Claims, String> {
-        let globs = |globs: &[String]| globs.iter().map(|text| glob(text)).collect();
+        let selector = |text: &String| {
+            Selector::new(text).map_err(|error| format!("`{text}` is not a glob: {error}"))
+        };
+        let globs = |globs: &[String]| globs.iter().map(selector).collect();
         Ok(Claims {
             implements: self.implements.clone(),
             lacks: self.lacks.clone(),
@@ -76,12 +79,12 @@ impl Claims {
     /// What a case needs that is not claimed, if it needs such a thing: a noun phrase.
     pub fn refusal<'a>(
         &self,
-        case: &str,
+        case: &Case,
         needs: impl IntoIterator<Item = &'a str>,
     ) -> Option<String> {
         let listed = self.cases.as_ref();
-        let claimed = listed.is_none_or(|globs| globs.iter().any(|glob| glob.is_match(case)));
-        if !claimed || self.not_cases.iter().any(|glob| glob.is_match(case)) {
+        let claimed = listed.is_none_or(|globs| globs.iter().any(|glob| glob.selects(case)));
+        if !claimed || self.not_cases.iter().any(|glob| glob.selects(case)) {
             return Some("this case, which its declaration leaves out".to_owned());
         }
         needs
@@ -145,18 +148,6 @@ impl Claims {
     pub fn operations(&self) -> &BTreeSet<String> {
         &self.operations
     }
-}
-
-/// A glob over ids, in which `*` also crosses `/` and `.`.
-///
-/// # Errors
-/// A message that names the glob.
-pub fn glob(text: &str) -> Result<GlobMatcher, String> {
-    GlobBuilder::new(text)
-        .literal_separator(false)
-        .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| format!("`{text}` is not a glob: {error}"))
 }
 
 fn operations(line: &str) -> Option<BTreeSet<String>> {
