@@ -594,11 +594,9 @@ fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError
     }
     let preview = match native_result.get("preview") {
         None => Preview::Metadata,
-        Some(given) => match (word(given), source.preview(given)) {
-            (Some("metadata"), _) => Preview::Metadata,
-            (Some("rows"), _) => Preview::Rows,
-            (_, Some(function)) => Preview::Custom(function),
-            _ => {
+        Some(given) => match read_preview(given, source) {
+            Some(preview) => preview,
+            None => {
                 return Err(AgentError::Preview {
                     tool: tool.name,
                     got: shown(given),
@@ -624,6 +622,15 @@ fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError
     };
     tool.native_result = NativeResult { preview, limit };
     Ok(tool)
+}
+
+/// The kind of preview that an option asks for; `None` when it asks for none that there is.
+pub(crate) fn read_preview(given: &Json, source: &dyn ToolSource) -> Option<Preview> {
+    match word(given) {
+        Some("metadata") => Some(Preview::Metadata),
+        Some("rows") => Some(Preview::Rows),
+        _ => source.preview(given).map(Preview::Custom),
+    }
 }
 
 fn needs_sharing(tool: &Tool) -> AgentError {

@@ -10,7 +10,7 @@ use ptc_lang::{Env, Value};
 use ptc_protocol::{InvalidInput, Operation, decode_value, encode_value, parse_signature};
 use serde_json::{Value as Json, json};
 
-use crate::agent::{Agent, ToolSource};
+use crate::agent::{Agent, ToolSource, read_preview};
 use crate::cache::CanonicalArgs;
 use crate::exposure::{Exposure, Output, Transport, resolve_exposure};
 use crate::extract::extract_json;
@@ -161,10 +161,8 @@ fn op_native_preview(input: &Json) -> Result<Json, Json> {
     let options = input.get("native_result").unwrap_or(&Json::Null);
     let preview = match options.get("preview") {
         None => Preview::Metadata,
-        Some(Json::String(word)) if word == "metadata" => Preview::Metadata,
-        Some(Json::String(word)) if word == "rows" => Preview::Rows,
-        Some(function) => {
-            Preview::Custom(scripted_preview(function).ok_or(InvalidInput("native_result"))?)
+        Some(given) => {
+            read_preview(given, &ScriptedTools::default()).ok_or(InvalidInput("native_result"))?
         }
     };
     let limit = options

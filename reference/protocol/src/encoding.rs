@@ -9,6 +9,7 @@
 //! | `{"$set":[…]}` | set |
 //! | `{"$float":"NaN"}` `"Infinity"` `"-Infinity"` | what JSON numbers cannot say |
 //! | `{"$datetime":s}` `{"$date":s}` `{"$duration":n}` | instant and date as ISO-8601 text, duration in microseconds |
+//! | `{"$time":s}` `{"$naive_datetime":s}` | read as their text: programs have no times of day, and no moments without a zone |
 //! | `{"$tuple":[…]}` | read as a vector: programs have no tuples |
 //! | `{"$opaque":s}` | a function; read as one, and written for what cannot be written |
 
@@ -201,8 +202,14 @@ fn decode_tagged(tag: &str, content: &Json) -> Result<Value, EncodingError> {
             .map(|(_, float)| Value::Float(*float)),
         "$datetime" => text.and_then(parse_instant).map(Value::Instant),
         "$date" => text.and_then(parse_date),
+        "$time" => text
+            .filter(|t| t.parse::<jiff::civil::Time>().is_ok())
+            .map(Value::str),
+        "$naive_datetime" => text
+            .filter(|t| t.parse::<jiff::civil::DateTime>().is_ok())
+            .map(Value::str),
         "$duration" => content.as_i64().map(Value::Duration),
-        "$opaque" => Some(opaque()),
+        "$opaque" => Some(Value::opaque()),
         "$tuple" => match content {
             Json::Array(items) => Some(Value::vector(decode_all(items)?)),
             _ => None,
@@ -243,11 +250,4 @@ fn parse_date(text: &str) -> Option<Value> {
     let date: jiff::civil::Date = text.parse().ok()?;
     let days = date.since(jiff::civil::date(1970, 1, 1)).ok()?.get_days();
     Some(Value::Date(days))
-}
-
-/// Any function will do: what matters is that it has no JSON form.
-fn opaque() -> Value {
-    ptc_lang::builtins()
-        .next()
-        .map_or(Value::Nil, Value::Builtin)
 }

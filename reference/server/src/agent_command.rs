@@ -23,21 +23,43 @@ use crate::settings::Settings;
 use crate::upstreams;
 
 const USAGE: &str = "\
-Usage: ptc agent run AGENT.toml [--context FILE] [--replay FILE] [--record FILE] [--quiet]
+Usage: ptc agent run AGENT.toml [--context FILE] [--replay FILE] [--record FILE] [--transcript] [--quiet]
 
-Runs an agent and prints its answer. A transcript goes to standard error when that is a terminal.
+Runs an agent and prints its answer. Its transcript goes to standard error, as it happens, when that is a terminal.
 
   --context FILE  JSON object that programs read as data/NAME and prompts as {{NAME}}
   --replay FILE   play a recording back instead of asking the model
   --record FILE   write the exchanges with the model, one JSON line each
-  --quiet         no transcript
+  --transcript    show the transcript even when standard error is no terminal
+  --quiet         show no transcript
 
-AGENT.toml: name, prompt, model, signature, max_turns, max_tool_calls, timeout, system_prompt, upstreams (a config file) and
-[[tools]] with name, description, signature, expose, cache, native_result and one of
-  command = [\"program\", \"arg\"]                     arguments as JSON on its standard input, the result on its output
-  lisp = \"(fn [args] ...)\"                          a PTC-Lisp function
-  upstream = { server = \"name\", tool = \"name\" }    a tool of the upstreams config
-A custom preview is native_result = { preview = { lisp = \"(fn [result] {...})\" } }.
+AGENT.toml, every key but prompt optional:
+  prompt                what the user asks; {{NAME}} is filled from the context
+  model                 PROVIDER:NAME, or an alias; needed without --replay. Providers and their keys:
+                        openrouter (OPENROUTER_API_KEY), openai (OPENAI_API_KEY), anthropic (ANTHROPIC_API_KEY)
+  signature             of the answer, such as {count :int}; without one the answer is the model's text
+  max_turns             5
+  max_tool_calls        of native tools, and of one program; none
+  timeout               milliseconds of one program, 5000
+  mission_timeout       milliseconds of the whole run; none
+  turn_budget           20
+  max_heap_bytes        of one program
+  memory_limit          bytes of what programs define, 1048576
+  memory_strategy       strict ends the run when the limit is passed, rollback only the program; strict
+  system_prompt         text in place of ours, or { prefix = TEXT, suffix = TEXT } around it
+  context_descriptions  { NAME = TEXT }
+  upstreams             an upstreams config, beside this file
+  [[tools]]             name, description, signature, and
+    expose              native (the default), ptc_lisp or both
+    cache               true keeps a result for later calls with the same arguments; false
+    native_result       { preview = \"metadata\" }, { preview = \"rows\", limit = 20 } or
+                        { preview = { lisp = \"(fn [result] {...})\" } }, for tools that are both and cached
+    and one of
+    command             [\"program\", \"arg\"]: arguments as JSON on its standard input, the result on its output
+    lisp                \"(fn [args] ...)\"
+    upstream            { server = NAME, tool = NAME }
+
+Exit status: 0 for an answer, 1 for a run that failed or an agent that is wrong, 2 when the command itself is wrong.
 ";
 
 /// Milliseconds of a command or of a PTC-Lisp function.
@@ -48,22 +70,32 @@ const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const ERROR_CHARS_MAX: usize = 500;
 /// How long one request to a model may take.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Characters of a message in the transcript.
+/// Characters of a text in the transcript.
 const TRANSCRIPT_CHARS_MAX: usize = 2_000;
+/// Characters of one member of a result in the transcript.
+const MEMBER_CHARS_MAX: usize = 300;
 
 /// Runs the subcommand.
 pub fn main(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match words.as_slice() {
-        ["run", rest @ ..] if !rest.is_empty() && !rest.contains(&"--help") => {
-            Options::read(rest).and_then(|options| run_agent(&options))
-        }
-        _ => {
-            eprint!("{USAGE}");
-            return ExitCode::SUCCESS;
+    if words.iter().any(|word| matches!(*word, "--help" | "-h")) {
+        // A reader that went away has read enough.
+        let _ = std::io::stdout().write_all(USAGE.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let read = match words.as_slice() {
+        ["run", rest @ ..] => Options::read(rest),
+        [] => Err("expected run".to_owned()),
+        [word, ..] => Err(format!("expected run, got {word}")),
+    };
+    let options = match read {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("ptc agent: {problem}\n\n{USAGE}");
+            return ExitCode::from(2);
         }
     };
-    match outcome {
+    match run_agent(&options) {
         Ok(answer) => {
             // A reader that went away has read enough.
             let _ = writeln!(std::io::stdout(), "{answer}");
@@ -81,7 +113,8 @@ struct Options {
     context: Option<PathBuf>,
     replay: Option<PathBuf>,
     record: Option<PathBuf>,
-    quiet: bool,
+    /// `None`: as standard error is a terminal.
+    transcript: Option<bool>,
 }
 
 impl Options {
@@ -91,7 +124,7 @@ impl Options {
             context: None,
             replay: None,
             record: None,
-            quiet: false,
+            transcript: None,
         };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -99,24 +132,26 @@ impl Options {
                 "--context" => &mut options.context,
                 "--replay" => &mut options.replay,
                 "--record" => &mut options.record,
-                "--quiet" => {
-                    options.quiet = true;
+                "--transcript" => {
+                    options.transcript = Some(true);
                     continue;
                 }
-                flag if flag.starts_with('-') => {
-                    return Err(format!("unknown flag {flag}\n\n{USAGE}"));
+                "--quiet" => {
+                    options.transcript = Some(false);
+                    continue;
                 }
+                flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
                 file if options.file.as_os_str().is_empty() => {
                     options.file = PathBuf::from(file);
                     continue;
                 }
-                extra => return Err(format!("unexpected argument {extra}\n\n{USAGE}")),
+                extra => return Err(format!("unexpected argument {extra}")),
             };
             let value = words.next().ok_or_else(|| format!("{word} needs a file"))?;
             *target = Some(PathBuf::from(value));
         }
         if options.file.as_os_str().is_empty() {
-            return Err(format!("which agent file?\n\n{USAGE}"));
+            return Err("expected an agent file".to_owned());
         }
         Ok(options)
     }
@@ -159,7 +194,9 @@ fn run_agent(options: &Options) -> Result<String, String> {
         Some(path) => object(path)?,
     };
     let model = open(options, config.get("model").and_then(Json::as_str))?;
-    let talkative = !options.quiet && std::io::stderr().is_terminal();
+    let talkative = options
+        .transcript
+        .unwrap_or_else(|| std::io::stderr().is_terminal());
     let mut run_options = RunOptions::new(&*model);
     run_options.context = context;
     if talkative {
@@ -205,30 +242,81 @@ fn open(options: &Options, model: Option<&str>) -> Result<Box<dyn Llm>, String> 
     }
 }
 
-/// One message of the transcript.
+/// Writes one message of the transcript.
 fn show(message: &Message) {
-    let mut text = match message {
-        Message::User(text) => format!("▌ user\n{text}"),
-        Message::Tool {
-            tool_call_id,
-            content,
-        } => format!("▌ result of {tool_call_id}\n{content}"),
+    // A transcript that nobody reads any more ends no run.
+    let _ = writeln!(std::io::stderr(), "{}", transcribed(message));
+}
+
+/// A message as the transcript has it: who speaks, then what is said, programs and results on lines of their own.
+fn transcribed(message: &Message) -> String {
+    let mut lines = Vec::new();
+    match message {
+        Message::User(text) => {
+            lines.push("user".to_owned());
+            say(&mut lines, text);
+        }
         Message::Assistant {
             content,
             tool_calls,
         } => {
-            let mut text = format!("▌ assistant\n{content}");
+            lines.push("assistant".to_owned());
+            say(&mut lines, content);
             for call in tool_calls {
-                text.push_str(&format!("\n→ {} {} {}", call.id, call.name, call.arguments));
+                let arguments: Json = serde_json::from_str(&call.arguments).unwrap_or_default();
+                match arguments.get("program").and_then(Json::as_str) {
+                    Some(program) => {
+                        lines.push(format!("  → {} ({})", call.name, call.id));
+                        say(&mut lines, program);
+                    }
+                    None => lines.push(format!(
+                        "  → {} {} ({})",
+                        call.name, call.arguments, call.id
+                    )),
+                }
             }
-            text
         }
-    };
-    if let Some((end, _)) = text.char_indices().nth(TRANSCRIPT_CHARS_MAX) {
-        text.truncate(end);
-        text.push_str(" …");
+        Message::Tool {
+            tool_call_id,
+            content,
+        } => {
+            lines.push(format!("result of {tool_call_id}"));
+            match serde_json::from_str(content) {
+                Ok(Json::Object(fields)) => {
+                    for (name, value) in &fields {
+                        // The feedback says again what the other fields say.
+                        if name != "feedback" {
+                            lines.push(member(name, value));
+                        }
+                    }
+                }
+                _ => say(&mut lines, content),
+            }
+        }
     }
-    eprintln!("{text}\n");
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// Adds the lines of a text, indented.
+fn say(lines: &mut Vec<String>, text: &str) {
+    let text = clipped(text, TRANSCRIPT_CHARS_MAX);
+    lines.extend(text.lines().map(|line| format!("    {line}")));
+}
+
+fn member(name: &str, value: &Json) -> String {
+    let text = match value {
+        Json::String(text) => text.replace('\n', "\n      "),
+        other => other.to_string(),
+    };
+    format!("    {name}: {}", clipped(&text, MEMBER_CHARS_MAX))
+}
+
+fn clipped(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 fn read(path: &Path) -> Result<String, String> {

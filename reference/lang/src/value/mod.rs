@@ -22,7 +22,7 @@ pub use text::Text;
 pub use vector::{Items, Vector};
 
 use crate::builtins::Builtin;
-use crate::function::{Closure, Combined};
+use crate::function::{Closure, Combinator, Combined};
 use crate::regex::Regex;
 
 /// Any value of the language.
@@ -168,6 +168,11 @@ impl Value {
     /// A keyword value; `name` has no colon.
     pub fn keyword(name: impl Into<Text>) -> Value {
         Value::Keyword(name.into())
+    }
+
+    /// A function without a name, for what another program's functions are here. Called, it gives back its argument.
+    pub fn opaque() -> Value {
+        Value::Combined(Arc::new(Combined::new(Combinator::Comp, Vec::new())))
     }
 
     /// A vector value.
