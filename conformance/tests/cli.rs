@@ -311,6 +311,43 @@ fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
 }
 
 #[test]
+fn a_page_selects_its_cases_and_those_of_the_corpus_that_belong_to_it() {
+    let suite = tempfile::tempdir().expect("a directory");
+    for (file, text) in [
+        ("lang/sums.md", PAGE),
+        (
+            "lib/others.md",
+            "# Others {#others}\n\n```clj\n;name one\n1 ;=> 1\n```\n",
+        ),
+        (
+            "corpus/any.jsonl",
+            "{\"id\": \"many/1\", \"section\": \"sums\", \"program\": \"2\", \"expect\": {\"result\": \"user=> 2\"}}\n",
+        ),
+    ] {
+        let path = suite.path().join(file);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, text).expect("a fixture");
+    }
+    let bench = Bench::new();
+    let listed = |glob: &str| {
+        let root = suite.path().to_string_lossy();
+        let output = bench.call(&[
+            "list", "--suite", &root, "--filter", glob, "--format", "ids",
+        ]);
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    };
+    assert_eq!(
+        [
+            listed("lang.*"),
+            listed("lang.sums"),
+            listed("lib.*"),
+            listed("*")
+        ],
+        [7, 7, 1, 8]
+    );
+}
+
+#[test]
 fn two_reports_are_compared() {
     let bench = Bench::new();
     bench.run(&[]);

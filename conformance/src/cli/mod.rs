@@ -90,10 +90,10 @@ pub(crate) struct SuiteArgs {
     /// A directory of fixtures, or an exported bundle; default: the specification of this workspace
     #[arg(long, value_name = "PATH")]
     suite: Option<PathBuf>,
-    /// Only cases whose id, clause or section matches; repeatable
+    /// Only cases whose id, clause, section or page (lang.reader) matches; repeatable
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
-    /// Not the cases whose id, clause or section matches; repeatable
+    /// Not the cases whose id, clause, section or page matches; repeatable
     #[arg(long, value_name = "GLOB")]
     skip: Vec<String>,
     /// Only the i-th of n parts

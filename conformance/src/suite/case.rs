@@ -19,6 +19,8 @@ pub struct Case {
     pub clauses: Vec<String>,
     /// Id of the section that it stands in.
     pub section: String,
+    /// The page of that section: `lang/reader.md`, also for a case of a corpus file.
+    pub page: String,
     /// Path below the suite's root, with forward slashes.
     pub file: String,
     /// Line of the first thing it does, from 1.

@@ -110,6 +110,19 @@ impl Level {
 }
 
 impl Suite {
+    /// Tells each case of a corpus file the page of its section, where there is such a section.
+    pub(crate) fn find_pages(&mut self) {
+        let sections = self.sections.iter();
+        let pages: HashMap<&str, &str> = sections
+            .map(|section| (section.id.as_str(), section.file.as_str()))
+            .collect();
+        for case in &mut self.cases {
+            if let Some(page) = pages.get(case.section.as_str()) {
+                case.page = (*page).to_owned();
+            }
+        }
+    }
+
     /// The case with this id.
     pub fn case(&self, id: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == id)

@@ -4,8 +4,9 @@ use globset::{Glob, GlobMatcher};
 
 use super::Case;
 
-/// A glob over case ids, clause ids and section ids. `*` stops at nothing: `strings.*` means every
-/// case of every section below `strings`.
+/// A glob over case ids, clause ids, section ids and pages, whose path is dotted: `lang/reader.md` is called
+/// `lang.reader`. `*` stops at nothing: `strings.*` means every case of every section below `strings`, `lib.*` every
+/// case of every page in `lib/`.
 #[derive(Clone, Debug)]
 pub struct Selector {
     text: String,
@@ -40,7 +41,7 @@ impl Selector {
         !self.text.contains(['*', '?', '[', '{'])
     }
 
-    /// Whether it means this case: by its id, one of its clauses, or its section.
+    /// Whether it means this case: by its id, one of its clauses, its section, or its page.
     pub fn selects(&self, case: &Case) -> bool {
         self.matcher.is_match(&case.id)
             || self.matcher.is_match(&case.section)
@@ -48,5 +49,8 @@ impl Selector {
                 .clauses
                 .iter()
                 .any(|clause| self.matcher.is_match(clause))
+            || self
+                .matcher
+                .is_match(case.page.trim_end_matches(".md").replace('/', "."))
     }
 }
