@@ -799,7 +799,7 @@ fn the_parser_is_judged() {
     };
     assert_eq!(
         check(FixtureExpect::Cases(vec!["s/e5f9ffef".to_owned()])),
-        "pass"
+        "self-check: "
     );
     assert!(check(FixtureExpect::Cases(vec!["s/other".to_owned()])).starts_with("fail: page"));
     assert!(check(FixtureExpect::Errors(vec!["1:1 no".to_owned()])).starts_with("fail: page"));
