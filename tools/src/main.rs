@@ -5,6 +5,7 @@ mod bless;
 mod check;
 mod clojure_check;
 mod coverage;
+mod echo;
 mod export;
 mod golden;
 mod matrix;
@@ -35,6 +36,9 @@ enum Verb {
     Matrix(matrix::Options),
     /// Measure, and print medians against targets.
     Bench(bench::Options),
+    /// Answer every JSON-RPC request with an empty result: what `bench` measures servers against.
+    #[command(hide = true)]
+    Echo,
     /// Write what the cases send, as first inputs for the fuzzers.
     Seeds(seeds::Options),
     /// Run the corpus in JVM Clojure and list what differs, each with its divergence.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Bless => bless::run(),
         Verb::Matrix(options) => matrix::run(&options),
         Verb::Bench(options) => bench::run(&options),
+        Verb::Echo => echo::run(),
         Verb::Seeds(options) => seeds::run(&options),
         Verb::ClojureCheck => clojure_check::run(),
         Verb::Export(options) => export::run(&options),

@@ -8,8 +8,9 @@ use crate::settings::{HttpSettings, Settings};
 use crate::{events, http, signals, stdio, upstreams};
 use ptc_secrets::Redactor;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -207,16 +208,12 @@ fn serve_stdio(
         std::process::exit(0);
     });
     // Unbuffered: every reply is one write.
-    let output = std::io::stdout()
-        .as_fd()
-        .try_clone_to_owned()
+    let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
+    let input = own(std::io::stdin().as_fd())
+        .map_err(|error| format!("cannot read from stdin: {error}"))?;
+    let output = own(std::io::stdout().as_fd())
         .map_err(|error| format!("cannot write to stdout: {error}"))?;
-    stdio::serve(
-        server,
-        std::io::stdin().lock(),
-        Box::new(std::fs::File::from(output)),
-    );
-    Ok(())
+    stdio::serve(server, Box::new(input), Box::new(output))
 }
 
 fn start_help() -> String {

@@ -8,6 +8,7 @@ use crate::connection::{
 };
 use crate::observe::{Ending, Observed};
 use crate::payload::Payload;
+use crate::pool;
 use crate::profile::View;
 use crate::reason::Refusal;
 use crate::reply::{Era, Reply, ToolReply};
@@ -26,8 +27,8 @@ pub enum Handled {
     Silent,
     /// Send this.
     Now(Reply),
-    /// The answer that was handed in will be used, or dropped; the call is known by this key.
-    Later(Id),
+    /// Running the job uses the answer that was handed in, or drops it; the call is known by this key.
+    Later(Id, pool::Job),
     /// Send this, if anything, and end the connection.
     Exit(Option<Reply>),
 }
@@ -308,7 +309,7 @@ fn trace_of(params: Json<'_>, arrival: &Arrival) -> Option<TraceContext> {
         .or_else(|| arrival.trace.clone())
 }
 
-/// `tools/call`: refusals at once, programs on their threads.
+/// `tools/call`: refusals at once, programs later.
 fn tools_call(
     place: Place<'_>,
     params: Option<Json<'_>>,
@@ -386,7 +387,7 @@ fn tools_call(
     }
 }
 
-/// Takes a prepared program in and hands it to a thread, or says why not.
+/// Takes a prepared program in, to be run by whoever is asked to, or says why not.
 fn admit(
     place: Place<'_>,
     trace: Option<TraceContext>,
@@ -438,39 +439,45 @@ fn admit(
     if let Some(admitted) = admitted {
         admitted(&call);
     }
-    let (server_of_job, connection_of_job, call_of_job) =
-        (server.clone(), connection.clone(), call.clone());
-    let job = Box::new(move || {
-        run(
-            &server_of_job,
-            &connection_of_job,
-            &call_of_job,
-            era,
-            tool.name,
-            observed,
-            work,
-        )
-    });
-    if server.pool.run(job).is_err() {
-        connection.finish(&call, || {
-            server
-                .redactor
-                .scrub(Reply::error(Some(id), RpcError::INTERNAL))
-        });
-    }
-    Handled::Later(key)
+    let admitted = Admitted {
+        server: server.clone(),
+        connection: connection.clone(),
+        call,
+    };
+    let job = Box::new(move || run(&admitted, era, tool.name, observed, work));
+    Handled::Later(key, job)
 }
 
-/// On a thread of the pool: runs the program and answers its call.
+/// A call that was taken in. One that nobody ran, for want of a thread, is answered when this goes.
+struct Admitted {
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+    call: Arc<Call>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let id = self.call.id.clone();
+        self.connection.finish(&self.call, || {
+            let reply = Reply::error(Some(id), RpcError::INTERNAL);
+            self.server.redactor.scrub(reply)
+        });
+    }
+}
+
+/// On a thread with a program's stack: runs the program and answers its call.
 fn run(
-    server: &Arc<Server>,
-    connection: &Arc<Connection>,
-    call: &Arc<Call>,
+    admitted: &Admitted,
     era: Era,
     tool: &'static str,
     mut observed: Option<Box<Observed>>,
     work: Job,
 ) {
+    let Admitted {
+        server,
+        connection,
+        call,
+    } = admitted;
     if let Some(observed) = &mut observed
         && let Some(trace_id) = server.observers.executing(observed, server)
     {
@@ -483,11 +490,6 @@ fn run(
         server
             .log
             .event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
-        connection.finish(call, || {
-            server
-                .redactor
-                .scrub(Reply::error(Some(id), RpcError::INTERNAL))
-        });
         return;
     };
     let Some(reply) = reply else {

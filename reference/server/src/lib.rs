@@ -21,6 +21,7 @@ pub mod facts;
 pub mod fuzz;
 mod gate;
 mod http;
+mod intake;
 mod log;
 mod observe;
 #[cfg(feature = "otlp")]

@@ -29,6 +29,8 @@ enum Item {
 
 /// Lines that may wait for a slow reader.
 const QUEUE_LINES_MAX: usize = 4096;
+/// How long a line waits for others, so that a busy server wakes the writer once for many.
+const GATHERING: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr.
 const FLUSH_WAIT: Duration = Duration::from_millis(250);
 
@@ -175,6 +177,9 @@ impl Fields {
 
 fn write_lines(items: &Receiver<Item>, dropped: &AtomicU64) {
     while let Ok(first) = items.recv() {
+        if matches!(first, Item::Line(_)) {
+            std::thread::sleep(GATHERING);
+        }
         let mut bytes = Vec::new();
         let mut flushed = Vec::new();
         let mut next = Some(first);

@@ -7,12 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// Native stack of a thread: address space, touched only as far as a program recurses.
-const STACK_BYTES: usize = 16 << 20;
+pub const STACK_BYTES: usize = 16 << 20;
 
 /// Threads that are started when work comes and none is idle.
 ///
 /// The gate bounds the work; a cancelled call gives its place back before its thread has noticed, so there may be a few
 /// more threads than places, never more than twice as many. Beyond that a job waits the moment until one ends.
+#[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
     threads_max: usize,

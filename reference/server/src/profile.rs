@@ -116,7 +116,7 @@ const GUARD_FIELD_BYTES: usize = 4 << 10;
 
 /// Appends the result object of a tool call: `{"content":…,"isError":…,"structuredContent":…}`.
 ///
-/// `suffix` is a last line for the texts of the slim profile; `extra` is JSON members of the result
+/// `suffix` is a last line for the texts of the slim and structured profiles; `extra` is JSON members of the result
 /// object to be written first, each followed by a comma.
 pub fn write_result(
     out: &mut Vec<u8>,
@@ -148,7 +148,7 @@ pub fn write_result(
         }
         ResponseProfile::Structured => {
             let object = shown.to_json();
-            let text = with_suffix(text_of(&shown), suffix.filter(|_| is_error));
+            let text = with_suffix(text_of(&shown), suffix);
             write_envelope(out, &text, Some(&object), is_error, extra);
         }
         ResponseProfile::Slim => {

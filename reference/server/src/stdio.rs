@@ -1,10 +1,12 @@
 //! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways that it all ends.
 //!
-//! Frames are read and cheap requests answered on one thread; programs answer from theirs. Nothing but frames goes to
-//! stdout. Knows nothing of methods.
+//! Whoever reads a frame answers it when that is cheap, and runs its program when nothing else goes on; programs answer
+//! from the thread that runs them. Nothing but frames goes to stdout. Knows nothing of methods.
 
 use crate::connection::{Answer, Arrival, Connection, Transport};
 use crate::dispatch::{Handled, handle};
+use crate::intake::{self, Next, Source};
+use crate::pool::Job;
 use crate::reply::Reply;
 use crate::server::Server;
 use crate::settings::Level;
@@ -22,40 +24,119 @@ const EXIT_GRACE: Duration = Duration::from_millis(2000);
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Serves `input` and `output` until end of input or `exit`. Whatever still runs then is cancelled.
-pub fn serve(server: &Arc<Server>, mut input: impl Read, output: Box<dyn Write + Send>) {
-    let output = Output::new(output);
+///
+/// # Errors
+/// When no thread can be started.
+pub fn serve(
+    server: &Arc<Server>,
+    input: Box<dyn Read + Send>,
+    output: Box<dyn Write + Send>,
+) -> Result<(), String> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
-    let mut framer = Framer::new(server.settings.frame_bytes);
-    let mut chunk = vec![0; CHUNK_BYTES];
-    let mut exit = false;
-    while !exit {
-        let read = match input.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                server
-                    .log
-                    .event(Level::Error, "stdin_read_error", None, |fields| {
-                        fields.text("reason", &error.to_string());
-                    });
-                break;
-            }
-        };
-        exit = !framer.feed(&chunk[..read], |line| {
-            take(server, &connection, &output, line)
-        });
-    }
-    end(server, &connection, exit);
+    let frames = Frames {
+        server: server.clone(),
+        connection: connection.clone(),
+        output: Output::new(output),
+        input,
+        framer: Framer::new(server.settings.frame_bytes),
+        chunk: vec![0; CHUNK_BYTES],
+    };
+    let ended = intake::read(frames, server.pool.clone())?;
+    end(server, &connection, ended);
+    Ok(())
 }
 
-/// Handles one line; false ends the service.
+/// What came in, being read and handled.
+struct Frames {
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+    output: Arc<Output>,
+    input: Box<dyn Read + Send>,
+    framer: Framer,
+    chunk: Vec<u8>,
+}
+
+/// What ended the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The client closed its end.
+    Input,
+    /// The client said so.
+    Exit,
+}
+
+impl Source for Frames {
+    type End = Ended;
+
+    fn next(&mut self) -> Next<Ended> {
+        let Frames {
+            server,
+            connection,
+            output,
+            input,
+            framer,
+            chunk,
+        } = self;
+        loop {
+            let read = match input.read(chunk) {
+                Ok(0) => return Next::End(Ended::Input),
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    server
+                        .log
+                        .event(Level::Error, "stdin_read_error", None, |fields| {
+                            fields.text("reason", &error.to_string());
+                        });
+                    return Next::End(Ended::Input);
+                }
+            };
+            // The call of the last frame, so far: one that another frame follows isn't alone.
+            let mut last = None;
+            let whole = framer.feed(&chunk[..read], |line| {
+                start(server, last.take());
+                match take(server, connection, output, line) {
+                    Taken::Done => true,
+                    Taken::Call(job) => {
+                        last = Some(job);
+                        true
+                    }
+                    Taken::Exit => false,
+                }
+            });
+            let alone = !framer.is_mid_line() && server.gate.taken() <= 1;
+            match last {
+                Some(job) if whole && alone => return Next::Run(job),
+                job => start(server, job),
+            }
+            if !whole {
+                return Next::End(Ended::Exit);
+            }
+        }
+    }
+}
+
+fn start(server: &Server, job: Option<Job>) {
+    if let Some(job) = job {
+        // A job that no thread takes answers for itself.
+        drop(server.pool.run(job));
+    }
+}
+
+/// What came of a line.
+enum Taken {
+    Done,
+    Call(Job),
+    Exit,
+}
+
+/// Handles one line.
 fn take(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     output: &Arc<Output>,
     line: Line<'_>,
-) -> bool {
+) -> Taken {
     let parsed = match line {
         Line::Whole(bytes) => Frame::parse(bytes),
         Line::TooLong => {
@@ -77,24 +158,26 @@ fn take(
         Err(Refused::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
     };
     match handled {
-        Handled::Silent | Handled::Later(_) => true,
+        Handled::Silent => Taken::Done,
+        Handled::Later(_, job) => Taken::Call(job),
         Handled::Now(reply) => {
             output.send(&server.redactor.scrub(reply));
-            true
+            Taken::Done
         }
         Handled::Exit(reply) => {
             if let Some(reply) = reply {
                 output.send(&server.redactor.scrub(reply));
             }
-            false
+            Taken::Exit
         }
     }
 }
 
-fn end(server: &Arc<Server>, connection: &Arc<Connection>, exit: bool) {
-    let (grace, event) = match exit {
-        true => (EXIT_GRACE, "exit_drained"),
-        false => (END_OF_INPUT_GRACE, "stdin_eof"),
+fn end(server: &Arc<Server>, connection: &Arc<Connection>, ended: Ended) {
+    let exit = ended == Ended::Exit;
+    let (grace, event) = match ended {
+        Ended::Exit => (EXIT_GRACE, "exit_drained"),
+        Ended::Input => (END_OF_INPUT_GRACE, "stdin_eof"),
     };
     let in_flight = connection.in_flight();
     if exit {

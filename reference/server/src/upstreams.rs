@@ -131,10 +131,7 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
         true => 0,
         false => payload.text("result").map_or(0, str::len),
     };
-    let prints_bytes = match payload.get("prints") {
-        Some(prints) if !is_error => prints.json_bytes(),
-        _ => 0,
-    };
+    let prints_bytes = payload.get("prints").map_or(0, Field::json_bytes);
     if let Some(metrics) = ptc_metrics(entries, result_bytes as u64, prints_bytes as u64) {
         payload.set("ptc_metrics", &metrics);
     }
@@ -143,10 +140,12 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
 /// The entries as a session keeps them: its tool calls, and its upstream calls.
 pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
     let tool_calls = entries.iter().map(|entry| {
-        let arguments = Payload::new()
-            .with("args", Field::Json(entry.arguments.clone()))
+        let mut arguments = Payload::new()
             .with("server", entry.server.as_str())
             .with("tool", entry.tool.as_str());
+        if entry.args_given {
+            arguments.set("args", Field::Json(entry.arguments.clone()));
+        }
         Payload::new().with("args", arguments).with("name", "call")
     });
     let upstream_calls = entries.iter().map(|entry| {

@@ -25,6 +25,8 @@ pub struct Entry {
     pub effect: &'static str,
     /// Compact JSON of the arguments as sent.
     pub arguments: String,
+    /// Whether the program gave arguments, none being sent as an empty object.
+    pub args_given: bool,
 }
 
 /// How an entry is counted.

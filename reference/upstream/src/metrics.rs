@@ -10,7 +10,7 @@ const CONSERVATIVE_NOTE: &str = "Sum of the bytes of successful, non-oversize up
 const OPTIMISTIC_NOTE: &str = "What a model would have spent on the same task with direct tool calls can't be measured by the server.";
 
 /// The block for one evaluation, or `None` when it made no upstream call. `final_result_bytes`: bytes of the `result` text,
-/// 0 for an error; `prints_bytes`: bytes of the JSON array of prints, 0 for an error.
+/// 0 for an error; `prints_bytes`: bytes of the JSON array of prints, 0 when there is none.
 pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Option<Value> {
     (!entries.is_empty()).then(|| metrics_block(entries, final_result_bytes, prints_bytes))
 }

@@ -302,7 +302,9 @@ impl ProgramCalls {
                 );
             }
         };
-        let args = match request.find(&Value::keyword("args")) {
+        let given = request.find(&Value::keyword("args"));
+        let args_given = given.is_some();
+        let args = match given {
             None => none.clone(),
             Some((_, Value::Map(args))) => args.clone(),
             Some((_, set @ Value::Set(_))) => {
@@ -324,6 +326,7 @@ impl ProgramCalls {
             server,
             tool,
             args,
+            args_given,
             arguments: String::new(),
             effect: "unknown",
         })
@@ -387,6 +390,7 @@ impl ProgramCalls {
             summary: None,
             effect: call.effect,
             arguments: redactor.scrub_str(&call.arguments).into_owned(),
+            args_given: call.args_given,
         };
         let value = match outcome {
             Ok(Selected { json, kind }) => {
@@ -429,6 +433,7 @@ struct Call {
     server: String,
     tool: String,
     args: Map,
+    args_given: bool,
     arguments: String,
     effect: &'static str,
 }

@@ -523,7 +523,9 @@ impl Endpoint {
         match handled {
             Handled::Silent => empty(StatusCode::ACCEPTED),
             Handled::Now(reply) => self.rpc(StatusCode::OK, reply),
-            Handled::Later(key) => {
+            Handled::Later(key, job) => {
+                // A job that no thread takes answers for itself.
+                drop(self.server.pool.run(job));
                 self.wait(&session.connection, key, frame.request_id(), receiver)
                     .await
             }
@@ -575,7 +577,10 @@ impl Endpoint {
                 ..
             }) => refuse(error),
             Handled::Now(reply) | Handled::Exit(Some(reply)) => self.rpc(StatusCode::OK, reply),
-            Handled::Later(key) => self.wait(&self.stateless, key, Some(id), receiver).await,
+            Handled::Later(key, job) => {
+                drop(self.server.pool.run(job));
+                self.wait(&self.stateless, key, Some(id), receiver).await
+            }
         })
     }
 

@@ -132,6 +132,7 @@ enum Place {
 #[derive(Default)]
 struct Judge {
     place: Place,
+    section: Section,
 }
 
 /// A request that is not passed.
@@ -171,7 +172,7 @@ impl Judge {
                 if bytes.starts_with(b"\r\n") {
                     return Ok(Some(2));
                 }
-                let Some(end) = end_of_section(bytes, HEAD_BYTES_MAX)? else {
+                let Some(end) = self.section.end(bytes, HEAD_BYTES_MAX)? else {
                     return Ok(None);
                 };
                 self.place = body_of(&bytes[..end])?;
@@ -210,7 +211,7 @@ impl Judge {
             Place::Trailers => {
                 let end = match bytes.starts_with(b"\r\n") {
                     true => Some(2),
-                    false => end_of_section(bytes, TRAILER_BYTES_MAX)?,
+                    false => self.section.end(bytes, TRAILER_BYTES_MAX)?,
                 };
                 let Some(end) = end else { return Ok(None) };
                 // A field that changes framing has no business behind the body.
@@ -319,23 +320,40 @@ fn digits(text: &[u8], radix: u32) -> Result<u64, Refused> {
     }
 }
 
-/// Where the section of lines that ends with an empty one ends, once it is all there. Each line must end in CRLF, and a
-/// carriage return stands nowhere else.
-fn end_of_section(bytes: &[u8], bytes_max: usize) -> Result<Option<usize>, Refused> {
-    let mut at = 0;
-    loop {
-        let Some(line) = line(&bytes[at..], bytes_max)? else {
-            return match bytes.len() > bytes_max {
-                true => Err(Refused),
-                false => Ok(None),
-            };
-        };
-        at += line.len() + 2;
-        if line.is_empty() {
-            return Ok(Some(at));
-        }
-        if at > bytes_max {
-            return Err(Refused);
+/// How much of a section of lines was looked at. However small the pieces that it comes in, each byte is searched once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Section {
+    /// Where the line starts whose end didn't come yet.
+    line: usize,
+    /// What was searched for that end.
+    searched: usize,
+}
+
+impl Section {
+    /// Where the section that ends with an empty line ends, once it is all there; `bytes` are those of the last time and
+    /// more. Each line must end in CRLF, and a carriage return stands nowhere else.
+    fn end(&mut self, bytes: &[u8], bytes_max: usize) -> Result<Option<usize>, Refused> {
+        loop {
+            let found = memchr::memchr3(b'\r', b'\n', b'\0', &bytes[self.searched..]);
+            let end = found.map_or(bytes.len(), |at| self.searched + at);
+            match &bytes[end..] {
+                [] | [b'\r'] if bytes.len() > bytes_max => return Err(Refused),
+                [] | [b'\r'] => {
+                    self.searched = end;
+                    return Ok(None);
+                }
+                [b'\r', b'\n', ..] if end == self.line => {
+                    *self = Section::default();
+                    return Ok(Some(end + 2));
+                }
+                [b'\r', b'\n', ..] if end + 2 <= bytes_max => {
+                    *self = Section {
+                        line: end + 2,
+                        searched: end + 2,
+                    };
+                }
+                _ => return Err(Refused),
+            }
         }
     }
 }
@@ -436,6 +454,28 @@ mod tests {
             "x".repeat(HEAD_BYTES_MAX)
         );
         assert_eq!(passed(&long, READ_BYTES), "\0\r\n\r\n");
+    }
+
+    #[test]
+    fn what_was_searched_is_not_searched_again() {
+        let mut section = Section::default();
+        let mut head = b"GET / HTTP/1.1\r\nA: ".to_vec();
+        assert!(matches!(section.end(&head, HEAD_BYTES_MAX), Ok(None)));
+        while head.len() < HEAD_BYTES_MAX - 4 {
+            // No head holds this byte: looking at it once more would refuse the head.
+            head.fill(0);
+            head.push(b'x');
+            assert!(matches!(section.end(&head, HEAD_BYTES_MAX), Ok(None)));
+            head.fill(0);
+            head.push(b'\r');
+            assert!(matches!(section.end(&head, HEAD_BYTES_MAX), Ok(None)));
+            head.push(b'\n');
+            assert!(matches!(section.end(&head, HEAD_BYTES_MAX), Ok(None)));
+        }
+        head.extend_from_slice(b"\r\n");
+        let length = head.len();
+        assert!(matches!(section.end(&head, HEAD_BYTES_MAX), Ok(Some(end)) if end == length));
+        assert_eq!(section, Section::default());
     }
 
     #[test]

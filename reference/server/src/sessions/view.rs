@@ -5,6 +5,7 @@
 use super::{Session, Sessions, State, list_bytes, size};
 use crate::payload::{Field, Payload};
 use crate::redact;
+use ptc_lang::json::Duplicates;
 use ptc_lang::{Env, Value};
 use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value, untrusted_block};
 use ptc_secrets::Redactor;
@@ -127,12 +128,15 @@ fn kept_results(state: &State) -> Vec<&Value> {
     state.env.history().iter().take(state.results).collect()
 }
 
-fn overview(_: &Sessions, state: &State, reply: &mut Payload) {
-    let mut sections = vec![memory_text(state)];
+fn overview(sessions: &Sessions, state: &State, reply: &mut Payload) {
+    let mut sections = Vec::new();
+    if !state.env.definitions().is_empty() {
+        sections.push(memory_text(state));
+    }
     if !state.prints.is_empty() {
         sections.push(prints_text(state));
     }
-    sections.push(tool_calls_text(state));
+    sections.push(tool_calls_text(sessions, state));
     sections.push(history_text(state));
     reply
         .set("text", sections.join("\n\n"))
@@ -151,14 +155,14 @@ fn prints(_: &Sessions, state: &State, reply: &mut Payload) {
     reply.set("prints", lines).set("text", prints_text(state));
 }
 
-fn tool_calls(_: &Sessions, state: &State, reply: &mut Payload) {
+fn tool_calls(sessions: &Sessions, state: &State, reply: &mut Payload) {
     let list = |calls: &std::collections::VecDeque<Payload>| {
         Field::List(calls.iter().cloned().map(Field::Object).collect())
     };
     reply
         .set("tool_calls", list(&state.tool_calls))
         .set("upstream_calls", list(&state.upstream_calls))
-        .set("text", tool_calls_text(state));
+        .set("text", tool_calls_text(sessions, state));
 }
 
 fn history(_: &Sessions, state: &State, reply: &mut Payload) {
@@ -272,26 +276,28 @@ fn prints_text(state: &State) -> String {
     )
 }
 
-fn tool_calls_text(state: &State) -> String {
+/// The newest entries of both histories together, as many as one of them may hold.
+fn tool_calls_text(sessions: &Sessions, state: &State) -> String {
+    let total = state.tool_calls.len() + state.upstream_calls.len();
+    if total == 0 {
+        return ";; No tool calls made".into();
+    }
+    let shown = sessions.settings.tool_calls.entries;
+    let calls = state.tool_calls.iter().chain(&state.upstream_calls);
     let mut text = String::from(";; Tool calls made:");
-    for call in state.tool_calls.iter().chain(&state.upstream_calls) {
+    for call in calls.skip(total.saturating_sub(shown)) {
         let name = call.text("name").unwrap_or_default();
         let arguments = match call.get("args") {
             Some(Field::Object(arguments)) => arguments.to_json(),
             Some(Field::Json(json)) => json.clone(),
             _ => "{}".into(),
         };
-        let preview = crate::preview::of_json(&arguments, HISTORY_ARGUMENT_CHARS);
+        let arguments = ptc_lang::json::read(&arguments, Duplicates::First, usize::MAX);
+        let preview = format_value(&arguments.unwrap_or(Value::Nil), SAMPLE);
         let _ = write!(text, "\n;   {name}({})", preview.text);
     }
-    match state.tool_calls.is_empty() && state.upstream_calls.is_empty() {
-        true => ";; No tool calls made".into(),
-        false => text,
-    }
+    text
 }
-
-/// Characters shown of a call's arguments.
-const HISTORY_ARGUMENT_CHARS: usize = 120;
 
 fn history_text(state: &State) -> String {
     let mut text = String::from(";; History:");

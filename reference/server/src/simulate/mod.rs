@@ -477,7 +477,11 @@ impl World {
         );
         match handled {
             Handled::Silent | Handled::Exit(None) => None,
-            Handled::Later(_) => None,
+            Handled::Later(_, job) => {
+                // A pool by hand takes every job.
+                let _ = self.server.pool.run(job);
+                None
+            }
             Handled::Now(reply) | Handled::Exit(Some(reply)) => {
                 let mut bytes = Vec::new();
                 Reply::write(&self.server.redactor.scrub(reply), &mut bytes);

@@ -412,7 +412,7 @@ fn binding(value: Json<'_>) -> Result<String, Problem> {
 
 fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, Problem> {
     let invalid = || Problem::Arguments("invalid clear target".into());
-    let Some(value) = value else {
+    let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
     };
     if value.kind() != Kind::Array {
