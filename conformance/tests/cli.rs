@@ -89,6 +89,28 @@ fn statuses(run: &Run) -> Vec<Status> {
 }
 
 #[test]
+fn what_is_not_claimed_is_not_judged() {
+    let bench = Bench::new();
+    let claims = bench.word("claims.toml");
+    let declare = |text: &str| std::fs::write(&claims, text).expect("a declaration");
+    declare(
+        "implements = [\"lisp_run\"]\ncases = [\"sums.add\", \"sums.wrong/*\"]\nnot_cases = [\"sums.wrong\"]\n",
+    );
+    let (status, text, run) = bench.run(&["--claims", &claims]);
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(statuses(&run)[..3], [Status::Pass; 3]);
+    assert_eq!(statuses(&run)[3..], [Status::NotClaimed; 3]);
+    declare("lacks = [\"lisp_run\"]\n");
+    let (_, _, run) = bench.run(&["--claims", &claims]);
+    assert_eq!(statuses(&run), [Status::NotClaimed; 6]);
+    declare("implements = [\"lisp_rum\"]\n");
+    let output = bench.call(&["run", "--stdio", "true", "--claims", &claims]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("no case needs `lisp_rum`"), "{told}");
+}
+
+#[test]
 fn a_should_warns_unless_the_run_is_strict() {
     let bench = Bench::new();
     let (status, text, run) = bench.run(&[]);

@@ -2,7 +2,7 @@
 """A server built on the official Python SDK (`pip install mcp`): a small subset, claimed as such in claims.toml.
 
 It knows one tool, `lisp_eval`, which runs what the toy in testee.py can run, and answers as the debug profile does. The SDK does
-framing, handshake and dispatch; where it differs from what this family of servers does, claims.toml leaves the cases out.
+framing, handshake and dispatch. It validates integers, and knows no other schema.
 """
 
 import asyncio
@@ -59,6 +59,9 @@ async def call_tool(_context, params):
     payload = {"status": "ok", "prints": ran["prints"], "feedback": "", "truncated": False}
     if ran["result"] is not None:
         payload["result"] = ran["result"]
+    schema = (params.arguments or {}).get("output_schema")
+    if schema == {"type": "integer"} and ran["value"] is not None:
+        payload["validated"] = ran["value"]
     return result(payload)
 
 

@@ -69,7 +69,7 @@ def evaluate(form, prints):
 
 def lisp_run(request):
     """The operation that the cases of the language need."""
-    program = "\n".join(line.split(";")[0] for line in request["program"].splitlines())
+    program = "\n".join(line.split(";")[0] for line in request["program"].split("\n"))
     tokens = program.replace(",", " ").replace("(", " ( ").replace(")", " ) ").split()
     forms = []
     while tokens:

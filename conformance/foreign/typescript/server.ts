@@ -45,7 +45,7 @@ function evaluate(form, prints) {
   throw new Refusal("runtime_error", `Undefined variable: ${name}`);
 }
 
-function run(program) {
+function run(program, schema) {
   const code = program.split("\n").map((line) => line.split(";")[0]).join("\n");
   const tokens = code.replaceAll(",", " ").replaceAll("(", " ( ").replaceAll(")", " ) ").split(/\s+/).filter(Boolean);
   const prints = [];
@@ -54,7 +54,9 @@ function run(program) {
   while (tokens.length) forms.push(read(tokens));
   for (const form of forms) value = evaluate(form, prints);
   const payload = { status: "ok", prints, feedback: "", truncated: false };
-  return value === null ? payload : { ...payload, result: `user=> ${value}` };
+  if (value === null) return payload;
+  const validated = schema?.type === "integer" ? { validated: Number(value) } : {};
+  return { ...payload, result: `user=> ${value}`, ...validated };
 }
 
 function answer(payload) {
@@ -71,7 +73,8 @@ server.setRequestHandler(ListToolsRequestSchema, async () => ({
 
 server.setRequestHandler(CallToolRequestSchema, async (request) => {
   try {
-    return answer(run(String(request.params.arguments?.program ?? "")));
+    const given = request.params.arguments ?? {};
+    return answer(run(String(given.program ?? ""), given.output_schema));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return answer({ status: "error", reason: error.reason, message: error.message, feedback: error.message });

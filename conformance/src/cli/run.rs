@@ -17,7 +17,7 @@ use crate::runner::trial::Trial;
 use crate::runner::{self, Orders};
 use crate::suite::{Case, Suite};
 use crate::target::Patience;
-use crate::target::claims::Declaration;
+use crate::target::claims::{Claims, Declaration};
 use crate::target::http::Endpoint;
 use crate::target::launch::Launch;
 use crate::target::reference;
@@ -140,7 +140,7 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
     if places.is_empty() {
         return Err("no case is selected; `ptc-conformance list` names them".to_owned());
     }
-    let orders = orders(&args)?;
+    let orders = orders(&args, &suite)?;
     let began = Instant::now();
     let mut server = None;
     let mut passes = Vec::new();
@@ -264,7 +264,7 @@ fn is_reference(args: &RunArgs) -> bool {
     args.stdio.is_none() && args.url.is_none() && args.testee.is_none() && args.launch.is_none()
 }
 
-fn orders(args: &RunArgs) -> Result<Orders, String> {
+fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
     let mut launch = match &args.launch {
         Some(path) => Launch::read(path)?,
         None => Launch::default(),
@@ -278,14 +278,16 @@ fn orders(args: &RunArgs) -> Result<Orders, String> {
             .min(patience.reply.max(Duration::from_millis(100)));
     }
     let claims = match &args.claims {
-        Some(path) => Declaration::read(path)?,
-        None => Declaration::default(),
+        Some(path) => Declaration::read(path)?
+            .claims(suite)
+            .map_err(|error| format!("{}: {error}", path.display()))?,
+        None => Claims::default(),
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Orders {
         target,
         launch,
-        claims: claims.claims()?,
+        claims,
         patience,
         jobs: args.jobs.unwrap_or(processors).max(1),
         fail_fast: args.fail_fast,

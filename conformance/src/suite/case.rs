@@ -75,7 +75,7 @@ impl CaseBody {
     /// The capability that the body needs by itself, besides those of its target block.
     pub const fn capability(&self) -> Option<&'static str> {
         match self {
-            CaseBody::Clj(_) => Some("lisp_eval"),
+            CaseBody::Clj(_) => Some("lisp_run"),
             CaseBody::Wire(_) => Some("stdio"),
             CaseBody::Http(_) => Some("http"),
             CaseBody::Call(_) => Some("testee"),

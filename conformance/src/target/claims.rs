@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::link::{Link, result_of};
 use super::{Patience, fault::Fault};
-use crate::suite::{Case, Selector};
+use crate::suite::{Case, Selector, Suite};
 
 /// The capability that each tool of `tools/list` shows.
 const TOOL_CAPABILITIES: &[(&str, &str)] = &[
@@ -17,6 +17,9 @@ const TOOL_CAPABILITIES: &[(&str, &str)] = &[
     ("lisp_session_eval", "sessions"),
     ("lisp_task", "agentic"),
 ];
+
+/// The capabilities that cases need by their kind, whether or not the suite at hand has such cases.
+const KINDS: &[&str] = &[LISP_RUN, "stdio", "http", "cli", "testee"];
 
 /// Running programs at all.
 const LISP_RUN: &str = "lisp_run";
@@ -59,8 +62,19 @@ impl Declaration {
     /// Makes the declaration askable.
     ///
     /// # Errors
-    /// A message that names the glob that is none.
-    pub fn claims(&self) -> Result<Claims, String> {
+    /// A message that names the glob that is none, or the word that is no capability: a slip of the pen would leave out every case.
+    pub fn claims(&self, suite: &Suite) -> Result<Claims, String> {
+        let shown = TOOL_CAPABILITIES.iter().map(|(_, capability)| *capability);
+        let needed = suite
+            .cases
+            .iter()
+            .flat_map(|case| case.target.requires.iter().map(String::as_str));
+        let known: BTreeSet<&str> = KINDS.iter().copied().chain(shown).chain(needed).collect();
+        let mut words = self.implements.iter().flatten().chain(&self.lacks);
+        if let Some(word) = words.find(|word| !known.contains(word.as_str())) {
+            let known = Vec::from_iter(known).join(", ");
+            return Err(format!("no case needs `{word}`; capabilities are {known}"));
+        }
         let selector = |text: &String| {
             Selector::new(text).map_err(|error| format!("`{text}` is not a glob: {error}"))
         };

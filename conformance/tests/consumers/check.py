@@ -1,12 +1,13 @@
 """Reads the JUnit and TAP reports of a run with libraries that others wrote, and compares what they understand with the JSON report.
 
-    check.py REPORT.json REPORT.xml REPORT.tap
+    check.py REPORT.json REPORT.xml REPORT.tap JUNIT.xsd
 """
 
 import json
 import sys
 from collections import Counter
 
+import xmlschema
 from junitparser import Error, Failure, JUnitXml, Skipped
 from tap.parser import Parser
 
@@ -37,6 +38,15 @@ def junit(path):
     return seen
 
 
+def valid(path, schema):
+    """Whether the document is what the schema asks for; and one that is not, for a checker must be seen to fail."""
+    schema = xmlschema.XMLSchema(schema)
+    schema.validate(path)
+    with open(path, encoding="utf-8") as file:
+        spoilt = file.read().replace("<testcase ", "<testcase verdict='good' ", 1)
+    assert not schema.is_valid(spoilt), "the schema takes anything"
+
+
 def tap(path):
     """Verdicts by kind as tap.py sees them."""
     seen, plan = Counter(), None
@@ -63,7 +73,9 @@ def expected(run, skipped, todo):
 
 
 def main():
-    report, xml, text = sys.argv[1:]
+    report, xml, text, schema = sys.argv[1:]
+    valid(xml, schema)
+    print("xmlschema: a JUnit report by the schema of Jenkins")
     with open(report, encoding="utf-8") as file:
         run = json.load(file)
     for name, seen, wanted in [
