@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::value::{Map, Text, Value};
+use crate::value::{Map, Text, Type, Value};
 
 /// The surroundings of a program. Opaque to hosts, cheap to clone.
 #[derive(Clone, Default)]
@@ -21,6 +21,8 @@ pub struct Env {
     pub(crate) keeps_journal: bool,
     /// Summaries of `step-done` by id.
     pub(crate) steps: Map,
+    /// Whether it is kept what defined functions last gave.
+    pub(crate) notes_results: bool,
 }
 
 /// A global's value.
@@ -28,6 +30,33 @@ pub struct Env {
 pub(crate) struct Definition {
     pub value: Value,
     pub doc: Option<Text>,
+    /// What the last call by its name gave.
+    pub gave: Option<Brief>,
+}
+
+/// What a value is, in short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Brief {
+    /// Its type.
+    pub kind: Type,
+    /// Its items or entries, when it is a collection.
+    pub count: usize,
+}
+
+impl Brief {
+    /// Of `value`.
+    pub fn of(value: &Value) -> Brief {
+        let count = match value {
+            Value::Vector(items) => items.len(),
+            Value::Map(map) => map.len(),
+            Value::Set(set) => set.len(),
+            _ => 0,
+        };
+        Brief {
+            kind: value.kind(),
+            count,
+        }
+    }
 }
 
 impl Env {
@@ -52,6 +81,29 @@ impl Env {
         self.journal = journal;
         self.keeps_journal = true;
         self
+    }
+
+    /// These surroundings, which keep what the functions defined in them last gave.
+    pub fn noting_results(mut self) -> Env {
+        self.notes_results = true;
+        self
+    }
+
+    /// What the last call of the function defined as `name`, by that name, gave. Only surroundings that note results know.
+    pub fn last_result(&self, name: &str) -> Option<Brief> {
+        let id = self.names.get(name)?;
+        self.globals.get(id as usize)?.as_ref()?.gave
+    }
+
+    /// Puts what calls gave with the definitions, by position.
+    pub(crate) fn note_results(&mut self, gave: &[Option<Brief>]) {
+        let noted = |(at, gave): (usize, &Option<Brief>)| Some((at, (*gave)?));
+        for (at, gave) in gave.iter().enumerate().filter_map(noted) {
+            let globals = Arc::make_mut(&mut self.globals);
+            if let Some(Some(definition)) = globals.get_mut(at) {
+                definition.gave = Some(gave);
+            }
+        }
     }
 
     /// The definitions in order of their names, each with its docstring.
@@ -86,7 +138,11 @@ impl Env {
         if globals.len() <= id {
             globals.resize(id + 1, None);
         }
-        globals[id] = Some(Definition { value, doc: None });
+        globals[id] = Some(Definition {
+            value,
+            doc: None,
+            gave: None,
+        });
     }
 
     /// Removes the definition of `name`; false when there is none.

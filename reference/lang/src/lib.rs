@@ -40,7 +40,7 @@ use std::sync::atomic::AtomicUsize;
 
 pub use analyze::special_forms;
 pub use builtins::{Arity, Builtin, Home, METHODS, NAMESPACES, Section, all as builtins};
-pub use env::Env;
+pub use env::{Brief, Env};
 pub use error::{Error, Kind, Reason};
 pub use host::{Discovery, Host, HostFault, Pulse};
 pub use limits::Limits;
@@ -141,6 +141,7 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
         globals,
         journal,
         steps,
+        gave,
         ..
     } = eval;
     let ended = match result {
@@ -155,6 +156,7 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
     let kept = matches!(ended, Ended::Value(_) | Ended::Return(_));
     if kept {
         env.globals = globals;
+        env.note_results(&gave);
         env.journal = journal;
         env.steps = steps;
     }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::{Eval, Frame, Outcome, at, not_callable};
 use crate::analyze::ir::{Call, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
+use crate::env::Brief;
 use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
@@ -42,7 +43,21 @@ impl<'r> Eval<'r> {
                 self.call(&callee, &mut args)
             }
         };
+        if self.notes_results
+            && let (Ok(value), Ir::Global(global), Value::Fn(_)) = (&result, &call.callee, &callee)
+        {
+            self.note(global.id as usize, value);
+        }
         result.map_err(|stop| at(stop, call.span))
+    }
+
+    /// Notes what a call of the function defined at `id` gave.
+    #[inline(never)]
+    fn note(&mut self, id: usize, value: &Value) {
+        if self.gave.len() <= id {
+            self.gave.resize(id + 1, None);
+        }
+        self.gave[id] = Some(Brief::of(value));
     }
 
     /// Calls `callee`; arguments may be moved out of `args`.

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin};
-use crate::env::{Definition, Env};
+use crate::env::{Brief, Definition, Env};
 use crate::error::{Error, Kind, Limit, Stop, Unwind};
 use crate::form::Span;
 use crate::function::Closure;
@@ -61,6 +61,9 @@ pub struct Eval<'r> {
     recur: Option<SmallVec<[Value; 4]>>,
     /// By position.
     pub(crate) globals: Arc<Vec<Option<Definition>>>,
+    /// What calls by name gave, by position, where that is noted.
+    pub(crate) gave: Vec<Option<Brief>>,
+    notes_results: bool,
     pub(crate) journal: Map,
     pub(crate) steps: Map,
     /// Printed lines, with what they took.
@@ -90,6 +93,8 @@ impl<'r> Eval<'r> {
             stack_floor: 0,
             recur: None,
             globals: Arc::clone(&env.globals),
+            gave: Vec::new(),
+            notes_results: env.notes_results,
             journal: env.journal.clone(),
             steps: env.steps.clone(),
             prints: Vec::new(),
@@ -583,7 +588,11 @@ impl<'r> Eval<'r> {
                 globals[id] = Some(Definition {
                     value,
                     doc: def.doc.clone(),
+                    gave: None,
                 });
+                if let Some(gave) = self.gave.get_mut(id) {
+                    *gave = None;
+                }
                 Ok(Value::Var(def.name.clone()))
             }
             Ir::For(parts) => {

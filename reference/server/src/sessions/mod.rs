@@ -232,7 +232,7 @@ impl Sessions {
                 .saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
             expires: later(Instant::now(), ttl_ms),
             state: Mutex::new(State {
-                env: Env::new(),
+                env: Env::new().noting_results(),
                 results: 0,
                 turn: 0,
                 memory_bytes: size::of_named(std::iter::empty()),

@@ -6,7 +6,8 @@ use super::{Session, Sessions, State, list_bytes, size};
 use crate::payload::{Field, Payload};
 use crate::redact;
 use ptc_lang::json::Duplicates;
-use ptc_lang::{Env, Value};
+use ptc_lang::value::Type;
+use ptc_lang::{Brief, Env, Value};
 use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value, untrusted_block};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
@@ -212,13 +213,17 @@ fn memory_text(state: &State) -> String {
             Value::Fn(closure) => {
                 let signature = format!("({name} [{}])", closure.lambda.heading.as_str());
                 let _ = match doc {
-                    Some(doc) => writeln!(
+                    Some(doc) => write!(
                         functions,
                         "{signature:<NAME_COLUMNS$}; {}",
                         ptc_lang::print::readable(&Value::str(doc))
                     ),
-                    None => writeln!(functions, "{signature}"),
+                    None => write!(functions, "{signature}"),
                 };
+                if let Some(gave) = state.env.last_result(name) {
+                    let _ = write!(functions, " -> {}", label(gave));
+                }
+                functions.push('\n');
             }
             value if is_blank(value) => {}
             value => {
@@ -226,7 +231,11 @@ fn memory_text(state: &State) -> String {
                     true => format!(", sample: {}", format_value(value, SAMPLE).text),
                     false => String::new(),
                 };
-                let _ = writeln!(values, "{name:<NAME_COLUMNS$}; = {}{sample}", label(value));
+                let _ = writeln!(
+                    values,
+                    "{name:<NAME_COLUMNS$}; = {}{sample}",
+                    label(Brief::of(value))
+                );
             }
         }
     }
@@ -254,14 +263,15 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
-/// The kind of a value, with its size.
-fn label(value: &Value) -> String {
-    let word = value.kind().word();
-    match value {
-        Value::Vector(items) => format!("{word}[{}]", items.len()),
-        Value::Map(map) => format!("{word}[{}]", map.len()),
-        Value::Set(set) => format!("{word}[{}]", set.len()),
-        _ => word.to_owned(),
+/// What views call a value, with the size of a collection.
+fn label(value: Brief) -> String {
+    match value.kind {
+        Type::Vector => format!("list[{}]", value.count),
+        Type::Map => format!("map[{}]", value.count),
+        Type::Set => format!("set[{}]", value.count),
+        Type::Function => "fn".to_owned(),
+        Type::Instant => "datetime".to_owned(),
+        other => other.word().to_owned(),
     }
 }
 
