@@ -15,8 +15,6 @@ use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, run};
 const ORDERS: usize = 5_000;
 /// Strings in the context.
 const NAMES: usize = 2_000;
-/// The memory of a program in aggregator mode, in bytes.
-const MEMORY_BYTES: u64 = 100 * 1024 * 1024;
 
 struct Nowhere;
 
@@ -46,14 +44,11 @@ fn programs(criterion: &mut Criterion) {
 }
 
 fn once(figure: &Figure, env: &Env) -> Value {
-    let limits = Limits {
-        memory_bytes: MEMORY_BYTES,
-        ..Limits::default()
-    };
+    // What is measured has to fit the memory that a program gets by default.
     let (outcome, _) = run(
         &Program::new(black_box(figure.program)),
         env,
-        &limits,
+        &Limits::default(),
         &Nowhere,
     );
     match outcome.ended {

@@ -248,6 +248,7 @@ fn problem(error: &fancy_regex::Error) -> String {
 }
 
 const COUNTS_DOWN: &str = "a repetition like {2,5} starts with the smaller number";
+const NO_CONTROL: &str = "a letter follows `\\c`, as in `\\cA`";
 const NO_GROUP: &str = "it refers to a group that it does not have";
 const TOO_LARGE: &str = "it is too large once repetitions are written out";
 
@@ -287,6 +288,8 @@ fn translate(pattern: &str, before_newline: bool) -> Result<String, String> {
     /// Horizontal white space, as the inside of a class.
     const HORIZONTAL: &str =
         r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
+    /// Vertical white space, as the inside of a class.
+    const VERTICAL: &str = r"\n\x0B\f\r\x{85}\x{2028}\x{2029}";
     /// A grapheme: a line end, a flag, an emoji sequence, a Hangul syllable, a character with its marks.
     const GRAPHEME: &str = concat!(
         r"(?>\r\n|\p{RI}\p{RI}",
@@ -298,6 +301,8 @@ fn translate(pattern: &str, before_newline: bool) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
     let mut class = 0usize;
+    let mut names = Vec::new();
+    let mut last = "";
     while let Some(character) = rest.chars().next() {
         let (token, escaped) = match character {
             '\\' => {
@@ -319,20 +324,44 @@ fn translate(pattern: &str, before_newline: bool) -> Result<String, String> {
                 rest = behind;
             }
             ("\\E", _) => {}
+            ("\\c", _) => {
+                let control = rest.chars().next().filter(char::is_ascii_graphic);
+                let control = control.ok_or_else(|| NO_CONTROL.to_owned())?;
+                rest = &rest[1..];
+                // A letter stands for the same code in either case.
+                let code = control.to_ascii_uppercase() as u8 ^ 0x40;
+                out.push_str(&format!("\\x{{{code:X}}}"));
+            }
             ("\\h", _) if class > 0 => out.push_str(HORIZONTAL),
-            ("\\h", _) => {
-                out.push('[');
-                out.push_str(HORIZONTAL);
+            ("\\v", _) if class > 0 => out.push_str(VERTICAL),
+            ("\\h" | "\\H" | "\\v" | "\\V", _) if class == 0 => {
+                let negated = token.ends_with(char::is_uppercase);
+                let horizontal = token.eq_ignore_ascii_case("\\h");
+                out.push_str(if negated { "[^" } else { "[" });
+                out.push_str(if horizontal { HORIZONTAL } else { VERTICAL });
                 out.push(']');
             }
-            ("\\H", _) if class == 0 => {
-                out.push_str("[^");
-                out.push_str(HORIZONTAL);
-                out.push(']');
+            // Characters that stand for themselves here, and for something else in the engine.
+            ("\\<" | "\\>", _) => out.push_str(&token[1..]),
+            ("-" | "~", false) if class > 0 && last == token => {
+                out.push('\\');
+                out.push_str(token);
+            }
+            ("\\N", _) if rest.starts_with('{') => {
+                return Err(format!("unknown escape `{token}{{`"));
             }
             ("\\X", _) if class == 0 => out.push_str(GRAPHEME),
             ("$", false) if class == 0 && before_newline => out.push_str("(?=\\n?\\z)"),
             ("{", false) if class == 0 && counts_down(rest) => return Err(COUNTS_DOWN.to_owned()),
+            ("(", false) if class == 0 => {
+                if let Some(name) = group_name(rest) {
+                    if names.contains(&name) {
+                        return Err(format!("two groups are named `{name}`"));
+                    }
+                    names.push(name);
+                }
+                out.push('(');
+            }
             ("[", false) => {
                 class += 1;
                 out.push('[');
@@ -352,8 +381,19 @@ fn translate(pattern: &str, before_newline: bool) -> Result<String, String> {
             }
             _ => out.push_str(token),
         }
+        last = token;
     }
     Ok(out)
+}
+
+/// The name of the group that begins in front of `rest`.
+fn group_name(rest: &str) -> Option<&str> {
+    let named = rest
+        .strip_prefix("?<")
+        .or_else(|| rest.strip_prefix("?P<"))?;
+    // What looks back begins alike.
+    let (name, _) = named.split_once('>')?;
+    (!name.starts_with(['=', '!'])).then_some(name)
 }
 
 /// Whether `rest`, which stands behind `{`, asks for more repetitions at least than at most.
@@ -416,6 +456,15 @@ mod tests {
             (r"[a{2,1}]+\{2,1\}", "{1{2,1}", "{1{2,1}"),
             (r"a{1,1}b{0,2}", "abb", "abb"),
             (r"\p{Lu}", "aÉ", "É"),
+            (r"a\cIb", "a\tb", "a\tb"),
+            (r"[\cm\cJ]+", "a\r\n", "\r\n"),
+            (r"\c[\c\\c?", "\u{1b}\u{1c}\u{7f}", "\u{1b}\u{1c}\u{7f}"),
+            (r"\v+", "a\n\u{b}\u{2028}b", "\n\u{b}\u{2028}"),
+            (r"[\v,]+\V", "a\n,b", "\n,b"),
+            (r"\<b\>", "a<b>", "<b>"),
+            (r"[+--]+", "a+,-.", "+,-"),
+            (r"[~~a]+", "b~a", "~a"),
+            (r"(?<a>x)(?<b>y)(?<=y)(?<!x)", "xy", "xy"),
         ] {
             assert_eq!(check(pattern, text), found, "{pattern}");
         }
@@ -434,6 +483,11 @@ mod tests {
             (r"(a)\2", NO_GROUP),
             ("a{2,1}", COUNTS_DOWN),
             ("(?=b)a{10,9}?", COUNTS_DOWN),
+            (r"\N{DIGIT ONE}", r"unknown escape `\N{`"),
+            (r"\c", NO_CONTROL),
+            (r"\cé", NO_CONTROL),
+            ("(?<a>x)|(?<a>y)", "two groups are named `a`"),
+            ("(?<a>x)(?P<a>y)(?=z)", "two groups are named `a`"),
             ("(?y)a", "unknown flag `(?y`"),
         ] {
             assert_eq!(check(pattern, ""), problem, "{pattern}");

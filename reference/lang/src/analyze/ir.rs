@@ -54,6 +54,8 @@ pub enum Ir {
     IfLet(Box<IfLet>),
     /// `some->` and its kin: each step binds `slot`; nil ends it.
     Some(Box<SomeChain>),
+    /// A long `->` or `->>`.
+    Chain(Box<Chain>),
     /// `(loop [bindings] body)`
     Loop(Box<Loop>),
     /// `(recur …)`, always in tail position
@@ -228,6 +230,18 @@ pub struct SomeChain {
     pub start: Ir,
     /// What is done with it, in turn.
     pub steps: Box<[Ir]>,
+}
+
+/// Calls, each of which is given the value of the one before it: what they would be nested in one another, without
+/// their depth.
+#[derive(Debug)]
+pub struct Chain {
+    /// The first value.
+    pub start: Ir,
+    /// The calls, the innermost first, without the value that each is given.
+    pub steps: Box<[Call]>,
+    /// Whether the value is the last argument; the first otherwise.
+    pub last: bool,
 }
 
 /// `loop`

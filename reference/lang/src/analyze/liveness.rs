@@ -164,6 +164,21 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             live.remove(chain.slot);
             mark(&mut chain.start, live);
         }
+        Ir::Chain(chain) => {
+            // Callees, and arguments in front of the value, are evaluated before it, the outermost first.
+            if !chain.last {
+                for step in chain.steps.iter_mut().rev() {
+                    mark_all(&mut step.args, live);
+                }
+            }
+            mark(&mut chain.start, live);
+            for step in &mut chain.steps {
+                if chain.last {
+                    mark_all(&mut step.args, live);
+                }
+                mark(&mut step.callee, live);
+            }
+        }
         Ir::Loop(parts) => {
             // Every round evaluates the body and the defaults of the patterns again.
             let mut outer = Live::default();
@@ -331,6 +346,13 @@ fn reads(ir: &Ir, found: &mut Live) {
         Ir::Some(chain) => {
             all(&chain.steps);
             reads(&chain.start, found);
+        }
+        Ir::Chain(chain) => {
+            reads(&chain.start, found);
+            for step in &chain.steps {
+                reads(&step.callee, found);
+                step.args.iter().for_each(|arg| reads(arg, found));
+            }
         }
         Ir::Loop(parts) => {
             binding_reads(&parts.bindings, found);

@@ -23,7 +23,8 @@ pub use forms::{SPECIAL_FORMS, SpecialForm};
 use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern};
 use scope::{FnScope, Place, Scopes};
 
-/// Nesting of the analysed program, threading macros expanded, above which it is refused.
+/// Nesting of the analysed program, the special forms in threading macros and the clauses of `for` included, above which
+/// it is refused.
 const LEVELS_MAX: u32 = 500;
 /// Expressions between two looks at the clock and at memory.
 const FUEL: u32 = 1024;
@@ -192,7 +193,7 @@ impl<'p> Analyzer<'p, '_> {
             return Ok(());
         }
         Err(Kind::Form(format!(
-            "the program nests deeper than {LEVELS_MAX} levels once its threading macros are expanded"
+            "the program nests deeper than {LEVELS_MAX} levels, special forms in threading macros and clauses of for included"
         ))
         .at(span))
     }
@@ -348,10 +349,7 @@ impl<'p> Analyzer<'p, '_> {
             if args.is_empty() {
                 return Ok(callee);
             }
-            return Err(Kind::Usage {
-                expected: "(budget/remaining)",
-            }
-            .at(span));
+            return Err(budget_usage(span));
         }
         match (callee, args.len()) {
             (Ir::Const(Value::Builtin(builtin)), _) => Ok(builtin_call(builtin, args, span)),
@@ -617,6 +615,14 @@ impl<'p> Analyzer<'p, '_> {
             }
         })
     }
+}
+
+/// The malformed use of `budget/remaining`, which takes nothing.
+fn budget_usage(span: Span) -> Error {
+    Kind::Usage {
+        expected: "(budget/remaining)",
+    }
+    .at(span)
 }
 
 /// Parameters as they are shown. What an anonymous function's placeholders stand for is `p1`, `p2`, ….

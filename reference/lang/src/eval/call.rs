@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Eval, Frame, Outcome, at, not_callable};
-use crate::analyze::ir::{Call, Ir, Lambda};
+use crate::analyze::ir::{Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
 use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
@@ -51,6 +51,7 @@ impl<'r> Eval<'r> {
         result.map_err(|stop| at(stop, call.span))
     }
 
+<<<<<<< HEAD
     /// Notes what a call of the function defined at `id` gave.
     #[inline(never)]
     fn note(&mut self, id: usize, value: &Value) {
@@ -58,6 +59,44 @@ impl<'r> Eval<'r> {
             self.gave.resize(id + 1, None);
         }
         self.gave[id] = Some(Brief::of(value));
+=======
+    /// Evaluates in the order of the nested calls that the chain stands for: from the outermost call inwards whatever
+    /// stands before the value, and on the way back what stands behind it.
+    #[inline(never)]
+    pub(super) fn eval_chain(&mut self, chain: &Chain, frame: Frame<'_>) -> Outcome {
+        let mut waiting = Vec::new();
+        for step in chain.steps.iter().rev() {
+            if !matches!(step.callee, Ir::Const(_)) {
+                waiting.push(self.eval(&step.callee, frame)?);
+            }
+            if chain.last {
+                for arg in &step.args {
+                    waiting.push(self.eval(arg, frame)?);
+                }
+            }
+        }
+        let mut value = self.eval(&chain.start, frame)?;
+        for step in &chain.steps {
+            let mut args = SmallVec::<[Value; 4]>::new();
+            if chain.last {
+                args.extend(waiting.drain(waiting.len() - step.args.len()..));
+                args.push(value);
+            } else {
+                args.push(value);
+                for arg in &step.args {
+                    args.push(self.eval(arg, frame)?);
+                }
+            }
+            let callee = match &step.callee {
+                Ir::Const(callee) => callee.clone(),
+                _ => waiting.pop().unwrap_or_default(),
+            };
+            value = self
+                .call(&callee, &mut args)
+                .map_err(|stop| at(stop, step.span))?;
+        }
+        Ok(value)
+>>>>>>> b742949 (Keep calls of long threading forms side by side; read \cX and \v as the field does; refuse two groups of one name)
     }
 
     /// Calls `callee`; arguments may be moved out of `args`.

@@ -505,6 +505,7 @@ impl<'r> Eval<'r> {
                 }
                 Ok(value)
             }
+            Ir::Chain(chain) => self.eval_chain(chain, frame),
             Ir::Loop(parts) => {
                 for (pattern, value) in &parts.bindings {
                     let value = self.eval(value, frame)?;

@@ -106,6 +106,9 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
 
 /// How the special form `name` is analysed.
 pub fn special(name: &str) -> Option<Analyze> {
+    if name.starts_with('\0') {
+        return threading::chain(name);
+    }
     // Names of special forms begin with few letters, and most calls are of functions.
     if !matches!(
         name.as_bytes().first(),

@@ -1,9 +1,9 @@
 //! Threading macros: `->` and its kin. Knows nothing of evaluation.
 
 use super::patterns::local_name;
-use super::{Use, invalid, usage};
-use crate::analyze::Analyzer;
-use crate::analyze::ir::{Ir, Pattern, SomeChain};
+use super::{Analyze, Use, invalid, usage};
+use crate::analyze::ir::{Call, Chain, Ir, Pattern, SomeChain};
+use crate::analyze::{Analyzer, budget_usage};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
@@ -34,12 +34,93 @@ pub(super) fn thread(
     let [first, steps @ ..] = args else {
         return Err(usage(name, span));
     };
-    a.check_expansion(steps.len(), span)?;
+    // Calls stay side by side once there are many of them. A special form may evaluate the value never, or more than
+    // once, so it has to hold what came before.
+    let parts = || {
+        let chained = steps.len() > NESTED_STEPS_MAX;
+        steps.chunk_by(move |a, b| chained && is_call(a) && is_call(b))
+    };
+    a.check_expansion(parts().count(), span)?;
     let mut nested = first.clone();
-    for step in steps {
-        nested = threaded(nested, step, last);
+    for part in parts() {
+        nested = match part {
+            [step] => threaded(nested, step, last),
+            calls => chained(nested, calls, last),
+        };
     }
     a.analyze(&nested, tail)
+}
+
+/// Steps up to which a chain becomes nested calls, the form that is evaluated with the least work.
+const NESTED_STEPS_MAX: usize = 32;
+
+/// Heads of forms that hold a value and the calls that it goes through: no program can write them.
+const CHAIN_FIRST: &str = "\0->";
+const CHAIN_LAST: &str = "\0->>";
+
+/// Whether `step` can only become a call, whatever names are bound around it.
+fn is_call(step: &Form<'_>) -> bool {
+    let head = match &step.kind {
+        FormKind::List(items) => items.first(),
+        _ => Some(step),
+    };
+    match head.map(|head| &head.kind) {
+        // A method that there is none of raises before its arguments are evaluated.
+        Some(FormKind::Symbol(name)) => super::special(name).is_none() && !name.starts_with('.'),
+        Some(_) => true,
+        None => false,
+    }
+}
+
+fn chained<'a>(value: Form<'a>, calls: &[Form<'a>], last: bool) -> Form<'a> {
+    let name = if last { CHAIN_LAST } else { CHAIN_FIRST };
+    let span = value.span;
+    let head = Form {
+        kind: FormKind::Symbol(name),
+        span,
+    };
+    let items = [head, value].into_iter().chain(calls.iter().cloned());
+    Form {
+        kind: FormKind::List(items.collect()),
+        span,
+    }
+}
+
+/// How the form that [`chained`] makes is analysed.
+pub(super) fn chain(name: &str) -> Option<Analyze> {
+    match name {
+        CHAIN_FIRST => Some(|a, form| calls(a, form, false)),
+        CHAIN_LAST => Some(|a, form| calls(a, form, true)),
+        _ => None,
+    }
+}
+
+fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Error> {
+    let [value, calls @ ..] = form.args else {
+        return Err(usage("->", form.span));
+    };
+    let start = a.expr(value)?;
+    let mut steps = Vec::with_capacity(calls.len());
+    for step in calls {
+        let (callee, args) = match &step.kind {
+            FormKind::List(items) => items.split_first().unwrap_or((step, &[])),
+            _ => (step, &[][..]),
+        };
+        let callee = a.expr(callee)?;
+        if let Ir::Budget = callee {
+            return Err(budget_usage(step.span));
+        }
+        steps.push(Call {
+            callee,
+            args: a.all(args)?,
+            span: step.span,
+        });
+    }
+    Ok(Ir::Chain(Box::new(Chain {
+        start,
+        steps: steps.into_boxed_slice(),
+        last,
+    })))
 }
 
 pub(super) fn thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {

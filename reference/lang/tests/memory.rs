@@ -1,0 +1,118 @@
+//! What programs hold that people write, over as many records as they have: under the limits that a program gets by
+//! default, with the context read from JSON as a server reads it.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, run};
+
+/// Records in the context, of four fields each.
+const RECORDS: usize = 5_000;
+
+/// Sees how much the program holds.
+struct Watch {
+    before: isize,
+    peak: AtomicIsize,
+}
+
+impl Host for Watch {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+
+    fn pulse(&self) -> Pulse {
+        let held = heap::live() - self.before;
+        self.peak.fetch_max(held, Ordering::Relaxed);
+        Pulse::Continue
+    }
+}
+
+fn records() -> Env {
+    let mut text = String::from("{\"records\":[");
+    for id in 0..RECORDS {
+        let comma = if id > 0 { "," } else { "" };
+        let (region, total) = (id % 7, id * 7919 % 10_007);
+        let _infallible = write!(
+            text,
+            "{comma}{{\"id\":{id},\"name\":\"customer {id}\",\"region\":\"r{region}\",\"total\":{total}}}"
+        );
+    }
+    text.push_str("]}");
+    match json::from_str(&text) {
+        Ok(Value::Map(map)) => Env::new().with_context(map),
+        other => panic!("the context is an object: {other:?}"),
+    }
+}
+
+/// The value of `program` and the most bytes that it was seen to hold, under `limits`.
+fn held(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), String> {
+    let before = heap::live();
+    let host = Watch {
+        before,
+        peak: AtomicIsize::new(0),
+    };
+    let (outcome, _) = run(&Program::new(program), env, limits, &host);
+    let peak = host.peak.into_inner().max(heap::live() - before);
+    match outcome.ended {
+        Ended::Value(value) => Ok((ptc_lang::print::preview(&value, 50, 250).text, peak)),
+        Ended::Error(error) => Err(error.reason().word().to_owned()),
+        other => panic!("{program}: {other:?}"),
+    }
+}
+
+/// Programs over all records, each with what it gives.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("(:id (first (sort-by :total data/records)))", "0"),
+    ("(count (sort-by :total > data/records))", "5000"),
+    (
+        "(count (sort-by (fn [r] [(:region r) (:total r)]) data/records))",
+        "5000",
+    ),
+    (
+        "(count (get (group-by :region data/records) \"r3\"))",
+        "714",
+    ),
+    ("(count (group-by :id data/records))", "5000"),
+    (
+        "(count (group-by (fn [r] [(:region r) (mod (:total r) 10)]) data/records))",
+        "70",
+    ),
+    (
+        "(let [sorted (sort-by :total data/records) groups (group-by :region sorted)] [(count sorted) (count groups)])",
+        "[5000 7]",
+    ),
+    (
+        "(count (map (fn [r] (assoc r :double (* 2 (:total r)))) data/records))",
+        "5000",
+    ),
+];
+
+#[test]
+fn programs_over_thousands_of_records_fit_the_default_limits() {
+    let env = records();
+    for (program, value) in PROGRAMS {
+        let (shown, peak) = held(&env, program, &Limits::default())
+            .unwrap_or_else(|reason| panic!("{program}: {reason}"));
+        println!("{peak:>9} bytes  {program}");
+        assert_eq!(&shown, value, "{program}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_stopped() {
+    let env = records();
+    let limits = Limits {
+        memory_bytes: 64 * 1024,
+        ..Limits::default()
+    };
+    for program in [
+        "(sort-by :total data/records)",
+        "(group-by :id data/records)",
+    ] {
+        assert_eq!(
+            held(&env, program, &limits),
+            Err("memory_limit".to_owned()),
+            "{program}"
+        );
+    }
+}
