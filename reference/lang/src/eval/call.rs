@@ -51,7 +51,6 @@ impl<'r> Eval<'r> {
         result.map_err(|stop| at(stop, call.span))
     }
 
-<<<<<<< HEAD
     /// Notes what a call of the function defined at `id` gave.
     #[inline(never)]
     fn note(&mut self, id: usize, value: &Value) {
@@ -59,7 +58,8 @@ impl<'r> Eval<'r> {
             self.gave.resize(id + 1, None);
         }
         self.gave[id] = Some(Brief::of(value));
-=======
+    }
+
     /// Evaluates in the order of the nested calls that the chain stands for: from the outermost call inwards whatever
     /// stands before the value, and on the way back what stands behind it.
     #[inline(never)]
@@ -96,7 +96,6 @@ impl<'r> Eval<'r> {
                 .map_err(|stop| at(stop, step.span))?;
         }
         Ok(value)
->>>>>>> b742949 (Keep calls of long threading forms side by side; read \cX and \v as the field does; refuse two groups of one name)
     }
 
     /// Calls `callee`; arguments may be moved out of `args`.
