@@ -1,12 +1,10 @@
 //! The catalog text inside tool descriptions: inline, lazy, or whichever fits. Knows scrubbed tools only.
 
-use crate::prose::{listed, one_line};
+use crate::prose::{LISTED_GRAPHEMES_MAX, listed, one_line};
 use crate::tool::Toolset;
 
 /// First line of every catalog.
 const HEADING: &str = "Configured upstream MCP servers:";
-/// Graphemes of a server's description.
-const SERVER_GRAPHEMES_MAX: usize = 80;
 
 /// How much of the catalog a description shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,7 +90,7 @@ fn inline(servers: &[Server<'_>], descriptions: bool) -> String {
         out.push_str("\n- ");
         out.push_str(server.name);
         out.push(':');
-        let description = one_line(server.description, SERVER_GRAPHEMES_MAX);
+        let description = one_line(server.description, LISTED_GRAPHEMES_MAX);
         let description = description
             .strip_suffix("...")
             .map_or_else(|| description.trim_end_matches('.'), |_| &description);
@@ -107,7 +105,7 @@ fn inline(servers: &[Server<'_>], descriptions: bool) -> String {
         let capabilities: Vec<String> = server
             .capabilities
             .iter()
-            .map(|word| one_line(word, SERVER_GRAPHEMES_MAX))
+            .map(|word| one_line(word, LISTED_GRAPHEMES_MAX))
             .collect();
         if !capabilities.is_empty() {
             out.push_str(&format!(" {}.", capabilities.join(", ")));

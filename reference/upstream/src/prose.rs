@@ -18,7 +18,6 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
             .chain(word.graphemes(true))
         {
             if count == max {
-                out.truncate(out.trim_end().len());
                 out.push_str("...");
                 return out;
             }
@@ -53,7 +52,7 @@ mod tests {
         assert_eq!(one_line(" a\n\n b\tc ", 10), "a b c");
         assert_eq!(one_line("abcdef", 6), "abcdef");
         assert_eq!(one_line("abcdefg", 6), "abcdef...");
-        assert_eq!(one_line("abcde fg", 6), "abcde...");
+        assert_eq!(one_line("abcde fg", 6), "abcde ...");
         assert_eq!(
             one_line(&"é\u{301}".repeat(7), 6),
             format!("{}...", "é\u{301}".repeat(6))

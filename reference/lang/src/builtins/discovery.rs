@@ -30,20 +30,31 @@ fn reference(form: &str, value: &Value, keywords: bool) -> Result<String> {
         Value::Str(text) | Value::Symbol(text) if !text.is_empty() => Ok(text.to_string()),
         Value::Keyword(text) if keywords => Ok(text.to_string()),
         other => Err(problem(format!(
-            "{form} takes a quoted symbol or a string that is not empty, got {}",
-            crate::error::Found::of(other)
+            "{form} requires a quoted symbol or string ref, got {}",
+            crate::print::brief(other)
+        ))),
+    }
+}
+
+/// What `apropos` looks for: a string or a quoted symbol, not blank.
+fn query(value: &Value) -> Result<String> {
+    match value {
+        Value::Str(text) | Value::Symbol(text) if !text.trim().is_empty() => Ok(text.to_string()),
+        other => Err(problem(format!(
+            "apropos requires query (non-empty string), got {}",
+            crate::print::brief(other)
         ))),
     }
 }
 
 /// The options map, refused when it is anything else.
-fn options<'v>(form: &str, args: &'v [Value]) -> Result<Option<&'v Map>> {
+fn options<'v>(args: &'v [Value]) -> Result<Option<&'v Map>> {
     match args.get(1) {
         None => Ok(None),
         Some(Value::Map(map)) => Ok(Some(map)),
         Some(other) => Err(problem(format!(
-            "{form} options must be a map, got {}",
-            crate::error::Found::of(other)
+            "discovery options must be a map, got {}",
+            crate::print::brief(other)
         ))),
     }
 }
@@ -65,13 +76,12 @@ fn number(
             Ok(usize::try_from(*int).unwrap_or(default))
         }
         other => {
-            let most = if most == i64::MAX {
-                "up".to_owned()
-            } else {
-                format!("to {most}")
+            let wanted = match (least, most) {
+                (0, i64::MAX) => "a non-negative integer".to_owned(),
+                _ => format!("an integer {least}..{most}"),
             };
             Err(problem(format!(
-                "{form} :{name} must be an integer from {least} {most}, got {}",
+                "{form} :{name} must be {wanted}, got {}",
                 crate::print::brief(other)
             )))
         }
@@ -79,8 +89,8 @@ fn number(
 }
 
 fn apropos(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let query = reference("apropos", &args[0], false)?;
-    let given = options("apropos", args)?;
+    let query = query(&args[0])?;
+    let given = options(args)?;
     let limit = number("apropos", given, "limit", 8, 1, 50)?;
     let load = match given.and_then(|given| given.lookup(&Value::keyword("load"))) {
         None => false,
@@ -88,7 +98,7 @@ fn apropos(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Some(other) => {
             let found = crate::print::brief(other);
             return Err(problem(format!(
-                "apropos :load must be true or false, got {found}"
+                "apropos :load must be a boolean, got {found}"
             )));
         }
     };
@@ -124,7 +134,7 @@ fn ask(eval: &mut Eval<'_>, form: &str, reference: &str, request: &Discovery<'_>
 
 fn dir(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let name = reference("dir", &args[0], false)?;
-    let given = options("dir", args)?;
+    let given = options(args)?;
     let limit = number("dir", given, "limit", 50, 1, 200)?;
     let offset = number("dir", given, "offset", 0, 0, i64::MAX)?;
     match discovery::members(&name) {
