@@ -17,6 +17,7 @@ fn main() {
         assert!(grandchild.is_ok(), "sh starts");
     }
     let mut calls = 0_u64;
+    let mut answered = Value::Null;
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
         let Ok(request) = serde_json::from_str::<Value>(&line) else {
@@ -51,7 +52,12 @@ fn main() {
             ("wrong-ids", Some(number)) if calls > 0 => json!(number + 1000),
             _ => id.clone(),
         };
-        say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        if fault == "repeats" && calls > 1 {
+            say(&answered);
+            std::thread::sleep(Duration::from_millis(800));
+        }
+        answered = json!({"jsonrpc": "2.0", "id": id, "result": result});
+        say(&answered);
     }
     if fault == "ignores-eof" {
         std::thread::sleep(Duration::from_secs(300));

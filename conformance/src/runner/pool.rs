@@ -1,5 +1,6 @@
 //! Runs cases that are one request each: many at a time, over as few starts of the target as possible.
 //! When a target breaks in company, the cases that were in flight are tried again alone, so that the right one is blamed.
+//! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,9 +93,39 @@ enum Attempt {
     Busy,
 }
 
+/// The cases that were in flight when a target broke, in the order in which that was noticed.
+#[derive(Default)]
+struct Suspects {
+    /// Not yet tried alone, with how each ended in company.
+    waiting: VecDeque<(usize, Trial)>,
+    /// Tried alone without breaking the target: how each ended in company, and how alone.
+    cleared: Vec<(usize, Trial, Trial)>,
+    /// Whether one broke the target alone, too.
+    explained: bool,
+}
+
+impl Suspects {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.cleared.is_empty()
+    }
+
+    /// Reports those that were cleared, once all were tried.
+    fn settle(&mut self, session: &Session) {
+        let explained = std::mem::take(&mut self.explained);
+        for (index, (case, in_company, alone)) in self.cleared.drain(..).enumerate() {
+            let told = if explained || index > 0 {
+                alone
+            } else {
+                in_company.not_seen_alone()
+            };
+            session.report(case, told);
+        }
+    }
+}
+
 /// Takes cases of `group` until none is left: the work of one server at a time.
 pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
-    let mut suspects = VecDeque::new();
+    let mut suspects = Suspects::default();
     let mut strikes = 0;
     loop {
         let nothing_left = suspects.is_empty() && group.is_empty();
@@ -138,23 +169,25 @@ async fn alone(
     session: &Arc<Session>,
     group: &Group,
     link: &Arc<Link>,
-    suspects: &mut VecDeque<usize>,
+    suspects: &mut Suspects,
     strikes: &mut usize,
 ) -> Option<Trial> {
-    while let Some(case) = suspects.pop_front() {
+    while let Some((case, in_company)) = suspects.waiting.pop_front() {
         match attempt(session, group, link, case).await {
             Attempt::Done(trial) => {
                 *strikes = 0;
-                session.report(case, trial);
+                suspects.cleared.push((case, in_company, trial));
             }
             Attempt::Busy => session.report(case, overloaded()),
             Attempt::Noisy(trial) | Attempt::Broke(trial) => {
                 *strikes += 1;
+                suspects.explained = true;
                 session.report(case, trial.clone());
                 return Some(trial);
             }
         }
     }
+    suspects.settle(session);
     None
 }
 
@@ -163,7 +196,7 @@ async fn together(
     session: &Arc<Session>,
     group: &Arc<Group>,
     link: &Arc<Link>,
-    suspects: &mut VecDeque<usize>,
+    suspects: &mut Suspects,
     strikes: &mut usize,
 ) -> bool {
     let mut in_flight: JoinSet<(usize, Attempt)> = JoinSet::new();
@@ -186,9 +219,9 @@ async fn together(
                 refused_alone = 0;
                 session.report(case, trial);
             }
-            Some(Ok((case, Attempt::Noisy(_) | Attempt::Broke(_)))) => {
+            Some(Ok((case, Attempt::Noisy(trial) | Attempt::Broke(trial)))) => {
                 broke = true;
-                suspects.push_back(case);
+                suspects.waiting.push_back((case, trial));
             }
             Some(Ok((case, Attempt::Busy))) => {
                 group
@@ -220,14 +253,16 @@ async fn end(link: Arc<Link>, session: &Session, at_once: bool) {
     }
 }
 
-fn refuse(session: &Session, group: &Group, suspects: VecDeque<usize>, refusal: &Refusal) {
+fn refuse(session: &Session, group: &Group, suspects: Suspects, refusal: &Refusal) {
     give_up(session, group, suspects, &Trial::refused(refusal));
 }
 
 /// Reports all that is left with the trial that made the target hopeless.
-fn give_up(session: &Session, group: &Group, suspects: VecDeque<usize>, trial: &Trial) {
+fn give_up(session: &Session, group: &Group, mut suspects: Suspects, trial: &Trial) {
+    suspects.settle(session);
+    let waiting = suspects.waiting.into_iter().map(|(case, _)| case);
     let rest = std::mem::take(&mut *group.queue());
-    for case in suspects.into_iter().chain(rest) {
+    for case in waiting.chain(rest) {
         session.report(case, trial.clone());
     }
 }

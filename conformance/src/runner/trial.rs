@@ -87,6 +87,18 @@ impl Trial {
             ..Self::of(verdict)
         }
     }
+
+    /// A fault that a case met among others, when it met none alone.
+    pub fn not_seen_alone(mut self) -> Self {
+        if let Verdict::Crashed { detail }
+        | Verdict::TimedOut { detail }
+        | Verdict::Silent { detail }
+        | Verdict::Junk { detail } = &mut self.verdict
+        {
+            detail.push_str(" (asked again alone, of a target just started, it was answered)");
+        }
+        self
+    }
 }
 
 /// A step of a transcript that did not come out as the case says.

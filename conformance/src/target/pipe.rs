@@ -215,13 +215,15 @@ impl Drop for Pipe {
 #[derive(Debug, Default)]
 struct Board {
     state: Mutex<State>,
-    /// Told of each reply under an id that nobody waits for.
+    /// Told of each reply under an id that was never asked. A late or second answer to an older request is none: it
+    /// says nothing of the requests that wait now.
     misdirected: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     waiting: HashMap<u64, oneshot::Sender<Result<String, Fault>>>,
+    last_asked: u64,
     broken: Option<Fault>,
     strays: Vec<(u64, Fault)>,
     strays_seen: u64,
@@ -239,6 +241,7 @@ impl Board {
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.insert(id, sender);
+        state.last_asked = state.last_asked.max(id);
         Ok(receiver)
     }
 
@@ -291,10 +294,11 @@ impl Board {
                 let _gave_up = sender.send(Ok(line));
             }
             None => {
+                let asked = id.is_some_and(|id| (1..=state.last_asked).contains(&id));
                 drop(state);
                 self.stray(Fault::Stray { line });
                 // What has a method asks or tells; it answers nothing.
-                if head.method.is_none() {
+                if head.method.is_none() && !asked {
                     self.misdirected.send_replace(());
                 }
             }
