@@ -104,3 +104,17 @@ pub struct CallRecord {
     /// Wall clock.
     pub duration_ms: u64,
 }
+
+impl CallRecord {
+    /// A call that has given nothing yet.
+    pub(crate) fn begun(name: &str, args: &Value) -> Self {
+        CallRecord {
+            name: name.to_owned(),
+            args: args.clone(),
+            result: Value::Nil,
+            failed_value: false,
+            error: None,
+            duration_ms: 0,
+        }
+    }
+}

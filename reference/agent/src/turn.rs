@@ -202,14 +202,7 @@ impl Run<'_> {
     fn native_call(&mut self, call: &ToolCall) -> (CallRecord, String) {
         let started = Instant::now();
         let args = arguments(call);
-        let mut record = CallRecord {
-            name: call.name.clone(),
-            args: args.clone(),
-            result: Value::Nil,
-            failed_value: false,
-            error: None,
-            duration_ms: 0,
-        };
+        let mut record = CallRecord::begun(&call.name, &args);
         let Some(tool) = self.native.get(&call.name).copied() else {
             self.tell_rejected(&call.name);
             if self.mode == Mode::Text {
@@ -291,14 +284,7 @@ impl Run<'_> {
         let started = Instant::now();
         let ids = self.append_calls(reply);
         let args = arguments(call);
-        let mut record = CallRecord {
-            name: call.name.clone(),
-            args: args.clone(),
-            result: Value::Nil,
-            failed_value: false,
-            error: None,
-            duration_ms: 0,
-        };
+        let mut record = CallRecord::begun(&call.name, &args);
         let program = match (&call.args_error, &args) {
             (Some(error), _) => Err(format!("Invalid tool arguments: {error}")),
             (None, Value::Map(args)) => {

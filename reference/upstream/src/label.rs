@@ -96,19 +96,22 @@ pub fn arguments(schema: &Value) -> Vec<Argument> {
 
 /// The names under `required`, each once, whether declared or not.
 pub fn required_keys(schema: &Value) -> Vec<&str> {
-    let mut keys = Vec::new();
-    for key in schema
-        .get("required")
+    distinct_texts(schema.get("required"))
+}
+
+fn distinct_texts(list: Option<&Value>) -> Vec<&str> {
+    let mut texts = Vec::new();
+    for text in list
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
     {
-        if !keys.contains(&key) {
-            keys.push(key);
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
-    keys
+    texts
 }
 
 /// How a program writes a key: underscores as hyphens, unless that would name another key of the same map.
@@ -194,18 +197,8 @@ fn result_map(
     properties: &Map<String, Value>,
     depth: usize,
 ) -> String {
-    let mut required: Vec<&str> = Vec::new();
-    for key in schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
-        if properties.contains_key(key) && !required.contains(&key) {
-            required.push(key);
-        }
-    }
+    let mut required = distinct_texts(schema.get("required"));
+    required.retain(|key| properties.contains_key(*key));
     let mut optional: Vec<&str> = properties
         .keys()
         .map(String::as_str)

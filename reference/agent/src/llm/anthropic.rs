@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::http::{Poster, ProviderOptions};
-use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message, Tokens, ToolCall};
+use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// The format demands a bound of the answer; this one when the request has none.
 const ANSWER_TOKENS_DEFAULT: u32 = 4096;
@@ -27,15 +27,9 @@ impl AnthropicMessages {
 
 impl Llm for AnthropicMessages {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
-        let answer = self
-            .0
-            .post(&body(self.0.model(), request), request.timeout)?;
-        read_answer(&answer).ok_or_else(|| {
-            LlmError::new(
-                LlmErrorKind::Malformed,
-                "the provider's answer has no `content` list",
-            )
-        })
+        let body = body(self.0.model(), request);
+        self.0
+            .exchange(&body, request.timeout, read_answer, "`content` list")
     }
 }
 
@@ -130,19 +124,12 @@ fn read_answer(answer: &Json) -> Option<LlmReply> {
                 args: block.get("input").cloned(),
                 args_error: match block.get("input") {
                     None | Some(Json::Object(_) | Json::Null) => None,
-                    Some(_) => Some("Tool arguments must be a JSON object".to_owned()),
+                    Some(_) => Some(ARGUMENTS_NOT_OBJECT.to_owned()),
                 },
             }),
             _ => {}
         }
     }
-    let count = |key: &str| answer.get("usage")?.get(key)?.as_u64();
-    let input = count("input_tokens");
-    if input.is_some() || count("output_tokens").is_some() {
-        reply.tokens = Some(Tokens {
-            input: input.unwrap_or(0),
-            output: count("output_tokens").unwrap_or(0),
-        });
-    }
+    reply.tokens = Tokens::read(answer, "input_tokens", "output_tokens");
     Some(reply)
 }

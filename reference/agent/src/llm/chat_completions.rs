@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::http::{Poster, ProviderOptions};
-use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message, Tokens, ToolCall};
+use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// A model behind `POST {base_url}/chat/completions`.
 pub struct ChatCompletions(Poster);
@@ -25,15 +25,9 @@ impl ChatCompletions {
 
 impl Llm for ChatCompletions {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
-        let answer = self
-            .0
-            .post(&body(self.0.model(), request), request.timeout)?;
-        read_answer(&answer).ok_or_else(|| {
-            LlmError::new(
-                LlmErrorKind::Malformed,
-                "the provider's answer has no `choices[0].message`",
-            )
-        })
+        let body = body(self.0.model(), request);
+        self.0
+            .exchange(&body, request.timeout, read_answer, "`choices[0].message`")
     }
 }
 
@@ -61,21 +55,13 @@ fn read_answer(answer: &Json) -> Option<LlmReply> {
         .and_then(Json::as_array)
         .into_iter()
         .flatten();
-    let count = |key: &str| answer.get("usage")?.get(key)?.as_u64();
-    let tokens = match (count("prompt_tokens"), count("completion_tokens")) {
-        (None, None) => None,
-        (input, output) => Some(Tokens {
-            input: input.unwrap_or(0),
-            output: output.unwrap_or(0),
-        }),
-    };
     Some(LlmReply {
         content: message
             .get("content")
             .and_then(Json::as_str)
             .map(str::to_owned),
         tool_calls: calls.filter_map(Json::as_object).map(read_call).collect(),
-        tokens,
+        tokens: Tokens::read(answer, "prompt_tokens", "completion_tokens"),
     })
 }
 
@@ -103,7 +89,7 @@ fn read_arguments(arguments: Option<&Json>) -> (Option<Json>, Option<String>) {
         Ok(args @ (Json::Object(_) | Json::Null)) => (Some(args), None),
         Ok(_) => (
             Some(Json::from(text.as_str())),
-            Some("Tool arguments must be a JSON object".to_owned()),
+            Some(ARGUMENTS_NOT_OBJECT.to_owned()),
         ),
         Err(error) => (
             Some(Json::from(text.as_str())),

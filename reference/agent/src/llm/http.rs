@@ -6,7 +6,7 @@ use ptc_secrets::AuthHeaders;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
 
-use super::{LlmError, LlmErrorKind};
+use super::{LlmError, LlmErrorKind, LlmReply};
 
 /// Longest answer read from a provider.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -97,8 +97,22 @@ impl Poster {
         &self.options.model
     }
 
+    /// Posts `body` and reads the answer; one that `read` makes nothing of is malformed, for it `lacks` something.
+    pub(super) fn exchange(
+        &self,
+        body: &Json,
+        timeout: Option<Duration>,
+        read: fn(&Json) -> Option<LlmReply>,
+        lacks: &str,
+    ) -> Result<LlmReply, LlmError> {
+        read(&self.post(body, timeout)?).ok_or_else(|| {
+            let message = format!("the provider's answer has no {lacks}");
+            LlmError::new(LlmErrorKind::Malformed, message)
+        })
+    }
+
     /// Posts `body` and gives the decoded answer of a 2xx.
-    pub(super) fn post(&self, body: &Json, timeout: Option<Duration>) -> Result<Json, LlmError> {
+    fn post(&self, body: &Json, timeout: Option<Duration>) -> Result<Json, LlmError> {
         let timeout = timeout
             .unwrap_or(self.options.timeout)
             .min(self.options.timeout);

@@ -18,6 +18,9 @@ pub use scripted::Scripted;
 
 use crate::exposure::Output;
 
+/// What an adapter says of arguments that are JSON, but no object.
+const ARGUMENTS_NOT_OBJECT: &str = "Tool arguments must be a JSON object";
+
 /// A model. Called from the thread that runs the agent, which it may block.
 pub trait Llm: Send + Sync {
     /// Asks for one assistant turn.
@@ -113,6 +116,20 @@ pub struct Tokens {
     pub input: u64,
     /// Of the answer.
     pub output: u64,
+}
+
+impl Tokens {
+    /// Reads the counts of an answer's `usage` under the format's own names; `None` when it has neither.
+    pub(crate) fn read(answer: &Json, input: &str, output: &str) -> Option<Tokens> {
+        let count = |key: &str| answer.get("usage")?.get(key)?.as_u64();
+        match (count(input), count(output)) {
+            (None, None) => None,
+            (input, output) => Some(Tokens {
+                input: input.unwrap_or(0),
+                output: output.unwrap_or(0),
+            }),
+        }
+    }
 }
 
 /// Why no answer came.

@@ -48,7 +48,7 @@ fn query(value: &Value) -> Result<String> {
 }
 
 /// The options map, refused when it is anything else.
-fn options<'v>(args: &'v [Value]) -> Result<Option<&'v Map>> {
+fn options(args: &[Value]) -> Result<Option<&Map>> {
     match args.get(1) {
         None => Ok(None),
         Some(Value::Map(map)) => Ok(Some(map)),
