@@ -43,8 +43,14 @@ impl<'r> Eval<'r> {
                 self.call(&callee, &mut args)
             }
         };
+        self.called(call, &callee, result)
+    }
+
+    /// What came of a call of `callee`: noted, or told where it failed.
+    #[inline]
+    fn called(&mut self, call: &Call, callee: &Value, result: Outcome) -> Outcome {
         if self.notes_results
-            && let (Ok(value), Ir::Global(global), Value::Fn(_)) = (&result, &call.callee, &callee)
+            && let (Ok(value), Ir::Global(global), Value::Fn(_)) = (&result, &call.callee, callee)
         {
             self.note(global.id as usize, value);
         }
@@ -91,9 +97,8 @@ impl<'r> Eval<'r> {
                 Ir::Const(callee) => callee.clone(),
                 _ => waiting.pop().unwrap_or_default(),
             };
-            value = self
-                .call(&callee, &mut args)
-                .map_err(|stop| at(stop, step.span))?;
+            let result = self.call(&callee, &mut args);
+            value = self.called(step, &callee, result)?;
         }
         Ok(value)
     }
