@@ -104,7 +104,7 @@ impl Tracer {
         let mut metadata = call_metadata(sighting)
             .with(
                 "context_bytes",
-                sighting.context.as_deref().map_or(2, str::len),
+                sighting.context.as_deref().map_or(0, str::len),
             )
             .with(
                 "program_bytes",
@@ -379,7 +379,7 @@ impl Trace {
 fn call_metadata(sighting: &Sighting) -> Payload {
     let mut metadata = Payload::new()
         .with("protocol_version", sighting.revision)
-        .with("request_id", sighting.id.clone())
+        .with("request_id", sighting.id.clone().unwrap_or_default())
         .with("tool_name", sighting.tool.as_str());
     if let Some((owner, session)) = &sighting.transport {
         metadata
