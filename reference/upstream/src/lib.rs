@@ -37,4 +37,5 @@ pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
 pub use tool::{Tool, Toolset};
 pub use trace_context::TraceContext;
+pub use transport::carrier::{Carried, Carrier};
 pub use transport::child::{Child, End, Group, Launcher, Life};

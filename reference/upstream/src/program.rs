@@ -98,6 +98,7 @@ impl ProgramCalls {
 
     /// `(tool/call {:server … :tool … :args …})`; `request` is the map.
     pub fn call(&self, request: &Value) -> Result<Value, HostFault> {
+        let _clock = self.runtime.enter();
         let mut call = self.judge(request)?;
         let made = self.make(&mut call);
         if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.lists_faults) {
@@ -162,6 +163,7 @@ impl ProgramCalls {
 
     /// A discovery form; `None` is never given, since a runtime is a discovery backend.
     pub fn discover(&self, request: &Discovery<'_>) -> Result<Value, HostFault> {
+        let _clock = self.runtime.enter();
         let limit = self.runtime.limits().catalog_ops_per_program;
         if self.operations.fetch_add(1, Ordering::Relaxed) >= limit {
             return Ok(Value::Nil);

@@ -15,6 +15,7 @@ use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
 use crate::fault::WorldFault;
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
 use crate::tool::Toolset;
+use crate::transport::carrier::Carrier;
 use crate::transport::child::{Launcher, OperatingSystem};
 use crate::transport::stdio::StdioConnection;
 use crate::transport::{Answer, CallLimits, Connection, Outgoing};
@@ -53,12 +54,14 @@ pub struct Options {
     pub surroundings: Surroundings,
 }
 
-/// Who starts children, and who drives what a program waits for. By default the operating system, and the tokio runtime
-/// that start-up ran on.
+/// Who starts children, who carries HTTP requests, and who drives what a program waits for. By default the operating system,
+/// the network, and the tokio runtime that start-up ran on.
 #[derive(Clone, Default)]
 pub struct Surroundings {
     /// Starts the children of stdio upstreams.
     pub launcher: Option<Arc<dyn Launcher>>,
+    /// Carries the requests of HTTP upstreams.
+    pub carrier: Option<Arc<dyn Carrier>>,
     /// Drives what programs wait for.
     pub driver: Option<Arc<dyn Driver>>,
 }
@@ -67,6 +70,7 @@ impl fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings")
             .field("launcher", &self.launcher.is_some())
+            .field("carrier", &self.carrier.is_some())
             .field("driver", &self.driver.is_some())
             .finish()
     }
@@ -79,18 +83,18 @@ pub trait Driver: Send + Sync {
 }
 
 /// How a program's thread waits.
-enum Executor {
-    /// The threads of this runtime drive timers and streams.
-    Handle(tokio::runtime::Handle),
-    /// The waiting thread drives everything.
-    Driver(Arc<dyn Driver>),
+struct Executor {
+    /// Its threads drive timers and streams, and its clock counts.
+    handle: tokio::runtime::Handle,
+    /// With one, the waiting thread drives everything.
+    driver: Option<Arc<dyn Driver>>,
 }
 
 impl Executor {
     fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        match self {
-            Self::Handle(handle) => handle.block_on(work),
-            Self::Driver(driver) => {
+        match &self.driver {
+            None => self.handle.block_on(work),
+            Some(driver) => {
                 let mut done = None;
                 {
                     let mut work = std::pin::pin!(async { done = Some(work.await) });
@@ -174,19 +178,20 @@ impl Runtime {
         }
         drop(document);
         let redactor = scrub.build();
-        let launcher = options.surroundings.launcher.clone();
-        let launcher = launcher.unwrap_or_else(|| Arc::new(OperatingSystem));
         let upstreams = configs
             .into_iter()
             .zip(auths)
             .map(|(config, auth)| {
                 let name = config.name.clone();
-                (name, Upstream::new(config, auth, &redactor, &launcher))
+                (
+                    name,
+                    Upstream::new(config, auth, &redactor, &options.surroundings),
+                )
             })
             .collect();
-        let executor = match &options.surroundings.driver {
-            Some(driver) => Executor::Driver(Arc::clone(driver)),
-            None => Executor::Handle(tokio::runtime::Handle::current()),
+        let executor = Executor {
+            handle: tokio::runtime::Handle::current(),
+            driver: options.surroundings.driver.clone(),
         };
         let runtime = Arc::new(Self {
             upstreams,
@@ -284,6 +289,11 @@ impl Runtime {
         self.options.snapshot == SnapshotMode::Live
     }
 
+    /// Lets this thread, which may be a worker of a program, read the executor's clock.
+    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.executor.handle.enter()
+    }
+
     /// Waits for `work` on the thread of a program.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.executor.block_on(work)
@@ -337,7 +347,7 @@ pub(crate) struct Upstream {
     /// For `apropos` while its tools are unknown.
     pub indexed: Indexed,
     redactor: Redactor,
-    launcher: Arc<dyn Launcher>,
+    surroundings: Surroundings,
 }
 
 enum Link {
@@ -362,7 +372,7 @@ impl Upstream {
         mut config: UpstreamConfig,
         auth: AuthHeaders,
         redactor: &Redactor,
-        launcher: &Arc<dyn Launcher>,
+        surroundings: &Surroundings,
     ) -> Self {
         config.description = redactor.scrub_str(&config.description).into_owned();
         for word in &mut config.capabilities {
@@ -375,7 +385,10 @@ impl Upstream {
         let link = match &config.transport {
             #[cfg(feature = "http")]
             TransportConfig::OpenApi(openapi) => {
-                Link::OpenApi(crate::transport::openapi::Service::new(openapi, auth))
+                let carrier = surroundings.carrier.clone();
+                Link::OpenApi(crate::transport::openapi::Service::new(
+                    openapi, auth, carrier,
+                ))
             }
             _ => Link::Mcp {
                 auth,
@@ -389,7 +402,7 @@ impl Upstream {
             offer: RwLock::new(None),
             indexed,
             redactor: redactor.clone(),
-            launcher: Arc::clone(launcher),
+            surroundings: surroundings.clone(),
         }
     }
 
@@ -508,13 +521,16 @@ impl Upstream {
         match &self.config.transport {
             TransportConfig::McpStdio(stdio) => {
                 let name = &self.config.name;
-                StdioConnection::open(name, stdio, &self.redactor, &*self.launcher)
+                let launcher = self.surroundings.launcher.as_deref();
+                let launcher = launcher.unwrap_or(&OperatingSystem);
+                StdioConnection::open(name, stdio, &self.redactor, launcher)
                     .await
                     .map(Connection::Stdio)
             }
             #[cfg(feature = "http")]
             TransportConfig::McpHttp(http) => {
-                crate::transport::mcp_http::HttpConnection::open(http, auth.clone())
+                let carrier = self.surroundings.carrier.as_ref();
+                crate::transport::mcp_http::HttpConnection::open(http, auth.clone(), carrier)
                     .await
                     .map(|http| Connection::Http(Box::new(http)))
             }

@@ -42,6 +42,8 @@ const STEPS: usize = 80;
 const DEPTH_MAX: usize = 3;
 /// Calls that one protocol session over HTTP may run at once.
 const IN_FLIGHT_MAX: usize = 2;
+/// One call in so many is made by a worker of `pmap`.
+const PARALLEL_EVERY: i64 = 3;
 const PROGRAM_TIMEOUT: Duration = Duration::from_millis(3000);
 const CALL_TIMEOUT: Duration = Duration::from_millis(1000);
 const TTL: Duration = Duration::from_millis(20_000);
@@ -143,12 +145,7 @@ fn server(
         "--max-upstream-response-bytes=2048".to_owned(),
     ];
     let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
-    let entry = |name: &str| {
-        (
-            name.to_owned(),
-            json!({"transport": "mcp_stdio", "command": name}),
-        )
-    };
+    let entry = |name: &str| (name.to_owned(), Peers::entry(name));
     let entries: serde_json::Map<String, Value> = NAMES.into_iter().map(entry).collect();
     let config = json!({
         "credentials": {"canary": {"source": "literal", "value": CANARY}},
@@ -160,6 +157,7 @@ fn server(
     let options = ptc_upstream::Options {
         surroundings: Surroundings {
             launcher: Some(Arc::new(peers.clone())),
+            carrier: Some(Arc::new(peers.clone())),
             driver: Some(turnstile.clone()),
         },
         ..upstreams::options(&settings.upstreams)
@@ -263,10 +261,17 @@ impl Program {
     fn text(&self) -> String {
         let calls = |calls: &[(&str, i64)]| {
             let one = |(name, number): &(&str, i64)| {
-                format!(
-                    " (let [r (tool/call {{:server \"{name}\" :tool \"echo\" :args {{:n {number}}}}})] \
-                     (if (:ok r) (get (:value r) \"n\") (:reason r)))"
-                )
+                let call = |number: &str| {
+                    format!(
+                        "(let [r (tool/call {{:server \"{name}\" :tool \"echo\" :args {{:n {number}}}}})] \
+                         (if (:ok r) (get (:value r) \"n\") (:reason r)))"
+                    )
+                };
+                // Several workers at once would be in an order that no seed decides.
+                match number % PARALLEL_EVERY {
+                    0 => format!(" (first (pmap (fn [n] {}) [{number}]))", call("n")),
+                    _ => format!(" {}", call(&number.to_string())),
+                }
             };
             calls.iter().map(one).collect::<String>()
         };
@@ -767,6 +772,11 @@ impl World {
             self.check(right, || {
                 format!("{name} was asked for {number} ({served:?}) and gave {found}: {shown}")
             });
+            if found == number.to_string() {
+                let parallel = number % PARALLEL_EVERY == 0;
+                let way = if parallel { " by a worker" } else { "" };
+                self.count(&format!("{name}{way}"));
+            }
             self.count(&format!("call {}", found.strip_prefix(':').unwrap_or("ok")));
         }
         self.check(items.next().is_none(), || {
@@ -1044,7 +1054,7 @@ impl World {
 
     /// Tells a peer to misbehave.
     fn mischief(&self) {
-        let (kind, name) = (self.below(16), NAMES[self.below(NAMES.len())]);
+        let (kind, name) = (self.below(17), NAMES[self.below(NAMES.len())]);
         if self.calm {
             return;
         }
@@ -1069,7 +1079,8 @@ impl World {
             12 => Manner::ToolError,
             13 => Manner::Oversize,
             14 => Manner::Secret,
-            _ => Manner::ListChanged,
+            15 => Manner::ListChanged,
+            _ => Manner::Forgets,
         };
         self.tell(&format!("{name} will treat a call so: {manner:?}"));
         self.peers.treat_next(name, manner);

@@ -1,8 +1,12 @@
-//! Upstream servers that live in memory and misbehave as they are told. Knows MCP as far as an echoing tool needs it; knows
-//! nothing of the server that is under simulation.
+//! Upstream servers that live in memory and misbehave as they are told. Knows MCP as far as an echoing tool needs it, over pipes and
+//! over HTTP, and an OpenAPI service that echoes too; knows nothing of the server that is under simulation.
 
+use hyper::header::HeaderValue;
+use hyper::{Method, Request, Response, StatusCode};
 use nix::sys::signal::Signal;
-use ptc_upstream::{Child, End, Group, Launcher, Life, Reason, StdioConfig, WorldFault};
+use ptc_upstream::{
+    Carried, Carrier, Child, End, Group, Launcher, Life, Reason, StdioConfig, WorldFault,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::process::ExitStatusExt;
@@ -14,8 +18,12 @@ use tokio::sync::{mpsc, watch};
 
 /// What must never reach a client, though upstreams say it.
 pub const CANARY: &str = "canary-of-the-simulation";
-/// The names of the upstreams.
-pub const NAMES: [&str; 2] = ["alpha", "beta"];
+/// The names of the upstreams: two over pipes, one over Streamable HTTP, one that OpenAPI describes.
+pub const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
+/// The one over Streamable HTTP.
+const OVER_HTTP: &str = "gamma";
+/// The one that OpenAPI describes.
+const DESCRIBED: &str = "delta";
 /// Bytes of an oversize answer.
 const OVERSIZE_BYTES: usize = 8 << 10;
 /// Bytes that a pipe holds.
@@ -48,6 +56,8 @@ pub enum Manner {
     Secret,
     /// Says that its tools changed, then answers.
     ListChanged,
+    /// Has forgotten the session, once; over pipes there is none, and it answers.
+    Forgets,
 }
 
 impl Manner {
@@ -55,7 +65,12 @@ impl Manner {
     pub fn is_good(self) -> bool {
         matches!(
             self,
-            Manner::Prompt | Manner::Slow(_) | Manner::Twice | Manner::Secret | Manner::ListChanged
+            Manner::Prompt
+                | Manner::Slow(_)
+                | Manner::Twice
+                | Manner::Secret
+                | Manner::ListChanged
+                | Manner::Forgets
         )
     }
 }
@@ -87,6 +102,10 @@ struct Peer {
     alive: Option<watch::Sender<bool>>,
     /// How each call was treated, by the number that it asked for.
     served: BTreeMap<i64, Manner>,
+    /// Over HTTP: the session that it knows, by number; none before the first handshake and once it was forgotten.
+    session: Option<u64>,
+    /// Sessions that it gave away.
+    sessions: u64,
     /// Whether anything was ever wrong with it.
     faulty: bool,
 }
@@ -121,8 +140,29 @@ impl Peers {
         let mut peers = self.lock();
         let peer = peers.entry(name.to_owned()).or_default();
         peer.faulty = true;
+        peer.session = None;
         if let Some(alive) = &peer.alive {
             alive.send_replace(false);
+        }
+    }
+
+    /// How an upstream is configured.
+    pub fn entry(name: &str) -> Value {
+        let base = format!("http://{name}.invalid");
+        match name {
+            OVER_HTTP => json!({
+                "transport": "mcp_http",
+                "url": format!("{base}/mcp"),
+                "allow_insecure_http": true,
+            }),
+            DESCRIBED => json!({
+                "transport": "openapi",
+                "base_url": base,
+                "schema_url": format!("{base}/schema"),
+                "include_operations": ["echo"],
+                "allow_insecure_http": true,
+            }),
+            _ => json!({"transport": "mcp_stdio", "command": name}),
         }
     }
 
@@ -254,17 +294,8 @@ impl LifeOfPeer {
         let id = &request["id"];
         let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
         match request["method"].as_str().unwrap_or_default() {
-            "initialize" => self.say(&result(json!({
-                "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": self.name, "version": "1"},
-            }))),
-            "tools/list" => {
-                let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-                let tool =
-                    json!({"name": "echo", "description": "Gives back n.", "inputSchema": schema});
-                self.say(&result(json!({"tools": [tool]})));
-            }
+            "initialize" => self.say(&result(introduction(&self.name))),
+            "tools/list" => self.say(&result(tools())),
             "tools/call" => self.serve(request),
             _ => {
                 let error = json!({"code": -32601, "message": "Method not found"});
@@ -274,28 +305,11 @@ impl LifeOfPeer {
     }
 
     fn serve(&self, request: &Value) {
-        let number = request["params"]["arguments"]["n"].as_i64();
-        let number = number.expect("the client sends the argument that the schema asks for");
-        let manner = {
-            let mut peers = self.peers.lock();
-            let peer = peers.entry(self.name.clone()).or_default();
-            let manner = peer.manners.pop_front().unwrap_or(Manner::Prompt);
-            peer.served.insert(number, manner);
-            manner
-        };
-        let said = if self.peers.honest {
-            number
-        } else {
-            number + 1
-        };
-        let mut content = json!({"n": said});
-        let reply = |id: &Value, content: &Value, is_error: bool| {
-            let result = json!({"content": [], "structuredContent": content, "isError": is_error});
-            json!({"jsonrpc": "2.0", "id": id, "result": result})
-        };
+        let number = wanted(request);
+        let (manner, mut content) = self.peers.take(&self.name, number);
         let id = &request["id"];
         match manner {
-            Manner::Prompt => self.say(&reply(id, &content, false)),
+            Manner::Prompt | Manner::Forgets => self.say(&reply(id, &content, false)),
             Manner::Slow(ms) => {
                 let (say, line) = (self.say.clone(), reply(id, &content, false).to_string());
                 tokio::spawn(async move {
@@ -340,4 +354,253 @@ impl LifeOfPeer {
     fn say(&self, frame: &Value) {
         let _nobody_listens = self.say.send(frame.to_string());
     }
+}
+
+fn introduction(name: &str) -> Value {
+    json!({
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": name, "version": "1"},
+    })
+}
+
+fn tools() -> Value {
+    let properties = json!({"n": {"type": "integer"}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["n"]});
+    json!({"tools": [{"name": "echo", "description": "Gives back n.", "inputSchema": schema}]})
+}
+
+/// The number that a call asks for.
+fn wanted(request: &Value) -> i64 {
+    let number = request["params"]["arguments"]["n"].as_i64();
+    number.expect("the client sends the argument that the schema asks for")
+}
+
+/// The answer to a call of the tool.
+fn reply(id: &Value, content: &Value, is_error: bool) -> Value {
+    let result = json!({"content": [], "structuredContent": content, "isError": is_error});
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+impl Peers {
+    /// How the call for `number` is treated, and what it gives if all is well.
+    fn take(&self, name: &str, number: i64) -> (Manner, Value) {
+        let mut peers = self.lock();
+        let peer = peers.entry(name.to_owned()).or_default();
+        let manner = peer.manners.pop_front().unwrap_or(Manner::Prompt);
+        peer.served.insert(number, manner);
+        let said = if self.honest { number } else { number + 1 };
+        (manner, json!({"n": said}))
+    }
+
+    /// Answers a request over HTTP, unless the peer is killed meanwhile.
+    async fn over_http(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, WorldFault> {
+        let host = request.uri().host().unwrap_or_default();
+        let name = host.strip_suffix(".invalid").unwrap_or_default().to_owned();
+        let mut alive = self.watch(&name);
+        tokio::select! {
+            biased;
+            _ = alive.wait_for(|alive| !alive) => Err(closed()),
+            answer = async {
+                match name.as_str() {
+                    OVER_HTTP => self.post(&name, &request).await,
+                    _ => self.get(&name, &request).await,
+                }
+            } => answer,
+        }
+    }
+
+    /// Sees when a peer over HTTP is killed. It is up again at once, and remembers nothing.
+    fn watch(&self, name: &str) -> watch::Receiver<bool> {
+        let mut peers = self.lock();
+        let peer = peers.entry(name.to_owned()).or_default();
+        let up = peer.alive.take().filter(|alive| *alive.borrow());
+        let alive = up.unwrap_or_else(|| watch::channel(true).0);
+        let watching = alive.subscribe();
+        peer.alive = Some(alive);
+        watching
+    }
+
+    /// How a peer over HTTP takes its first request.
+    async fn starts(&self, name: &str) -> Result<(), WorldFault> {
+        let start = {
+            let mut peers = self.lock();
+            peers.entry(name.to_owned()).or_default().starts.pop_front()
+        };
+        match start.unwrap_or(Start::Well) {
+            Start::Well => Ok(()),
+            Start::Fails => Err(WorldFault::new(
+                Reason::UpstreamUnavailable,
+                "connection refused",
+            )),
+            Start::Mute => std::future::pending().await,
+        }
+    }
+
+    /// MCP over Streamable HTTP.
+    async fn post(
+        &self,
+        name: &str,
+        request: &Request<Vec<u8>>,
+    ) -> Result<Response<Vec<u8>>, WorldFault> {
+        let header = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+        let frame: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+        let (id, method) = (&frame["id"], frame["method"].as_str().unwrap_or_default());
+        if method == "initialize" {
+            self.starts(name).await?;
+            let session = {
+                let mut peers = self.lock();
+                let peer = peers.entry(name.to_owned()).or_default();
+                peer.sessions += 1;
+                peer.session = Some(peer.sessions);
+                peer.sessions
+            };
+            let result = introduction(name);
+            let mut response = said(
+                &json!({"jsonrpc": "2.0", "id": id, "result": result}),
+                false,
+            );
+            let session = HeaderValue::from(session);
+            response.headers_mut().insert("mcp-session-id", session);
+            return Ok(response);
+        }
+        let known = self.lock().get(name).and_then(|peer| peer.session);
+        let known = known.map(|session| session.to_string());
+        match header("mcp-session-id") {
+            None => return Ok(status(StatusCode::BAD_REQUEST)),
+            Some(session) if Some(session) != known.as_ref().map(String::as_bytes) => {
+                return Ok(status(StatusCode::NOT_FOUND));
+            }
+            Some(_) => {}
+        }
+        if request.method() == Method::DELETE || id.is_null() {
+            return Ok(status(StatusCode::ACCEPTED));
+        }
+        assert_eq!(
+            header("mcp-protocol-version"),
+            Some(b"2025-06-18".as_slice()),
+            "the client says which revision was agreed on"
+        );
+        if method == "tools/list" {
+            let list = json!({"jsonrpc": "2.0", "id": id, "result": tools()});
+            return Ok(said(&list, false));
+        }
+        let number = wanted(&frame);
+        let (manner, mut content) = self.take(name, number);
+        match manner {
+            Manner::Prompt => {}
+            Manner::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Manner::Silent => std::future::pending().await,
+            Manner::Junk => return Ok(text(&format!("<{CANARY}>"), "application/json")),
+            Manner::OtherId => {
+                let other = json!(1_000_000 + number);
+                return Ok(said(&reply(&other, &content, false), false));
+            }
+            Manner::Twice => {
+                let twice = said(&reply(id, &content, false), true)
+                    .into_body()
+                    .repeat(2);
+                let twice = String::from_utf8_lossy(&twice).into_owned();
+                return Ok(text(&twice, "text/event-stream"));
+            }
+            Manner::Dies => return Err(closed()),
+            Manner::Error => {
+                let error = json!({"code": -32000, "message": format!("no: {CANARY}")});
+                let error = json!({"jsonrpc": "2.0", "id": id, "error": error});
+                return Ok(said(&error, false));
+            }
+            Manner::ToolError => return Ok(said(&reply(id, &json!({"why": CANARY}), true), false)),
+            Manner::Oversize => content["filler"] = json!("x".repeat(OVERSIZE_BYTES)),
+            Manner::Secret => content["key"] = json!(CANARY),
+            Manner::ListChanged => {
+                let method = "notifications/tools/list_changed";
+                let mut events = said(&json!({"jsonrpc": "2.0", "method": method}), true);
+                let answer = said(&reply(id, &content, false), true);
+                events.body_mut().extend(answer.into_body());
+                return Ok(events);
+            }
+            Manner::Forgets => {
+                if let Some(peer) = self.lock().get_mut(name) {
+                    peer.session = None;
+                }
+                return Ok(status(StatusCode::NOT_FOUND));
+            }
+        }
+        Ok(said(&reply(id, &content, false), false))
+    }
+
+    /// The service that OpenAPI describes, and its description.
+    async fn get(
+        &self,
+        name: &str,
+        request: &Request<Vec<u8>>,
+    ) -> Result<Response<Vec<u8>>, WorldFault> {
+        if request.uri().path() == "/schema" {
+            self.starts(name).await?;
+            return Ok(said(&description(), false));
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let number = query
+            .strip_prefix("n=")
+            .and_then(|number| number.parse().ok());
+        let number = number.expect("the client sends the argument that the description asks for");
+        let (manner, mut content) = self.take(name, number);
+        match manner {
+            Manner::Prompt | Manner::Twice | Manner::ListChanged | Manner::Forgets => {}
+            Manner::Slow(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Manner::Silent => std::future::pending().await,
+            Manner::Junk => return Ok(text(&format!("<{CANARY}>"), "application/json")),
+            Manner::Dies => return Err(closed()),
+            Manner::Error | Manner::OtherId | Manner::ToolError => {
+                let mut refusal = text(&format!("no: {CANARY}"), "text/plain");
+                *refusal.status_mut() = match manner {
+                    Manner::ToolError => StatusCode::UNPROCESSABLE_ENTITY,
+                    _ => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                return Ok(refusal);
+            }
+            Manner::Oversize => content["filler"] = json!("x".repeat(OVERSIZE_BYTES)),
+            Manner::Secret => content["key"] = json!(CANARY),
+        }
+        Ok(said(&content, false))
+    }
+}
+
+impl Carrier for Peers {
+    fn carry(&self, request: Request<Vec<u8>>) -> Carried<'_> {
+        Box::pin(self.over_http(request))
+    }
+}
+
+fn description() -> Value {
+    let number =
+        json!({"name": "n", "in": "query", "required": true, "schema": {"type": "integer"}});
+    let result = json!({"200": {"content": {"application/json": {"schema": {"type": "object"}}}}});
+    let operation = json!({"operationId": "echo", "parameters": [number], "responses": result});
+    json!({"openapi": "3.0.3", "paths": {"/echo": {"get": operation}}})
+}
+
+fn closed() -> WorldFault {
+    WorldFault::new(Reason::UpstreamUnavailable, "socket closed")
+}
+
+fn status(status: StatusCode) -> Response<Vec<u8>> {
+    let mut response = Response::new(Vec::new());
+    *response.status_mut() = status;
+    response
+}
+
+/// JSON, as a body of its own or as an event.
+fn said(value: &Value, event: bool) -> Response<Vec<u8>> {
+    match event {
+        true => text(&format!("data: {value}\n\n"), "text/event-stream"),
+        false => text(&value.to_string(), "application/json"),
+    }
+}
+
+fn text(body: &str, kind: &'static str) -> Response<Vec<u8>> {
+    let mut response = Response::new(body.as_bytes().to_vec());
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert("content-type", kind);
+    response
 }

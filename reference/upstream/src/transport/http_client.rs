@@ -1,13 +1,15 @@
 //! The outbound HTTP client: headers, same-origin redirects, bodies with a cap, failures in words. Knows nothing of MCP.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use ptc_secrets::AuthHeaders;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 
+use super::carrier::Carrier;
 use crate::config::Remote;
 use crate::fault::{Reason, WorldFault};
 use crate::trace_context::TraceContext;
@@ -18,31 +20,28 @@ const REDIRECTS_MAX: usize = 10;
 /// A client with an upstream's headers. The auth headers live in it and nowhere else.
 #[derive(Clone)]
 pub(crate) struct HttpClient {
-    client: Client,
+    way: Way,
     headers: HeaderMap,
 }
 
+/// Where requests go.
+#[derive(Clone)]
+enum Way {
+    Network(Client),
+    Simulation(Arc<dyn Carrier>),
+}
+
 impl HttpClient {
-    pub fn new(remote: &Remote, auth: &AuthHeaders) -> Result<Self, WorldFault> {
-        // Whoever comes second finds the same one installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder()
-            .connect_timeout(remote.connect_timeout)
-            .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
-            .tcp_nodelay(true)
-            .redirect(Policy::custom(|attempt| {
-                let origin = attempt.previous().first().map(reqwest::Url::origin);
-                if attempt.previous().len() > REDIRECTS_MAX
-                    || origin != Some(attempt.url().origin())
-                {
-                    // The 3xx answer itself comes back, and is judged like any other status.
-                    attempt.stop()
-                } else {
-                    attempt.follow()
-                }
-            }))
-            .build()
-            .map_err(|error| WorldFault::unavailable(format!("HTTP client: {}", words(&error))))?;
+    /// A client that reaches `remote` over the network, unless a `carrier` stands in for that.
+    pub fn new(
+        remote: &Remote,
+        auth: &AuthHeaders,
+        carrier: Option<&Arc<dyn Carrier>>,
+    ) -> Result<Self, WorldFault> {
+        let way = match carrier {
+            Some(carrier) => Way::Simulation(Arc::clone(carrier)),
+            None => Way::Network(network(remote)?),
+        };
         let mut headers = HeaderMap::new();
         for (name, value) in &remote.static_headers {
             if let (Ok(name), Ok(value)) =
@@ -52,7 +51,7 @@ impl HttpClient {
             }
         }
         auth.apply(&mut headers);
-        Ok(Self { client, headers })
+        Ok(Self { way, headers })
     }
 
     /// GET, with the upstream's headers and `extra`.
@@ -63,12 +62,7 @@ impl HttpClient {
             http::header::ACCEPT,
             HeaderValue::from_static("application/json"),
         );
-        self.client
-            .get(url)
-            .headers(headers)
-            .send()
-            .await
-            .map_err(|error| failure(&error))
+        self.send(Method::GET, url, headers, None).await
     }
 
     /// POST of a JSON body, with the upstream's headers and `extra`.
@@ -80,21 +74,64 @@ impl HttpClient {
     ) -> Result<Response, WorldFault> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        self.client
-            .post(url)
-            .headers(headers)
-            .body(body)
-            .send()
-            .await
-            .map_err(|error| failure(&error))
+        self.send(Method::POST, url, headers, Some(body)).await
     }
 
     /// DELETE, with the upstream's headers and `extra`; the answer is of no interest.
     pub async fn delete(&self, url: &str, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        let _ = self.client.delete(url).headers(headers).send().await;
+        let _ = self.send(Method::DELETE, url, headers, None).await;
     }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: HeaderMap,
+        body: Option<Vec<u8>>,
+    ) -> Result<Response, WorldFault> {
+        match &self.way {
+            Way::Network(client) => {
+                let request = client.request(method, url).headers(headers);
+                let request = match body {
+                    Some(body) => request.body(body),
+                    None => request,
+                };
+                request.send().await.map_err(|error| failure(&error))
+            }
+            Way::Simulation(carrier) => {
+                let mut request = http::Request::new(body.unwrap_or_default());
+                *request.method_mut() = method;
+                *request.uri_mut() = url
+                    .parse()
+                    .map_err(|_| WorldFault::unavailable("not a URL"))?;
+                *request.headers_mut() = headers;
+                carrier.carry(request).await.map(Response::from)
+            }
+        }
+    }
+}
+
+/// What reaches the real world.
+fn network(remote: &Remote) -> Result<Client, WorldFault> {
+    // Whoever comes second finds the same one installed.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .connect_timeout(remote.connect_timeout)
+        .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
+        .tcp_nodelay(true)
+        .redirect(Policy::custom(|attempt| {
+            let origin = attempt.previous().first().map(reqwest::Url::origin);
+            if attempt.previous().len() > REDIRECTS_MAX || origin != Some(attempt.url().origin()) {
+                // The 3xx answer itself comes back, and is judged like any other status.
+                attempt.stop()
+            } else {
+                attempt.follow()
+            }
+        }))
+        .build()
+        .map_err(|error| WorldFault::unavailable(format!("HTTP client: {}", words(&error))))
 }
 
 /// Puts a trace into `headers`.

@@ -2,7 +2,7 @@
 //! Every request is a POST of its own, so any number can be in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,6 +15,7 @@ use ptc_secrets::AuthHeaders;
 use reqwest::Response;
 use tokio::time::Instant;
 
+use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
 use super::sse::Events;
@@ -68,9 +69,13 @@ impl From<WorldFault> for Refusal {
 }
 
 impl HttpConnection {
-    pub async fn open(config: &HttpConfig, auth: AuthHeaders) -> Result<Self, WorldFault> {
+    pub async fn open(
+        config: &HttpConfig,
+        auth: AuthHeaders,
+        carrier: Option<&Arc<dyn Carrier>>,
+    ) -> Result<Self, WorldFault> {
         let connection = Self {
-            client: HttpClient::new(&config.remote, &auth)?,
+            client: HttpClient::new(&config.remote, &auth, carrier)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
             request: config.remote.request_timeout,

@@ -1,5 +1,6 @@
 //! Transports: how an upstream is reached. Each lists tools and calls one; what either means is decided elsewhere.
 
+pub(crate) mod carrier;
 pub(crate) mod child;
 mod lines;
 pub(crate) mod listing;

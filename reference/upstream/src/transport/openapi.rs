@@ -10,6 +10,7 @@ use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, Kind};
 use ptc_secrets::AuthHeaders;
 
+use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
 use super::{Answer, CallLimits, Outgoing};
 use crate::config::{OpenApiConfig, SchemaSource};
@@ -26,6 +27,7 @@ const ERROR_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct Service {
     config: OpenApiConfig,
     auth: AuthHeaders,
+    carrier: Option<Arc<dyn Carrier>>,
     loaded: RwLock<Option<Arc<Loaded>>>,
 }
 
@@ -35,17 +37,22 @@ struct Loaded {
 }
 
 impl Service {
-    pub fn new(config: &OpenApiConfig, auth: AuthHeaders) -> Self {
+    pub fn new(
+        config: &OpenApiConfig,
+        auth: AuthHeaders,
+        carrier: Option<Arc<dyn Carrier>>,
+    ) -> Self {
         Self {
             config: config.clone(),
             auth,
+            carrier,
             loaded: RwLock::new(None),
         }
     }
 
     /// Reads and compiles the schema.
     pub async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
-        let client = HttpClient::new(&self.config.remote, &self.auth)?;
+        let client = HttpClient::new(&self.config.remote, &self.auth, self.carrier.as_ref())?;
         let text = match &self.config.schema {
             SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
             SchemaSource::Url(url) => {

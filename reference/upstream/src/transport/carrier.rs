@@ -1,0 +1,20 @@
+//! What carries outbound HTTP requests where a simulation stands in for the network. Knows nothing of what they mean.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::fault::WorldFault;
+
+/// The future of an answer.
+pub type Carried<'a> =
+    Pin<Box<dyn Future<Output = Result<http::Response<Vec<u8>>, WorldFault>> + Send + 'a>>;
+
+/// Carries HTTP requests.
+pub trait Carrier: Send + Sync {
+    /// Sends a request with its whole body and waits for the whole answer, redirects not followed. Called inside a tokio
+    /// runtime; whoever loses patience drops the future.
+    ///
+    /// # Errors
+    /// `upstream_unavailable` with the reason.
+    fn carry(&self, request: http::Request<Vec<u8>>) -> Carried<'_>;
+}
