@@ -40,7 +40,7 @@ fn sessions(data: &[u8]) {
         .start_paused(true)
         .build()
         .expect("a runtime");
-    simulate::run(executor, Choices::Bytes(data.to_vec().into_iter()), true);
+    simulate::run(executor, Choices::Bytes(Vec::from(data).into_iter()), true);
 }
 
 fn fuzz() -> PathBuf {
@@ -73,7 +73,7 @@ fn what_was_found_stays_repaired() {
             match check {
                 Check::Bytes(check) => check(&data),
                 // A target that eats text leaves the rest alone.
-                Check::Text(check) => std::str::from_utf8(&data).map_or((), |text| check(text)),
+                Check::Text(check) => std::str::from_utf8(&data).map_or((), check),
             }
             tried += 1;
         }
