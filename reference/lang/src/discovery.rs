@@ -211,6 +211,22 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
             ));
         }
     }
+    // What is known without its class too is found by that name.
+    let is_member = |name| CLASSES.iter().any(|class| class.members.contains(&name));
+    let short_names = builtins::all().filter(|builtin| {
+        builtin.section == Section::Interop && builtin.bare && !is_member(builtin.name)
+    });
+    for builtin in short_names {
+        entries.push(Entry::new(
+            builtin.name.into(),
+            builtin.name,
+            "clojure.core",
+            "ptc-builtin",
+            builtin.section.title(),
+            builtin.signatures,
+            builtin.doc,
+        ));
+    }
     entries.sort_by(|a, b| a.reference.cmp(&b.reference));
     entries
 });

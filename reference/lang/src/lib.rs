@@ -44,6 +44,7 @@ pub use env::{Brief, Env};
 pub use error::{Error, Kind, Reason};
 pub use host::{Discovery, Host, HostFault, Pulse};
 pub use limits::Limits;
+pub use time::{NoMoment, moment_with_offset};
 pub use value::Value;
 
 use error::Unwind;

@@ -51,9 +51,11 @@ fn instant_text(instant: Instant) -> String {
     text
 }
 
-/// The calendar date `days` days after 1970-01-01; none outside the years -9999 to 9999.
+/// The calendar date `days` days after 1970-01-01; none outside the years 0 to 9999, which are all that
+/// four digits can write.
 pub fn civil(days: i32) -> Option<Date> {
-    EPOCH.checked_add(Span::new().try_days(days).ok()?).ok()
+    let date = EPOCH.checked_add(Span::new().try_days(days).ok()?).ok()?;
+    (date.year() >= 0).then_some(date)
 }
 
 /// Days from 1970-01-01 to `date`.
@@ -66,7 +68,7 @@ pub fn moment_of_date(days: i32) -> i64 {
     i64::from(days) * MICROS_PER_DAY
 }
 
-/// Whether a moment lies within the years -9999 to 9999.
+/// Whether a moment lies within the years 0 to 9999.
 pub fn within_years(micros: i64) -> bool {
     i32::try_from(micros.div_euclid(MICROS_PER_DAY))
         .ok()
@@ -78,7 +80,7 @@ pub fn within_years(micros: i64) -> bool {
 /// offset; without an offset it is UTC.
 pub fn parse(text: &str) -> Option<Value> {
     match text.split_once('T') {
-        Some((date, time)) => moment(date, time).map(Value::Instant),
+        Some((date, time)) => Some(Value::Instant(moment(date, time).ok()?.instant)),
         None => iso_date(text).map(|date| Value::Date(days(date))),
     }
 }
@@ -91,17 +93,44 @@ pub fn parse_loose(text: &str) -> Option<Instant> {
         _ => {}
     }
     if let Some((date, time)) = text.split_once(' ')
-        && let Some(instant) = moment(date, time)
+        && let Ok(moment) = moment(date, time)
     {
-        return Some(instant);
+        return Some(moment.instant);
     }
     rfc_2822(text)
 }
 
+/// Why a text is no moment with an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMoment {
+    /// It isn't spelt as one.
+    Format,
+    /// There is no such day.
+    Date,
+    /// There is no such time of day.
+    Time,
+    /// It does not say how far it is from UTC.
+    Offset,
+}
+
+/// The moment that `YYYY-MM-DDThh:mm:ss`, with an optional fraction and an offset, stands for, and how many seconds
+/// the text is ahead of UTC. A space for the `T` will do.
+pub fn moment_with_offset(text: &str) -> Result<(Instant, i64), NoMoment> {
+    let (date, time) = text.split_once(['T', ' ']).ok_or(NoMoment::Format)?;
+    let moment = moment(date, time)?;
+    let ahead = moment.ahead.ok_or(NoMoment::Offset)?;
+    Ok((moment.instant, ahead))
+}
+
 fn iso_date(text: &str) -> Option<Date> {
+    let (year, month, day) = date_fields(text)?;
+    civil_date(year, month, day)
+}
+
+fn date_fields(text: &str) -> Option<(i64, i64, i64)> {
     let (year, rest) = text.split_once('-')?;
     let (month, day) = rest.split_once('-')?;
-    civil_date(number(year, 4)?, number(month, 2)?, number(day, 2)?)
+    Some((number(year, 4)?, number(month, 2)?, number(day, 2)?))
 }
 
 fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
@@ -121,34 +150,60 @@ fn number(text: &str, digits: usize) -> Option<i64> {
     text.parse().ok()
 }
 
-fn moment(date: &str, time: &str) -> Option<Instant> {
-    let date = iso_date(date)?;
-    let seconds = clock(time.get(..8)?)?;
-    let mut rest = time.get(8..)?;
-    let (mut fraction, mut digits) = (0, 0);
-    if let Some(behind) = rest.strip_prefix(['.', ',']) {
-        let end = behind
-            .find(|character: char| !character.is_ascii_digit())
-            .unwrap_or(behind.len());
-        digits = end.min(FRACTION_DIGITS_MAX);
-        if digits == 0 {
-            return None;
-        }
-        let scale = 10i64.pow((FRACTION_DIGITS_MAX - digits) as u32);
-        fraction = behind[..digits].parse::<i64>().ok()? * scale;
-        rest = &behind[end..];
+struct Moment {
+    instant: Instant,
+    /// Seconds ahead of UTC, if the text says so.
+    ahead: Option<i64>,
+}
+
+/// What is spelt wrongly is said before what does not exist.
+fn moment(date: &str, time: &str) -> Result<Moment, NoMoment> {
+    let (year, month, day) = date_fields(date).ok_or(NoMoment::Format)?;
+    let clock = time.get(..8).and_then(clock_fields);
+    let (hour, minute, second) = clock.ok_or(NoMoment::Format)?;
+    let (fraction, digits, rest) = fraction(&time[8..]).ok_or(NoMoment::Format)?;
+    let ahead = match rest {
+        "" => None,
+        _ => Some(offset(rest).ok_or(NoMoment::Format)?),
+    };
+    let date = civil_date(year, month, day).ok_or(NoMoment::Date)?;
+    let seconds = seconds_of_day(hour, minute, second).ok_or(NoMoment::Time)?;
+    let instant = at(date, seconds - ahead.unwrap_or(0), fraction, digits).ok_or(NoMoment::Date)?;
+    Ok(Moment { instant, ahead })
+}
+
+/// Microseconds and digits of a fraction, if there is one, and what follows.
+fn fraction(text: &str) -> Option<(i64, u8, &str)> {
+    let Some(behind) = text.strip_prefix(['.', ',']) else {
+        return Some((0, 0, text));
+    };
+    let end = behind
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(behind.len());
+    let digits = end.min(FRACTION_DIGITS_MAX);
+    if digits == 0 {
+        return None;
     }
-    let offset = if rest.is_empty() { 0 } else { offset(rest)? };
-    at(date, seconds - offset, fraction, digits as u8)
+    let scale = 10i64.pow((FRACTION_DIGITS_MAX - digits) as u32);
+    let micros = behind[..digits].parse::<i64>().ok()? * scale;
+    Some((micros, digits as u8, &behind[end..]))
 }
 
 /// Seconds of `hh:mm:ss` since midnight.
 fn clock(text: &str) -> Option<i64> {
+    let (hour, minute, second) = clock_fields(text)?;
+    seconds_of_day(hour, minute, second)
+}
+
+fn clock_fields(text: &str) -> Option<(i64, i64, i64)> {
     let mut parts = text.split(':');
     let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
-    let (hour, minute, second) = (number(hour, 2)?, number(minute, 2)?, number(second, 2)?);
-    (parts.next().is_none() && hour < 24 && minute < 60 && second < 60)
-        .then_some(hour * 3_600 + minute * 60 + second)
+    let fields = (number(hour, 2)?, number(minute, 2)?, number(second, 2)?);
+    parts.next().is_none().then_some(fields)
+}
+
+fn seconds_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
+    (hour < 24 && minute < 60 && second < 60).then_some(hour * 3_600 + minute * 60 + second)
 }
 
 /// Seconds that `Z`, `+hh`, `+hhmm` or `+hh:mm` is ahead of UTC.
@@ -292,6 +347,7 @@ mod tests {
             "2025-03-09T14:05:06+1",
             "2025-03-09T14:05:06z",
             "9999-12-31T23:59:59-01:00",
+            "0000-01-01T00:00:00+01:00",
             "2025-03-09T14:05:0é",
             "Sun, 9 March 2025 14:05:06",
             "Sun, 9 Mar 2025 4:05:06",

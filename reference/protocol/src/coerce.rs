@@ -1,13 +1,12 @@
 //! Lenient coercion of inputs to types, for hosts that want it: runs pass arguments through as they come.
 //! Every change is a warning; what cannot be changed is an error.
 
-use ptc_lang::Value;
 use ptc_lang::value::{BigInt, Map, Text};
+use ptc_lang::{NoMoment, Value, moment_with_offset};
 use serde_json::Value as Json;
 
 use crate::returns::is_keyword_name;
 use crate::signature::{Prim, Type};
-use crate::typed::parse_instant;
 
 /// A value that fits, and what was changed to make it fit.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,20 +147,25 @@ fn leading_float(text: &str) -> Option<f64> {
 }
 
 fn datetime(text: &str, warnings: &mut Vec<String>) -> Result<Value, String> {
-    if let Some(moment) = parse_instant(text) {
-        warnings.push("normalized to UTC".to_owned());
-        if !text.ends_with(['Z', 'z']) && !text.ends_with("+00:00") {
-            warnings.push("non-UTC offset in datetime, normalized to UTC".to_owned());
+    let problem = match moment_with_offset(text) {
+        Ok((moment, ahead)) => {
+            warnings.push("normalized to UTC".to_owned());
+            if ahead != 0 {
+                warnings.push("non-UTC offset in datetime, normalized to UTC".to_owned());
+            }
+            return Ok(Value::Instant(moment));
         }
-        return Ok(Value::Instant(moment));
-    }
-    if text.parse::<jiff::civil::DateTime>().is_ok() && text.len() > 10 {
-        return Err(format!(
-            "datetime requires a timezone offset (got naive ISO 8601 {}); use \"...Z\" or \"...+HH:MM\"",
-            quoted(text)
-        ));
-    }
-    Err(format!("invalid datetime {}: invalid_format", quoted(text)))
+        Err(NoMoment::Offset) => {
+            return Err(format!(
+                "datetime requires a timezone offset (got naive ISO 8601 {}); use \"...Z\" or \"...+HH:MM\"",
+                quoted(text)
+            ));
+        }
+        Err(NoMoment::Format) => "invalid_format",
+        Err(NoMoment::Date) => "invalid_date",
+        Err(NoMoment::Time) => "invalid_time",
+    };
+    Err(format!("invalid datetime {}: {problem}", quoted(text)))
 }
 
 fn word(prim: Prim) -> &'static str {

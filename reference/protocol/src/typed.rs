@@ -1,7 +1,7 @@
 //! Plain JSON values into the form that a type asks for. Only datetimes change.
 
-use ptc_lang::Value;
 use ptc_lang::value::{Instant, Map};
+use ptc_lang::{Value, moment_with_offset};
 
 use crate::returns::find_field;
 use crate::signature::{Prim, Type};
@@ -29,31 +29,10 @@ pub fn atomize_value(value: &Value, expected: &Type) -> Value {
 }
 
 /// A moment with an offset: `2026-05-07T14:00:00.120+02:00`, a space for the `T` allowed. Up to six fraction
-/// digits are kept, and the offset is applied.
+/// digits are kept, and the offset is applied. What the language reads is read here, and nothing else.
 #[must_use]
 pub fn parse_instant(text: &str) -> Option<Instant> {
-    let bytes = text.as_bytes();
-    let marks = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
-    let spelled_out = bytes.len() > 19
-        && marks.iter().all(|(at, mark)| bytes[*at] == *mark)
-        && matches!(bytes[10], b'T' | b't' | b' ')
-        && !bytes.contains(&b'[');
-    if !spelled_out {
-        return None;
-    }
-    let moment: jiff::Timestamp = text.parse().ok()?;
-    let fraction = match bytes[19] {
-        b'.' | b',' => bytes[20..]
-            .iter()
-            .take_while(|b| b.is_ascii_digit())
-            .count()
-            .min(6),
-        _ => 0,
-    };
-    Some(Instant::new(
-        moment.as_microsecond(),
-        u8::try_from(fraction).ok()?,
-    ))
+    Some(moment_with_offset(text).ok()?.0)
 }
 
 /// Whether a value of this type can hold a datetime at all.

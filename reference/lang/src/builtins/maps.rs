@@ -31,7 +31,7 @@ pub const ROWS: &[Builtin] = &[
     row("update-keys", "maps.update-keys", Section::Core, &[Home::Core], exactly(2), "(update-keys m f)", "Calls a function on every key of a map.", update_keys),
     row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap),
     row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
-    row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
+    row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", array_map),
     row("hash-set", "sets.hash-set", Section::Sets, &[Home::Core, Home::Set], at_least(0), "(hash-set & items)", "Makes a set of its arguments.", hash_set),
     row("set", "sets.set", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set coll)", "Makes a set of the items of a collection.", set),
     row("disj", "sets.disj", Section::Sets, &[Home::Core, Home::Set], at_least(1), "(disj set x ...)", "Returns a set without the given members.", disj),
@@ -483,9 +483,17 @@ fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn hash_map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    map_of_pairs(eval, "hash-map", args)
+}
+
+fn array_map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    map_of_pairs(eval, "array-map", args)
+}
+
+fn map_of_pairs(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result {
     if !args.len().is_multiple_of(2) {
         let problem = format!(
-            "hash-map takes keys and values in pairs, got {} arguments",
+            "{name} takes keys and values in pairs, got {} arguments",
             args.len()
         );
         return Err(Kind::Pairs(problem).into());

@@ -216,11 +216,9 @@ fn multiply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn subtract(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     match args {
-        [only] => minus(&Value::Int(0), only).map(|result| match result {
-            // -0.0 is the negation of 0.0.
-            Value::Float(float) if float == 0.0 => Value::Float(-float),
-            other => other,
-        }),
+        // Taking a zero from 0 would lose its sign.
+        [Value::Float(only)] => Ok(Value::Float(-*only)),
+        [only] => minus(&Value::Int(0), only),
         _ => fold(eval, args, 0, minus),
     }
 }

@@ -205,7 +205,7 @@ fn new_date(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match moment {
         Some(moment) => Ok(Value::Instant(moment)),
         None => Err(bad_value(format!(
-            "expected seconds or milliseconds up to the year 9999, or text in ISO 8601 or RFC 2822, got {}",
+            "expected seconds or milliseconds in the years 0 to 9999, or text in ISO 8601 or RFC 2822, got {}",
             print::brief(arg)
         ))),
     }
@@ -230,7 +230,7 @@ fn days_later(args: &mut [Value], direction: i64) -> Result<Value, Stop> {
         .and_then(|days| i32::try_from(days).ok())
         .filter(|days| time::civil(*days).is_some())
         .map(Value::Date)
-        .ok_or_else(|| bad_value("the date is beyond the year 9999"))
+        .ok_or_else(|| bad_value("the date is outside the years 0 to 9999"))
 }
 
 fn order(args: &[Value]) -> Result<Ordering, Stop> {

@@ -26,7 +26,8 @@ pub(super) fn iterate(
     let [bindings, body @ ..] = args else {
         return Err(usage(form, span));
     };
-    if body.is_empty() {
+    // `doseq` may go through a collection for nothing.
+    if collect && body.is_empty() {
         return Err(usage(form, span));
     }
     let FormKind::Vector(items) = &bindings.kind else {
