@@ -7,7 +7,7 @@ use ptc_protocol::{
 use serde_json::Value as Json;
 
 use crate::cache::integral;
-use crate::extract::{ExtractError, extract_json};
+use crate::extract::{ExtractError, decode, extract_json};
 
 /// A text that is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,9 +75,9 @@ fn scalar(text: &str, expected: &Type) -> Result<Value, AnswerError> {
         wanted: WANTED_VALUE,
     };
     let is_datetime = *expected == Type::Prim(Prim::Datetime);
-    let value = match serde_json::from_str::<Json>(text) {
-        Ok(json) => json_to_value(&json),
-        Err(_) if is_datetime => match parse_instant(text) {
+    let value = match decode(text) {
+        Some(json) => json_to_value(&json),
+        None if is_datetime => match parse_instant(text) {
             Some(moment) => Value::Instant(moment),
             None => {
                 return Err(failed(format!(
@@ -86,7 +86,7 @@ fn scalar(text: &str, expected: &Type) -> Result<Value, AnswerError> {
                 )));
             }
         },
-        Err(_) => return Err(failed("Could not parse JSON from response.".to_owned())),
+        None => return Err(failed("Could not parse JSON from response.".to_owned())),
     };
     let value = atomize_value(&coerced(value, expected), expected);
     match validate_return(expected, &value) {

@@ -32,7 +32,25 @@ pub fn extract_json(text: &str) -> Result<Json, ExtractError> {
         Some(block) => block,
         None => bracketed(text).ok_or(ExtractError::NotFound)?,
     };
-    serde_json::from_str(document).map_err(|_| ExtractError::Invalid)
+    decode(document).ok_or(ExtractError::Invalid)
+}
+
+/// The JSON value that `text` is. A float that no double holds makes it none: JSON has no infinity.
+#[must_use]
+pub fn decode(text: &str) -> Option<Json> {
+    let json = serde_json::from_str(text).ok()?;
+    has_room(&json).then_some(json)
+}
+
+fn has_room(json: &Json) -> bool {
+    match json {
+        Json::Number(number) => {
+            number.as_f64().is_some() || !number.to_string().contains(['.', 'e', 'E'])
+        }
+        Json::Array(items) => items.iter().all(has_room),
+        Json::Object(entries) => entries.values().all(has_room),
+        Json::Null | Json::Bool(_) | Json::String(_) => true,
+    }
 }
 
 fn fenced(text: &str) -> Option<&str> {
