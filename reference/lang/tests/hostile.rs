@@ -118,7 +118,11 @@ fn on_small_stack(job: impl FnOnce() + Send + 'static) {
 fn check(cases: &'static [Bomb]) {
     on_small_stack(move || {
         for (wanted, program) in cases {
-            let shown = end(program, &Limits::default(), PATIENCE);
+            let mut shown = end(program, &Limits::default(), PATIENCE);
+            // On a busy machine a thread gets less done in its time.
+            if shown.starts_with("timeout") && !wanted.contains("timeout") {
+                shown = end(program, &Limits::default(), 10 * PATIENCE);
+            }
             let word = shown.split(' ').next().unwrap_or_default();
             assert!(
                 wanted.split('|').any(|one| one == word),
