@@ -1,16 +1,21 @@
 //! What `dist/` tells people to start starts: the client snippets, the commands of their README, the unit, the image.
 //! Knows no client; it does what a client would do with each file.
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"dist","version":"1"}}}"#;
+/// Below the ports that a connection takes for itself: one that waits for a server there would find itself.
+const PORTS: std::ops::Range<u16> = 10_240..32_768;
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
@@ -129,9 +134,12 @@ struct Served {
 
 impl Served {
     fn start(mut command: Command) -> Served {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        // Tests beside each other begin at different ports.
+        let taken = TAKEN.fetch_add(1, Ordering::Relaxed) * 100;
+        let port = PORTS
+            .skip((std::process::id() as usize + taken) % PORTS.len())
+            .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+            .unwrap();
         let child = command
             .env("PTC_RUNNER_MCP_HTTP_PORT", port.to_string())
             .env("PTC_RUNNER_MCP_HTTP_AUTH_TOKEN", TOKEN)
