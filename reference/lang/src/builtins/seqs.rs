@@ -127,6 +127,14 @@ fn split_first(args: &mut [Value]) -> Result<(Value, &mut [Value])> {
 fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (function, collections) = split_first(args)?;
     callable(&function)?;
+    if let [Value::Vector(items)] = &mut *collections
+        && items.moves()
+    {
+        // A buffer that nobody else will read becomes the result's.
+        let mut items = std::mem::take(items).into_vec();
+        eval.replace_each(&function, &mut items)?;
+        return Ok(Value::vector(items));
+    }
     let mut results = Vec::with_capacity(shortest(collections));
     if let [Value::Vector(items)] = &*collections {
         eval.call_each(&function, items.iter(), |_, _, result| {

@@ -162,6 +162,24 @@ impl<'r> Eval<'r> {
         Ok(())
     }
 
+    /// Calls `callee` with each item in turn, and puts what came of it in the item's place.
+    pub fn replace_each(&mut self, callee: &Value, items: &mut [Value]) -> Outcome<()> {
+        if let Some(closure) = closure_of(callee, 1) {
+            return self.inside(closure, |eval, base| {
+                for item in items {
+                    let argument = std::mem::take(item);
+                    *item = eval.enter(closure, base, |stack| stack.push(argument))?;
+                }
+                Ok(())
+            });
+        }
+        for item in items {
+            let argument = std::mem::take(item);
+            *item = self.call1(callee, argument)?;
+        }
+        Ok(())
+    }
+
     /// Calls `callee` with what came of the item before, `first` to begin with, and each item in turn.
     pub fn fold_each(&mut self, callee: &Value, first: Value, items: Items<'_>) -> Outcome {
         let mut folded = first;

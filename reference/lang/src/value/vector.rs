@@ -64,6 +64,11 @@ impl Vector {
         }
     }
 
+    /// Whether [`Vector::into_vec`] would copy nothing.
+    pub fn moves(&self) -> bool {
+        Arc::strong_count(&self.0) == 1 && matches!(self.0.items, Store::Flat(_))
+    }
+
     /// The items as an owned buffer; moved out when nobody else holds this vector.
     pub fn into_vec(mut self) -> Vec<Value> {
         if let Some(data) = Arc::get_mut(&mut self.0)
