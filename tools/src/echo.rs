@@ -36,8 +36,8 @@ pub fn run() -> Result<(), String> {
 
 /// Answers a request; a notification gets nothing.
 fn answer(line: &[u8], replies: &mut Vec<u8>) {
-    let id = serde_json::from_slice::<serde_json::Value>(line).ok();
-    if let Some(id) = id.as_ref().and_then(|request| request.get("id")) {
+    let request = serde_json::from_slice::<serde_json::Value>(line).ok();
+    if let Some(id) = request.as_ref().and_then(|request| request.get("id")) {
         let reply = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
         replies.extend_from_slice(reply.as_bytes());
     }
