@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use conformance::suite::{Clause, Level, Suite};
 
+use crate::documents::Documents;
+
 /// Everything that is known about each anchor of a suite.
 pub struct Coverage<'s> {
     suite: &'s Suite,
@@ -14,13 +16,14 @@ pub struct Coverage<'s> {
     cases: HashMap<&'s str, usize>,
     /// Files below `reference/` that name an anchor, by its id.
     files: HashMap<String, BTreeSet<String>>,
+    documents: Documents,
 }
 
 impl<'s> Coverage<'s> {
     /// Joins.
     ///
     /// # Errors
-    /// When the sources of the reference can't be read.
+    /// When the sources of the reference or the table of documents can't be read.
     pub fn of(suite: &'s Suite) -> Result<Coverage<'s>, String> {
         let mut cases = HashMap::new();
         for case in &suite.cases {
@@ -39,12 +42,18 @@ impl<'s> Coverage<'s> {
             suite,
             cases,
             files: references(&anchors)?,
+            documents: Documents::read(&crate::root())?,
         })
     }
 
     /// Clauses that no case tests and that give no reason.
     pub fn untested(&self) -> Vec<&'s Clause> {
         self.suite.untested()
+    }
+
+    /// Rows of the source documents that nothing proves.
+    pub fn unproven(&self) -> Vec<String> {
+        self.documents.faults(self.suite)
     }
 
     /// The counts of the whole suite, one line.
@@ -72,7 +81,7 @@ impl<'s> Coverage<'s> {
             "# Coverage\n\nWritten by `cargo tool bless`: each section and clause, how many cases test it, \
              and which files of the reference name it\nor, for a clause, its section.\n\n",
         );
-        let _infallible = writeln!(text, "{}.", self.summary());
+        let _infallible = write!(text, "{}.\n\n{}", self.summary(), self.documents.render());
         let mut pages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut clauses: HashMap<&str, Vec<&Clause>> = HashMap::new();
         for clause in &self.suite.clauses {

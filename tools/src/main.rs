@@ -5,6 +5,7 @@ mod bless;
 mod check;
 mod clojure_check;
 mod coverage;
+mod documents;
 mod echo;
 mod export;
 mod golden;

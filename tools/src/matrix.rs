@@ -30,7 +30,7 @@ const NAMED_MAX: usize = 60;
 /// Prints the summary, and what is missing.
 ///
 /// # Errors
-/// When a clause has neither case nor reason, or no run judged any of its cases.
+/// When a clause has neither case nor reason, no run judged any of its cases, or nothing proves a row of the source documents.
 pub fn run(options: &Options) -> Result<(), String> {
     let suite = crate::suite()?;
     if let Some(version) = &options.revision {
@@ -46,6 +46,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         .untested()
         .iter()
         .map(|clause| format!("{}:{}: {} has no case", clause.file, clause.line, clause.id))
+        .chain(coverage.unproven())
         .collect();
     if !options.runs.is_empty() {
         let runs: Result<Vec<Run>, String> =

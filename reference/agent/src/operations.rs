@@ -64,6 +64,11 @@ pub const OPERATIONS: &[Operation] = &[
         run: op_resolve_exposure,
     },
     Operation {
+        name: "system_prompt",
+        doc: "`{agent}`: what the model is told before the first message.",
+        run: op_system_prompt,
+    },
+    Operation {
         name: "task_run",
         doc: "`{program, journal?, budget?}`: `{ended, value, journal, summaries}`, or `{reason, message, journal, summaries}`.",
         run: op_task_run,
@@ -113,6 +118,17 @@ fn op_resolve_exposure(input: &Json) -> Result<Json, Json> {
 
 fn op_validate_agent(input: &Json) -> Result<Json, Json> {
     agent_of(input, &ScriptedTools::default()).map(|_| Json::Null)
+}
+
+fn op_system_prompt(input: &Json) -> Result<Json, Json> {
+    let agent = agent_of(input, &ScriptedTools::default())?;
+    let llm = Scripted::from_json(&["".into()]).map_err(|_| InvalidInput("agent"))?;
+    let mut options = RunOptions::new(&llm);
+    options.collect_messages = true;
+    let step = run(&agent, options).map_err(|error| Json::from(error.to_string()))?;
+    let mut messages = step.messages.iter().flatten();
+    let system = messages.find(|message| is_role(message, "system"));
+    Ok(system.map_or(Json::Null, |message| message["content"].clone()))
 }
 
 /// A program of an agent: with a journal, when there is one, and a budget.

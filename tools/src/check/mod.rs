@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use conformance::suite::Suite;
 
+use crate::documents::Documents;
+
 /// What the rules look at.
 struct Project {
     root: PathBuf,
@@ -35,6 +37,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "settings, methods, tools and reasons are specified",
         check: facts::check,
+    },
+    Rule {
+        name: "rows of the source documents are proven",
+        check: |project| Ok(Documents::read(&project.root)?.faults(&project.suite)),
     },
     Rule {
         name: "crates know only what they may know",

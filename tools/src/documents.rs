@@ -1,0 +1,229 @@
+//! Where the rows of the documents that the specification stands on are proven: reads `spec/documents.toml`, and says where it points at
+//! nothing. Knows ids and cases; the documents themselves are not in the repository, so it knows nothing of what they say.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use conformance::suite::Suite;
+use serde::Deserialize;
+
+/// The table, below the workspace.
+pub const FILE: &str = "spec/documents.toml";
+
+/// Rows by document and section.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub struct Documents(BTreeMap<String, BTreeMap<String, BTreeMap<String, Proof>>>);
+
+/// What proves a row.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Proof {
+    /// The id of a clause.
+    Clause(String),
+    /// Ids of clauses, each for a part of the row.
+    Clauses(Vec<String>),
+    /// No clause, for a reason.
+    Excluded(Excluded),
+}
+
+/// Why no clause can prove a row.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Excluded {
+    excluded: String,
+}
+
+impl Proof {
+    fn clauses(&self) -> &[String] {
+        match self {
+            Proof::Clause(id) => std::slice::from_ref(id),
+            Proof::Clauses(ids) => ids,
+            Proof::Excluded(_) => &[],
+        }
+    }
+
+    fn excluded(&self) -> Option<&str> {
+        match self {
+            Proof::Excluded(Excluded { excluded }) => Some(excluded),
+            Proof::Clause(_) | Proof::Clauses(_) => None,
+        }
+    }
+}
+
+impl Documents {
+    /// Reads the table of the project at `root`.
+    ///
+    /// # Errors
+    /// When it is not there or not such a table; a row that stands in a section twice is no table either.
+    pub fn read(root: &Path) -> Result<Documents, String> {
+        let text =
+            std::fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
+        Documents::parse(&text)
+    }
+
+    fn parse(text: &str) -> Result<Documents, String> {
+        toml::from_str(text).map_err(|error| format!("{FILE}: {error}"))
+    }
+
+    /// Rows that nothing proves, a line each: no clause, one that isn't there, one without cases or a reason, or clauses whose cases
+    /// don't use a name that the row has in backticks.
+    pub fn faults(&self, suite: &Suite) -> Vec<String> {
+        let shown = Shown::of(suite);
+        let mut faults = Vec::new();
+        for (document, section, row, proof) in self.rows() {
+            let what = proof.fault(row, suite, &shown);
+            faults.extend(what.map(|what| format!("{FILE}: {document}: {section}: {row}: {what}")));
+        }
+        faults
+    }
+
+    /// How many rows each document has, as a part of the coverage page.
+    pub fn render(&self) -> String {
+        let mut text = String::from(
+            "## Source documents\n\nRows of the documents that the specification stands on, each joined with its clauses in \
+             [`spec/documents.toml`](../spec/documents.toml).\n\n| Document | Sections | Rows | Excluded for a reason |\n|---|---|---|---|\n",
+        );
+        for (document, sections) in &self.0 {
+            let rows = sections.values().map(BTreeMap::len).sum::<usize>();
+            let proofs = sections.values().flat_map(BTreeMap::values);
+            let excluded = proofs.filter(|proof| proof.excluded().is_some()).count();
+            let _infallible = writeln!(
+                text,
+                "| {document} | {} | {rows} | {excluded} |",
+                sections.len()
+            );
+        }
+        text
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&str, &str, &str, &Proof)> {
+        self.0.iter().flat_map(|(document, sections)| {
+            sections.iter().flat_map(move |(section, rows)| {
+                rows.iter()
+                    .map(move |(row, proof)| (&**document, &**section, &**row, proof))
+            })
+        })
+    }
+}
+
+impl Proof {
+    fn fault(&self, row: &str, suite: &Suite, shown: &Shown) -> Option<String> {
+        if let Some(reason) = self.excluded() {
+            let fault = "expected a reason for the exclusion";
+            return reason.trim().is_empty().then(|| fault.to_owned());
+        }
+        if self.clauses().is_empty() {
+            return Some("expected a clause, or `excluded` with a reason".to_owned());
+        }
+        for id in self.clauses() {
+            match suite.clause(id) {
+                None => return Some(format!("there is no clause {id}")),
+                Some(clause) if clause.untested.is_none() && !shown.0.contains_key(&**id) => {
+                    return Some(format!("no case tests {id}"));
+                }
+                Some(_) => {}
+            }
+        }
+        let names = row.split('`').skip(1).step_by(2);
+        let unused = names.filter(|name| !self.clauses().iter().any(|id| shown.has(id, name)));
+        unused
+            .map(|name| format!("no case of its clauses uses `{name}`"))
+            .next()
+    }
+}
+
+/// What the cases of each clause send and expect, by the clause's id.
+struct Shown<'s>(HashMap<&'s str, String>);
+
+impl<'s> Shown<'s> {
+    fn of(suite: &'s Suite) -> Shown<'s> {
+        let mut shown: HashMap<&str, String> = HashMap::new();
+        for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
+            let text = serde_json::to_string(&(&case.target, &case.body)).unwrap_or_default();
+            let text = plain(&text);
+            for clause in &case.clauses {
+                shown.entry(clause).or_default().push_str(&text);
+            }
+        }
+        Shown(shown)
+    }
+
+    fn has(&self, clause: &str, name: &str) -> bool {
+        let text = self.0.get(clause);
+        text.is_some_and(|text| text.contains(&plain(name)))
+    }
+}
+
+/// A text without what quoting adds, however often it was quoted.
+fn plain(text: &str) -> String {
+    text.replace('\\', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conformance::fixture;
+
+    const PAGE: &str = "# A {#a}\n\n- {#a.busy} It MUST be busy.\n\n```clj\n(str \"busy\") ;=> \"busy\"\n```\n\n\
+                        - {#a.hour untested: takes an hour} It MUST end.\n\n- {#a.bare} It MUST be.\n";
+
+    fn faults(rows: &str) -> Vec<String> {
+        let suite = fixture::page("a.md", PAGE.as_bytes()).expect("a page");
+        let text = format!("[\"000 a\".Limits]\n{rows}\n");
+        let documents = Documents::parse(&text).expect("a table");
+        documents.faults(&suite)
+    }
+
+    #[test]
+    fn a_row_that_is_proven_is_no_fault() {
+        for row in [
+            r#""`busy`" = "a.busy""#,
+            r#""it ends" = ["a.busy", "a.hour"]"#,
+            r#"prose = { excluded = "says nothing that could be seen" }"#,
+        ] {
+            assert_eq!(faults(row), [""; 0], "{row}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_points_at_nothing_is_refused() {
+        for (row, fault) in [
+            (r#"r = "a.gone""#, "there is no clause a.gone"),
+            (r#"r = "a""#, "there is no clause a"),
+            (r#"r = ["a.busy", "a.gone"]"#, "there is no clause a.gone"),
+            (r#"r = "a.bare""#, "no case tests a.bare"),
+            (
+                r#"r = []"#,
+                "expected a clause, or `excluded` with a reason",
+            ),
+            (
+                r#"r = { excluded = " " }"#,
+                "expected a reason for the exclusion",
+            ),
+        ] {
+            assert_eq!(faults(row), [format!("{FILE}: 000 a: Limits: r: {fault}")]);
+        }
+        let unused = faults(r#""`busy` and `idle`" = "a.busy""#);
+        assert_eq!(
+            unused,
+            [format!(
+                "{FILE}: 000 a: Limits: `busy` and `idle`: no case of its clauses uses `idle`"
+            )]
+        );
+    }
+
+    #[test]
+    fn a_row_stands_once() {
+        assert!(Documents::parse("[\"000 a\".Limits]\nr = \"a.b\"\nr = \"a.c\"\n").is_err());
+        assert!(Documents::parse("[\"000 a\".Limits]\nr = { skipped = \"x\" }\n").is_err());
+    }
+
+    #[test]
+    fn rows_are_counted_by_document() {
+        let text = "[\"000 a\".One]\nr = \"a.b\"\nq = { excluded = \"prose\" }\n[\"000 a\".Two]\nr = \"a.b\"\n";
+        let counted = Documents::parse(text).expect("a table").render();
+        assert!(counted.ends_with("| 000 a | 2 | 3 | 1 |\n"), "{counted}");
+    }
+}
