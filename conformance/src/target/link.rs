@@ -1,13 +1,14 @@
 //! A connection to a started target that can serve many requests at a time, whatever it is reached by.
 //! Speaks MCP to servers and the adapter protocol to testees; knows nothing of cases or verdicts.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 use super::fault::Fault;
 use super::http::{Endpoint, HttpLink};
@@ -361,12 +362,22 @@ pub fn free_port() -> std::io::Result<u16> {
     for _ in 0..PORTS_TRIED_MAX {
         let step = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
         let offset = u16::try_from(step % u32::from(PORTS.end - PORTS.start)).unwrap_or_default();
-        match TcpListener::bind(("127.0.0.1", PORTS.start + offset)) {
-            Ok(_) => return Ok(PORTS.start + offset),
+        let port = PORTS.start + offset;
+        match bind(port) {
+            Ok(_) => return Ok(port),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// Takes `port` without listening there. A child made at this moment holds the socket until it runs its program: one that
+/// listened would be in the way of the server to come, and its clients would reach it.
+fn bind(port: u16) -> std::io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    Ok(socket)
 }
 
 /// A request frame, with params as JSON text.

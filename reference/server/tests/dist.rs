@@ -4,12 +4,12 @@
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::net::TcpSocket;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -17,9 +17,6 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","param
 /// Below the ports that a connection takes for itself: one that waits for a server there would find itself.
 const PORTS: std::ops::Range<u16> = 10_240..32_768;
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// Held while a port is looked for and while a child is made: until it runs its program a child holds every socket of
-/// this process, and a client of the server to come would reach the one that looked for the port.
-static MAKING: Mutex<()> = Mutex::new(());
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
@@ -109,11 +106,12 @@ fn snippet(file: &str) -> Value {
 
 /// What the server that `command` starts on standard streams calls itself.
 fn server_name(mut command: Command) -> String {
-    command
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    let mut child = spawn(&mut command);
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{INITIALIZE}").unwrap();
     drop(input);
@@ -129,11 +127,6 @@ fn server_name(mut command: Command) -> String {
         .to_owned()
 }
 
-fn spawn(command: &mut Command) -> Child {
-    let _making = MAKING.lock();
-    command.spawn().unwrap()
-}
-
 /// A server over HTTP, ended when it goes out of scope.
 struct Served {
     child: Child,
@@ -144,19 +137,18 @@ impl Served {
     fn start(mut command: Command) -> Served {
         // Tests beside each other begin at different ports.
         let taken = TAKEN.fetch_add(1, Ordering::Relaxed) * 100;
-        let mut ports = PORTS.skip((std::process::id() as usize + taken) % PORTS.len());
-        let making = MAKING.lock();
-        let port = ports
-            .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        let port = PORTS
+            .skip((std::process::id() as usize + taken) % PORTS.len())
+            .find(|port| is_free(*port))
             .unwrap();
-        drop(making);
-        command
+        let child = command
             .env("PTC_RUNNER_MCP_HTTP_PORT", port.to_string())
             .env("PTC_RUNNER_MCP_HTTP_AUTH_TOKEN", TOKEN)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = spawn(&mut command);
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         Served { child, port }
     }
 
@@ -174,6 +166,16 @@ impl Served {
         stream.read_to_string(&mut reply).unwrap();
         reply
     }
+}
+
+/// Whether a server could listen at `port`. Nobody listens meanwhile: a child made at this moment would hold the socket
+/// until it runs its program, and clients would reach that instead of the server.
+fn is_free(port: u16) -> bool {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket
+        .bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .is_ok()
 }
 
 impl Drop for Served {
