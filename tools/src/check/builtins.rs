@@ -1,7 +1,7 @@
-//! A builtin is a row, a function and a section of the specification with cases. The compiler sees to it that a row
+//! A builtin is a row, a function and a section of the specification with a clause that cases test. The compiler sees to it that a row
 //! has a function and, by its warning of dead code, that a function has a row; the rest is checked here.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use conformance::suite::{Section, Suite};
 use ptc_lang::{Builtin, NAMESPACES};
@@ -19,14 +19,12 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     Ok(wrong)
 }
 
-/// Rows whose id is no heading and no clause, or has no case.
+/// Rows whose id is no heading and no clause, or below which no case tests a clause.
 fn sectionless(suite: &Suite) -> Vec<String> {
-    let mut cases: HashMap<&str, usize> = HashMap::new();
-    for case in &suite.cases {
-        *cases.entry(&case.section).or_default() += 1;
-        for clause in &case.clauses {
-            *cases.entry(clause).or_default() += 1;
-        }
+    let mut tested = HashSet::new();
+    for id in suite.cases.iter().flat_map(|case| &case.clauses) {
+        tested.insert(id.as_str());
+        tested.extend(suite.clause(id).map(|clause| clause.section.as_str()));
     }
     let sections = suite.sections.iter().map(|section| section.id.as_str());
     let anchors: HashSet<&str> = sections
@@ -39,10 +37,12 @@ fn sectionless(suite: &Suite) -> Vec<String> {
     forms
         .chain(builtins)
         .filter_map(
-            |(kind, name, id)| match (anchors.contains(id), cases.get(id)) {
+            |(kind, name, id)| match (anchors.contains(id), tested.contains(id)) {
                 (false, _) => Some(format!("{kind} `{name}`: expected {{#{id}}} in spec/")),
-                (true, None) => Some(format!("{kind} `{name}`: expected a case below {{#{id}}}")),
-                (true, Some(_)) => None,
+                (true, false) => Some(format!(
+                    "{kind} `{name}`: expected a clause with a case below {{#{id}}}"
+                )),
+                (true, true) => None,
             },
         )
         .collect()
@@ -140,9 +140,13 @@ mod tests {
             missing
                 .is_some_and(|complaint| complaint.contains("expected {#strings.join} in spec/"))
         );
-        let untested = told("## join {#strings.join}\n", "{#strings.join}");
-        assert!(untested.is_some_and(|complaint| complaint.contains("expected a case")));
-        let tested = "## join {#strings.join}\n\n```clj\n(join \"\" []) ;=> \"\"\n```\n";
-        assert_eq!(told(tested, "{#strings.join}"), None);
+        let head = "## join {#strings.join}\n\n";
+        let case = "```clj\n(join \"\" []) ;=> \"\"\n```\n";
+        for untested in [head.to_owned(), format!("{head}{case}")] {
+            let missing = told(&untested, "{#strings.join}");
+            assert!(missing.is_some_and(|complaint| complaint.contains("expected a clause")));
+        }
+        let tested = format!("{head}- {{#strings.join.none}} It MUST be empty.\n\n{case}");
+        assert_eq!(told(&tested, "{#strings.join}"), None);
     }
 }

@@ -31,7 +31,7 @@ const RULES: &[Rule] = &[
         check: sources::check,
     },
     Rule {
-        name: "a builtin has a row, a function and a section",
+        name: "a builtin has a row, a function and a section with a tested clause",
         check: builtins::check,
     },
     Rule {

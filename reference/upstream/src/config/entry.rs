@@ -779,3 +779,26 @@ fn kind(value: &Value) -> &'static str {
         Value::Object(_) => "object",
     }
 }
+
+#[cfg(all(test, not(feature = "http")))]
+mod without_http {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_that_needs_http_is_refused_in_words_that_say_so() {
+        let env = |_: &str| None;
+        for transport in ["mcp_http", "openapi"] {
+            let text = format!(
+                r#"{{"upstreams": {{"web": {{"transport": "{transport}", "url": "https://h/"}}}}}}"#
+            );
+            let document =
+                ConfigDocument::parse(Path::new("u.json"), text, &env).expect("a config");
+            let refused = parse_entries(&document, &env, &[], &mut Vec::new());
+            let said = refused.expect_err("no HTTP here").to_string();
+            let words = format!("uses transport {transport}, but this build has no outbound HTTP");
+            assert!(said.contains(&words), "{said}");
+        }
+    }
+}
