@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-use ptc_lang::{Discovery, Ended, Env, Host, HostFault, Limits, Program, Pulse, Value, print};
+use ptc_lang::{
+    Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
+};
 use ptc_secrets::{ConfigDocument, Redactor};
 use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
 use serde_json::json;
@@ -90,6 +92,23 @@ impl Evaluator {
         })
     }
 
+    /// Evaluates a lookup beside the programs: it sees none of their definitions and leaves nothing behind.
+    /// The text or texts that it gives; none when it fails.
+    pub fn look_up(&self, text: &str) -> Vec<String> {
+        let (outcome, _, _) = self.outcome(text, &Env::new());
+        let Ended::Value(value) = outcome.ended else {
+            return Vec::new();
+        };
+        let clean = |value: &Value| match value {
+            Value::Str(text) => Some(self.redactor.scrub_str(text.as_str()).into_owned()),
+            _ => None,
+        };
+        match &value {
+            Value::Vector(values) => values.iter().filter_map(clean).collect(),
+            value => clean(value).into_iter().collect(),
+        }
+    }
+
     /// The catalog of the upstreams; `None` without any.
     pub fn catalog(&self) -> Option<String> {
         self.upstreams
@@ -119,7 +138,7 @@ impl Evaluator {
         }
     }
 
-    fn run(&mut self, text: &str) -> Shown {
+    fn outcome(&self, text: &str, env: &Env) -> (Outcome, Env, PromptHost) {
         let deadline = Instant::now() + self.timeout;
         let calls = self.upstreams.as_ref().map(|(_, runtime)| {
             ProgramCalls::new(Arc::clone(runtime), Some(deadline), Cancel::default())
@@ -129,7 +148,12 @@ impl Evaluator {
             calls,
             deadline,
         };
-        let (outcome, env) = ptc_lang::run(&Program::new(text), &self.env, &self.limits, &host);
+        let (outcome, env) = ptc_lang::run(&Program::new(text), env, &self.limits, &host);
+        (outcome, env, host)
+    }
+
+    fn run(&mut self, text: &str) -> Shown {
+        let (outcome, env, host) = self.outcome(text, &self.env);
         let entries = host
             .calls
             .as_ref()

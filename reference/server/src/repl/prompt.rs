@@ -170,29 +170,21 @@ fn help() -> String {
 
 fn doc(evaluator: &mut Evaluator, name: &str) -> String {
     let quoted = serde_json::Value::from(name).to_string();
-    let shown = evaluator.evaluate(&format!("(println (doc {quoted}))"));
-    match shown.ok && !shown.prints.is_empty() {
-        true => shown.prints.join("\n"),
-        false => format!("No documentation found for: {name}"),
+    let found = evaluator.look_up(&format!("(doc {quoted})"));
+    match found.is_empty() {
+        true => format!("No documentation found for: {name}"),
+        false => found.join("\n"),
     }
 }
 
 fn find(evaluator: &mut Evaluator, words: &str) -> String {
     let quoted = serde_json::Value::from(words).to_string();
-    let shown = evaluator.evaluate(&format!(
-        "(doseq [line (apropos {quoted} {{:limit 20}})] (println line))"
-    ));
-    match shown.ok && !shown.prints.is_empty() {
-        true => {
-            let lines: Vec<String> = shown
-                .prints
-                .iter()
-                .map(|line| format!("  {line}"))
-                .collect();
-            format!("{}\n\n{} result(s)", lines.join("\n"), lines.len())
-        }
-        false => format!("No matches for: {words}"),
+    let found = evaluator.look_up(&format!("(apropos {quoted} {{:limit 20}})"));
+    if found.is_empty() {
+        return format!("No matches for: {words}");
     }
+    let lines: Vec<String> = found.iter().map(|line| format!("  {line}")).collect();
+    format!("{}\n\n{} result(s)", lines.join("\n"), lines.len())
 }
 
 fn tools(evaluator: &Evaluator) -> String {
