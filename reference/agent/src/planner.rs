@@ -392,15 +392,18 @@ impl TaskOutcome {
         let mut shown = json!({
             "calls": self.requests.len(),
             "model": model,
-            "duration_ms": last.duration_ms,
-            "prompt_bytes": last.prompt_bytes,
         });
+        // A planner that could not even be asked got no prompt.
+        if last.prompt_bytes > 0 {
+            shown["prompt_bytes"] = last.prompt_bytes.into();
+        }
         match last.error {
             Some(error) => shown["error"] = error.into(),
             None => {
                 let tokens = last
                     .tokens
                     .filter(|tokens| tokens.input + tokens.output > 0);
+                shown["duration_ms"] = last.duration_ms.into();
                 shown["completion_bytes"] = last.completion_bytes.into();
                 shown["output_bytes"] = last.completion_bytes.into();
                 shown["tokens"] = tokens.map_or(

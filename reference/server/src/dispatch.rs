@@ -379,7 +379,7 @@ fn tools_call(
         Run::Program(prepare) => match prepare(&request) {
             Err(refusal) => {
                 stopped(server, id, tool.name, &refusal.payload, since, false);
-                ended(observed, &refusal.payload, Ending::Refused);
+                ended(observed, &refusal.seen(), Ending::Refused);
                 reply(refusal)
             }
             Ok(work) => admit(place, trace, tool, work, observed, answer()),
@@ -484,16 +484,23 @@ fn run(
         // Calls run once, so nobody set it before.
         let _ = call.trace_id.set(trace_id);
     }
+    let abandoned = |observed: Option<Box<Observed>>| {
+        if let Some(observed) = observed {
+            server.observers.abandoned(observed);
+        }
+    };
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
     let Ok(Done { reply, commit }) = outcome else {
         server
             .log
             .event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
+        abandoned(observed);
         return;
     };
     let Some(reply) = reply else {
         drop(connection.cancel_call(call));
+        abandoned(observed);
         return;
     };
     let mut followed = observed.take();
@@ -507,17 +514,13 @@ fn run(
             server
                 .observers
                 .planned(&mut observed, server, &reply.planner);
-            let seen = match &reply.aside {
-                Some(aside) => &reply.payload.clone().with("agentic", aside.clone()),
-                None => &reply.payload,
-            };
-            server.observers.ended(observed, server, seen, Ending::Ran);
+            server
+                .observers
+                .ended(observed, server, &reply.seen(), Ending::Ran);
         }
         server.redactor.scrub(Reply::tool(id, era, reply))
     });
-    if let Some(observed) = followed {
-        server.observers.abandoned(observed);
-    }
+    abandoned(followed);
 }
 
 fn started(server: &Server, id: &Id, tool: &str) {

@@ -8,6 +8,7 @@ use crate::server::Server;
 use ptc_agent::PlannerRequest;
 use ptc_rpc::{Id, RpcError, write_error, write_result};
 use ptc_secrets::{Redactor, Scrub, Scrubbed};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 /// One JSON-RPC reply.
@@ -79,6 +80,14 @@ impl ToolReply {
             suffix: None,
             aside: None,
             planner: Vec::new(),
+        }
+    }
+
+    /// What observers see.
+    pub fn seen(&self) -> Cow<'_, Payload> {
+        match &self.aside {
+            Some(aside) => Cow::Owned(self.payload.clone().with("agentic", aside.clone())),
+            None => Cow::Borrowed(&self.payload),
         }
     }
 }

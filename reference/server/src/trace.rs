@@ -33,6 +33,8 @@ pub struct Tracer {
 /// The trace of one call that runs.
 pub struct Trace {
     file: Option<File>,
+    /// Why it is no longer written.
+    failure: Option<std::io::Error>,
     path: PathBuf,
     label: String,
     trace_id: String,
@@ -78,6 +80,7 @@ impl Tracer {
         ));
         let mut trace = Trace {
             file: self.open(&path),
+            failure: None,
             path,
             trace_id: trace_id(sighting.trace.as_ref()),
             label,
@@ -205,7 +208,7 @@ impl Tracer {
             stop_measurements(elapsed),
             metadata,
         );
-        trace.stop();
+        self.stop(&mut trace);
         let word = if is_error { "error" } else { "ok" };
         let done = self.dir.join(format!(
             "{}-{}-{word}.jsonl",
@@ -221,7 +224,7 @@ impl Tracer {
 
     /// Ends the trace of a call that nobody waits for: its file stays pending.
     pub fn abandon(&self, mut trace: Trace) {
-        trace.stop();
+        self.stop(&mut trace);
     }
 
     /// The newest finished trace of a request id.
@@ -318,6 +321,14 @@ impl Tracer {
             .collect()
     }
 
+    /// Writes the last line, and tells once when lines could not be written.
+    fn stop(&self, trace: &mut Trace) {
+        trace.stop();
+        if let Some(error) = trace.failure.take() {
+            self.failed("trace_write_failed", &error);
+        }
+    }
+
     fn failed(&self, event: &str, error: &std::io::Error) {
         let level = if event == "trace_evict_failed" {
             Level::Warn
@@ -369,9 +380,10 @@ impl Trace {
         self.sequence += 1;
         let mut text = self.redactor.scrub(line).to_json();
         text.push('\n');
-        if file.write_all(text.as_bytes()).is_err() {
+        if let Err(error) = file.write_all(text.as_bytes()) {
             // The disk is full or gone; the call goes on without its trace.
             self.file = None;
+            self.failure = Some(error);
         }
     }
 }
@@ -452,5 +464,32 @@ fn trace_id(trace: Option<&TraceContext>) -> String {
     match trace {
         Some(trace) => trace.trace_id().to_owned(),
         None => digest::hex(token::random(24).as_bytes())[..32].to_owned(),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_ends_the_file_and_is_remembered() {
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut trace = Trace {
+            file: Some(file),
+            failure: None,
+            path: PathBuf::new(),
+            label: String::new(),
+            trace_id: String::new(),
+            sequence: 0,
+            started: Instant::now(),
+            redactor: Redactor::empty(),
+        };
+        trace.stop();
+        trace.stop();
+        assert!(trace.file.is_none());
+        assert_eq!(
+            trace.failure.map(|error| error.kind()),
+            Some(std::io::ErrorKind::StorageFull)
+        );
     }
 }

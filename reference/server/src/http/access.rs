@@ -14,7 +14,7 @@ pub struct Access {
     pub method: String,
     /// Its path, without the query.
     pub path: String,
-    /// Whose it is.
+    /// Whose session it asks for or is in; `None` while nothing but the token was looked at.
     pub owner_hash: Option<String>,
     /// Which session it is in.
     pub session_hash: Option<String>,

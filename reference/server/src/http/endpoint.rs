@@ -217,7 +217,6 @@ impl Endpoint {
             return Err(text(StatusCode::FORBIDDEN, "forbidden"));
         }
         self.authenticate(headers, peer)?;
-        access.owner_hash = Some(self.settings.owner_hash.clone());
         if metrics {
             return Ok(match *request.method() {
                 Method::GET => {
@@ -454,6 +453,7 @@ impl Endpoint {
         if !frame.version_ok {
             return Ok(self.rpc(StatusCode::OK, Reply::error(id, RpcError::INVALID_REQUEST)));
         }
+        access.owner_hash = Some(self.settings.owner_hash.clone());
         let session = self
             .sessions
             .open(&self.settings.owner_hash, Instant::now())
@@ -501,6 +501,7 @@ impl Endpoint {
         let Some(id) = header(headers, &SESSION_ID).filter(|id| !id.is_empty()) else {
             return Err(text(StatusCode::BAD_REQUEST, "missing MCP-Session-Id"));
         };
+        access.owner_hash = Some(self.settings.owner_hash.clone());
         access.session_hash = Some(digest::short(id.as_bytes()));
         self.sessions
             .find(id, &self.settings.owner_hash, Instant::now())
@@ -544,8 +545,9 @@ impl Endpoint {
         &self,
         frame: &Frame<'_>,
         headers: &HeaderMap,
-        access: &Access,
+        access: &mut Access,
     ) -> Result<HttpResponse, HttpResponse> {
+        access.owner_hash = Some(self.settings.owner_hash.clone());
         let Some(id) = frame.request_id() else {
             return Ok(empty(StatusCode::ACCEPTED));
         };

@@ -162,15 +162,24 @@ fn integer(name: &str, value: Option<Json<'_>>, max: i64) -> Result<Option<i64>,
     }
 }
 
-/// A value as a message echoes it: bounded.
+/// A value as a message echoes it: the quotes of a string stand around what is left of it.
 fn shown(value: Json<'_>) -> String {
     const CHARS_MAX: usize = 64;
-    let text = value.compact();
+    let text = value.as_str().map_or_else(|| value.compact(), Into::into);
     let kept: String = text.chars().take(CHARS_MAX).collect();
-    match kept.len() < text.len() {
-        true => format!("{kept}…"),
-        false => kept,
+    let is_cut = kept.len() < text.len();
+    let mut shown = match value.kind() {
+        Kind::String => {
+            let mut quoted = Vec::new();
+            ptc_rpc::write_string(&mut quoted, &kept);
+            String::from_utf8_lossy(&quoted).into_owned()
+        }
+        _ => kept,
+    };
+    if is_cut {
+        shown.push_str("...");
     }
+    shown
 }
 
 fn head(op: &'static str, ring: &Ring) -> Payload {

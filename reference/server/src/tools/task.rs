@@ -69,7 +69,9 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
             "status": "error", "reason": "args_error", "message": message,
             "warnings": [], "planner": {}, "execution": {}, "upstream_calls": [],
         });
-        ToolReply::new(payload_of(&payload), View::Mirrored)
+        let mut refusal = ToolReply::new(payload_of(&payload), View::Mirrored);
+        refusal.aside = Some(aside(&payload, None));
+        refusal
     })?;
     Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
 }
@@ -191,7 +193,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let trace_id = call.trace_id.get().map(String::as_str);
     let payload = payload(server, arguments, &outcome, &world, duration_ms, trace_id);
     let mut reply = ToolReply::new(payload_of(&payload), View::Mirrored);
-    reply.aside = Some(aside(&outcome));
+    reply.aside = Some(aside(&payload, outcome.program.as_deref()));
     reply.planner = outcome.requests;
     Done::of(reply)
 }
@@ -293,37 +295,22 @@ fn payload(
     Json::Object(shown)
 }
 
-/// What the debug ring keeps of the planner.
-fn aside(outcome: &TaskOutcome) -> Payload {
-    let requests = outcome.requests.len();
-    let failed = outcome
-        .requests
-        .iter()
-        .any(|request| request.error.is_some());
-    let duration: u64 = outcome
-        .requests
-        .iter()
-        .map(|request| request.duration_ms)
-        .sum();
+/// What the debug ring keeps of the planner: what the reply tells of it, and the size of its program.
+fn aside(shown: &Json, program: Option<&str>) -> Payload {
+    let planner = &shown["planner"];
+    let turns = shown["execution"]["turn_count"].as_u64().unwrap_or(0);
+    let calls = planner["calls"].as_u64().unwrap_or(0);
+    let status = if planner["error"].is_null() {
+        "ok"
+    } else {
+        "error"
+    };
     Payload::new()
-        .with("planner_duration_ms", duration)
-        .with(
-            "planner_rejects",
-            requests.saturating_sub(outcome.turns as usize),
-        )
-        .with(
-            "planner_status",
-            if failed || requests == 0 {
-                "error"
-            } else {
-                "ok"
-            },
-        )
-        .with(
-            "program_bytes",
-            outcome.program.as_ref().map_or(0, String::len),
-        )
-        .with("retries", u64::from(outcome.turns.saturating_sub(1)))
+        .with("planner_duration_ms", planner["duration_ms"].as_u64())
+        .with("planner_rejects", calls.saturating_sub(turns))
+        .with("planner_status", status)
+        .with("program_bytes", program.map(str::len))
+        .with("retries", turns.saturating_sub(1))
 }
 
 fn payload_of(json: &Json) -> Payload {
