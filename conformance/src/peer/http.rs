@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 
 use super::Notes;
 use super::mcp::{Reaction, react};
+use super::meeting::Meetings;
 use super::script::{Action, Kind, Script};
 
+/// Where an MCP endpoint is.
+const MCP_PATH: &str = "/mcp";
 /// Bytes of a request that are read.
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
@@ -20,6 +23,7 @@ struct Peer {
     script: Mutex<Script>,
     notes: Notes,
     session: AtomicU64,
+    meetings: Meetings,
 }
 
 struct Request {
@@ -33,7 +37,29 @@ struct Response {
     status: u16,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    delivery: Delivery,
+}
+
+/// How a response goes over the wire; by default whole, with its length.
+#[derive(Clone, Copy, Default)]
+struct Delivery {
+    chunk: Option<usize>,
     stall: bool,
+    open: bool,
+    cut: bool,
+    hang_up: bool,
+}
+
+impl Delivery {
+    fn of(action: &Action) -> Self {
+        Self {
+            chunk: action.chunk.or(action.open.then_some(usize::MAX)),
+            stall: action.stall,
+            open: action.open,
+            cut: action.cut,
+            hang_up: action.hang_up,
+        }
+    }
 }
 
 /// Listens on a free port, prints the URL, and serves until input ends.
@@ -44,7 +70,7 @@ pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
         .local_addr()
         .map_err(|error| format!("cannot listen: {error}"))?;
     let path = if script.kind == Kind::Http {
-        "/mcp"
+        MCP_PATH
     } else {
         ""
     };
@@ -54,6 +80,7 @@ pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
         script: Mutex::new(script),
         notes,
         session: AtomicU64::new(1),
+        meetings: Meetings::default(),
     });
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -72,11 +99,11 @@ impl Peer {
         let mut reader = BufReader::new(stream);
         while let Some(request) = read_request(&mut reader) {
             let response = self.answer(&request);
-            let stall = response.stall;
-            if write_response(stream, response).is_err() {
+            let delivery = response.delivery;
+            if delivery.hang_up || write_response(stream, response).is_err() || delivery.cut {
                 return;
             }
-            if stall {
+            if delivery.stall || delivery.open {
                 std::thread::park();
             }
         }
@@ -118,7 +145,8 @@ impl Peer {
         if sessions && !initialize && request.headers.get("mcp-session-id") != Some(&current) {
             return plain(404, "");
         }
-        let reaction = react(&mut self.script(), &message);
+        let elsewhere = Some(request.target.as_str()).filter(|path| *path != MCP_PATH);
+        let reaction = react(&mut self.script(), &message, elsewhere);
         let Reaction::Do { action, answer } = reaction else {
             return plain(202, "");
         };
@@ -136,59 +164,58 @@ impl Peer {
 
     fn perform(&self, action: &Action, answer: Option<&Value>) -> Response {
         std::thread::sleep(Duration::from_millis(action.delay_ms));
-        let headers = || {
-            action
-                .headers
-                .iter()
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        };
+        self.meetings.join(action.together);
         if let Some(status) = action.exit {
             std::process::exit(status);
         }
         if action.silent {
             std::thread::park();
         }
+        let mut headers: Vec<(String, String)> = action
+            .headers
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let delivery = Delivery::of(action);
         if let Some(status) = action.status {
             let body = action.body.clone().unwrap_or_default().into_bytes();
             return Response {
                 status,
-                headers: headers(),
+                headers,
                 body,
-                stall: action.stall,
+                delivery,
             };
         }
-        let messages: Vec<String> = action
-            .before
-            .iter()
-            .cloned()
-            .chain(action.raw.clone())
-            .collect();
-        let sse = self.script().sse || !action.before.is_empty();
-        let (kind, body) = if sse {
-            let answers = answer.map(Value::to_string);
-            let events = messages
-                .into_iter()
-                .chain(answers)
-                .map(|message| format!("event: message\ndata: {message}\n\n"));
-            ("text/event-stream", events.collect::<String>())
-        } else {
-            let answer = answer.map(Value::to_string);
-            (
-                "application/json",
-                answer
-                    .or_else(|| messages.first().cloned())
-                    .unwrap_or_default(),
-            )
-        };
-        let mut headers: Vec<(String, String)> = headers();
-        headers.push(("Content-Type".into(), kind.into()));
+        let (kind, body) = self.body(action, answer);
+        let named = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
+        if !headers.iter().any(named) {
+            headers.push(("Content-Type".into(), kind.into()));
+        }
         Response {
             status: 200,
             headers,
             body: body.into_bytes(),
-            stall: action.stall,
+            delivery,
         }
+    }
+
+    /// What is answered where no status stands in its place, and its media type.
+    fn body(&self, action: &Action, answer: Option<&Value>) -> (&'static str, String) {
+        const STREAM: &str = "text/event-stream";
+        let answer = answer.map(Value::to_string);
+        if let Some(events) = &action.events {
+            let answer = answer.unwrap_or_default();
+            return (STREAM, events.replace("{{answer}}", &answer));
+        }
+        let mut messages = action.before.iter().cloned().chain(action.raw.clone());
+        if self.script().sse || !action.before.is_empty() {
+            let events = messages
+                .chain(answer)
+                .map(|message| format!("event: message\ndata: {message}\n\n"));
+            return (STREAM, events.collect());
+        }
+        let body = answer.or_else(|| messages.next()).unwrap_or_default();
+        ("application/json", body)
     }
 
     fn service(&self, request: &Request) -> Response {
@@ -237,7 +264,7 @@ fn plain(status: u16, body: &str) -> Response {
         status,
         headers: Vec::new(),
         body: body.as_bytes().to_vec(),
-        stall: false,
+        delivery: Delivery::default(),
     }
 }
 
@@ -247,7 +274,7 @@ fn typed(body: String) -> Response {
         status: 200,
         headers,
         body: body.into_bytes(),
-        stall: false,
+        delivery: Delivery::default(),
     }
 }
 
@@ -286,20 +313,39 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
 }
 
 fn write_response(mut stream: &TcpStream, response: Response) -> std::io::Result<()> {
-    let mut head = format!("HTTP/1.1 {} X\r\n", response.status);
-    for (name, value) in &response.headers {
+    let Response {
+        status,
+        headers,
+        body,
+        delivery,
+    } = response;
+    let mut head = format!("HTTP/1.1 {status} X\r\n");
+    for (name, value) in &headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    if response.status != 204 {
-        head.push_str(&format!("Content-Length: {}\r\n", response.body.len()));
+    match delivery.chunk {
+        Some(_) => head.push_str("Transfer-Encoding: chunked\r\n"),
+        None if status != 204 => head.push_str(&format!("Content-Length: {}\r\n", body.len())),
+        None => {}
     }
     head.push_str("\r\n");
-    let shown = if response.stall {
-        response.body.len() / 2
-    } else {
-        response.body.len()
-    };
+    let half = delivery.stall || delivery.cut;
+    let shown = if half { body.len() / 2 } else { body.len() };
+    let shown = &body[..shown];
     let mut bytes = head.into_bytes();
-    bytes.extend_from_slice(&response.body[..shown]);
-    stream.write_all(&bytes)
+    let Some(size) = delivery.chunk else {
+        bytes.extend_from_slice(shown);
+        return stream.write_all(&bytes);
+    };
+    stream.write_all(&bytes)?;
+    for chunk in shown.chunks(size.max(1)) {
+        let mut bytes = format!("{:x}\r\n", chunk.len()).into_bytes();
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+        stream.write_all(&bytes)?;
+    }
+    if half || delivery.open {
+        return Ok(());
+    }
+    stream.write_all(b"0\r\n\r\n")
 }

@@ -15,20 +15,24 @@ pub(super) enum Reaction {
     },
 }
 
-/// Decides on one message, which is an object.
-pub(super) fn react(script: &mut Script, message: &Value) -> Reaction {
-    let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) else {
+/// Decides on one message, which is an object. `elsewhere` is the path that it came to, when that is not the peer's own.
+pub(super) fn react(script: &mut Script, message: &Value, elsewhere: Option<&str>) -> Reaction {
+    let Some(method) = message["method"].as_str() else {
         return Reaction::Ignore;
     };
-    let params = &message["params"];
-    if let Some(action) = script.methods.get(method) {
+    let (id, params) = (message.get("id"), &message["params"]);
+    let there = elsewhere.and_then(|path| script.methods.get(&format!("{method} {path}")));
+    if let Some(action) = there.or_else(|| script.methods.get(method)) {
         let mut action = action.clone();
-        let answer = answer_of(&mut action, id, &Value::Null, params);
+        let answer = id.and_then(|id| answer_of(&mut action, id, &Value::Null, params));
         return Reaction::Do {
             action: Box::new(action),
             answer,
         };
     }
+    let Some(id) = id else {
+        return Reaction::Ignore;
+    };
     let result = match method {
         "initialize" if !script.modern => {
             let version = params["protocolVersion"].clone();
@@ -42,7 +46,7 @@ pub(super) fn react(script: &mut Script, message: &Value) -> Reaction {
         }),
         "ping" => json!({}),
         "tools/list" => list(script, params),
-        "tools/call" => return call(script, id, params),
+        "tools/call" => return call(script, id, params, elsewhere.is_some()),
         _ => {
             let error = json!({"code": -32601, "message": "Method not found"});
             return reply(json!({"jsonrpc": "2.0", "id": id, "error": error}));
@@ -86,7 +90,7 @@ fn without_does(tool: &Value) -> Value {
     tool
 }
 
-fn call(script: &mut Script, id: &Value, params: &Value) -> Reaction {
+fn call(script: &mut Script, id: &Value, params: &Value, redirected: bool) -> Reaction {
     let tool = script
         .tools
         .iter()
@@ -109,6 +113,9 @@ fn call(script: &mut Script, id: &Value, params: &Value) -> Reaction {
             ..Action::default()
         };
     }
+    if redirected {
+        action.status = None;
+    }
     if let Some(tool) = action.add_tool.take() {
         script.tools.push(tool);
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
@@ -125,7 +132,7 @@ fn answer_of(action: &mut Action, id: &Value, arguments: &Value, params: &Value)
     if action.silent {
         return None;
     }
-    for line in &mut action.before {
+    for line in action.before.iter_mut().chain(&mut action.events) {
         *line = line.replace("{{id}}", &id.to_string());
     }
     if let Some(raw) = &mut action.raw {

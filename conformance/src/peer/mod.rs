@@ -5,6 +5,7 @@
 
 mod http;
 mod mcp;
+mod meeting;
 mod script;
 pub mod stage;
 mod stdio;

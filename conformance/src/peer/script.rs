@@ -23,7 +23,8 @@ pub struct Script {
     /// `tools/list` hands out cursors for ever.
     #[serde(default)]
     pub endless_pages: bool,
-    /// What happens instead of answering a method, by the method's name.
+    /// What happens instead of answering a method or passing over a notification, by its name, or by its name, a blank and the path
+    /// that it came to.
     #[serde(default)]
     pub methods: BTreeMap<String, Action>,
     /// Lines written before anything is read.
@@ -89,6 +90,8 @@ pub enum Kind {
 pub struct Action {
     /// Milliseconds before anything else.
     pub delay_ms: u64,
+    /// Calls that must be in flight at once before any of them goes on; zero and one wait for nobody.
+    pub together: usize,
     /// Text content, with `{{arg.NAME}}` replaced.
     pub text: Option<String>,
     /// Text content of so many bytes.
@@ -119,14 +122,24 @@ pub struct Action {
     pub close_input: bool,
     /// Announce that the tools changed, and add this one.
     pub add_tool: Option<Value>,
-    /// HTTP status.
+    /// HTTP status. A tool has it at the peer's own path; at another one, where a redirect leads, it answers.
     pub status: Option<u16>,
     /// HTTP headers.
     pub headers: BTreeMap<String, String>,
-    /// HTTP body.
+    /// HTTP body that comes with `status`.
     pub body: Option<String>,
+    /// The bytes of an event stream as they stand, `{{answer}}` and `{{id}}` replaced.
+    pub events: Option<String>,
+    /// Bytes per chunk, where the body goes in chunks.
+    pub chunk: Option<usize>,
     /// Forget the HTTP session first.
     pub lose_session: bool,
     /// Send half of the body, then nothing.
     pub stall: bool,
+    /// Send the body in chunks, and never the one that ends it.
+    pub open: bool,
+    /// Send half of the body, then close the connection.
+    pub cut: bool,
+    /// Close the connection without an answer.
+    pub hang_up: bool,
 }

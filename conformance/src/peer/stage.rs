@@ -22,7 +22,7 @@ pub struct Stage {
     directory: PathBuf,
     listening: Vec<Listening>,
     entries: Map<String, Value>,
-    /// `{{peer.NAME.command}}` and its kin.
+    /// `peer.NAME.command` and its kin.
     words: Vec<(String, String)>,
 }
 
@@ -71,11 +71,16 @@ impl Stage {
 
     /// Fills in `{{peer.NAME.command}}`, `{{peer.NAME.script}}` and `{{peer.NAME.url}}`.
     pub fn place(&self, text: &str) -> String {
+        self.words().fold(text.to_owned(), |text, (name, word)| {
+            text.replace(&format!("{{{{{name}}}}}"), word)
+        })
+    }
+
+    /// What `peer.NAME.command`, `peer.NAME.script` and `peer.NAME.url` stand for.
+    pub fn words(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words
             .iter()
-            .fold(text.to_owned(), |text, (hole, word)| {
-                text.replace(hole, word)
-            })
+            .map(|(name, word)| (name.as_str(), word.as_str()))
     }
 
     /// The upstreams config that reaches every peer, when there are any.
@@ -117,7 +122,7 @@ impl Stage {
 
     fn word(&mut self, name: &str, what: &str, word: &str) {
         self.words
-            .push((format!("{{{{peer.{name}.{what}}}}}"), word.to_owned()));
+            .push((format!("peer.{name}.{what}"), word.to_owned()));
     }
 }
 

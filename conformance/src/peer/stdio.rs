@@ -8,11 +8,13 @@ use serde_json::Value;
 
 use super::Notes;
 use super::mcp::{Reaction, react};
+use super::meeting::Meetings;
 use super::script::{Action, Script};
 
 /// Plays until input ends.
 pub(super) fn play(mut script: Script, notes: Notes) {
     let out = Arc::new(Mutex::new(std::io::stdout()));
+    let meetings = Meetings::default();
     for line in &script.stderr {
         eprintln!("{line}");
     }
@@ -25,14 +27,17 @@ pub(super) fn play(mut script: Script, notes: Notes) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else {
             continue;
         };
-        let Reaction::Do { action, answer } = react(&mut script, &message) else {
+        let Reaction::Do { action, answer } = react(&mut script, &message, None) else {
             continue;
         };
         if action.close_input {
             std::thread::park();
         }
-        let out = Arc::clone(&out);
-        let work = move || perform(&action, answer.as_ref(), &out);
+        let (out, meetings) = (Arc::clone(&out), meetings.clone());
+        let work = move || {
+            meetings.join(action.together);
+            perform(&action, answer.as_ref(), &out);
+        };
         std::thread::spawn(work);
     }
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
+use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
 use crate::report::{Direction, Traffic};
-use crate::suite::{Captures, CliCase, Text};
+use crate::suite::{Captures, CliCase, TargetSpec, Text};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::launch::Launch;
@@ -18,33 +19,51 @@ use crate::target::link;
 use crate::target::process::{Exit, Spawn};
 use crate::verdict::Verdict;
 
-use super::start::{Refusal, inside, scratch, write};
+use super::start::{self, Refusal, inside, scratch, write};
 use super::trial::Trial;
 
 /// Largest file that is compared.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Runs the command and judges what came of it.
-pub async fn run(case: &CliCase, launch: &Launch, patience: Patience) -> Trial {
-    match attempt(case, launch, patience).await {
+/// Runs the command and judges what came of it. Of `spec` it heeds the peers and the upstreams config that reaches them.
+pub async fn run(
+    case: &CliCase,
+    spec: &TargetSpec,
+    launch: &Launch,
+    patience: Patience,
+) -> Trial {
+    match attempt(case, spec, launch, patience).await {
         Ok(trial) => trial,
         Err(refusal) => Trial::refused(&refusal),
     }
 }
 
-async fn attempt(case: &CliCase, launch: &Launch, patience: Patience) -> Result<Trial, Refusal> {
+async fn attempt(
+    case: &CliCase,
+    spec: &TargetSpec,
+    launch: &Launch,
+    patience: Patience,
+) -> Result<Trial, Refusal> {
     let (_files, directory) = scratch()?;
     let work = directory.join("work");
     std::fs::create_dir_all(&work)
         .map_err(|error| Refusal::Harness(format!("{}: {error}", work.display())))?;
-    for (name, content) in &case.files {
-        write(&inside(&work, name)?, bytes(content)?)?;
+    let (stage, upstreams) = start::stage(spec, &directory, &work)?;
+    if let Some(config) = upstreams {
+        write(&work.join(start::UPSTREAMS_FILE), config)?;
     }
-    let spawn = spawn(case, launch, &directory, &work)?;
+    let names: Captures = stage
+        .words()
+        .map(|(name, word)| (name.to_owned(), Json::from(word)))
+        .collect();
+    for (name, content) in &case.files {
+        write(&inside(&work, name)?, bytes(content, &names)?)?;
+    }
+    let spawn = spawn(case, launch, &names, &directory, &work)?;
     let stdin = case
         .stdin
         .as_ref()
-        .map(bytes)
+        .map(|stdin| bytes(stdin, &names))
         .transpose()?
         .unwrap_or_default();
     let began = Instant::now();
@@ -87,10 +106,16 @@ async fn attempt(case: &CliCase, launch: &Launch, patience: Patience) -> Result<
     })
 }
 
-fn spawn(case: &CliCase, launch: &Launch, directory: &Path, work: &Path) -> Result<Spawn, Refusal> {
+fn spawn(
+    case: &CliCase,
+    launch: &Launch,
+    names: &Captures,
+    directory: &Path,
+    work: &Path,
+) -> Result<Spawn, Refusal> {
     let mut argv = Vec::with_capacity(case.argv.len());
     for word in &case.argv {
-        argv.push(text(word)?);
+        argv.push(text(word, names)?);
     }
     let program = argv.first().map(String::as_str).unwrap_or_default();
     let Some(command) = launch.programs.get(program) else {
@@ -110,7 +135,7 @@ fn spawn(case: &CliCase, launch: &Launch, directory: &Path, work: &Path) -> Resu
     let mut env: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
     env.push(("HOME".to_owned(), home.to_string_lossy().into_owned()));
     for (name, value) in &case.env {
-        env.push((launch.variable(name), text(value)?));
+        env.push((launch.variable(name), text(value, names)?));
     }
     Ok(Spawn {
         argv,
@@ -173,12 +198,12 @@ fn files(case: &CliCase, work: &Path) -> Result<IndexMap<String, Vec<u8>>, Refus
     Ok(files)
 }
 
-fn bytes(text: &Text) -> Result<Vec<u8>, Refusal> {
-    text.bytes(&Captures::new())
+fn bytes(text: &Text, names: &Captures) -> Result<Vec<u8>, Refusal> {
+    text.bytes(names)
         .map_err(|fault| Refusal::Harness(format!("the case cannot be set up: {fault}")))
 }
 
-fn text(text: &Text) -> Result<String, Refusal> {
-    text.string(&Captures::new())
+fn text(text: &Text, names: &Captures) -> Result<String, Refusal> {
+    text.string(names)
         .map_err(|fault| Refusal::Harness(format!("the case cannot be set up: {fault}")))
 }

@@ -350,7 +350,9 @@ async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
         Transport::Http => Over::Http,
     };
     let tried = match &case.body {
-        CaseBody::Cli(cli) => return command::run(cli, &session.launch, session.patience).await,
+        CaseBody::Cli(cli) => {
+            return command::run(cli, &case.target, &session.launch, session.patience).await;
+        }
         CaseBody::Wire(wire) if over == Over::Stdio => {
             prepare(session, orders, case, over).map(|prepared| Some((wire, prepared)))
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use tempfile::TempDir;
 
+use crate::json::Json;
 use crate::peer::stage::Stage;
 use crate::suite::TargetSpec;
 use crate::target::Patience;
@@ -14,6 +15,9 @@ use crate::target::http::Endpoint;
 use crate::target::launch::{FlagValue, Launch};
 use crate::target::link::{self, Failed, Link, Served};
 use crate::target::process::Spawn;
+
+/// Where the config that reaches the peers of a target block is written, in the directory of the case.
+pub const UPSTREAMS_FILE: &str = "upstreams.json";
 
 /// What is under test, and how it is reached.
 #[derive(Debug, Clone)]
@@ -107,9 +111,8 @@ impl Target {
             }
         };
         let (files, directory) = scratch()?;
-        let in_place = |text: &str| text.replace("{{dir}}", &directory.to_string_lossy());
-        let stage = Stage::set(&directory, &spec.peers, in_place).map_err(Refusal::Harness)?;
-        let place = |text: &str| stage.place(&in_place(text));
+        let (stage, upstreams) = stage(spec, &directory, &directory)?;
+        let place = |text: &str| stage.place(&in_place(text, &directory));
         write_files(&directory, spec, place)?;
         let mut words: Vec<String> = argv.iter().chain(&launch.arguments).cloned().collect();
         let flags = flags(launch, spec, observing, place)?;
@@ -119,12 +122,8 @@ impl Target {
                 .words(named)
                 .map_err(|flag| Refusal::NotClaimed(format!("a flag for `{flag}`")))?,
         );
-        let config = spec
-            .upstreams
-            .as_ref()
-            .map(|config| place(&config.to_string()));
-        if let Some(config) = config.or_else(|| stage.upstreams()) {
-            let path = directory.join("upstreams.json");
+        if let Some(config) = upstreams {
+            let path = directory.join(UPSTREAMS_FILE);
             write(&path, config)?;
             words.extend(
                 launch
@@ -194,6 +193,25 @@ impl Target {
             (_, None) => Link::stdio(&spawn, Some(files), patience).await,
         })
     }
+}
+
+/// Puts the peers of a target block on stage below `directory`, and makes the upstreams config: the block's own, else one that
+/// reaches every peer. `{{dir}}` is `shown`.
+pub fn stage(
+    spec: &TargetSpec,
+    directory: &Path,
+    shown: &Path,
+) -> Result<(Stage, Option<String>), Refusal> {
+    let stage = Stage::set(directory, &spec.peers, |text| in_place(text, shown))
+        .map_err(Refusal::Harness)?;
+    let own = spec.upstreams.as_ref().map(Json::to_string);
+    let config = own.map(|config| stage.place(&in_place(&config, shown)));
+    let config = config.or_else(|| stage.upstreams());
+    Ok((stage, config))
+}
+
+fn in_place(text: &str, directory: &Path) -> String {
+    text.replace("{{dir}}", &directory.to_string_lossy())
 }
 
 /// What a target block asks for that only a start can give.

@@ -19,7 +19,7 @@ use super::trial::Trial;
 /// How often logs and traces are looked into while a line is waited for.
 const POLL: Duration = Duration::from_millis(5);
 /// How long a log or trace line is waited for.
-pub const LINE_PATIENCE: Duration = Duration::from_secs(2);
+pub const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a transcript ended before its last step.
 #[derive(Debug, Clone, PartialEq, Eq)]

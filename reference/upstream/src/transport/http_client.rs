@@ -16,6 +16,9 @@ use crate::trace_context::TraceContext;
 
 /// Redirects followed within one origin.
 const REDIRECTS_MAX: usize = 10;
+/// What the operator reads where no certificate of an https server could be checked.
+const NO_CERTIFICATES: &str = "https needs CA certificates, and this machine has none: \
+    install its package ca-certificates, or name a PEM file in SSL_CERT_FILE";
 
 /// A client with an upstream's headers. The auth headers live in it and nowhere else.
 #[derive(Clone)]
@@ -32,15 +35,19 @@ enum Way {
 }
 
 impl HttpClient {
-    /// A client that reaches `remote` over the network, unless a `carrier` stands in for that.
+    /// A client that reaches `remote`, and `also` if it is fetched from elsewhere, over the network, unless a `carrier` stands in
+    /// for that.
     pub fn new(
         remote: &Remote,
+        also: Option<&str>,
         auth: &AuthHeaders,
         carrier: Option<&Arc<dyn Carrier>>,
     ) -> Result<Self, WorldFault> {
+        let mut urls = also.into_iter().chain([remote.url.as_str()]);
+        let secure = urls.any(|url| !url.starts_with("http://"));
         let way = match carrier {
             Some(carrier) => Way::Simulation(Arc::clone(carrier)),
-            None => Way::Network(network(remote)?),
+            None => Way::Network(network(remote, secure)?),
         };
         let mut headers = HeaderMap::new();
         for (name, value) in &remote.static_headers {
@@ -113,11 +120,16 @@ impl HttpClient {
     }
 }
 
-/// What reaches the real world.
-fn network(remote: &Remote) -> Result<Client, WorldFault> {
+/// What reaches the real world. The machine's CA certificates are looked for only where https is spoken: a redirect stays within
+/// its origin, so plain http never gets there.
+fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
     // Whoever comes second finds the same one installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
+    let builder = match secure {
+        true => Client::builder(),
+        false => Client::builder().tls_certs_only([]),
+    };
+    builder
         .connect_timeout(remote.connect_timeout)
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
         .tcp_nodelay(true)
@@ -131,7 +143,15 @@ fn network(remote: &Remote) -> Result<Client, WorldFault> {
             }
         }))
         .build()
-        .map_err(|error| WorldFault::unavailable(format!("HTTP client: {}", words(&error))))
+        .map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
+}
+
+/// Why there is no client, and what to do about it.
+fn unbuildable(why: &str) -> String {
+    match why.contains("No CA certificates") {
+        true => NO_CERTIFICATES.to_owned(),
+        false => format!("HTTP client: {why}"),
+    }
 }
 
 /// Puts a trace into `headers`.
@@ -181,7 +201,10 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
                 .and_then(|to| to.to_str().ok());
             let to = to.and_then(|to| response.url().join(to).ok());
             let refused = match to {
-                Some(to) if to.origin() == response.url().origin() => ": too many redirects",
+                Some(to) if to.origin() == response.url().origin() => {
+                    let message = format!("too many redirects ({REDIRECTS_MAX})");
+                    return WorldFault::unavailable(message);
+                }
                 Some(_) => ": redirect to another origin refused",
                 None => "",
             };
@@ -194,15 +217,11 @@ pub(crate) fn status_fault(response: &Response) -> WorldFault {
 /// Waits for `work` at most `limit`.
 pub(crate) async fn within<T>(
     limit: Duration,
-    what: &str,
     work: impl Future<Output = Result<T, WorldFault>>,
 ) -> Result<T, WorldFault> {
     match tokio::time::timeout(limit, work).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(WorldFault::new(
-            Reason::Timeout,
-            format!("{what} request timed out"),
-        )),
+        Err(_) => Err(WorldFault::new(Reason::Timeout, "timeout")),
     }
 }
 

@@ -28,6 +28,12 @@ use crate::tool::RawTool;
 
 /// Bytes of an error body that are looked at to tell the server's era.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
+/// What messages call an answer.
+const RESPONSE: &str = "mcp_http response";
+/// How the message about a body that is no JSON begins.
+const INVALID: &str = "invalid JSON response: ";
+/// How the message about JSON that is no answer to the request begins.
+const UNEXPECTED: &str = "unexpected JSON-RPC response ";
 
 /// A server after its handshake.
 pub(crate) struct HttpConnection {
@@ -75,7 +81,7 @@ impl HttpConnection {
         carrier: Option<&Arc<dyn Carrier>>,
     ) -> Result<Self, WorldFault> {
         let connection = Self {
-            client: HttpClient::new(&config.remote, &auth, carrier)?,
+            client: HttpClient::new(&config.remote, None, &auth, carrier)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
             request: config.remote.request_timeout,
@@ -122,7 +128,7 @@ impl HttpConnection {
         let limits = self.handshake_limits();
         let hello = initialize_params();
         let hello = async { Ok(self.exchange("initialize", None, &hello, limits).await) };
-        match within(limits.remaining(), "mcp_http", hello).await {
+        match within(limits.remaining(), hello).await {
             Ok(Ok(result)) => {
                 let version = ptc_rpc::parse(result.as_bytes())
                     .ok()
@@ -133,7 +139,7 @@ impl HttpConnection {
                     .write()
                     .unwrap_or_else(PoisonError::into_inner)
                     .version = version;
-                within(self.handshake, "mcp_http", self.notify_initialized()).await
+                within(self.handshake, self.notify_initialized()).await
             }
             Ok(Err(refusal)) if refusal.speaks_json_rpc() => {
                 // No initialize here: a server of the stateless revisions.
@@ -144,7 +150,7 @@ impl HttpConnection {
                 let limits = self.handshake_limits();
                 let discover =
                     async { Ok(self.exchange("server/discover", None, "{}", limits).await) };
-                match within(limits.remaining(), "mcp_http", discover).await {
+                match within(limits.remaining(), discover).await {
                     Ok(Ok(_)) => Ok(()),
                     _ => Err(refusal.fault),
                 }
@@ -161,9 +167,31 @@ impl HttpConnection {
             .client
             .post(&self.url, headers(&self.session()), frame)
             .await?;
-        match response.status().is_success() {
-            true => Ok(()),
-            false => Err(status_fault(&response)),
+        let status = response.status();
+        if !status.is_success() {
+            return Err(status_fault(&response));
+        }
+        self.note_session(&response);
+        if status == StatusCode::ACCEPTED {
+            return Ok(());
+        }
+        // Whoever answers a notification has not understood that it was one.
+        let told = format!("notifications/initialized returned http {}", status.as_u16());
+        let bytes = body(response, RESPONSE, self.handshake_bytes).await?;
+        let prefix = match ptc_rpc::parse(&bytes) {
+            Ok(_) => "",
+            Err(_) => INVALID,
+        };
+        Err(WorldFault::error(format!("{prefix}{told}")))
+    }
+
+    /// Any answer that is no refusal may name the session from now on.
+    fn note_session(&self, response: &Response) {
+        if let Some(session) = response.headers().get("mcp-session-id") {
+            self.session
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .id = Some(session.clone());
         }
     }
 
@@ -175,7 +203,7 @@ impl HttpConnection {
         params: &str,
         limits: CallLimits,
     ) -> Result<String, WorldFault> {
-        within(limits.remaining(), "mcp_http", async {
+        within(limits.remaining(), async {
             let before = self.session();
             let refusal = match self.exchange(method, call, params, limits).await {
                 Ok(result) => return Ok(result),
@@ -223,12 +251,8 @@ impl HttpConnection {
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
-        if let Some(session) = response.headers().get("mcp-session-id") {
-            self.session
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .id = Some(session.clone());
-        }
+        self.note_session(&response);
+        let status = response.status();
         let sse = response
             .headers()
             .get(http::header::CONTENT_TYPE)
@@ -237,18 +261,21 @@ impl HttpConnection {
         if sse {
             return self.read_stream(response, id, limits.bytes_max).await;
         }
-        let bytes = body(response, "mcp_http response", limits.bytes_max).await?;
+        let bytes = body(response, RESPONSE, limits.bytes_max).await?;
+        if status == StatusCode::ACCEPTED && bytes.is_empty() {
+            return Err(WorldFault::error(format!("{UNEXPECTED}nil")).into());
+        }
         let senseless = |what: &str| {
             Err(WorldFault::error(what)
                 .quoting(String::from_utf8_lossy(&bytes))
                 .into())
         };
-        if ptc_rpc::parse(&bytes).is_err() {
-            return senseless("invalid JSON response: ");
-        }
-        match find_reply(&bytes, id) {
+        let Ok(message) = ptc_rpc::parse(&bytes) else {
+            return senseless(INVALID);
+        };
+        match reply_in(message, id) {
             Some(outcome) => outcome,
-            None => senseless("unexpected JSON-RPC response "),
+            None => senseless(UNEXPECTED),
         }
     }
 
@@ -276,7 +303,7 @@ impl HttpConnection {
                     total += chunk.len();
                     if total > cap {
                         return Err(
-                            WorldFault::too_large("mcp_http response", cap, total as u64).into(),
+                            WorldFault::too_large(RESPONSE, cap, total as u64).into(),
                         );
                     }
                     events.feed(chunk, &mut take);
@@ -341,32 +368,34 @@ async fn refusal(response: Response) -> Refusal {
     }
 }
 
-/// The reply to request `id` in a message or a batch.
+/// The reply to request `id` in the data of an event: a message or a batch.
 fn find_reply(bytes: &[u8], id: u64) -> Option<Result<String, Refusal>> {
     let json = ptc_rpc::parse(bytes).ok()?;
-    let one = |json: Json<'_>| {
-        let frame = Frame::parse(json.text().as_bytes()).ok()?;
-        let ours = frame
-            .id
-            .is_some_and(|found| found.kind() == Kind::Integer && found.text() == id.to_string());
-        if !ours || frame.method.is_some() {
-            return None;
-        }
-        if let Some(error) = frame.error.filter(|error| !error.is_null()) {
-            let code = error.get("code").and_then(Json::as_i64);
-            let fault = WorldFault::error(error_message(error));
-            return Some(Err(Refusal {
-                fault,
-                status: None,
-                code: code.or(Some(0)),
-            }));
-        }
-        frame.result.map(|result| Ok(result.text().to_owned()))
-    };
     match json.kind() {
-        Kind::Array => json.elements().find_map(one),
-        _ => one(json),
+        Kind::Array => json.elements().find_map(|one| reply_in(one, id)),
+        _ => reply_in(json, id),
     }
+}
+
+/// The reply to request `id`, if `message` is that.
+fn reply_in(message: Json<'_>, id: u64) -> Option<Result<String, Refusal>> {
+    let frame = Frame::parse(message.text().as_bytes()).ok()?;
+    let ours = frame
+        .id
+        .is_some_and(|found| found.kind() == Kind::Integer && found.text() == id.to_string());
+    if !ours || frame.method.is_some() {
+        return None;
+    }
+    if let Some(error) = frame.error.filter(|error| !error.is_null()) {
+        let code = error.get("code").and_then(Json::as_i64);
+        let fault = WorldFault::error(error_message(error));
+        return Some(Err(Refusal {
+            fault,
+            status: None,
+            code: code.or(Some(0)),
+        }));
+    }
+    frame.result.map(|result| Ok(result.text().to_owned()))
 }
 
 /// Replies to what a message or a batch asks of us.

@@ -52,13 +52,21 @@ impl Service {
 
     /// Reads and compiles the schema.
     pub async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
-        let client = HttpClient::new(&self.config.remote, &self.auth, self.carrier.as_ref())?;
+        let elsewhere = match &self.config.schema {
+            SchemaSource::Url(url) => Some(url.as_str()),
+            SchemaSource::File(_) => None,
+        };
+        let client = HttpClient::new(
+            &self.config.remote,
+            elsewhere,
+            &self.auth,
+            self.carrier.as_ref(),
+        )?;
         let text = match &self.config.schema {
             SchemaSource::File(path) => read_schema(path, self.config.schema_bytes_max)?,
             SchemaSource::Url(url) => {
                 within(
                     self.config.remote.request_timeout,
-                    "schema_url",
                     self.fetch_schema(&client, url),
                 )
                 .await?
@@ -89,7 +97,7 @@ impl Service {
         let cap = limits.bytes_max.min(self.config.remote.response_bytes_max);
         let mut extra = HeaderMap::new();
         set_trace(&mut extra, call.trace);
-        within(limit, "openapi", answer(&loaded.client, &url, extra, cap)).await
+        within(limit, answer(&loaded.client, &url, extra, cap)).await
     }
 
     async fn fetch_schema(&self, client: &HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {

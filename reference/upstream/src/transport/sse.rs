@@ -7,7 +7,12 @@ pub(crate) struct Events {
     data: Vec<u8>,
     has_data: bool,
     after_cr: bool,
+    /// Past the first line, before which a byte order mark may stand.
+    begun: bool,
 }
+
+/// U+FEFF in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl Events {
     /// Takes bytes; hands the data of every completed event to `each`.
@@ -36,6 +41,9 @@ impl Events {
     }
 
     fn end_line(&mut self, each: &mut impl FnMut(&[u8])) {
+        if !std::mem::replace(&mut self.begun, true) && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
+        }
         if self.line.is_empty() {
             if self.has_data {
                 each(&self.data);
@@ -84,6 +92,11 @@ mod tests {
             ["{\n}"]
         );
         assert_eq!(check(&["da", "ta:  x", "\r\rdata"]), [" x", ""]);
+        assert_eq!(
+            check(&["\u{feff}data: a\n\n\u{feff}data: b\n\n"]),
+            ["a"],
+            "one mark at the very start is passed over"
+        );
         assert!(check(&["event: ping\n\n", "retry: 5\n\n"]).is_empty());
     }
 }
