@@ -26,12 +26,7 @@ use super::trial::Trial;
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Runs the command and judges what came of it. Of `spec` it heeds the peers and the upstreams config that reaches them.
-pub async fn run(
-    case: &CliCase,
-    spec: &TargetSpec,
-    launch: &Launch,
-    patience: Patience,
-) -> Trial {
+pub async fn run(case: &CliCase, spec: &TargetSpec, launch: &Launch, patience: Patience) -> Trial {
     match attempt(case, spec, launch, patience).await {
         Ok(trial) => trial,
         Err(refusal) => Trial::refused(&refusal),

@@ -399,7 +399,7 @@ fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
 const UPSTREAM_TOOL: &str = "call";
 
 /// A programmer's fault says its reason, as every message of an upstream does.
-fn as_runtime_error(fault: HostFault) -> HostFault {
+pub(crate) fn as_runtime_error(fault: HostFault) -> HostFault {
     match fault {
         HostFault::Raise { kind: "", message } => HostFault::Raise {
             kind: "",

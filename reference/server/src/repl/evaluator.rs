@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::options::{Display, Options};
 use crate::clock;
+use crate::eval::as_runtime_error;
 
 /// Native stack of the thread that evaluates.
 const STACK_BYTES: usize = 16 << 20;
@@ -272,7 +273,7 @@ impl Host for PromptHost {
 
     fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
         match &self.calls {
-            Some(calls) => calls.call(args),
+            Some(calls) => calls.call(args).map_err(as_runtime_error),
             None => Err(HostFault::Raise {
                 kind: "unknown_tool",
                 message: format!("Unknown tool: {tool}."),
@@ -281,7 +282,8 @@ impl Host for PromptHost {
     }
 
     fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
-        self.calls.as_ref().map(|calls| calls.discover(request))
+        let calls = self.calls.as_ref()?;
+        Some(calls.discover(request).map_err(as_runtime_error))
     }
 
     fn now_micros(&self) -> i64 {

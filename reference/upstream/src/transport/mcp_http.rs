@@ -176,7 +176,10 @@ impl HttpConnection {
             return Ok(());
         }
         // Whoever answers a notification has not understood that it was one.
-        let told = format!("notifications/initialized returned http {}", status.as_u16());
+        let told = format!(
+            "notifications/initialized returned http {}",
+            status.as_u16()
+        );
         let bytes = body(response, RESPONSE, self.handshake_bytes).await?;
         let prefix = match ptc_rpc::parse(&bytes) {
             Ok(_) => "",
@@ -302,9 +305,7 @@ impl HttpConnection {
                 Some(chunk) => {
                     total += chunk.len();
                     if total > cap {
-                        return Err(
-                            WorldFault::too_large(RESPONSE, cap, total as u64).into(),
-                        );
+                        return Err(WorldFault::too_large(RESPONSE, cap, total as u64).into());
                     }
                     events.feed(chunk, &mut take);
                 }
