@@ -33,7 +33,7 @@ enum Verb {
     Check,
     /// Rewrite golden/, the records of what our implementation does.
     Bless,
-    /// Join clauses, cases, implementation and runs; fail when a clause goes untested or unseen.
+    /// Join source documents, clauses, cases, implementation and runs; fail when a row goes unproven, a clause untested or unseen.
     Matrix(matrix::Options),
     /// Measure, and print medians against targets.
     Bench(bench::Options),
