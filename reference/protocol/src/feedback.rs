@@ -137,7 +137,9 @@ pub fn execution_feedback(
     if let (Some(result), None, Turns::Several) = (&result, &joined, turns) {
         blocks.push(untrusted_block("result", result));
     }
-    if let Some((text, _)) = &quoted_prints {
+    if let Some((text, _)) = &quoted_prints
+        && !text.is_empty()
+    {
         blocks.push(untrusted_block("println", text));
     }
     if turns == Turns::Several && !memory.is_empty() {
@@ -146,7 +148,8 @@ pub fn execution_feedback(
             &memory_text(&delta, options.preview_chars),
         ));
     }
-    let feedback = match blocks.is_empty() {
+    // Empty lines leave nothing to quote, but were printed.
+    let feedback = match blocks.is_empty() && prints.is_empty() {
         true => String::new(),
         false => format!("{UNTRUSTED_PREAMBLE}\n\n{}", blocks.join("\n\n")),
     };

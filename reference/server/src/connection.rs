@@ -144,6 +144,11 @@ impl Connection {
         self.calls().in_flight.len()
     }
 
+    /// Whether a call is known by `key`.
+    pub fn is_in_flight(&self, key: &Id) -> bool {
+        self.calls().in_flight.contains_key(key)
+    }
+
     /// Takes a call in under `key`. A place is asked for last, when nothing else speaks against the call.
     ///
     /// # Errors

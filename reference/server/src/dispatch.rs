@@ -14,7 +14,7 @@ use crate::reason::Refusal;
 use crate::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::Level;
-use crate::tools::{self, Done, Job, Request, Run, Tool, Work};
+use crate::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
 use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
@@ -115,9 +115,7 @@ pub fn handle(
             tools_call(place, frame.params, answer)
         }
         Some("exit") => {
-            server
-                .log
-                .event(Level::Info, "exit", Some(&id.plain()), |_| {});
+            log_named(server, Level::Info, "exit", &id);
             Handled::Exit(Some(null_result(server, id)))
         }
         // Notifications by name: an id makes them requests that mean nothing.
@@ -174,12 +172,14 @@ fn notification(
 }
 
 fn method_not_found(server: &Server, name: Option<&str>, id: Option<&Id>) {
-    let id = id.map(Id::plain);
-    server
-        .log
-        .event(Level::Warn, "method_not_found", id.as_deref(), |fields| {
+    server.log.event(
+        Level::Warn,
+        "method_not_found",
+        id.and_then(log_id).as_deref(),
+        |fields| {
             fields.maybe("method", name.map(|name| bounded(server, name)).as_deref());
-        });
+        },
+    );
 }
 
 /// A name from outside, short enough for a log line.
@@ -196,32 +196,19 @@ fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
 }
 
 fn cancelled(server: &Arc<Server>, connection: &Arc<Connection>, params: Option<Json<'_>>) {
-    let Some(id) = params
-        .and_then(|params| params.get("requestId"))
-        .map(Id::from_json)
-    else {
+    let named = params.and_then(|params| params.get("requestId"));
+    // A null names no call, though a call may have the id null.
+    let Some(id) = named.filter(|id| !id.is_null()).map(Id::from_json) else {
         server
             .log
-            .event(Level::Debug, "cancelled_unknown", None, |_| {});
+            .event(Level::Debug, "notifications_cancelled", None, |_| {});
         return;
     };
-    server.log.event(
-        Level::Debug,
-        "notifications_cancelled",
-        Some(&id.plain()),
-        |_| {},
-    );
+    log_named(server, Level::Debug, "notifications_cancelled", &id);
     match connection.cancel(&id) {
-        None => server
-            .log
-            .event(Level::Debug, "cancelled_unknown", Some(&id.plain()), |_| {}),
+        None => log_named(server, Level::Debug, "cancelled_unknown", &id),
         Some(answer) => {
-            server.log.event(
-                Level::Info,
-                "cancelled_in_flight",
-                Some(&id.plain()),
-                |_| {},
-            );
+            log_named(server, Level::Info, "cancelled_in_flight", &id);
             answer_cancelled(server, connection, id, answer);
         }
     }
@@ -244,10 +231,7 @@ fn initialize(scene: &Scene<'_>) -> Result<Reply, RpcError> {
         .and_then(|params| params.get("protocolVersion"))
         .and_then(Json::as_str);
     let revision = scene.connection.negotiate(wanted.as_deref());
-    scene
-        .server
-        .log
-        .event(Level::Info, "initialize", Some(&scene.id.plain()), |_| {});
+    log_named(scene.server, Level::Info, "initialize", scene.id);
     let result = format!(
         "{{\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\"protocolVersion\":\"{revision}\",\"serverInfo\":{}}}",
         Server::info_json()
@@ -260,19 +244,13 @@ fn ping(scene: &Scene<'_>) -> Result<Reply, RpcError> {
 }
 
 fn shutdown(scene: &Scene<'_>) -> Result<Reply, RpcError> {
-    scene
-        .server
-        .log
-        .event(Level::Info, "shutdown", Some(&scene.id.plain()), |_| {});
+    log_named(scene.server, Level::Info, "shutdown", scene.id);
     scene.connection.drain();
     Ok(null_result(scene.server, scene.id.clone()))
 }
 
 fn tools_list(scene: &Scene<'_>) -> Result<Reply, RpcError> {
-    scene
-        .server
-        .log
-        .event(Level::Debug, "tools_list", Some(&scene.id.plain()), |_| {});
+    log_named(scene.server, Level::Debug, "tools_list", scene.id);
     Ok(Reply::json(scene.id.clone(), scene.server.tools_list()))
 }
 
@@ -325,25 +303,18 @@ fn tools_call(
     let Some(params) = params.filter(|params| params.kind() == Kind::Object) else {
         return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
     };
-    let name = params
-        .get("name")
-        .and_then(Json::as_str)
-        .unwrap_or_default();
+    let given = params.get("name").and_then(Json::as_str);
+    let name = given.clone().unwrap_or_default();
     let tool = tools::find(server, &name);
     let view = tool.map_or(View::Mirrored, |tool| tool.view(server));
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
+    let since = Instant::now();
+    started(server, id, given.as_deref());
     if connection.is_draining() {
-        server.log.event(
-            Level::Info,
-            "tools_call_rejected_shutting_down",
-            Some(&id.plain()),
-            |_| {},
-        );
+        log_named(server, Level::Info, "tools_call_rejected_shutting_down", id);
         return refuse(Refusal::ShuttingDown);
     }
-    let since = Instant::now();
-    started(server, id, &name);
     log_bodies(server, id, params);
     let observers = &server.observers;
     let trace = trace_of(params, place.arrival);
@@ -367,6 +338,7 @@ fn tools_call(
         server,
         connection,
         id,
+        key: &place.key,
         arguments: params.get("arguments"),
     };
     match tool.run {
@@ -377,7 +349,8 @@ fn tools_call(
             reply(answered)
         }
         Run::Program(prepare) => match prepare(&request) {
-            Err(refusal) => {
+            Err(NotReady::Duplicate) => duplicate(server, place.id),
+            Err(NotReady::Refused(refusal)) => {
                 stopped(server, id, tool.name, &refusal.payload, since, false);
                 ended(observed, &refusal.seen(), Ending::Refused);
                 reply(refusal)
@@ -407,19 +380,7 @@ fn admit(
     let call = match connection.admit(key.clone(), id.clone(), trace, answer, &server.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
-            server.log.event(
-                Level::Warn,
-                "duplicate_request_id",
-                Some(&id.plain()),
-                |_| {},
-            );
-            let shown = if id.is_null() { "nil" } else { id.as_json() };
-            let message = format!("Invalid Request: id {shown} is already in flight");
-            let error = RpcError {
-                message: message.into(),
-                ..RpcError::INVALID_REQUEST
-            };
-            return Handled::Now(Reply::error(Some(id), error));
+            return duplicate(server, id);
         }
         Err((NotAdmitted::Full(cap), _)) => {
             let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));
@@ -446,6 +407,17 @@ fn admit(
     };
     let job = Box::new(move || run(&admitted, era, tool.name, observed, work));
     Handled::Later(key, job)
+}
+
+/// Refuses a call whose id is in flight.
+fn duplicate(server: &Server, id: Id) -> Handled {
+    log_named(server, Level::Warn, "duplicate_request_id", &id);
+    let shown = if id.is_null() { "nil" } else { id.as_json() };
+    let error = RpcError {
+        message: format!("Invalid Request: id {shown} is already in flight").into(),
+        ..RpcError::INVALID_REQUEST
+    };
+    Handled::Now(Reply::error(Some(id), error))
 }
 
 /// A call that was taken in. One that nobody ran, for want of a thread, is answered when this goes.
@@ -492,9 +464,7 @@ fn run(
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
     let Ok(Done { reply, commit }) = outcome else {
-        server
-            .log
-            .event(Level::Error, "worker_raise", Some(&id.plain()), |_| {});
+        log_named(server, Level::Error, "worker_raise", &id);
         abandoned(observed);
         return;
     };
@@ -523,13 +493,13 @@ fn run(
     abandoned(followed);
 }
 
-fn started(server: &Server, id: &Id, tool: &str) {
+fn started(server: &Server, id: &Id, tool: Option<&str>) {
     server.log.event(
         Level::Info,
         "tools_call_start",
         log_id(id).as_deref(),
         |fields| {
-            fields.text("tool", &bounded(server, tool));
+            fields.maybe("tool", tool.map(|tool| bounded(server, tool)).as_deref());
         },
     );
 }
@@ -578,6 +548,14 @@ fn stopped(
     );
 }
 
+/// Logs an event of a request that has nothing more to tell than its id.
+fn log_named(server: &Server, level: Level, event: &str, id: &Id) {
+    server
+        .log
+        .event(level, event, log_id(id).as_deref(), |_| {});
+}
+
+/// An id as the log tells it; null is as good as none.
 fn log_id(id: &Id) -> Option<Cow<'_, str>> {
     (!id.is_null()).then(|| id.plain())
 }

@@ -1,34 +1,46 @@
 //! JSON log lines on stderr.
 //!
-//! A line is handed to a writer thread through a bounded queue, so that a client that never reads stderr can't stall a
-//! call; lines that don't fit are counted and the count is logged. Knows nothing of what is logged.
+//! Lines wait for a writer thread in one buffer of bounded size, so that a client that never reads stderr can neither stall
+//! a call nor make the process grow; lines that don't fit are counted and the count is logged. Knows nothing of what is
+//! logged.
 
 use crate::clock;
 use crate::settings::Level;
 use ptc_rpc::write_string;
 use ptc_secrets::Redactor;
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Where log lines go.
 #[derive(Clone)]
 pub struct Log {
     level: Level,
-    queue: SyncSender<Item>,
-    dropped: Arc<AtomicU64>,
+    lines: Arc<Lines>,
     redactor: Redactor,
 }
 
-enum Item {
-    Line(Vec<u8>),
-    Flush(SyncSender<()>),
+/// What a log shares with its writer thread, which ends when no log is left.
+struct Lines(Arc<Queue>);
+
+struct Queue {
+    waiting: Mutex<Waiting>,
+    /// There is something to write, or nothing more to come.
+    filled: Condvar,
+    /// A batch is out.
+    written: Condvar,
 }
 
-/// Lines that may wait for a slow reader.
-const QUEUE_LINES_MAX: usize = 4096;
+#[derive(Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    lost: u64,
+    writing: bool,
+    closed: bool,
+}
+
+/// Bytes that may wait for a slow reader; one line may go beyond, however long it is.
+const QUEUE_BYTES_MAX: usize = 256 << 10;
 /// How long a line waits for others, so that a busy server wakes the writer once for many.
 const GATHERING: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr.
@@ -37,18 +49,20 @@ const FLUSH_WAIT: Duration = Duration::from_millis(250);
 impl Log {
     /// A log to stderr of lines from `level` up, scrubbed with `redactor`.
     pub fn to_stderr(level: Level, redactor: Redactor) -> Self {
-        let (queue, items) = sync_channel(QUEUE_LINES_MAX);
-        let dropped = Arc::new(AtomicU64::new(0));
-        let counter = dropped.clone();
+        let queue = Arc::new(Queue {
+            waiting: Mutex::default(),
+            filled: Condvar::new(),
+            written: Condvar::new(),
+        });
+        let lines = Arc::new(Lines(queue.clone()));
         // Without the thread there is no log, which must not stop the server.
         let _ = std::thread::Builder::new()
             .name("log".into())
             .stack_size(128 << 10)
-            .spawn(move || write_lines(&items, &counter));
+            .spawn(move || write_batches(&queue));
         Log {
             level,
-            queue,
-            dropped,
+            lines,
             redactor,
         }
     }
@@ -99,9 +113,7 @@ impl Log {
         line.extend_from_slice(b"\"}");
         let mut line = self.redactor.scrub(line).into_inner();
         line.push(b'\n');
-        if self.queue.try_send(Item::Line(line)).is_err() {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        self.lines.0.put(&line);
     }
 
     /// Lets panics be told here, scrubbed, instead of as they are.
@@ -121,10 +133,65 @@ impl Log {
 
     /// Waits, a short while at most, until everything logged so far is written.
     pub fn flush(&self) {
-        let (done, waiting) = sync_channel(1);
-        if self.queue.try_send(Item::Flush(done)).is_ok() {
-            let _ = waiting.recv_timeout(FLUSH_WAIT);
+        let queue = &self.lines.0;
+        // Too late is as good as written: nobody reads.
+        let _ = queue
+            .written
+            .wait_timeout_while(queue.waiting(), FLUSH_WAIT, |waiting| {
+                waiting.writing || !waiting.bytes.is_empty()
+            });
+    }
+}
+
+impl Queue {
+    fn put(&self, line: &[u8]) {
+        let mut waiting = self.waiting();
+        if waiting.bytes.len() >= QUEUE_BYTES_MAX {
+            waiting.lost += 1;
+            return;
         }
+        let first = waiting.bytes.is_empty();
+        waiting.bytes.extend_from_slice(line);
+        drop(waiting);
+        if first {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Exchanges what waits for `batch`, which was written. Waits until there is something, and then a little for more.
+    /// Returns how many lines were lost, or `None` when no more can come.
+    fn take(&self, batch: &mut Vec<u8>) -> Option<u64> {
+        batch.clear();
+        batch.shrink_to(QUEUE_BYTES_MAX);
+        let mut waiting = self.waiting();
+        waiting.writing = false;
+        self.written.notify_all();
+        waiting = self
+            .filled
+            .wait_while(waiting, |waiting| {
+                waiting.bytes.is_empty() && !waiting.closed
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if waiting.bytes.is_empty() {
+            return None;
+        }
+        drop(waiting);
+        std::thread::sleep(GATHERING);
+        let mut waiting = self.waiting();
+        std::mem::swap(&mut waiting.bytes, batch);
+        waiting.writing = true;
+        Some(std::mem::take(&mut waiting.lost))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.0.waiting().closed = true;
+        self.0.filled.notify_one();
     }
 }
 
@@ -175,34 +242,18 @@ impl Fields {
     }
 }
 
-fn write_lines(items: &Receiver<Item>, dropped: &AtomicU64) {
-    while let Ok(first) = items.recv() {
-        if matches!(first, Item::Line(_)) {
-            std::thread::sleep(GATHERING);
-        }
-        let mut bytes = Vec::new();
-        let mut flushed = Vec::new();
-        let mut next = Some(first);
-        while let Some(item) = next {
-            match item {
-                Item::Line(line) => bytes.extend_from_slice(&line),
-                Item::Flush(done) => flushed.push(done),
-            }
-            next = items.try_recv().ok();
-        }
-        let lost = dropped.swap(0, Ordering::Relaxed);
+fn write_batches(queue: &Queue) {
+    let mut batch = Vec::new();
+    while let Some(lost) = queue.take(&mut batch) {
         if lost > 0 {
             let ts = clock::now_text();
             let line = format!(
                 "{{\"event\":\"log_lines_dropped\",\"fields\":{{\"count\":{lost}}},\"level\":\"warn\",\"ts\":\"{ts}\"}}\n"
             );
-            bytes.extend_from_slice(line.as_bytes());
+            batch.extend_from_slice(line.as_bytes());
         }
         // A closed stderr leaves nobody to tell.
-        let _ = std::io::stderr().write_all(&bytes);
-        for done in flushed {
-            let _ = done.try_send(());
-        }
+        let _ = std::io::stderr().write_all(&batch);
     }
 }
 
@@ -214,6 +265,45 @@ mod tests {
 
     /// Set in the process that panics.
     const PANICS: &str = "TOUCHSTONE_PANICS";
+
+    fn queue() -> Queue {
+        Queue {
+            waiting: Mutex::default(),
+            filled: Condvar::new(),
+            written: Condvar::new(),
+        }
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_what_is_lost_is_counted() {
+        let queue = queue();
+        let line = [b'x'; 1000];
+        (0..1000).for_each(|_| queue.put(&line));
+        let mut batch = Vec::new();
+        let lost = queue.take(&mut batch).unwrap();
+        assert!((QUEUE_BYTES_MAX..QUEUE_BYTES_MAX + line.len()).contains(&batch.len()));
+        assert_eq!(
+            batch.len() + usize::try_from(lost).unwrap() * line.len(),
+            1_000_000
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_taken_whole_and_its_memory_given_back() {
+        let queue = queue();
+        queue.put(b"short\n");
+        queue.put(&[b'x'; 3 << 20]);
+        let mut batch = Vec::new();
+        assert_eq!(queue.take(&mut batch), Some(0));
+        assert_eq!(batch.len(), 6 + (3 << 20));
+        queue.put(b"next\n");
+        assert_eq!(queue.take(&mut batch), Some(0));
+        assert_eq!(batch, b"next\n");
+        queue.put(b"last\n");
+        assert_eq!(queue.take(&mut batch), Some(0));
+        let held = batch.capacity() + queue.waiting().bytes.capacity();
+        assert!(held <= 2 * QUEUE_BYTES_MAX, "{held}");
+    }
 
     #[test]
     fn panics_are_scrubbed() {

@@ -309,9 +309,14 @@ fn tool_calls_text(sessions: &Sessions, state: &State) -> String {
     text
 }
 
+/// The results that there are; without any, all three names show that they are nil.
 fn history_text(state: &State) -> String {
+    let shown = match state.results {
+        0 => super::RESULTS_MAX,
+        results => results,
+    };
     let mut text = String::from(";; History:");
-    for (at, value) in state.env.history().iter().enumerate() {
+    for (at, value) in state.env.history().iter().take(shown).enumerate() {
         let _ = write!(
             text,
             "\n;   *{} {}",

@@ -1,6 +1,6 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
-use super::{Done, Request, Work, annotations, card, program};
+use super::{Done, NotReady, Request, Work, annotations, card, program};
 use crate::eval::{self, Job};
 use crate::payload::{Field, Payload};
 use crate::profile::View;
@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::settings::ResponseProfile;
 
 /// Judges the arguments and readies the program.
-pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
+pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
     let refuse = |message: String| ToolReply::new(Refusal::Arguments(message).payload(), view);

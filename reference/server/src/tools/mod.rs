@@ -34,8 +34,22 @@ pub struct Tool {
 pub enum Run {
     /// At once, while frames are read.
     Now(fn(&Request<'_>) -> ToolReply),
-    /// As a program on a thread, behind the gate. Arguments are judged first; an `Err` is the refusal.
-    Program(fn(&Request<'_>) -> Result<Work, ToolReply>),
+    /// As a program on a thread, behind the gate. Arguments are judged first.
+    Program(fn(&Request<'_>) -> Result<Work, NotReady>),
+}
+
+/// Why a program is not ready to run.
+pub enum NotReady {
+    /// It is refused.
+    Refused(ToolReply),
+    /// Its arguments are right and its id is in flight, which speaks against it before the state of a session does.
+    Duplicate,
+}
+
+impl From<ToolReply> for NotReady {
+    fn from(refusal: ToolReply) -> Self {
+        NotReady::Refused(refusal)
+    }
 }
 
 /// A program that is ready to run.
@@ -88,6 +102,8 @@ pub struct Request<'a> {
     pub connection: &'a Arc<Connection>,
     /// The request's id.
     pub id: &'a Id,
+    /// What the call is known by while it is in flight.
+    pub key: &'a Id,
     /// `params.arguments` as sent.
     pub arguments: Option<Json<'a>>,
 }

@@ -1,6 +1,6 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. What a session is lives in `sessions`.
 
-use super::{Done, Request, Work, card, program};
+use super::{Done, NotReady, Request, Work, card, program};
 use crate::connection::{Call, Transport};
 use crate::dispatch;
 use crate::eval::{self, Job, Schema, Turned};
@@ -9,7 +9,7 @@ use crate::profile::View;
 use crate::reason::error_payload;
 use crate::reply::ToolReply;
 use crate::server::Server;
-use crate::sessions::{Clear, Refused, Session, view};
+use crate::sessions::{Clear, Refused, Session, Turn, view};
 use crate::settings::ResponseProfile;
 use ptc_rpc::{Json, Kind};
 use std::borrow::Cow;
@@ -189,16 +189,20 @@ pub fn close(request: &Request<'_>) -> ToolReply {
 }
 
 /// `lisp_session_eval`: judges the arguments and begins a turn.
-pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
+pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
-    let prepared = prepare_turn(request);
-    let Prepared {
-        turn,
+    let refuse = |problem: Problem| ToolReply::new(problem.payload(), view);
+    let Judged {
+        session,
         program,
         context,
         schema,
-    } = prepared.map_err(|problem| ToolReply::new(problem.payload(), view))?;
+    } = judge(request).map_err(refuse)?;
+    if request.connection.is_in_flight(request.key) {
+        return Err(NotReady::Duplicate);
+    }
+    let turn = begin(request, &session).map_err(refuse)?;
     let stdio = request.connection.transport == Transport::Stdio;
     let turn = Arc::new(turn);
     let began = Arc::clone(&turn);
@@ -275,14 +279,15 @@ fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
     }
 }
 
-struct Prepared {
-    turn: crate::sessions::Turn,
+/// The arguments of `lisp_session_eval`, judged.
+struct Judged {
+    session: String,
     program: String,
     context: String,
     schema: Option<Schema>,
 }
 
-fn prepare_turn(request: &Request<'_>) -> Result<Prepared, Problem> {
+fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
     let settings = &request.server.settings;
     let arguments = request
         .arguments
@@ -322,20 +327,24 @@ fn prepare_turn(request: &Request<'_>) -> Result<Prepared, Problem> {
     let schema = program::output_schema(arguments)
         .and_then(|schema| Schema::read(schema.as_deref()))
         .map_err(Problem::Arguments)?;
-    enabled(request)?;
-    let session = request
-        .server
-        .sessions
-        .find(&id, &request.connection.owner)?;
-    let turn = session
-        .begin()
-        .map_err(|refused| Problem::Named(refused, session.id.clone()))?;
-    Ok(Prepared {
-        turn,
+    Ok(Judged {
+        session: id.into_owned(),
         program: program.into_owned(),
         context,
         schema,
     })
+}
+
+/// Begins a turn in the session `id`, when its state allows one.
+fn begin(request: &Request<'_>, id: &str) -> Result<Turn, Problem> {
+    enabled(request)?;
+    let session = request
+        .server
+        .sessions
+        .find(id, &request.connection.owner)?;
+    session
+        .begin()
+        .map_err(|refused| Problem::Named(refused, session.id.clone()))
 }
 
 /// The changed names of a reply, joined; `None` when there are none.

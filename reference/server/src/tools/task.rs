@@ -14,7 +14,7 @@ use ptc_rpc::{Json as Frame, Kind};
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Done, Request, Work, annotations, program};
+use super::{Done, NotReady, Request, Work, annotations, program};
 use crate::connection::Call;
 use crate::digest;
 use crate::eval;
@@ -62,7 +62,7 @@ pub fn entry(server: &Server) -> Payload {
 }
 
 /// Judges the arguments and readies the task.
-pub fn prepare(request: &Request<'_>) -> Result<Work, ToolReply> {
+pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let arguments = judge(request.arguments, &server).map_err(|message| {
         let payload = json!({
