@@ -123,11 +123,23 @@ impl HttpConnection {
         }
     }
 
+    /// Opens a session. Other calls go on under the one that there was until this one is ready: under none they would be refused
+    /// for good.
     async fn shake_hands(&self) -> Result<(), WorldFault> {
-        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Session::default();
+        let fresh = RwLock::default();
+        self.introduce(&fresh).await?;
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = current(&fresh);
+        Ok(())
+    }
+
+    async fn introduce(&self, session: &RwLock<Session>) -> Result<(), WorldFault> {
         let limits = self.handshake_limits();
         let hello = initialize_params();
-        let hello = async { Ok(self.exchange("initialize", None, &hello, limits).await) };
+        let hello = async {
+            Ok(self
+                .exchange(session, "initialize", None, &hello, limits)
+                .await)
+        };
         match within(limits.remaining(), hello).await {
             Ok(Ok(result)) => {
                 let version = ptc_rpc::parse(result.as_bytes())
@@ -135,21 +147,24 @@ impl HttpConnection {
                     .and_then(|result| result.get("protocolVersion"))
                     .and_then(Json::as_str)
                     .and_then(|version| HeaderValue::from_str(&version).ok());
-                self.session
+                session
                     .write()
                     .unwrap_or_else(PoisonError::into_inner)
                     .version = version;
-                within(self.handshake, self.notify_initialized()).await
+                within(self.handshake, self.notify_initialized(session)).await
             }
             Ok(Err(refusal)) if refusal.speaks_json_rpc() => {
                 // No initialize here: a server of the stateless revisions.
-                self.session
+                session
                     .write()
                     .unwrap_or_else(PoisonError::into_inner)
                     .modern = true;
                 let limits = self.handshake_limits();
-                let discover =
-                    async { Ok(self.exchange("server/discover", None, "{}", limits).await) };
+                let discover = async {
+                    Ok(self
+                        .exchange(session, "server/discover", None, "{}", limits)
+                        .await)
+                };
                 match within(limits.remaining(), discover).await {
                     Ok(Ok(_)) => Ok(()),
                     _ => Err(refusal.fault),
@@ -160,18 +175,18 @@ impl HttpConnection {
         }
     }
 
-    async fn notify_initialized(&self) -> Result<(), WorldFault> {
+    async fn notify_initialized(&self, session: &RwLock<Session>) -> Result<(), WorldFault> {
         let mut frame = Vec::new();
         write_notification(&mut frame, "notifications/initialized", Some("{}"));
         let response = self
             .client
-            .post(&self.url, headers(&self.session()), frame)
+            .post(&self.url, headers(&current(session)), frame)
             .await?;
         let status = response.status();
         if !status.is_success() {
             return Err(status_fault(&response));
         }
-        self.note_session(&response);
+        note_session(session, &response);
         if status == StatusCode::ACCEPTED {
             return Ok(());
         }
@@ -188,16 +203,6 @@ impl HttpConnection {
         Err(WorldFault::error(format!("{prefix}{told}")))
     }
 
-    /// Any answer that is no refusal may name the session from now on.
-    fn note_session(&self, response: &Response) {
-        if let Some(session) = response.headers().get("mcp-session-id") {
-            self.session
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .id = Some(session.clone());
-        }
-    }
-
     /// One request; a session that the server has lost is replaced once.
     async fn request(
         &self,
@@ -208,7 +213,10 @@ impl HttpConnection {
     ) -> Result<String, WorldFault> {
         within(limits.remaining(), async {
             let before = self.session();
-            let refusal = match self.exchange(method, call, params, limits).await {
+            let refusal = match self
+                .exchange(&self.session, method, call, params, limits)
+                .await
+            {
                 Ok(result) => return Ok(result),
                 Err(refusal) => refusal,
             };
@@ -221,7 +229,7 @@ impl HttpConnection {
                     self.shake_hands().await.map_err(at_handshake)?;
                 }
             }
-            self.exchange(method, call, params, limits)
+            self.exchange(&self.session, method, call, params, limits)
                 .await
                 .map_err(|refusal| refusal.fault)
         })
@@ -230,13 +238,14 @@ impl HttpConnection {
 
     async fn exchange(
         &self,
+        held: &RwLock<Session>,
         method: &str,
         call: Option<Outgoing<'_>>,
         params: &str,
         limits: CallLimits,
     ) -> Result<String, Refusal> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let session = self.session();
+        let session = current(held);
         let mut extra = headers(&session);
         let trace = call.and_then(|call| call.trace);
         set_trace(&mut extra, trace);
@@ -254,7 +263,7 @@ impl HttpConnection {
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
-        self.note_session(&response);
+        note_session(held, &response);
         let status = response.status();
         let sse = response
             .headers()
@@ -262,7 +271,7 @@ impl HttpConnection {
             .and_then(|kind| kind.to_str().ok())
             .is_some_and(|kind| kind.to_ascii_lowercase().contains("text/event-stream"));
         if sse {
-            return self.read_stream(response, id, limits.bytes_max).await;
+            return self.read_stream(held, response, id, limits.bytes_max).await;
         }
         let bytes = body(response, RESPONSE, limits.bytes_max).await?;
         if status == StatusCode::ACCEPTED && bytes.is_empty() {
@@ -285,6 +294,7 @@ impl HttpConnection {
     /// Reads events until the reply comes. What the server asks in between is answered by POSTs of their own.
     async fn read_stream(
         &self,
+        held: &RwLock<Session>,
         mut response: Response,
         id: u64,
         cap: usize,
@@ -313,7 +323,7 @@ impl HttpConnection {
             }
             for reply in asked {
                 let client = self.client.clone();
-                let (url, extra) = (self.url.clone(), headers(&self.session()));
+                let (url, extra) = (self.url.clone(), headers(&current(held)));
                 tokio::spawn(async move { client.post(&url, extra, reply).await.map(|_| ()) });
             }
             match (found, chunk) {
@@ -328,10 +338,7 @@ impl HttpConnection {
     }
 
     fn session(&self) -> Session {
-        self.session
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        current(&self.session)
     }
 
     fn handshake_limits(&self) -> CallLimits {
@@ -339,6 +346,17 @@ impl HttpConnection {
             deadline: Instant::now() + self.handshake,
             bytes_max: self.handshake_bytes,
         }
+    }
+}
+
+fn current(held: &RwLock<Session>) -> Session {
+    held.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Any answer that is no refusal may name the session from now on.
+fn note_session(held: &RwLock<Session>, response: &Response) {
+    if let Some(id) = response.headers().get("mcp-session-id") {
+        held.write().unwrap_or_else(PoisonError::into_inner).id = Some(id.clone());
     }
 }
 
