@@ -29,7 +29,7 @@ judge       json       values      4096
 signature   signature  signatures  1024
 schema      schema     schemas     4096
 frames      rpc        frames      4096
-http        http       http        1024
+http        http       http        4096
 openapi     openapi    openapi     8192
 config      config     configs     4096
 labels      schema     schemas     4096

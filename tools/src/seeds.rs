@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use conformance::suite::{Captures, Case, CaseBody, Text, WireAction};
+use conformance::peer::{self, Action, Kind, Script};
+use conformance::suite::{
+    Captures, Case, CaseBody, HttpAction, HttpRequest, TargetSpec, Text, WireAction,
+};
+use serde_json::{Value, json};
 
 /// Where the inputs go.
 #[derive(Args)]
@@ -78,17 +82,117 @@ fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
             inputs.push((kind, input.into_bytes()));
         }
         CaseBody::Fixture(fixture) => inputs.push(("fixtures", fixture.page.clone().into_bytes())),
-        CaseBody::Http(_) | CaseBody::Cli(_) => {}
+        CaseBody::Http(http) => {
+            for step in &http.steps {
+                match &step.action {
+                    HttpAction::Request(request) => inputs.extend(requested(request)),
+                    HttpAction::Raw { bytes: text, .. } => {
+                        inputs.extend(bytes(text).map(|request| ("http", request)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        CaseBody::Cli(cli) => inputs.extend(cli.files.values().filter_map(bytes).filter_map(file)),
     }
-    if let Some(upstreams) = &case.target.upstreams {
+    inputs.extend(surroundings(&case.target));
+    inputs
+}
+
+/// Header fields whose value is judged by itself.
+const JUDGED_FIELDS: &[&str] = &["authorization", "content-type", "host", "origin"];
+
+/// A request as it goes over the wire, and the values of its fields that are judged by themselves.
+fn requested(request: &HttpRequest) -> Vec<(&'static str, Vec<u8>)> {
+    // What a capture would fill stays as it is written: a session id is any text.
+    let written = |text: &Text| bytes(text).unwrap_or_else(|| text.source().into_bytes());
+    let body = request.body.as_ref().map(written);
+    let mut fields: Vec<(String, Vec<u8>)> = request
+        .headers
+        .iter()
+        .map(|(name, value)| (name.to_ascii_lowercase(), written(value)))
+        .collect();
+    let length = body.as_ref().map(|body| body.len().to_string());
+    for (name, value) in [
+        ("host", Some("127.0.0.1:7332".to_owned())),
+        ("content-length", length),
+    ] {
+        if let Some(value) = value.filter(|_| fields.iter().all(|(known, _)| known != name)) {
+            fields.push((name.to_owned(), value.into_bytes()));
+        }
+    }
+    let line = [request.method.as_bytes(), b" ", &written(&request.path)].concat();
+    let mut whole = [&line[..], b" HTTP/1.1\r\n"].concat();
+    for (name, value) in &fields {
+        whole.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
+    }
+    whole.extend(b"\r\n");
+    whole.extend(body.unwrap_or_default());
+    let judged = fields
+        .into_iter()
+        .filter(|(name, _)| JUDGED_FIELDS.contains(&name.as_str()))
+        .map(|(_, value)| ("http", value));
+    judged.chain([("http", whole)]).collect()
+}
+
+/// A file of a case, when it is one that the server reads.
+fn file(text: Vec<u8>) -> Option<(&'static str, Vec<u8>)> {
+    let says = |word: &str| text.windows(word.len()).any(|part| part == word.as_bytes());
+    let kind = match () {
+        () if says("\"paths\"") => "openapi",
+        () if says("\"upstreams\"") => "configs",
+        () => return None,
+    };
+    Some((kind, text))
+}
+
+/// What the surroundings of a case hold: the config of its upstreams, its files, and what its peers say.
+fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
+    let mut inputs = Vec::new();
+    if let Some(upstreams) = &target.upstreams {
         inputs.push(("configs", upstreams.to_string().into_bytes()));
     }
-    for text in case.target.files.values() {
-        if text.contains("\"paths\"") {
-            inputs.push(("openapi", text.clone().into_bytes()));
+    inputs.extend(
+        target
+            .files
+            .values()
+            .filter_map(|text| file(text.clone().into_bytes())),
+    );
+    for peer in target.peers.values() {
+        let Ok(script) = Script::read(&peer.to_string()) else {
+            continue;
+        };
+        if let Some(schema) = &script.schema {
+            inputs.push(("openapi", schema.to_string().into_bytes()));
+        }
+        if let Kind::Http = script.kind {
+            let does = script.tools.iter().filter_map(|tool| tool.get("does"));
+            let actions = does.filter_map(|does| serde_json::from_value(does.clone()).ok());
+            inputs.extend(
+                actions
+                    .chain(script.methods.values().cloned())
+                    .map(|action| ("sse", streamed(&action))),
+            );
         }
     }
     inputs
+}
+
+/// The answer of a peer as a stream of events.
+fn streamed(action: &Action) -> Vec<u8> {
+    let answer = match (&action.result, &action.error) {
+        (Some(result), _) => json!({"jsonrpc": "2.0", "id": 1, "result": result}),
+        (_, Some(error)) => json!({"jsonrpc": "2.0", "id": 1, "error": error}),
+        _ => {
+            let content: Vec<Value> = action
+                .text
+                .iter()
+                .map(|text| json!({"type": "text", "text": text}))
+                .collect();
+            json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content, "structuredContent": action.structured}})
+        }
+    };
+    peer::stream(action, Some(answer.to_string())).into_bytes()
 }
 
 /// The bytes of a text that no capture changes and that isn't huge.

@@ -18,7 +18,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("eval", Check::Bytes(ptc_lang::fuzz::generated)),
     ("fixture", Check::Bytes(conformance::fuzz::check_fixture)),
     ("frames", Check::Bytes(ptc_rpc::fuzz::frames)),
-    ("http", Check::Text(ptc_server::fuzz::http)),
+    ("http", Check::Bytes(ptc_server::fuzz::http)),
     ("json", Check::Text(ptc_lang::fuzz::json)),
     ("judge", Check::Bytes(conformance::fuzz::check_values)),
     ("labels", Check::Text(ptc_upstream::fuzz::labels)),

@@ -96,6 +96,9 @@ pub(crate) struct SuiteArgs {
     /// Not the cases whose id, clause, section or page matches; repeatable
     #[arg(long, value_name = "GLOB")]
     skip: Vec<String>,
+    /// Not the cases in which real time passes on purpose: waits, slow peers, time limits that run out
+    #[arg(long)]
+    skip_waiting: bool,
     /// Only the i-th of n parts
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
@@ -313,6 +316,7 @@ impl SuiteArgs {
         Ok(Selection {
             filters: selectors(&self.filter)?,
             skips: selectors(&self.skip)?,
+            skip_waiting: self.skip_waiting,
             shard: self.shard,
         })
     }

@@ -203,17 +203,10 @@ impl Peer {
     fn body(&self, action: &Action, answer: Option<&Value>) -> (&'static str, String) {
         const STREAM: &str = "text/event-stream";
         let answer = answer.map(Value::to_string);
-        if let Some(events) = &action.events {
-            let answer = answer.unwrap_or_default();
-            return (STREAM, events.replace("{{answer}}", &answer));
+        if self.script().sse || !action.before.is_empty() || action.events.is_some() {
+            return (STREAM, stream(action, answer));
         }
-        let mut messages = action.before.iter().cloned().chain(action.raw.clone());
-        if self.script().sse || !action.before.is_empty() {
-            let events = messages
-                .chain(answer)
-                .map(|message| format!("event: message\ndata: {message}\n\n"));
-            return (STREAM, events.collect());
-        }
+        let mut messages = action.raw.iter().cloned();
         let body = answer.or_else(|| messages.next()).unwrap_or_default();
         ("application/json", body)
     }
@@ -250,6 +243,16 @@ impl Peer {
     fn script(&self) -> std::sync::MutexGuard<'_, Script> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// An answer as a stream of events, with what goes before it.
+pub fn stream(action: &Action, answer: Option<String>) -> String {
+    if let Some(events) = &action.events {
+        return events.replace("{{answer}}", &answer.unwrap_or_default());
+    }
+    let messages = action.before.iter().chain(&action.raw).cloned();
+    let event = |message| format!("event: message\ndata: {message}\n\n");
+    messages.chain(answer).map(event).collect()
 }
 
 /// A session is lost once; the call that is made again succeeds.

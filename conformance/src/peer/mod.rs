@@ -12,7 +12,8 @@ mod stdio;
 
 use std::path::Path;
 
-pub use script::{Kind, Script};
+pub use http::stream;
+pub use script::{Action, Kind, Script};
 
 /// Plays the script at `path` until its input ends.
 ///

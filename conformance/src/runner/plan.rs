@@ -36,6 +36,8 @@ pub struct Selection {
     pub filters: Vec<Selector>,
     /// Not the cases that one of these selects.
     pub skips: Vec<Selector>,
+    /// Not the cases in which real time passes on purpose.
+    pub skip_waiting: bool,
     /// Only this part of them.
     pub shard: Option<Shard>,
 }
@@ -46,6 +48,7 @@ impl Selection {
         let wanted = suite.cases.iter().enumerate().filter(|(_, case)| {
             (self.filters.is_empty() || self.filters.iter().any(|filter| filter.selects(case)))
                 && !self.skips.iter().any(|skip| skip.selects(case))
+                && !(self.skip_waiting && case.waits())
         });
         let places = wanted.map(|(place, _)| place);
         match self.shard {
@@ -58,6 +61,7 @@ impl Selection {
     pub fn is_partial(&self) -> bool {
         !self.filters.is_empty()
             || !self.skips.is_empty()
+            || self.skip_waiting
             || self.shard.is_some_and(|shard| shard.of > 1)
     }
 }

@@ -19,6 +19,7 @@ mod pattern;
 mod select;
 mod target;
 mod text;
+mod waiting;
 
 use std::collections::{HashMap, HashSet};
 

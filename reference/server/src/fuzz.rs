@@ -2,12 +2,27 @@
 
 use std::net::IpAddr;
 
+use crate::http::framing;
 use crate::http::guard::{Bearer, OriginRule, bearer, is_json, is_loopback_authority};
 use ptc_secrets::Secret;
 
+/// Whatever a request says: see [`guards`] for what its fields may claim, and [`framing`] for where it may end.
+pub fn http(bytes: &[u8]) {
+    framing(bytes);
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    guards(text);
+    for line in text.split("\r\n") {
+        if let Some((_, value)) = line.split_once(':') {
+            guards(value.trim());
+        }
+    }
+}
+
 /// Whatever an authority, an origin, a type or a token says: nothing that a client would resolve elsewhere counts as this
 /// machine, an allow-list lets nothing else in, and only the token is the token.
-pub fn http(text: &str) {
+fn guards(text: &str) {
     if is_loopback_authority(text) {
         let host = text.strip_prefix('[').map_or_else(
             || text.split(':').next().unwrap_or_default(),
@@ -52,9 +67,128 @@ pub fn http(text: &str) {
     );
 }
 
+/// What passes does not depend on how the bytes are cut, is what was sent, and says to a lax and to an odd parser alike where
+/// each request ends.
+fn framing(bytes: &[u8]) {
+    let (passed, refused) = framing::passed(bytes, usize::MAX);
+    for pieces_of in [1, 2, 7] {
+        let cut = framing::passed(bytes, pieces_of);
+        assert_eq!(cut, (passed.clone(), refused), "in pieces of {pieces_of}");
+    }
+    let same = |(passed, sent): (&u8, &u8)| passed == sent || matches!(sent, b' ' | b'\t');
+    assert!(passed.len() <= bytes.len() && passed.iter().zip(bytes).all(same));
+    let readings = [Reading::LAX, Reading::ODD].map(|reading| reading.ends(&passed));
+    assert_eq!(readings[0], readings[1], "two parsers differ");
+}
+
+/// How a careless parser frames requests. What such parsers differ in is what smugglers use.
+struct Reading {
+    /// Whether a line may end in LF alone.
+    bare_lf: bool,
+    /// Whether of several lengths the first counts, else the last.
+    first_length: bool,
+    /// Whether chunks go before a length.
+    chunks_first: bool,
+    /// Whether any transfer coding that mentions chunks means chunks, else only that word alone.
+    any_coding: bool,
+}
+
+impl Reading {
+    const LAX: Reading = Reading {
+        bare_lf: true,
+        first_length: true,
+        chunks_first: true,
+        any_coding: true,
+    };
+    const ODD: Reading = Reading {
+        bare_lf: false,
+        first_length: false,
+        chunks_first: false,
+        any_coding: false,
+    };
+
+    /// Where each whole request ends.
+    fn ends(&self, bytes: &[u8]) -> Vec<usize> {
+        let (mut at, mut ends) = (0, Vec::new());
+        while let Some(end) = self.request(bytes, at) {
+            ends.push(end);
+            at = end;
+        }
+        ends
+    }
+
+    fn request(&self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        while bytes.get(at..)?.starts_with(b"\r\n") {
+            at += 2;
+        }
+        let fields = self.lines(bytes, &mut at)?;
+        let values = |wanted: &str| {
+            let named = |line: &String| {
+                let (name, value) = line.split_once(':')?;
+                let same = name.trim().eq_ignore_ascii_case(wanted);
+                same.then(|| value.trim().to_ascii_lowercase())
+            };
+            fields.iter().filter_map(named).collect::<Vec<_>>()
+        };
+        let lengths = values("content-length");
+        let length = match self.first_length {
+            true => lengths.first(),
+            false => lengths.last(),
+        };
+        let codings = values("transfer-encoding");
+        let chunked = codings.iter().any(|coding| match self.any_coding {
+            true => coding.contains("chunked"),
+            false => coding == "chunked",
+        });
+        if chunked && (self.chunks_first || length.is_none()) {
+            return self.chunks(bytes, at);
+        }
+        let length: u64 = length.map_or(Some(0), |length| length.parse().ok())?;
+        let end = at.checked_add(usize::try_from(length).ok()?)?;
+        (end <= bytes.len()).then_some(end)
+    }
+
+    fn chunks(&self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        loop {
+            let line = self.line(bytes, &mut at)?;
+            let digits = line.split(';').next().unwrap_or_default().trim();
+            let size = usize::from_str_radix(digits, 16).ok()?;
+            if size == 0 {
+                self.lines(bytes, &mut at)?;
+                return Some(at);
+            }
+            at = at.checked_add(size)?;
+            self.line(bytes, &mut at)?;
+        }
+    }
+
+    /// The lines before an empty one.
+    fn lines(&self, bytes: &[u8], at: &mut usize) -> Option<Vec<String>> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.line(bytes, at)?;
+            if line.is_empty() {
+                return Some(lines);
+            }
+            lines.push(line);
+        }
+    }
+
+    fn line(&self, bytes: &[u8], at: &mut usize) -> Option<String> {
+        let rest = bytes.get(*at..)?;
+        let end = match self.bare_lf {
+            true => rest.iter().position(|byte| *byte == b'\n')?,
+            false => rest.windows(2).position(|pair| pair == b"\r\n")? + 1,
+        };
+        *at += end + 1;
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        Some(line.strip_suffix('\r').unwrap_or(&line).to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::http;
+    use super::{Reading, http};
 
     #[test]
     fn any_text() {
@@ -102,7 +236,60 @@ mod tests {
             let text: String = (0..random() % 6)
                 .map(|_| words[random() % words.len()])
                 .collect();
-            http(&text);
+            http(text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn any_framing() {
+        let mut state = 11_u64;
+        let mut random = move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize
+        };
+        let words = [
+            "POST / HTTP/1.1\r\n",
+            "GET / HTTP/1.0\r\n",
+            "Content-Length: ",
+            "content-length:",
+            "Transfer-Encoding: chunked\r\n",
+            "Transfer-Encoding:",
+            "Authorization: x \t\r\n",
+            "chunked",
+            ", ",
+            "0",
+            "3",
+            "abc",
+            "\r\n",
+            "\r\n",
+            "\r\n\r\n",
+            "\n",
+            "\r",
+            "\0",
+            " ",
+            ";",
+            "A: b",
+            "+",
+        ];
+        for _ in 0..20_000 {
+            let text: String = (0..random() % 16)
+                .map(|_| words[random() % words.len()])
+                .collect();
+            http(text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn careless_parsers_differ_where_nothing_is_refused_before_them() {
+        for request in [
+            "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 3\r\n\r\nabc",
+            "POST / HTTP/1.1\r\nA: b\n\nabc\r\n\r\n",
+        ] {
+            let ends = |reading: Reading| reading.ends(request.as_bytes());
+            assert_ne!(ends(Reading::LAX), ends(Reading::ODD), "{request:?}");
         }
     }
 }

@@ -7,6 +7,7 @@ mod figures;
 mod http;
 mod row;
 mod stdio;
+mod suite;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,6 +28,9 @@ pub struct Options {
     /// Only what happens between processes
     #[arg(long, conflicts_with = "in_process")]
     processes: bool,
+    /// Only what the suite itself costs
+    #[arg(long, conflicts_with_all = ["in_process", "processes"])]
+    suite: bool,
 }
 
 /// Packages that measure themselves, and the example that prints the rows.
@@ -42,7 +46,7 @@ const MEASURED: &[(&str, &str)] = &[
 /// When something can't be built, run or read.
 pub fn run(options: &Options) -> Result<(), String> {
     let mut rows = Vec::new();
-    if !options.processes {
+    if !options.processes && !options.suite {
         rows.extend(programs()?);
         for (package, example) in MEASURED {
             rows.extend(printed(package, example)?);
@@ -50,9 +54,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     if !options.in_process {
         let binary = reference::build()?;
-        let command = reference::command(&binary);
-        rows.extend(stdio::measure(&command)?);
-        rows.extend(http::measure(&command)?);
+        if !options.suite {
+            let command = reference::command(&binary);
+            rows.extend(stdio::measure(&command)?);
+            rows.extend(http::measure(&command)?);
+        }
+        if !options.processes {
+            rows.extend(suite::measure(&harness()?, &binary)?);
+        }
     }
     let width = |part: fn(&Row) -> &str| {
         let widths = rows.iter().map(|row| part(row).chars().count());
@@ -118,6 +127,26 @@ fn printed(package: &str, example: &str) -> Result<Vec<Row>, String> {
         .lines()
         .map(|line| Row::read(line).ok_or_else(|| format!("{package} printed no row: {line}")))
         .collect()
+}
+
+/// Builds the harness as people use it.
+fn harness() -> Result<std::path::PathBuf, String> {
+    const NAME: &str = "ptc-conformance";
+    let status = cargo(&[
+        "build",
+        "--quiet",
+        "--release",
+        "-p",
+        "conformance",
+        "--bin",
+        NAME,
+    ])
+    .status()
+    .map_err(|error| format!("{NAME}: {error}"))?;
+    match status.success() {
+        true => Ok(target_directory()?.join("release").join(NAME)),
+        false => Err(format!("{NAME}: {status}")),
+    }
 }
 
 fn cargo(arguments: &[&str]) -> Command {

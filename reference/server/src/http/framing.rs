@@ -342,11 +342,13 @@ impl Section {
                     self.searched = end;
                     return Ok(None);
                 }
+                // However it is cut: what is too long is refused.
+                _ if end + 2 > bytes_max => return Err(Refused),
                 [b'\r', b'\n', ..] if end == self.line => {
                     *self = Section::default();
                     return Ok(Some(end + 2));
                 }
-                [b'\r', b'\n', ..] if end + 2 <= bytes_max => {
+                [b'\r', b'\n', ..] => {
                     *self = Section {
                         line: end + 2,
                         searched: end + 2,
@@ -376,23 +378,38 @@ fn lines(section: &[u8]) -> impl Iterator<Item = &[u8]> {
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
+/// What passes of bytes that come in pieces of so many, and whether they were refused.
+pub(crate) fn passed(bytes: &[u8], pieces_of: usize) -> (Vec<u8>, bool) {
+    let (mut judge, mut raw, mut passed) = (Judge::default(), Vec::new(), Vec::new());
+    for piece in bytes.chunks(pieces_of.max(1)) {
+        raw.extend_from_slice(piece);
+        judge.take(&mut raw, &mut passed);
+    }
+    let refused = judge.place == Place::Over;
+    if refused {
+        passed.truncate(passed.len() - REFUSED.len());
+    }
+    (passed, refused)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What passes of `text`, fed in pieces of `size` bytes.
-    fn passed(text: &str, size: usize) -> String {
-        let (mut judge, mut raw, mut passed) = (Judge::default(), Vec::new(), Vec::new());
-        for piece in text.as_bytes().chunks(size) {
-            raw.extend_from_slice(piece);
-            judge.take(&mut raw, &mut passed);
-        }
-        String::from_utf8(passed).unwrap()
+    /// What passes of `text`, and what stands for the rest when it is refused.
+    fn all_passed(text: &str, pieces_of: usize) -> String {
+        let (mut bytes, refused) = passed(text.as_bytes(), pieces_of);
+        bytes.extend(REFUSED.iter().filter(|_| refused));
+        String::from_utf8(bytes).unwrap()
     }
 
     fn check(text: &str, expected: &str) {
         for size in [1, 2, 7, usize::MAX] {
-            assert_eq!(passed(text, size), expected, "{text:?} in pieces of {size}");
+            assert_eq!(
+                all_passed(text, size),
+                expected,
+                "{text:?} in pieces of {size}"
+            );
         }
     }
 
@@ -453,7 +470,28 @@ mod tests {
             "GET / HTTP/1.1\r\nA: {}\r\n\r\n",
             "x".repeat(HEAD_BYTES_MAX)
         );
-        assert_eq!(passed(&long, READ_BYTES), "\0\r\n\r\n");
+        assert_eq!(all_passed(&long, READ_BYTES), "\0\r\n\r\n");
+    }
+
+    #[test]
+    fn where_a_head_is_cut_does_not_decide_whether_it_is_too_long() {
+        for bytes in HEAD_BYTES_MAX - 2..HEAD_BYTES_MAX + 4 {
+            let head = "GET / HTTP/1.1\r\nA: ";
+            let filling = "x".repeat(bytes - head.len() - 4);
+            let head = format!("{head}{filling}\r\n\r\n");
+            let expected = if bytes > HEAD_BYTES_MAX {
+                "\0\r\n\r\n"
+            } else {
+                &head
+            };
+            for pieces_of in [1, HEAD_BYTES_MAX, usize::MAX] {
+                assert_eq!(
+                    all_passed(&head, pieces_of),
+                    expected,
+                    "{bytes} in pieces of {pieces_of}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod access;
 mod endpoint;
-mod framing;
+pub(crate) mod framing;
 pub(crate) mod guard;
 mod rate_limit;
 mod sessions;

@@ -248,28 +248,51 @@ fn percent(text: &str, query: bool) -> String {
 
 const _: () = assert!(ERROR_CHARS_MAX < ERROR_BYTES_MAX);
 
-/// Compiles `text` with every operation that it names included, and checks what came of it.
+/// Operations that are compiled one by one, besides all together: one that can't be compiled hides the others.
+const CHECKED_ALONE_MAX: usize = 8;
+
+/// Compiles the operations that `text` names, together and one by one, and checks what comes of it.
 pub(crate) fn check_compile(text: &str) {
-    let ids = ["a", "string", "name"].map(str::to_owned);
-    let config = OpenApiConfig {
-        remote: crate::config::Remote {
-            url: "https://host/base".into(),
-            auth: Vec::new(),
-            static_headers: Vec::new(),
-            request_timeout: std::time::Duration::from_secs(1),
-            connect_timeout: std::time::Duration::from_secs(1),
-            response_bytes_max: 1,
-        },
-        schema: SchemaSource::File("unread".into()),
-        schema_bytes_max: usize::MAX,
-        include: ids
-            .into_iter()
-            .filter(|id| text.contains(id.as_str()))
-            .collect(),
-        overrides: Default::default(),
-    };
-    if let Ok((tools, operations)) = compile::compile(text.as_bytes(), &config) {
-        assert_eq!(tools.len(), operations.len());
-        assert!(tools.iter().all(|tool| operations.contains_key(&tool.name)));
+    let ids = operation_ids(text);
+    let alone = ids.iter().take(CHECKED_ALONE_MAX);
+    for include in alone.map(|id| vec![id.clone()]).chain([ids.clone()]) {
+        let config = OpenApiConfig {
+            remote: crate::config::Remote {
+                url: "https://host/base".into(),
+                auth: Vec::new(),
+                static_headers: Vec::new(),
+                request_timeout: std::time::Duration::from_secs(1),
+                connect_timeout: std::time::Duration::from_secs(1),
+                response_bytes_max: 1,
+            },
+            schema: SchemaSource::File("unread".into()),
+            schema_bytes_max: usize::MAX,
+            include,
+            overrides: Default::default(),
+        };
+        if let Ok((tools, operations)) = compile::compile(text.as_bytes(), &config) {
+            assert_eq!(tools.len(), config.include.len());
+            assert_eq!(tools.len(), operations.len());
+            assert!(tools.iter().all(|tool| operations.contains_key(&tool.name)));
+        }
     }
+}
+
+/// What the text names its operations, sorted; nothing when it is no JSON.
+fn operation_ids(text: &str) -> Vec<String> {
+    use serde_json::Value;
+    let mut ids = std::collections::BTreeSet::new();
+    let mut waiting = vec![serde_json::from_str(text).unwrap_or(Value::Null)];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => {
+                let id = members.get("operationId").and_then(Value::as_str);
+                ids.extend(id.map(str::to_owned));
+                waiting.extend(members.into_iter().map(|(_, member)| member));
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    ids.into_iter().collect()
 }

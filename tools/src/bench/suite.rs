@@ -1,0 +1,123 @@
+//! What the suite itself costs: all of it against the reference over stdio, the cases in which no real time passes on purpose,
+//! and the corpus against a corpus of twice its size. Whole runs of the harness as people start it. Knows nothing of cases.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use conformance::suite::{Suite, bundle};
+
+use super::row::{Row, middle};
+
+/// How long the whole suite may take.
+const ALL: Duration = Duration::from_secs(30);
+/// How long the cases may take in which no real time passes on purpose.
+const NOT_WAITING: Duration = Duration::from_secs(5);
+/// What a corpus of twice the size may cost, of what the corpus does.
+const DOUBLED_MAX: f64 = 2.2;
+/// Runs that a median is taken of; the whole suite runs once.
+const RUNS: usize = 5;
+/// What cases of the bulk layer stand in.
+const BULK: &str = ".jsonl";
+
+/// Measures `harness` with the reference `binary`.
+pub(super) fn measure(harness: &Path, binary: &Path) -> Result<Vec<Row>, String> {
+    let suite = crate::suite()?;
+    let still = suite.cases.iter().filter(|case| !case.waits()).count();
+    let all = run(harness, binary, &[])?;
+    let not_waiting = several(harness, binary, &["--skip-waiting"])?;
+    let scratch = Scratch::new()?;
+    let mut bulk = suite.clone();
+    bulk.cases.retain(|case| case.file.ends_with(BULK));
+    let again = bulk.cases.clone().into_iter().map(|mut case| {
+        case.id.push_str("/again");
+        case
+    });
+    let mut twice = bulk.clone();
+    twice.cases.extend(again);
+    let [once, twice] =
+        [("once", &bulk), ("twice", &twice)].map(|(name, suite)| -> Result<Duration, String> {
+            let path = scratch.holding(name, suite)?;
+            // A filter that selects everything makes the run partial: what is expected of the whole suite is not missed in it.
+            let selected = ["--filter", "*", "--suite", &path.to_string_lossy()];
+            several(harness, binary, &selected)
+        });
+    let ratio = twice?.as_secs_f64() / once?.as_secs_f64();
+    Ok(vec![
+        Row::time(
+            format!("suite: all {} cases over stdio", suite.cases.len()),
+            all,
+            ALL,
+        ),
+        Row::time(
+            format!("suite: the {still} cases in which no time passes on purpose"),
+            not_waiting,
+            NOT_WAITING,
+        ),
+        Row::at_most(
+            format!(
+                "suite: {} cases of the corpus twice, of once",
+                bulk.cases.len()
+            ),
+            (ratio * 1e3).round() / 1e3,
+            DOUBLED_MAX,
+            "x",
+        ),
+    ])
+}
+
+fn several(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
+    let times: Result<Vec<Duration>, String> =
+        (0..RUNS).map(|_| run(harness, binary, selection)).collect();
+    times.map(middle)
+}
+
+/// How long a run takes, from exec to exit. One that fails is no measurement.
+fn run(harness: &Path, binary: &Path, selection: &[&str]) -> Result<Duration, String> {
+    let mut command = Command::new(harness);
+    command
+        .args(["run", "--transport", "stdio", "--reference"])
+        .arg(binary)
+        .args(selection)
+        .current_dir(crate::root())
+        .stdin(Stdio::null());
+    let began = Instant::now();
+    let output = command
+        .output()
+        .map_err(|error| format!("{}: {error}", harness.display()))?;
+    let took = began.elapsed();
+    match output.status.success() {
+        true => Ok(took),
+        false => Err(format!(
+            "the suite fails ({}):\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+/// A directory of this run's own, removed in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch, String> {
+        let path = std::env::temp_dir().join(format!("ptc-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Scratch(path))
+    }
+
+    fn holding(&self, name: &str, suite: &Suite) -> Result<PathBuf, String> {
+        let path = self.0.join(name).with_extension("json");
+        let text = bundle::write(suite).map_err(|error| error.to_string())?;
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What can't be removed lies in the system's directory for such things.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
