@@ -36,6 +36,11 @@ pub trait Host: Sync {
         Pulse::Continue
     }
 
+    /// What the threads of `pmap` and `pcalls` are about to do. A host that decides which of them goes on blocks here.
+    fn branching(&self, step: Branching) {
+        let _ = step;
+    }
+
     /// A line that the program prints, whole, as it may be kept: what must not be told is taken out before the line is cut.
     fn printed(&self, line: String) -> String {
         line
@@ -45,6 +50,19 @@ pub trait Host: Sync {
     fn budget(&self) -> Value {
         Value::Nil
     }
+}
+
+/// A step of a program's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branching {
+    /// The calling thread started so many workers, and will wait for all of them.
+    Started(usize),
+    /// The calling worker is about to take a branch, if one is left.
+    Next,
+    /// The calling worker ended.
+    Ended,
+    /// All workers of the calling thread ended, and it goes on.
+    Joined,
 }
 
 /// Whether a program may go on.

@@ -42,7 +42,7 @@ pub use analyze::special_forms;
 pub use builtins::{Arity, Builtin, Home, METHODS, NAMESPACES, Section, all as builtins};
 pub use env::{Brief, Env};
 pub use error::{Error, Kind, Reason};
-pub use host::{Discovery, Host, HostFault, Pulse};
+pub use host::{Branching, Discovery, Host, HostFault, Pulse};
 pub use limits::Limits;
 pub use time::{NoMoment, moment_with_offset};
 pub use value::Value;

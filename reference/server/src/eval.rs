@@ -13,7 +13,8 @@ use crate::upstreams;
 use ptc_lang::json::Duplicates;
 use ptc_lang::value::Map;
 use ptc_lang::{
-    Discovery, Ended, Env, Error, Host, HostFault, Limits, Outcome, Program, Pulse, Reason, Value,
+    Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Outcome, Program, Pulse,
+    Reason, Value,
 };
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
@@ -462,6 +463,12 @@ impl Host for CallHost<'_> {
         Some(calls.discover(request).map_err(as_runtime_error))
     }
 
+    fn branching(&self, step: Branching) {
+        if let Some(calls) = self.calls {
+            calls.branching(step);
+        }
+    }
+
     fn now_micros(&self) -> i64 {
         clock::now_micros()
     }
@@ -471,6 +478,7 @@ impl Host for CallHost<'_> {
     }
 
     fn pulse(&self) -> Pulse {
+        let _clock = self.calls.map(ProgramCalls::enter);
         let now = Instant::now();
         if self.call.is_cancelled() || self.expires.is_some_and(|expires| now >= expires) {
             Pulse::Cancelled

@@ -128,7 +128,8 @@ impl Reading {
                 let same = name.trim().eq_ignore_ascii_case(wanted);
                 same.then(|| value.trim().to_ascii_lowercase())
             };
-            fields.iter().filter_map(named).collect::<Vec<_>>()
+            // The first line is the request's, whatever it says.
+            fields.iter().skip(1).filter_map(named).collect::<Vec<_>>()
         };
         let lengths = values("content-length");
         let length = match self.first_length {

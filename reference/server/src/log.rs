@@ -16,7 +16,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Log {
     level: Level,
-    lines: Arc<Lines>,
+    /// None when nothing is logged.
+    lines: Option<Arc<Lines>>,
     redactor: Redactor,
 }
 
@@ -62,8 +63,17 @@ impl Log {
             .spawn(move || write_batches(&queue));
         Log {
             level,
-            lines,
+            lines: Some(lines),
             redactor,
+        }
+    }
+
+    /// A log that keeps nothing, takes no panics and has no thread.
+    pub fn nowhere() -> Self {
+        Log {
+            level: Level::Error,
+            lines: None,
+            redactor: Redactor::empty(),
         }
     }
 
@@ -77,7 +87,7 @@ impl Log {
 
     /// Whether lines of `level` are written at all.
     pub fn takes(&self, level: Level) -> bool {
-        level >= self.level
+        self.lines.is_some() && level >= self.level
     }
 
     /// Logs `event`; `fields` adds its fields.
@@ -113,11 +123,16 @@ impl Log {
         line.extend_from_slice(b"\"}");
         let mut line = self.redactor.scrub(line).into_inner();
         line.push(b'\n');
-        self.lines.0.put(&line);
+        if let Some(lines) = &self.lines {
+            lines.0.put(&line);
+        }
     }
 
     /// Lets panics be told here, scrubbed, instead of as they are.
     pub fn take_panics(&self) {
+        if self.lines.is_none() {
+            return;
+        }
         let log = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
             log.event(Level::Error, "panic", None, |fields| {
@@ -133,7 +148,9 @@ impl Log {
 
     /// Waits, a short while at most, until everything logged so far is written.
     pub fn flush(&self) {
-        let queue = &self.lines.0;
+        let Some(Lines(queue)) = self.lines.as_deref() else {
+            return;
+        };
         // Too late is as good as written: nobody reads.
         let _ = queue
             .written

@@ -4,7 +4,7 @@
 //!     PTC_SIMULATION_SEEDS=10000 cargo test --release -p ptc-server --test simulation -- --nocapture
 //!     PTC_SIMULATION_SEED=4711 PTC_SIMULATION_SEEDS=1 cargo test …        tells one seed's story
 
-use ptc_server::simulate::{self, Choices, Story};
+use ptc_server::simulate::{self, Choices, Story, http};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -35,6 +35,8 @@ const MUST_OCCUR: &[&str] = &[
     "alpha by a worker",
     "beta",
     "gamma",
+    "a thread gives way",
+    "beta by a worker",
     "gamma by a worker",
     "delta",
     "delta by a worker",
@@ -46,13 +48,47 @@ const MUST_OCCUR: &[&str] = &[
     "call upstream_unavailable",
 ];
 
+/// Answers and ends that a simulation of the HTTP endpoint must reach.
+const MUST_OCCUR_OVER_HTTP: &[&str] = &[
+    "ok",
+    "accepted",
+    "busy",
+    "cancelled",
+    "counters compared",
+    "duplicate",
+    "gone",
+    "half-closed",
+    "malformed",
+    "request timed out",
+    "server draining",
+    "server saturated",
+    "session owner limit exceeded",
+    "session_busy",
+    "session_limit_exceeded",
+    "session_owner_mismatch",
+    "the server ends a connection",
+    "told to end with calls in flight",
+    "too slow",
+    "vanished",
+    "vanished while it waited",
+];
+
 fn simulate(seed: u64, honest: bool) -> Result<Story, String> {
+    told(|executor| simulate::run(executor, Choices::Seed(seed), honest))
+}
+
+fn simulate_http(seed: u64) -> Result<Story, String> {
+    told(|executor| http::run(executor, Choices::Seed(seed)))
+}
+
+/// Runs a simulation on a clock of its own; what it panics with is told.
+fn told(run: impl FnOnce(tokio::runtime::Runtime) -> Story) -> Result<Story, String> {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let run = || simulate::run(executor, Choices::Seed(seed), honest);
+    let run = || run(executor);
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         text.or(panic.downcast_ref::<&str>().copied())
@@ -71,14 +107,24 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn every_promise_holds_whatever_happens_in_whatever_order() {
+    hold("every_promise", MUST_OCCUR, |seed| simulate(seed, true));
+}
+
+#[test]
+fn the_http_endpoint_keeps_its_promises_whatever_clients_do() {
+    hold("the_http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
+}
+
+/// Runs seed after seed; a failing one says how to see it again.
+fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
     let first = variable("PTC_SIMULATION_SEED").unwrap_or(0);
     let count = variable("PTC_SIMULATION_SEEDS").unwrap_or(SEEDS);
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for seed in first..first + count {
-        match simulate(seed, true) {
+        match simulate(seed) {
             Err(what) => panic!(
                 "{what}\nseed {seed} fails; again: PTC_SIMULATION_SEED={seed} PTC_SIMULATION_SEEDS=1 \
-                 cargo test -p ptc-server --test simulation -- --nocapture"
+                 cargo test -p ptc-server --test simulation {test} -- --nocapture"
             ),
             Ok(story) => {
                 if count == 1 {
@@ -90,9 +136,9 @@ fn every_promise_holds_whatever_happens_in_whatever_order() {
             }
         }
     }
-    eprintln!("{count} seeds from {first}: {outcomes:?}");
+    eprintln!("{test}: {count} seeds from {first}: {outcomes:?}");
     if count >= SEEDS {
-        let missing: Vec<_> = MUST_OCCUR
+        let missing: Vec<_> = must_occur
             .iter()
             .filter(|outcome| !outcomes.contains_key(**outcome))
             .collect();
@@ -105,6 +151,8 @@ fn a_seed_replays_exactly() {
     for seed in 0..50 {
         let [one, two] = [(); 2].map(|()| simulate(seed, true).map(|story| story.text));
         assert_eq!(one, two, "seed {seed}");
+        let [one, two] = [(); 2].map(|()| simulate_http(seed).map(|story| story.text));
+        assert_eq!(one, two, "seed {seed} over HTTP");
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ptc_lang::value::Map;
-use ptc_lang::{Discovery, HostFault, Pulse, Value, print};
+use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value, print};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -159,6 +159,16 @@ impl ProgramCalls {
         let outcome = answer.and_then(|answer| select(&answer, self.runtime.redactor()));
         let duration = begun.elapsed().as_millis() as u64;
         Ok(self.record(call, duration, outcome))
+    }
+
+    /// Lets this thread read the clock that deadlines are told by.
+    pub fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
+    /// What the program's threads are about to do.
+    pub fn branching(&self, step: Branching) {
+        self.runtime.branching(step);
     }
 
     /// A discovery form; `None` is never given, since a runtime is a discovery backend.

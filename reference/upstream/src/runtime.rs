@@ -19,6 +19,7 @@ use crate::transport::carrier::Carrier;
 use crate::transport::child::{Launcher, OperatingSystem};
 use crate::transport::stdio::StdioConnection;
 use crate::transport::{Answer, CallLimits, Connection, Outgoing};
+use ptc_lang::Branching;
 use ptc_lang::rank::Indexed;
 use tokio::time::Instant;
 
@@ -80,6 +81,11 @@ impl fmt::Debug for Surroundings {
 pub trait Driver: Send + Sync {
     /// Polls `work` until it is done, and whatever it needs besides.
     fn drive(&self, work: Pin<&mut dyn Future<Output = ()>>);
+
+    /// A step of the threads of a program; blocks the calling one until it may go on.
+    fn branching(&self, step: Branching) {
+        let _ = step;
+    }
 }
 
 /// How a program's thread waits.
@@ -297,6 +303,13 @@ impl Runtime {
     /// Waits for `work` on the thread of a program.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.executor.block_on(work)
+    }
+
+    /// Tells whoever drives what a program's threads do.
+    pub(crate) fn branching(&self, step: Branching) {
+        if let Some(driver) = &self.executor.driver {
+            driver.branching(step);
+        }
     }
 
     /// All at once; the failure that counts is the first in name order.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::{Eval, Outcome};
 use crate::error::{Error, Kind, Limit, Stop, Unwind};
 use crate::heap;
+use crate::host::{Branching, Host};
 use crate::value::Value;
 
 impl<'r> Eval<'r> {
@@ -33,12 +34,14 @@ impl<'r> Eval<'r> {
         let results: Mutex<Vec<Option<Outcome>>> = Mutex::new((0..count).map(|_| None).collect());
         let (globals, journal, steps) = (&self.globals, &self.journal, &self.steps);
         let worker = || {
+            let _told = Worker(shared.host);
             let mut eval = Eval::new(shared, shared.env);
             eval.globals = std::sync::Arc::clone(globals);
             eval.journal = journal.clone();
             eval.steps = steps.clone();
             eval.worker = true;
             loop {
+                shared.host.branching(Branching::Next);
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count || stop.load(Ordering::Relaxed) {
                     break;
@@ -71,9 +74,11 @@ impl<'r> Eval<'r> {
                 })
                 .collect();
             spawned = threads.len();
+            shared.host.branching(Branching::Started(spawned));
             for thread in threads {
                 held += thread.join().unwrap_or(0);
             }
+            shared.host.branching(Branching::Joined);
         });
         shared.workers.fetch_sub(workers, Ordering::AcqRel);
         // What the workers allocated and did not free is now held by this thread.
@@ -100,6 +105,15 @@ impl<'r> Eval<'r> {
         }
         self.refuel()?;
         Ok(values)
+    }
+}
+
+/// Tells the host when a worker ends, in whatever way.
+struct Worker<'h>(&'h dyn Host);
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.0.branching(Branching::Ended);
     }
 }
 

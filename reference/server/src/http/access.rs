@@ -2,7 +2,7 @@
 
 use crate::log::Log;
 use crate::settings::Level;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// What the line says, filled in as it becomes known.
 pub struct Access {

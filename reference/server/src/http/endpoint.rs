@@ -34,8 +34,9 @@ use ptc_upstream::TraceContext;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 type HttpResponse = Response<FullBody<Bytes>>;
 
@@ -52,6 +53,18 @@ pub struct Endpoint {
     draining: AtomicBool,
     active: AtomicUsize,
     idle: Notify,
+}
+
+/// What an endpoint holds.
+pub struct Standing {
+    /// Live protocol sessions.
+    pub sessions: usize,
+    /// Requests between their frame and their response.
+    pub requests: usize,
+    /// Calls in flight, in live sessions and in none.
+    pub calls: usize,
+    /// The most of them in one session.
+    pub calls_of_one_session: usize,
 }
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -100,6 +113,27 @@ impl Endpoint {
             idle: Notify::new(),
             server,
             settings,
+        }
+    }
+
+    /// How it is set.
+    pub fn settings(&self) -> &HttpSettings {
+        &self.settings
+    }
+
+    /// What is so at this moment.
+    pub fn standing(&self) -> Standing {
+        let connections: Vec<_> = self
+            .sessions
+            .all()
+            .iter()
+            .map(|session| session.connection.in_flight())
+            .collect();
+        Standing {
+            sessions: connections.len(),
+            requests: self.active.load(Ordering::SeqCst),
+            calls: connections.iter().sum::<usize>() + self.stateless.in_flight(),
+            calls_of_one_session: connections.into_iter().max().unwrap_or(0),
         }
     }
 

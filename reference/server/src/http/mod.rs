@@ -3,7 +3,7 @@
 //! Requests are judged in `endpoint`; this file knows sockets and time, not MCP.
 
 mod access;
-mod endpoint;
+pub(crate) mod endpoint;
 pub(crate) mod framing;
 pub(crate) mod guard;
 mod rate_limit;
@@ -17,11 +17,14 @@ use framing::Framed;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 /// Connections open at once; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 4096;
@@ -39,16 +42,44 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub async fn serve(
     server: Arc<Server>,
     settings: HttpSettings,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) -> Result<(), String> {
     let address = SocketAddr::new(settings.host, settings.port);
     let listener = TcpListener::bind(address).await.map_err(|error| {
         format!("cannot listen on {address} (--http-host, --http-port): {error}")
     })?;
     log_boot(&server, &settings);
-    let grace = Duration::from_millis(settings.grace_ms);
-    let head_timeout = Duration::from_millis(settings.request_timeout_ms);
-    let endpoint = Arc::new(Endpoint::new(server, settings));
+    listen(Arc::new(Endpoint::new(server, settings)), listener, stop).await;
+    Ok(())
+}
+
+/// Where connections come in.
+pub(crate) trait Door: Send {
+    /// A connection's bytes.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection, and where it comes from.
+    fn accept(&mut self) -> impl Future<Output = io::Result<(Self::Stream, SocketAddr)>> + Send;
+}
+
+impl Door for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = TcpListener::accept(self).await?;
+        // Without it a small reply waits for an acknowledgement that is itself delayed.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, peer))
+    }
+}
+
+/// Serves whoever comes in, until `stop` turns true; then drains.
+pub(crate) async fn listen(
+    endpoint: Arc<Endpoint>,
+    mut door: impl Door,
+    mut stop: watch::Receiver<bool>,
+) {
+    let grace = Duration::from_millis(endpoint.settings().grace_ms);
     let (farewell, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let sweep = tokio::spawn(sweep(endpoint.clone()));
@@ -66,8 +97,9 @@ pub async fn serve(
             break;
         };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            biased;
             _ = &mut drain => break,
+            accepted = door.accept() => accepted,
         };
         let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -75,7 +107,7 @@ pub async fn serve(
         };
         let (endpoint, closing) = (endpoint.clone(), closing.clone());
         tokio::spawn(async move {
-            converse(endpoint, stream, peer, head_timeout, closing).await;
+            converse(endpoint, stream, peer, closing).await;
             drop(place);
         });
     }
@@ -83,18 +115,15 @@ pub async fn serve(
     let _ = farewell.send(true);
     let everybody_left = places.acquire_many(u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX));
     let _ = tokio::time::timeout(FAREWELL, everybody_left).await;
-    Ok(())
 }
 
 async fn converse(
     endpoint: Arc<Endpoint>,
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
-    head_timeout: Duration,
     mut closing: watch::Receiver<bool>,
 ) {
-    // Without it a small reply waits for an acknowledgement that is itself delayed.
-    let _ = stream.set_nodelay(true);
+    let head_timeout = Duration::from_millis(endpoint.settings().request_timeout_ms);
     let service = service_fn(move |request| {
         let endpoint = endpoint.clone();
         async move { Ok::<_, std::convert::Infallible>(endpoint.answer(request, peer).await) }
@@ -106,9 +135,10 @@ async fn converse(
     tokio::pin!(connection);
     loop {
         tokio::select! {
+            biased;
+            Ok(()) = closing.changed() => connection.as_mut().graceful_shutdown(),
             // Whatever went wrong on the wire concerns this client only.
             _ = &mut connection => return,
-            _ = closing.changed() => connection.as_mut().graceful_shutdown(),
         }
     }
 }

@@ -4,7 +4,8 @@ use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The failures of every address.
 pub struct RateLimit {

@@ -6,6 +6,7 @@
 //! cancelled, sessions end, peers die.
 
 mod choices;
+pub mod http;
 mod model;
 mod peers;
 
@@ -22,15 +23,17 @@ use crate::settings::Settings;
 use crate::upstreams;
 use model::{Key, Sessions};
 use peers::{CANARY, Manner, NAMES, Peers, Start};
+use ptc_lang::Branching;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
 use ptc_upstream::{Driver, Runtime, Surroundings};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -42,8 +45,10 @@ const STEPS: usize = 80;
 const DEPTH_MAX: usize = 3;
 /// Calls that one protocol session over HTTP may run at once.
 const IN_FLIGHT_MAX: usize = 2;
-/// One call in so many is made by a worker of `pmap`.
+/// One program in so many has workers of `pmap` make its calls.
 const PARALLEL_EVERY: i64 = 3;
+/// How many calls such a program makes more: some of them wait until a worker is free.
+const MORE_CALLS_MAX: usize = 9;
 const PROGRAM_TIMEOUT: Duration = Duration::from_millis(3000);
 const CALL_TIMEOUT: Duration = Duration::from_millis(1000);
 const TTL: Duration = Duration::from_millis(20_000);
@@ -104,7 +109,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
             },
         }),
     });
-    let _only_once = turnstile.0.set(Arc::downgrade(&world));
+    let _only_once = turnstile.world.set(Arc::downgrade(&world));
     (0..CLIENTS).for_each(|place| world.connect(place));
     while !world.is_over() {
         world.step();
@@ -133,7 +138,6 @@ fn server(
 ) -> Arc<Server> {
     let flags = [
         "--sessions".to_owned(),
-        "--log-level=error".to_owned(),
         "--response-profile=debug".to_owned(),
         format!("--max-concurrent-calls={concurrent}"),
         format!("--max-sessions={sessions}"),
@@ -166,22 +170,91 @@ fn server(
     let upstreams = executor.block_on(started).expect("the peers start");
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
     let redactor = upstreams.redactor().clone();
-    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
-    let mut server = Server::new(settings, &log, redactor, Some(upstreams), agentic);
+    let mut server = Server::new(
+        settings,
+        &Log::nowhere(),
+        redactor,
+        Some(upstreams),
+        agentic,
+    );
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
         .pool = Pool::by_hand();
     server
 }
 
-/// Lets the scheduler go on while a program waits.
+/// Lets the scheduler go on while a program waits, and lets one thread run at a time.
 #[derive(Default)]
-struct Turnstile(OnceLock<Weak<World>>);
+struct Turnstile {
+    world: OnceLock<Weak<World>>,
+    threads: Mutex<Threads>,
+    turn: Condvar,
+}
+
+/// The threads of programs. Whichever runs decides which runs next; the others stand where they are.
+#[derive(Default)]
+struct Threads {
+    /// Which one runs; at first the one that everything began on.
+    running: usize,
+    /// Those that may run when they are let, in the order in which they came to stand.
+    standing: Vec<usize>,
+    /// Each thread that waits for its workers, with how many of them are left.
+    joining: BTreeMap<usize, usize>,
+    /// Which thread each worker belongs to.
+    parents: BTreeMap<usize, usize>,
+    /// Workers that the running thread started and that have come. They are alike, so their order means nothing.
+    arrived: usize,
+    last: usize,
+}
+
+thread_local! {
+    /// The number of a worker's thread; none for the thread that everything began on.
+    static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+impl Turnstile {
+    fn world(&self) -> Arc<World> {
+        let world = self.world.get().and_then(Weak::upgrade);
+        world.expect("programs run while the simulation does")
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets one of those that stand run.
+    fn pass_on(&self, threads: &mut Threads) {
+        let place = self.world().state().choices.below(threads.standing.len());
+        threads.running = threads.standing.remove(place);
+        self.turn.notify_all();
+    }
+
+    fn wait_for_turn(&self, mut threads: MutexGuard<'_, Threads>, own: usize) {
+        while threads.running != own {
+            let waited = self.turn.wait(threads);
+            threads = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets any of them run, the calling one too.
+    fn give_way(&self) {
+        let own = WORKER.get().unwrap_or_default();
+        let mut threads = self.threads();
+        if threads.standing.is_empty() {
+            return;
+        }
+        threads.standing.push(own);
+        self.pass_on(&mut threads);
+        if threads.running != own {
+            self.world().count("a thread gives way");
+        }
+        self.wait_for_turn(threads, own);
+    }
+}
 
 impl Driver for Turnstile {
     fn drive(&self, mut work: Pin<&mut dyn Future<Output = ()>>) {
-        let world = self.0.get().and_then(Weak::upgrade);
-        let world = world.expect("programs run while the simulation does");
+        let world = self.world();
         loop {
             let slice = world.state().choices.one_of(&[1, 7, 60, 400]);
             let slice = Duration::from_millis(slice);
@@ -192,6 +265,49 @@ impl Driver for Turnstile {
             if !world.is_over() {
                 world.step();
             }
+            self.give_way();
+        }
+    }
+
+    fn branching(&self, step: Branching) {
+        let own = WORKER.get().unwrap_or_default();
+        match step {
+            Branching::Started(0) => {}
+            Branching::Started(workers) => {
+                let mut threads = self.threads();
+                while threads.arrived < workers {
+                    let waited = self.turn.wait(threads);
+                    threads = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+                threads.arrived = 0;
+                threads.joining.insert(own, workers);
+                self.pass_on(&mut threads);
+            }
+            Branching::Next if WORKER.get().is_none() => {
+                let mut threads = self.threads();
+                threads.last += 1;
+                let (number, parent) = (threads.last, threads.running);
+                WORKER.set(Some(number));
+                threads.arrived += 1;
+                threads.standing.push(number);
+                threads.parents.insert(number, parent);
+                self.turn.notify_all();
+                self.wait_for_turn(threads, number);
+            }
+            Branching::Next => self.give_way(),
+            Branching::Ended => {
+                let mut threads = self.threads();
+                let parent = threads.parents.remove(&own).unwrap_or_default();
+                let left = threads.joining.entry(parent).or_default();
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    threads.joining.remove(&parent);
+                    threads.standing.push(parent);
+                }
+                self.pass_on(&mut threads);
+            }
+            // Without workers it never stopped.
+            Branching::Joined => self.wait_for_turn(self.threads(), own),
         }
     }
 }
@@ -257,30 +373,33 @@ enum Program {
     Failing { session: usize },
 }
 
+/// Whether the workers of `pmap` make these calls, at the same time.
+fn by_workers(calls: &[(&str, i64)]) -> bool {
+    let first = calls.first();
+    first.is_some_and(|(_, number)| number % PARALLEL_EVERY == 0)
+}
+
 impl Program {
     fn text(&self) -> String {
-        let calls = |calls: &[(&str, i64)]| {
-            let one = |(name, number): &(&str, i64)| {
-                let call = |number: &str| {
-                    format!(
-                        "(let [r (tool/call {{:server \"{name}\" :tool \"echo\" :args {{:n {number}}}}})] \
-                         (if (:ok r) (get (:value r) \"n\") (:reason r)))"
-                    )
-                };
-                // Several workers at once would be in an order that no seed decides.
-                match number % PARALLEL_EVERY {
-                    0 => format!(" (first (pmap (fn [n] {}) [{number}]))", call("n")),
-                    _ => format!(" {}", call(&number.to_string())),
-                }
-            };
-            calls.iter().map(one).collect::<String>()
+        const CALL: &str = "(let [r (tool/call {:server s :tool \"echo\" :args {:n n}})] \
+                            (if (:ok r) (get (:value r) \"n\") (:reason r)))";
+        let calls = |before: &str, calls: &[(&str, i64)]| {
+            let map = if by_workers(calls) { "pmap" } else { "map" };
+            let pairs = calls
+                .iter()
+                .map(|(name, number)| format!("[\"{name}\" {number}]"));
+            let pairs = pairs.collect::<Vec<_>>().join(" ");
+            format!("(into [{before}] ({map} (fn [[s n]] {CALL}) [{pairs}]))")
         };
         match self {
             Program::Sum(number) => format!("(+ {} 1)", number - 1),
-            Program::Calls(list) => format!("[{}]", calls(list)),
+            Program::Calls(list) => calls("", list),
             Program::Turn {
                 add, calls: list, ..
-            } => format!("(def total (+ (or total 0) {add})) [total{}]", calls(list)),
+            } => format!(
+                "(def total (+ (or total 0) {add})) {}",
+                calls("total", list)
+            ),
             Program::Failing { .. } => "(def total 1000000) (fail :no)".to_owned(),
         }
     }
@@ -773,8 +892,11 @@ impl World {
                 format!("{name} was asked for {number} ({served:?}) and gave {found}: {shown}")
             });
             if found == number.to_string() {
-                let parallel = number % PARALLEL_EVERY == 0;
-                let way = if parallel { " by a worker" } else { "" };
+                let way = if by_workers(calls) {
+                    " by a worker"
+                } else {
+                    ""
+                };
                 self.count(&format!("{name}{way}"));
             }
             self.count(&format!("call {}", found.strip_prefix(':').unwrap_or("ok")));
@@ -805,9 +927,13 @@ impl World {
     }
 
     fn some_calls(&self, least: usize) -> Vec<(&'static str, i64)> {
-        (0..least + self.below(3))
-            .map(|_| (NAMES[self.below(NAMES.len())], self.fresh()))
-            .collect()
+        let one = || (NAMES[self.below(NAMES.len())], self.fresh());
+        let mut calls: Vec<_> = (0..least + self.below(3)).map(|_| one()).collect();
+        if by_workers(&calls) {
+            let more = self.below(MORE_CALLS_MAX + 1);
+            calls.extend((0..more).map(|_| one()));
+        }
+        calls
     }
 
     fn ask_sum(&self) {
