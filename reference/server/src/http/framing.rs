@@ -236,9 +236,9 @@ fn keep_blanks(head: &mut [u8]) {
         let is_credential = line
             .get(..NAME.len())
             .is_some_and(|name| name.eq_ignore_ascii_case(NAME));
-        if is_credential && !line[NAME.len()..].trim_ascii().is_empty() {
-            let end = line.trim_ascii_end().len();
-            line[end..].fill(VISIBLE_BLANK);
+        let last = line.iter().rposition(|byte| !matches!(byte, b' ' | b'\t'));
+        if let Some(last) = last.filter(|last| is_credential && *last >= NAME.len()) {
+            line[last + 1..].fill(VISIBLE_BLANK);
         }
         start += length + 2;
     }
@@ -547,6 +547,13 @@ mod tests {
         assert_eq!(
             &head[..],
             b"GET / HTTP/1.1\r\nAUTHORIZATION: Bearer x\xFF\xFF\r\nA: b \r\nAuthorization:  \r\n\r\n"
+        );
+        // What is no blank stays what it is, for the HTTP library to refuse.
+        let mut head = *b"GET / HTTP/1.1\r\nAuthorization: x \x0C\r\n\r\n";
+        keep_blanks(&mut head);
+        assert_eq!(
+            &head[..],
+            b"GET / HTTP/1.1\r\nAuthorization: x \x0C\r\n\r\n"
         );
     }
 
