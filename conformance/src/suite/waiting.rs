@@ -39,7 +39,11 @@ impl Case {
             CaseBody::Call(call) => {
                 matches!(&call.expect, CallExpect::Returns(pattern) if names_timeout(&pattern.source()))
             }
-            CaseBody::Cli(_) | CaseBody::Fixture(_) => false,
+            CaseBody::Cli(cli) => [&cli.expect.stdout, &cli.expect.stderr]
+                .into_iter()
+                .flatten()
+                .any(|text| names_timeout(&text.source())),
+            CaseBody::Fixture(_) => false,
         };
         said || self.target.peers.values().any(is_slow)
     }

@@ -207,7 +207,7 @@ struct Client {
     inbox: Vec<u8>,
     /// What was asked and not answered, in order.
     waiting: VecDeque<Asked>,
-    /// When a byte came or left.
+    /// When a byte left: nobody knows when one came that was read later.
     busy_at: Instant,
     /// Whether it is right that the server ends it with requests unanswered.
     may_end: bool,
@@ -493,6 +493,7 @@ impl World {
                 Poll::Pending => break,
             }
         }
+        let wrote = moved;
         while client.reads {
             let mut bytes = [0; 4096];
             let mut buffer = ReadBuf::new(&mut bytes);
@@ -509,7 +510,7 @@ impl World {
             }
         }
         let now = Instant::now();
-        if moved {
+        if wrote {
             client.busy_at = now;
         }
         if client.out.is_empty() && !client.cut {
