@@ -317,6 +317,11 @@ fn every_report_is_written() {
 #[test]
 fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
     let bench = Bench::new();
+    let page = "# Few {#few}\n\n```toml target\nflags.max_sessions = 2\n```\n\n```clj\n;name one\n1 ;=> 1\n```\n";
+    std::fs::write(bench.path("spec/few.md"), page).expect("a page");
+    let output = bench.call(&["show", "few/one", "--suite", &bench.word("spec")]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("\"max_sessions\": 2"), "no target in\n{text}");
     let output = bench.call(&["show", "sums.wrong/wrong", "--suite", &bench.word("spec")]);
     let text = String::from_utf8_lossy(&output.stdout);
     for piece in [

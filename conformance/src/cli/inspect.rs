@@ -66,7 +66,8 @@ fn case_page(suite: &Suite, case: &Case) -> String {
         }
     }
     if !case.target.is_default()
-        && let Ok(target) = toml::to_string(&case.target)
+        // Not as TOML: its writer does not know JSON that stands verbatim.
+        && let Ok(target) = serde_json::to_string_pretty(&case.target)
     {
         text.push_str(&format!("\nTarget:\n\n{}\n", indented(&target)));
     }
