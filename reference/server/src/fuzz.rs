@@ -191,16 +191,25 @@ impl Reading {
 mod tests {
     use super::{Reading, http};
 
-    #[test]
-    fn any_text() {
-        // A plain generator of pseudo-random numbers; what matters is that each run sees the same texts.
-        let mut state = 9_u64;
+    /// Sequences of fewer than `end` words, chosen by a plain generator of pseudo-random numbers; what matters is that each
+    /// run sees the same texts.
+    fn try_sequences(mut state: u64, end: usize, words: &[&str]) {
         let mut random = move || {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             (state >> 33) as usize
         };
+        for _ in 0..20_000 {
+            let text: String = (0..random() % end)
+                .map(|_| words[random() % words.len()])
+                .collect();
+            http(text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn any_text() {
         let words = [
             "localhost",
             "127",
@@ -233,23 +242,11 @@ mod tests {
             "256",
             "\u{130}",
         ];
-        for _ in 0..20_000 {
-            let text: String = (0..random() % 6)
-                .map(|_| words[random() % words.len()])
-                .collect();
-            http(text.as_bytes());
-        }
+        try_sequences(9, 6, &words);
     }
 
     #[test]
     fn any_framing() {
-        let mut state = 11_u64;
-        let mut random = move || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize
-        };
         let words = [
             "POST / HTTP/1.1\r\n",
             "GET / HTTP/1.0\r\n",
@@ -274,12 +271,7 @@ mod tests {
             "A: b",
             "+",
         ];
-        for _ in 0..20_000 {
-            let text: String = (0..random() % 16)
-                .map(|_| words[random() % words.len()])
-                .collect();
-            http(text.as_bytes());
-        }
+        try_sequences(11, 16, &words);
     }
 
     #[test]
