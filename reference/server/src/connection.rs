@@ -211,12 +211,13 @@ impl Connection {
         self.cancel_call(&call)
     }
 
-    /// Cancels one call.
+    /// Cancels one call, unless it ends with its reply already. The answer is taken before the program learns of its end, so
+    /// that what it makes of that can't reach the client.
     pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Answer> {
+        let (answer, permit) = call.claim()?;
         call.cancelled.store(true, Ordering::Release);
         let hooks = std::mem::take(&mut *call.hooks.lock().unwrap_or_else(PoisonError::into_inner));
         hooks.into_iter().for_each(|hook| hook());
-        let (answer, permit) = call.claim()?;
         self.forget(call);
         drop(permit);
         let mut calls = self.calls();
@@ -340,6 +341,28 @@ mod tests {
             assert!(connection.finish(&call, reply));
         }
         assert_eq!(connection.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_program_that_ends_because_of_its_cancellation_cannot_answer() {
+        let gate = Gate::new(1);
+        let connection = Connection::new("o".into(), Transport::Stdio, 1);
+        let call = connection
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+            .ok()
+            .unwrap();
+        let answered = Arc::new(AtomicBool::new(false));
+        let (program, ending, told) = (connection.clone(), call.clone(), answered.clone());
+        call.on_cancel(move || told.store(program.finish(&ending, reply), Ordering::Release));
+        assert!(connection.cancel(&Id::number(1)).is_some());
+        assert!(!answered.load(Ordering::Acquire));
+        // A call that ended is not cancelled any more: what it did stands.
+        let call = connection
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+            .ok()
+            .unwrap();
+        assert!(connection.finish(&call, reply));
+        assert!(connection.cancel_call(&call).is_none() && !call.is_cancelled());
     }
 
     #[test]
