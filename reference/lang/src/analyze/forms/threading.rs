@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
 /// Rewrites `step` so that `value` is an argument of it.
-pub(super) fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
+fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
     let span = step.span;
     let kind = match &step.kind {
         FormKind::List(items) if !items.is_empty() => {
@@ -23,16 +23,9 @@ pub(super) fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form
     Form { kind, span }
 }
 
-pub(super) fn thread(
-    a: &mut Analyzer<'_, '_>,
-    name: &str,
-    args: &[Form<'_>],
-    span: Span,
-    tail: bool,
-    last: bool,
-) -> Result<Ir, Error> {
-    let [first, steps @ ..] = args else {
-        return Err(usage(name, span));
+fn thread(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>, last: bool) -> Result<Ir, Error> {
+    let [first, steps @ ..] = form.args else {
+        return Err(usage(name, form.span));
     };
     // Calls stay side by side once there are many of them. A special form may evaluate the value never, or more than
     // once, so it has to hold what came before.
@@ -40,7 +33,7 @@ pub(super) fn thread(
         let chained = steps.len() > NESTED_STEPS_MAX;
         steps.chunk_by(move |a, b| chained && is_call(a) && is_call(b))
     };
-    a.check_expansion(parts().count(), span)?;
+    a.check_expansion(parts().count(), form.span)?;
     let mut nested = first.clone();
     for part in parts() {
         nested = match part {
@@ -48,7 +41,7 @@ pub(super) fn thread(
             calls => chained(nested, calls, last),
         };
     }
-    a.analyze(&nested, tail)
+    a.analyze(&nested, form.tail)
 }
 
 /// Steps up to which a chain becomes nested calls, the form that is evaluated with the least work.
@@ -124,13 +117,11 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
 }
 
 pub(super) fn thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    thread(a, "->", args, span, tail, false)
+    thread(a, "->", form, false)
 }
 
 pub(super) fn thread_last(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, tail } = form;
-    thread(a, "->>", args, span, tail, true)
+    thread(a, "->>", form, true)
 }
 
 pub(super) fn as_thread(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
@@ -161,20 +152,20 @@ pub(super) fn as_thread(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
 /// The name of the value between steps: no program can write it.
 const STEP: &str = "\u{0}step";
 
-pub(super) fn step_symbol<'a>(span: Span) -> Form<'a> {
+fn step_symbol<'a>(span: Span) -> Form<'a> {
     Form {
         kind: FormKind::Symbol(STEP),
         span,
     }
 }
 
-pub(super) fn some_thread(
+fn some_thread(
     a: &mut Analyzer<'_, '_>,
     name: &str,
-    args: &[Form<'_>],
-    span: Span,
+    form: Use<'_>,
     last: bool,
 ) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
     let [first, steps @ ..] = args else {
         return Err(usage(name, span));
     };
@@ -182,8 +173,9 @@ pub(super) fn some_thread(
     a.block(|a| {
         let slot = a.bind(STEP);
         let mut chain = Vec::with_capacity(steps.len());
-        for step in steps {
-            chain.push(a.expr(&threaded(step_symbol(step.span), step, last))?);
+        for (at, step) in steps.iter().enumerate() {
+            let tail = tail && at + 1 == steps.len();
+            chain.push(a.analyze(&threaded(step_symbol(step.span), step, last), tail)?);
         }
         Ok(Ir::Some(Box::new(SomeChain {
             slot,
@@ -194,22 +186,20 @@ pub(super) fn some_thread(
 }
 
 pub(super) fn some_thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
-    some_thread(a, "some->", args, span, false)
+    some_thread(a, "some->", form, false)
 }
 
 pub(super) fn some_thread_last(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
-    some_thread(a, "some->>", args, span, true)
+    some_thread(a, "some->>", form, true)
 }
 
-pub(super) fn cond_thread(
+fn cond_thread(
     a: &mut Analyzer<'_, '_>,
     name: &str,
-    args: &[Form<'_>],
-    span: Span,
+    form: Use<'_>,
     last: bool,
 ) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
     let [first, clauses @ ..] = args else {
         return Err(usage(name, span));
     };
@@ -225,10 +215,11 @@ pub(super) fn cond_thread(
         let slot = a.bind(STEP);
         let mut bindings = Vec::with_capacity(pairs.len() + 1);
         let mut value = start;
-        for [test, step] in pairs {
+        for (at, [test, step]) in pairs.iter().enumerate() {
             bindings.push((Pattern::Slot(slot), value));
             let test = a.expr(test)?;
-            let then = a.expr(&threaded(step_symbol(step.span), step, last))?;
+            let tail = tail && at + 1 == pairs.len();
+            let then = a.analyze(&threaded(step_symbol(step.span), step, last), tail)?;
             value = Ir::If(Box::new((test, then, Ir::Local { slot, last: false })));
         }
         Ok(Ir::Let(Box::new((bindings.into_boxed_slice(), value))))
@@ -236,11 +227,9 @@ pub(super) fn cond_thread(
 }
 
 pub(super) fn cond_thread_first(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
-    cond_thread(a, "cond->", args, span, false)
+    cond_thread(a, "cond->", form, false)
 }
 
 pub(super) fn cond_thread_last(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
-    let Use { args, span, .. } = form;
-    cond_thread(a, "cond->>", args, span, true)
+    cond_thread(a, "cond->>", form, true)
 }
