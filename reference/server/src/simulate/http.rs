@@ -3,7 +3,7 @@
 //! vanish. Each request gets its own reply and no other, caps hold, and a drain leaves nothing behind; what does not hold panics,
 //! with the story so far. Knows no upstreams: what programs wait for is simulated beside.
 
-use super::{Choices, Story};
+use super::{Choices, Story, request};
 use crate::agentic::Agentic;
 use crate::http::endpoint::Endpoint;
 use crate::http::{Door, listen};
@@ -786,12 +786,12 @@ impl World {
                 some => some,
             },
         };
-        let mut params =
-            json!({"name": "lisp_eval", "arguments": {"program": format!("(+ {} 1)", sum - 1)}});
+        let arguments = json!({"program": format!("(+ {} 1)", sum - 1)});
+        let mut frame = request(id, "lisp_eval", &arguments);
         let headers = match session {
             Some(session) => self.session_header(session),
             None => {
-                params["_meta"] = json!({
+                frame["params"]["_meta"] = json!({
                     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                     "io.modelcontextprotocol/clientCapabilities": {},
                 });
@@ -807,8 +807,6 @@ impl World {
         };
         let chunked = self.choices.percent(25);
         self.ask(What::Sum { session, id, sum }, |number| {
-            let frame =
-                json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
             post(number, &headers, &frame, chunked)
         });
     }
@@ -819,9 +817,7 @@ impl World {
         };
         let headers = self.session_header(session);
         self.ask(What::Start { session }, |number| {
-            let params = json!({"name": "lisp_session_start", "arguments": {}});
-            let frame =
-                json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
+            let frame = request(number, "lisp_session_start", &json!({}));
             post(number, &headers, &frame, false)
         });
     }
@@ -843,11 +839,17 @@ impl World {
             "session_id": self.stateful[stateful].id,
             "program": format!("(def total (+ (or total 0) {add})) total"),
         });
-        self.ask(What::Turn { session, stateful, add }, |number| {
-            let params = json!({"name": "lisp_session_eval", "arguments": arguments});
-            let frame = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
-            post(number, &headers, &frame, false)
-        });
+        self.ask(
+            What::Turn {
+                session,
+                stateful,
+                add,
+            },
+            |number| {
+                let frame = request(number, "lisp_session_eval", &arguments);
+                post(number, &headers, &frame, false)
+            },
+        );
     }
 
     fn ask_cancel(&mut self) {

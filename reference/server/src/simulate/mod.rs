@@ -1221,6 +1221,7 @@ impl World {
     }
 }
 
+/// The call of a tool.
 fn request(id: i64, tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
