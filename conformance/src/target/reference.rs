@@ -20,15 +20,23 @@ pub fn command(path: &Path) -> Vec<String> {
     vec![path.to_string_lossy().into_owned(), SERVE.to_owned()]
 }
 
-/// Builds the reference in release mode and returns its executable.
+/// Builds the reference as people use it and returns its executable.
 ///
 /// # Errors
-/// A message with what cargo said, when there is no workspace here or the build fails.
+/// As [`release`].
 pub fn build() -> Result<PathBuf, String> {
+    release(PACKAGE, BINARY)
+}
+
+/// Builds `binary` of the workspace's `package` in release mode and returns the executable.
+///
+/// # Errors
+/// A message, when there is no workspace here or the build fails; cargo's own go to standard error.
+pub fn release(package: &str, binary: &str) -> Result<PathBuf, String> {
     let root = workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--release", "-p", PACKAGE, "--bin", BINARY])
+        .args(["build", "--release", "-p", package, "--bin", binary])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(&root)
         .stdin(Stdio::null())
@@ -37,7 +45,7 @@ pub fn build() -> Result<PathBuf, String> {
         .map_err(|error| format!("cargo could not be started: {error}"))?;
     if !output.status.success() {
         return Err(format!(
-            "the reference could not be built in {}; cargo's messages stand above",
+            "{binary} could not be built in {}; cargo's messages stand above",
             root.display()
         ));
     }
@@ -45,7 +53,7 @@ pub fn build() -> Result<PathBuf, String> {
         .lines()
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .find_map(|message| message.executable)
-        .ok_or_else(|| format!("cargo built no executable of package {PACKAGE}"))
+        .ok_or_else(|| format!("cargo built no executable of package {package}"))
 }
 
 /// A message of cargo's; only the one about the executable matters.

@@ -60,7 +60,8 @@ pub fn run(options: &Options) -> Result<(), String> {
             rows.extend(http::measure(&command)?);
         }
         if !options.processes {
-            rows.extend(suite::measure(&harness()?, &binary)?);
+            let harness = reference::release("conformance", "ptc-conformance")?;
+            rows.extend(suite::measure(&harness, &binary)?);
         }
     }
     let width = |part: fn(&Row) -> &str| {
@@ -127,26 +128,6 @@ fn printed(package: &str, example: &str) -> Result<Vec<Row>, String> {
         .lines()
         .map(|line| Row::read(line).ok_or_else(|| format!("{package} printed no row: {line}")))
         .collect()
-}
-
-/// Builds the harness as people use it.
-fn harness() -> Result<std::path::PathBuf, String> {
-    const NAME: &str = "ptc-conformance";
-    let status = cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "-p",
-        "conformance",
-        "--bin",
-        NAME,
-    ])
-    .status()
-    .map_err(|error| format!("{NAME}: {error}"))?;
-    match status.success() {
-        true => Ok(target_directory()?.join("release").join(NAME)),
-        false => Err(format!("{NAME}: {status}")),
-    }
 }
 
 fn cargo(arguments: &[&str]) -> Command {
