@@ -8,7 +8,7 @@
 
 use crate::pool::{Job, Pool};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -57,10 +57,6 @@ pub fn read<S: Source>(source: S, pool: Pool) -> Result<S::End, String> {
     let failed = |error| format!("cannot start the thread that reads: {error}");
     intake.clone().start(Role::Reads).map_err(failed)?;
     drop(intake);
-    told(&end)
-}
-
-fn told<E>(end: &Receiver<E>) -> Result<E, String> {
     end.recv()
         .map_err(|_| "the threads that read are gone".into())
 }
