@@ -111,7 +111,7 @@ impl Level {
 }
 
 impl Suite {
-    /// Tells each case of a corpus file the page of its section, where there is such a section.
+    /// Tells each case the page that declares its section, where one does: a case of a corpus file stands elsewhere.
     pub(crate) fn find_pages(&mut self) {
         let sections = self.sections.iter();
         let pages: HashMap<&str, &str> = sections
