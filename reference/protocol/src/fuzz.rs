@@ -61,14 +61,7 @@ mod tests {
 
     #[test]
     fn any_text() {
-        // A plain generator of pseudo-random numbers; what matters is that each run sees the same texts.
-        let mut state = 3_u64;
-        let mut random = move || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize
-        };
+        let mut random = fastrand::Rng::with_seed(3);
         let signatures = [
             "(",
             ")",
@@ -118,8 +111,10 @@ mod tests {
         ];
         for _ in 0..5_000 {
             let mut pick = |words: &[&str]| -> String {
-                (0..random() % 12)
-                    .map(|_| words[random() % words.len()])
+                let length = random.usize(..12);
+                (0..length)
+                    .filter_map(|_| random.choice(words))
+                    .copied()
                     .collect()
             };
             signature(&pick(&signatures));

@@ -63,14 +63,7 @@ mod tests {
 
     #[test]
     fn any_bytes() {
-        // A plain generator of pseudo-random numbers; what matters is that each run sees the same bytes.
-        let mut state = 7_u64;
-        let mut random = move || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            (state >> 33) as usize
-        };
+        let mut random = fastrand::Rng::with_seed(7);
         let words: &[&[u8]] = &[
             b"{\"jsonrpc\":\"2.0\",",
             b"\"id\":",
@@ -96,9 +89,9 @@ mod tests {
             b"123456789012345678901234567890",
         ];
         for _ in 0..5_000 {
-            let mut data = vec![random() as u8 % 9];
-            for _ in 0..random() % 24 {
-                data.extend_from_slice(words[random() % words.len()]);
+            let mut data = vec![random.u8(..9)];
+            for _ in 0..random.usize(..24) {
+                data.extend_from_slice(words[random.usize(..words.len())]);
             }
             frames(&data);
         }

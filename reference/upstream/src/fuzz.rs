@@ -127,26 +127,6 @@ static REDACTOR: LazyLock<Redactor> = LazyLock::new(|| {
 mod tests {
     use super::*;
 
-    /// A small deterministic generator: the same inputs every time.
-    struct Dice(u64);
-
-    impl Dice {
-        fn roll(&mut self, sides: usize) -> usize {
-            self.0 = self
-                .0
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) as usize % sides
-        }
-
-        fn text(&mut self, pieces: &[&str]) -> String {
-            let length = self.roll(14);
-            (0..length)
-                .map(|_| pieces[self.roll(pieces.len())])
-                .collect()
-        }
-    }
-
     #[test]
     fn promises_hold_for_random_input() {
         const JSON: &[&str] = &[
@@ -198,17 +178,24 @@ mod tests {
             "data: z\n\n",
             "é",
         ];
-        let mut dice = Dice(7);
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut text = |pieces: &[&str]| -> String {
+            let length = random.usize(..14);
+            (0..length)
+                .filter_map(|_| random.choice(pieces))
+                .copied()
+                .collect()
+        };
         for _ in 0..4000 {
-            let text = dice.text(JSON);
-            config(&text);
-            labels(&text);
-            tools(&format!("[{text}]"));
-            answer(&text);
+            let json = text(JSON);
+            config(&json);
+            labels(&json);
+            tools(&format!("[{json}]"));
+            answer(&json);
             #[cfg(feature = "http")]
             {
-                openapi(&text);
-                sse(dice.text(LINES).as_bytes());
+                openapi(&json);
+                sse(text(LINES).as_bytes());
             }
         }
     }
