@@ -168,7 +168,10 @@ fn send_all(url: &str, items: &Receiver<Item>, log: &Log) {
         .build();
     // Upstreams may have installed the same one already.
     let _installed_before = rustls::crypto::ring::default_provider().install_default();
-    let builder = reqwest::Client::builder().timeout(SEND_WAIT);
+    // A redirect would lead spans where nobody said that they go.
+    let builder = reqwest::Client::builder()
+        .timeout(SEND_WAIT)
+        .redirect(reqwest::redirect::Policy::none());
     // A collector on this machine is reached without the machine's CA certificates, so they need not be there.
     let builder = match url.starts_with("http://") {
         true => builder.tls_certs_only([]),

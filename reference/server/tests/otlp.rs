@@ -42,8 +42,8 @@ fn run(endpoint: &str) -> (String, String) {
     (replies, String::from_utf8(ended.stderr).unwrap())
 }
 
-/// Takes requests until both spans came.
-fn collect(listener: &TcpListener) -> Vec<Value> {
+/// Takes requests until both spans came, and answers each with this status and header.
+fn collect(listener: &TcpListener, answer: &str) -> Vec<Value> {
     let mut spans = Vec::new();
     while spans.len() < CALLS.lines().count() {
         let (stream, _) = listener.accept().unwrap();
@@ -64,10 +64,11 @@ fn collect(listener: &TcpListener) -> Vec<Value> {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).unwrap();
-        stream
-            .get_mut()
-            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
-            .unwrap();
+        write!(
+            stream.get_mut(),
+            "HTTP/1.1 {answer}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
+        )
+        .unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();
         let resource = &body["resourceSpans"][0];
         assert_eq!(
@@ -92,7 +93,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> Option<&'a str> {
 fn each_call_is_a_span() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let collector = std::thread::spawn(move || collect(&listener));
+    let collector = std::thread::spawn(move || collect(&listener, "200 OK"));
     let (replies, log) = run(&endpoint);
     assert!(replies.contains("user=> 3"), "{replies}");
     assert_eq!(log, "");
@@ -115,6 +116,18 @@ fn each_call_is_a_span() {
     assert_eq!(bad["status"]["code"], 2);
     assert_eq!(bad["traceId"].as_str().unwrap().len(), 32);
     assert!(bad.get("parentSpanId").is_none());
+}
+
+#[test]
+fn a_redirect_is_not_followed_but_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let redirect = "307 Temporary Redirect\r\nlocation: https://127.0.0.1:1/v1/traces";
+    let collector = std::thread::spawn(move || collect(&listener, redirect));
+    let (replies, log) = run(&endpoint);
+    collector.join().unwrap();
+    assert!(replies.contains("user=> 3"), "{replies}");
+    assert!(log.contains("http 307"), "{log}");
 }
 
 #[test]
