@@ -9,6 +9,9 @@ use crate::json::Json;
 /// Members of a peer's script by which it takes its time.
 const SLOW_MEMBERS: &[&str] = &["delay_ms", "silent", "stall", "open", "close_input"];
 
+/// How a script of the shell takes its time.
+const SLEEP: &str = "sleep ";
+
 impl Case {
     /// Whether real time passes in it on purpose: it waits or listens to silence, has a peer that takes its time, or sees a
     /// time limit run out.
@@ -39,10 +42,14 @@ impl Case {
             CaseBody::Call(call) => {
                 matches!(&call.expect, CallExpect::Returns(pattern) if names_timeout(&pattern.source()))
             }
-            CaseBody::Cli(cli) => [&cli.expect.stdout, &cli.expect.stderr]
-                .into_iter()
-                .flatten()
-                .any(|text| names_timeout(&text.source())),
+            CaseBody::Cli(cli) => {
+                let mut told = [&cli.expect.stdout, &cli.expect.stderr]
+                    .into_iter()
+                    .flatten();
+                let mut scripts = cli.files.values();
+                told.any(|text| names_timeout(&text.source()))
+                    || scripts.any(|text| text.source().contains(SLEEP))
+            }
             CaseBody::Fixture(_) => false,
         };
         said || self.target.peers.values().any(is_slow)

@@ -32,7 +32,7 @@ pub enum Next<E> {
 /// How often the thread that stands by looks.
 const TICK: Duration = Duration::from_micros(500);
 /// Looks without a call in between after which it sleeps.
-const QUIET_TICKS_MAX: u32 = 40;
+const QUIET_TICKS_MAX: u32 = 4;
 /// Native stack of a reading thread: programs run on it.
 const STACK_BYTES: usize = crate::pool::STACK_BYTES;
 

@@ -26,7 +26,7 @@ struct Lines(Arc<Queue>);
 
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// There is something to write, or nothing more to come.
+    /// There is something to write, somebody who waits for that, or nothing more to come.
     filled: Condvar,
     /// A batch is out.
     written: Condvar,
@@ -37,6 +37,8 @@ struct Waiting {
     bytes: Vec<u8>,
     lost: u64,
     writing: bool,
+    /// Somebody waits for what is here to be written.
+    hurried: bool,
     closed: bool,
 }
 
@@ -151,10 +153,13 @@ impl Log {
         let Some(Lines(queue)) = self.lines.as_deref() else {
             return;
         };
+        let mut waiting = queue.waiting();
+        waiting.hurried = true;
+        queue.filled.notify_one();
         // Too late is as good as written: nobody reads.
         let _ = queue
             .written
-            .wait_timeout_while(queue.waiting(), FLUSH_WAIT, |waiting| {
+            .wait_timeout_while(waiting, FLUSH_WAIT, |waiting| {
                 waiting.writing || !waiting.bytes.is_empty()
             });
     }
@@ -175,7 +180,8 @@ impl Queue {
         }
     }
 
-    /// Exchanges what waits for `batch`, which was written. Waits until there is something, and then a little for more.
+    /// Exchanges what waits for `batch`, which was written. Waits until there is something, and then a little for more
+    /// unless somebody waits for it.
     /// Returns how many lines were lost, or `None` when no more can come.
     fn take(&self, batch: &mut Vec<u8>) -> Option<u64> {
         batch.clear();
@@ -192,9 +198,13 @@ impl Queue {
         if waiting.bytes.is_empty() {
             return None;
         }
-        drop(waiting);
-        std::thread::sleep(GATHERING);
-        let mut waiting = self.waiting();
+        (waiting, _) = self
+            .filled
+            .wait_timeout_while(waiting, GATHERING, |waiting| {
+                !waiting.hurried && !waiting.closed
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        waiting.hurried = false;
         std::mem::swap(&mut waiting.bytes, batch);
         waiting.writing = true;
         Some(std::mem::take(&mut waiting.lost))
