@@ -93,6 +93,24 @@ fn the_unit_and_the_image_serve() {
     assert_eq!(server_name(command), "ptc_lisp");
 }
 
+/// What builds the image isn't told by the tree: neither which compiler, nor which packages there are.
+#[test]
+fn the_image_is_built_of_this_workspace_with_its_compiler() {
+    let toolchain: toml::Table = text("../../../rust-toolchain.toml").parse().unwrap();
+    let compiler = toolchain["toolchain"]["channel"].as_str().unwrap();
+    let base = format!("\nFROM rust:{compiler}-bookworm AS build\n");
+    assert!(text("Dockerfile").contains(&base), "{base}");
+
+    let workspace: toml::Table = text("../../../Cargo.toml").parse().unwrap();
+    let sent = text("../../../.dockerignore");
+    for member in workspace["workspace"]["members"].as_array().unwrap() {
+        let directory = member.as_str().unwrap().split('/').next().unwrap();
+        let lets_through = format!("!{directory}");
+        assert!(sent.lines().any(|line| line == lets_through), "{member}");
+    }
+}
+
+/// The text of `file`, a path from `dist/`.
 fn text(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("dist")
