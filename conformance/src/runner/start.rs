@@ -282,14 +282,23 @@ fn environment(
 ) -> Result<Vec<(String, String)>, Refusal> {
     let mut variables: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
     if launch.scratch_home {
-        let home = directory.join("home");
-        std::fs::create_dir_all(&home).map_err(|error| io(&home, &error))?;
+        let home = home(spec, directory)?;
         variables.push(("HOME".to_owned(), home.to_string_lossy().into_owned()));
     }
     for (name, value) in &spec.env {
         variables.push((launch.variable(name), place(value)));
     }
     Ok(variables)
+}
+
+/// An empty directory: that of the case, when nothing else stands there.
+fn home(spec: &TargetSpec, directory: &Path) -> Result<PathBuf, Refusal> {
+    if spec.files.is_empty() && spec.peers.is_empty() && spec.upstreams.is_none() {
+        return Ok(directory.to_path_buf());
+    }
+    let home = directory.join("home");
+    std::fs::create_dir_all(&home).map_err(|error| io(&home, &error))?;
+    Ok(home)
 }
 
 fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, String), Refusal> {

@@ -337,10 +337,11 @@ impl Settings {
         let frame_bytes = size(values.positive("max-frame-bytes", 8 << 20)?);
         let program_bytes = size(values.positive("max-program-bytes", 64 << 10)?);
         let context_bytes = size(values.positive("max-context-bytes", 4 << 20)?);
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        // Counting processors reads several files.
+        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
         let concurrent_calls = values
             .positive_if_given("max-concurrent-calls")?
-            .map_or(cpus.min(CONCURRENT_CALLS_MAX), size);
+            .map_or_else(|| cpus().min(CONCURRENT_CALLS_MAX), size);
         let program_timeout_ms = values.positive_if_given("program-timeout-ms")?;
         let program_memory_bytes = values.positive_if_given("program-memory-limit-bytes")?;
         let sessions = sessions(values)?;
