@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::runner::script;
+use crate::runner::{by_hand, script};
 use crate::suite::{Case, Suite};
 
 use super::{ListArgs, ListFormat, ShowArgs, load, say};
@@ -82,9 +82,11 @@ fn case_page(suite: &Suite, case: &Case) -> String {
     if let Some(divergence) = &case.divergence {
         text.push_str(&format!("\nDivergence: {divergence}\n"));
     }
+    if let Some(commands) = by_hand::commands(case) {
+        text.push_str(&format!("\nBy hand:\n\n{}\n", indented(&commands)));
+    }
     text.push_str(&format!(
-        "\nBy hand:\n\n    {}\n\nThrough the harness:\n\n    ptc-conformance run --filter {}\n",
-        script::by_hand(case, "ptc start"),
+        "\nThrough the harness:\n\n    ptc-conformance run --filter {}\n",
         shell_words::quote(&case.id)
     ));
     text

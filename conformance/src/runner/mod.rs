@@ -1,6 +1,7 @@
 //! Runs the cases of a suite against a target: plans, starts, tries, and gives each case its trial.
 //! Knows nothing of reports, baselines or command lines.
 
+pub mod by_hand;
 mod command;
 mod exchange;
 pub mod plan;

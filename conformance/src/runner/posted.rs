@@ -123,8 +123,7 @@ impl Play<'_> {
         }
         self.record.sent(answer.sent.as_bytes());
         self.record.received(&answer.received);
-        self.send("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}".to_owned())
-            .await;
+        self.send(link::INITIALIZED.to_owned()).await;
         for step in &case.steps {
             self.step(step).await?;
         }

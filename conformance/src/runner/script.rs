@@ -1,11 +1,9 @@
-//! Writes a case as a fixture would have it, and as a person can run it by hand.
-//! Knows the model; knows nothing of targets but what a command line for one looks like.
+//! Writes a case as a fixture would have it. Knows the model; knows nothing of targets.
 
 use crate::suite::{
-    BodyExpect, CallExpect, Captures, Case, CaseBody, CliCase, CljCase, Control, FileExpect,
-    FixtureExpect, HttpAction, HttpCase, LineMatch, MessageExpect, Outcome, WireAction, WireCase,
+    BodyExpect, CallExpect, Case, CaseBody, CliCase, CljCase, Control, FileExpect, FixtureExpect,
+    HttpAction, HttpCase, LineMatch, MessageExpect, Outcome, WireAction, WireCase,
 };
-use crate::target::link::{Evaluation, frame};
 
 /// The case, for reading.
 pub fn source(case: &Case) -> String {
@@ -33,46 +31,6 @@ pub fn source(case: &Case) -> String {
         }
     }
     lines.join("\n")
-}
-
-/// What to type to see what the target does: a pipe into the server, or the command itself.
-pub fn by_hand(case: &Case, command: &str) -> String {
-    match &case.body {
-        CaseBody::Clj(body) => {
-            let text = |text: &crate::suite::Text| text.string(&Captures::new()).ok();
-            let evaluation = Evaluation {
-                program: text(&body.program).unwrap_or_default(),
-                context: body.context.as_ref().and_then(text),
-                ..Evaluation::default()
-            };
-            let params = format!(
-                "{{\"name\":\"lisp_eval\",\"arguments\":{}}}",
-                evaluation.json()
-            );
-            let frame = frame(1, "tools/call", Some(&params));
-            format!("printf '%s\\n' {} | {command}", shell_words::quote(&frame))
-        }
-        CaseBody::Wire(body) => {
-            let sends = body.steps.iter().filter_map(|step| match &step.action {
-                WireAction::Send(text) => Some(text.source()),
-                _ => None,
-            });
-            let words: Vec<String> = sends
-                .map(|text| shell_words::quote(&text).into_owned())
-                .collect();
-            format!("printf '%s\\n' {} | {command}", words.join(" "))
-        }
-        CaseBody::Cli(body) => {
-            let words: Vec<String> = body.argv.iter().map(crate::suite::Text::source).collect();
-            shell_words::join(&words)
-        }
-        CaseBody::Http(_) | CaseBody::Call(_) | CaseBody::Fixture(_) => {
-            format!(
-                "ptc-conformance run --filter {}",
-                shell_words::quote(&case.id)
-            )
-        }
-    }
 }
 
 fn clj(body: &CljCase, lines: &mut Vec<String>) {

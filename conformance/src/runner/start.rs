@@ -246,7 +246,11 @@ fn adapter(argv: &[String], launch: &Launch) -> Result<Prepared, Refusal> {
     })
 }
 
-fn flags(
+/// The flags that a target block asks for, texts filled in by `place`; `observing` adds those that make results visible.
+///
+/// # Errors
+/// When a value cannot stand on a command line.
+pub fn flags(
     launch: &Launch,
     spec: &TargetSpec,
     observing: bool,

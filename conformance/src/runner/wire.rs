@@ -48,6 +48,12 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience) -> T
         .concluded(stopped, began, || control.stderr().tail())
 }
 
+/// The frame that begins the handshake before a case.
+pub(super) fn initialize() -> String {
+    let params = link::initialize_params();
+    link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params))
+}
+
 struct Play<'a> {
     process: Process,
     prepared: &'a Prepared,
@@ -70,11 +76,7 @@ impl Play<'_> {
     }
 
     async fn shake(&mut self) -> Result<(), Stop> {
-        let params = link::initialize_params();
-        let request = format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":\"{HANDSHAKE_ID}\",\"method\":\"initialize\",\"params\":{params}}}\n"
-        );
-        self.write(request.as_bytes()).await?;
+        self.write((initialize() + "\n").as_bytes()).await?;
         let line = self.line(self.patience.start).await?;
         let reply = parse(&line)?;
         let answers = reply.get("id").and_then(Json::as_str) == Some(HANDSHAKE_ID);
@@ -84,7 +86,7 @@ impl Play<'_> {
                 line,
             }));
         }
-        self.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
+        self.write(format!("{}\n", link::INITIALIZED).as_bytes())
             .await
     }
 

@@ -81,6 +81,12 @@ impl Evaluation {
         text.push('}');
         text
     }
+
+    /// Method and params of the request to a server.
+    pub fn request(&self) -> (&'static str, String) {
+        let params = format!("{{\"name\":\"lisp_eval\",\"arguments\":{}}}", self.json());
+        ("tools/call", params)
+    }
 }
 
 impl Link {
@@ -174,12 +180,14 @@ impl Link {
         evaluation: &Evaluation,
         patience: Duration,
     ) -> Result<Answer, Failed> {
-        let input = evaluation.json();
         match &self.wire {
-            Wire::Testee(_) => self.operation("lisp_run", &input, patience).await,
+            Wire::Testee(_) => {
+                self.operation("lisp_run", &evaluation.json(), patience)
+                    .await
+            }
             Wire::Stdio(_) | Wire::Http(_) => {
-                let params = format!("{{\"name\":\"lisp_eval\",\"arguments\":{input}}}");
-                self.call("tools/call", Some(&params), patience).await
+                let (method, params) = evaluation.request();
+                self.call(method, Some(&params), patience).await
             }
         }
     }
@@ -194,12 +202,8 @@ impl Link {
         input: &str,
         patience: Duration,
     ) -> Result<Answer, Failed> {
-        let operation = quoted(operation);
-        self.ask(
-            |id| format!("{{\"id\":{id},\"op\":{operation},\"input\":{input}}}"),
-            patience,
-        )
-        .await
+        let frame = |id| self::operation(id, operation, input);
+        self.ask(frame, patience).await
     }
 
     /// The target's own name and version, when it told them.
@@ -251,17 +255,18 @@ impl Link {
         let answered = self.call("initialize", Some(&params), patience.start).await;
         let failed = match answered {
             Ok(answer) if result_of(&answer.received).is_some() => {
-                let note = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
                 let told = match &self.wire {
-                    Wire::Stdio(pipe) | Wire::Testee(pipe) => pipe.tell(note, patience.reply).await,
-                    Wire::Http(link) => link.post(note, patience.reply).await.map(drop),
+                    Wire::Stdio(pipe) | Wire::Testee(pipe) => {
+                        pipe.tell(INITIALIZED, patience.reply).await
+                    }
+                    Wire::Http(link) => link.post(INITIALIZED, patience.reply).await.map(drop),
                 };
                 match told {
                     Ok(()) => {
                         self.name = server_name(&answer.received);
                         return Ok(self);
                     }
-                    Err(fault) => Box::new((fault, note.to_owned())),
+                    Err(fault) => Box::new((fault, INITIALIZED.to_owned())),
                 }
             }
             Ok(answer) => Box::new((
@@ -380,8 +385,17 @@ fn bind(port: u16) -> std::io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// A request frame, with params as JSON text.
-pub fn frame(id: u64, method: &str, params: Option<&str>) -> String {
+/// The frame that ends the handshake.
+pub const INITIALIZED: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+
+/// The line that asks a testee for an operation, with its input as JSON text.
+pub fn operation(id: u64, operation: &str, input: &str) -> String {
+    let operation = quoted(operation);
+    format!("{{\"id\":{id},\"op\":{operation},\"input\":{input}}}")
+}
+
+/// A request frame, with id and params as JSON text.
+pub fn frame(id: impl std::fmt::Display, method: &str, params: Option<&str>) -> String {
     let method = quoted(method);
     match params {
         Some(params) => {

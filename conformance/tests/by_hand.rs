@@ -1,0 +1,158 @@
+//! The commands that `show` gives for a case, in a shell: they do with the reference what the harness would do.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PAGE: &str = r#"# Few {#few}
+
+## Flags {#few.flags}
+
+```toml target
+flags.max_program_bytes = 10
+```
+```clj
+;name one
+(+ 1 2 3 4 5 6) ;!! args_error
+```
+
+## Variables {#few.variables}
+
+```toml target
+env.PTC_RUNNER_MCP_MAX_PROGRAM_BYTES = "10"
+```
+```clj
+;name one
+(+ 1 2 3 4 5 6) ;!! args_error
+```
+
+## Peers {#few.peers}
+
+```toml target
+[peers.fx]
+kind = "stdio"
+tools = [{ name = "text", does = { text = "it's\na pipe" } }]
+[peers.web]
+kind = "http"
+tools = [{ name = "text", does = { text = "a 'socket'" } }]
+```
+```clj
+;name one
+(map (fn [server] (:value (tool/call {:server server :tool "text"}))) ["fx" "web"]) ;=> ["it's\na pipe" "a 'socket'"]
+```
+
+## Files {#few.files}
+
+```toml target
+[files]
+"plans/one.jsonl" = "{\"content\": \"(return {:answer 42})\"}"
+[flags]
+agentic = true
+agentic_model = "replay:{{dir}}/plans/one.jsonl"
+aggregator_read_only = true
+[peers.fx]
+kind = "stdio"
+tools = []
+```
+```wire #one
+-> {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "lisp_task", "arguments": {"task": "?"}}}
+<- {"id": 1, "...": "..."}
+```
+
+## Bytes {#few.bytes}
+
+```wire bare #one
+->raw \xFF\n
+<- {"...": "..."}
+-> {"jsonrpc": "2.0", "id": 7, "method": "ping"}
+<- {"...": "..."}
+```
+
+## Commands {#few.commands}
+
+```cli #one
+file sums/one.clj
+| (+ 1 2)
+| ; no end
+$ ptc repl sums/one.clj
+exit 0
+```
+```cli #two
+stdin
+| (* 6 7)
+$ ptc repl -
+exit 0
+```
+
+## Not by hand {#few.not}
+
+```http #one
+-> GET /health
+<- 200
+```
+```wire #two
+-> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+<- <reply:any>
+-> {{reply}}
+<- <any>
+```
+"#;
+
+/// What the commands of a case print, where there are any.
+fn by_hand(id: &str) -> Option<String> {
+    let bench = tempfile::tempdir().expect("a directory");
+    let suite = bench.path().join("spec");
+    let programs = bench.path().join("bin");
+    for directory in [&suite, &programs] {
+        std::fs::create_dir(directory).expect("a directory");
+    }
+    std::fs::write(suite.join("few.md"), PAGE).expect("a page");
+    let harness = Path::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+    let reference = harness.with_file_name("examples").join("reference");
+    for (name, program) in [("ptc", &*reference), ("ptc-conformance", harness)] {
+        std::os::unix::fs::symlink(program, programs.join(name)).expect("a link");
+    }
+    let shown = Command::new(harness)
+        .args(["show", id, "--suite"])
+        .arg(&suite)
+        .output()
+        .expect("the harness starts");
+    assert!(shown.status.success(), "{id}");
+    let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+    let (_, rest) = shown.split_once("\nBy hand:\n\n")?;
+    let (commands, _) = rest.split_once("\n\nThrough the harness:")?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let ran = Command::new("sh")
+        .args(["-c", commands])
+        .env("PATH", format!("{}:{path}", programs.display()))
+        // Where the commands make their directory.
+        .env("TMPDIR", bench.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .expect("a shell");
+    Some(String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+#[test]
+fn the_commands_of_a_case_do_what_the_harness_does() {
+    for (id, pieces) in [
+        ("few.flags/one", &["args_error"][..]),
+        ("few.variables/one", &["args_error"]),
+        ("few.peers/one", &[r"it's\\na pipe", "a 'socket'"]),
+        ("few.files/one", &["protocolVersion", "42"]),
+        ("few.bytes/one", &["-32700", "\"id\":7"]),
+        ("few.commands/one", &["3"]),
+        ("few.commands/two", &["42"]),
+    ] {
+        let printed = by_hand(id).unwrap_or_else(|| panic!("no commands for {id}"));
+        for piece in pieces {
+            assert!(printed.contains(piece), "{id}: no {piece} in\n{printed}");
+        }
+    }
+}
+
+#[test]
+fn what_commands_cannot_do_has_none() {
+    assert_eq!(by_hand("few.not/one"), None);
+    assert_eq!(by_hand("few.not/two"), None);
+}
