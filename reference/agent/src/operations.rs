@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use ptc_lang::value::Map;
 use ptc_lang::{Env, Value};
-use ptc_protocol::{InvalidInput, Operation, decode_value, encode_value, parse_signature};
+use ptc_protocol::{
+    InvalidInput, Operation, decode_value, encode_value, parse_signature, text_of, value_of,
+};
 use serde_json::{Value as Json, json};
 
 use crate::agent::{Agent, ToolSource, read_preview};
@@ -518,17 +520,6 @@ fn call_json(call: &CallRecord) -> Json {
         (value, false) => encode_value(value),
     };
     json!({ "name": call.name, "args": encode_value(&call.args), "result": result, "error": call.error })
-}
-
-fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidInput> {
-    input
-        .get(field)
-        .and_then(Json::as_str)
-        .ok_or(InvalidInput(field))
-}
-
-fn value_of(input: &Json, field: &'static str) -> Result<Value, InvalidInput> {
-    decode_value(input.get(field).ok_or(InvalidInput(field))?).map_err(|_| InvalidInput(field))
 }
 
 fn map_of(encoded: Option<&Json>, field: &'static str) -> Result<Option<Map>, InvalidInput> {

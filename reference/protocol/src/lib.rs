@@ -37,7 +37,7 @@ pub use feedback::{
 pub use format::{FormatOptions, Formatted, format_value};
 pub use history::{HISTORY_SIZE_MAX, shorten, size_units};
 pub use json_value::{NotJson, json_to_value, to_json_value};
-pub use operations::{InvalidInput, OPERATIONS, Operation, OperationFn};
+pub use operations::{InvalidInput, OPERATIONS, Operation, OperationFn, text_of, value_of};
 pub use payload::{
     Step, StepOptions, SuccessOptions, error_payload, render_error, render_success,
     render_success_from_step, success_payload,

@@ -50,6 +50,26 @@ impl From<InvalidInput> for Json {
     }
 }
 
+/// The text of a member of an operation's input.
+///
+/// # Errors
+/// When there is none, or something else.
+pub fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidInput> {
+    input
+        .get(field)
+        .and_then(Json::as_str)
+        .ok_or(InvalidInput(field))
+}
+
+/// The program's value that a member of an operation's input encodes.
+///
+/// # Errors
+/// When there is none, or it encodes nothing.
+pub fn value_of(input: &Json, field: &'static str) -> Result<Value, InvalidInput> {
+    let encoded = input.get(field).ok_or(InvalidInput(field))?;
+    decode_value(encoded).map_err(|_| InvalidInput(field))
+}
+
 /// Every operation of this crate, by name.
 pub const OPERATIONS: &[Operation] = &[
     Operation {
@@ -424,18 +444,6 @@ fn op_render_success_from_step(input: &Json) -> Result<Json, Json> {
 
 fn parsed(payload: &str) -> Result<Json, Json> {
     serde_json::from_str(payload).map_err(|error| error.to_string().into())
-}
-
-fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidInput> {
-    input
-        .get(field)
-        .and_then(Json::as_str)
-        .ok_or(InvalidInput(field))
-}
-
-fn value_of(input: &Json, field: &'static str) -> Result<Value, InvalidInput> {
-    let encoded = input.get(field).ok_or(InvalidInput(field))?;
-    decode_value(encoded).map_err(|_| InvalidInput(field))
 }
 
 fn type_of(input: &Json, field: &'static str) -> Result<Type, InvalidInput> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
-use crate::source::{CredentialFault, Credentials, io_words, kind};
+use crate::source::{CredentialFault, Credentials, io_words, json_kind};
 
 /// A config larger than this is a mistake.
 const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -130,7 +130,7 @@ impl ConfigDocument {
             other => {
                 let message = format!(
                     "upstreams config must be a JSON object, got {}",
-                    kind(&other)
+                    json_kind(&other)
                 );
                 return Err(refuse(
                     Some(Place { line: 1, column: 1 }),

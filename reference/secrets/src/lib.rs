@@ -20,5 +20,5 @@ pub use document::{ConfigDocument, ConfigFault, Place};
 pub use redactor::{MARKER, Redactor, RedactorBuilder};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json};
 pub use secret::{SECRET_BYTES_COMFORTABLE, Secret};
-pub use source::{CredentialFault, Credentials};
+pub use source::{CredentialFault, Credentials, json_kind};
 pub use stream::{ScrubbingWriter, StreamScrubber};

@@ -92,7 +92,7 @@ fn resolve_block(
         Value::Null => return Ok(Credentials::default()),
         Value::Object(bindings) => bindings,
         other => {
-            let message = format!("credentials must be an object, got {}", kind(other));
+            let message = format!("credentials must be an object, got {}", json_kind(other));
             return Err(CredentialFault {
                 path: vec!["credentials".into()],
                 message,
@@ -134,7 +134,7 @@ fn resolve_binding(
     let Value::Object(binding) = binding else {
         return Err(invalid(
             None,
-            format!("expected an object, got {}", kind(binding)),
+            format!("expected an object, got {}", json_kind(binding)),
         ));
     };
     let source = match binding.get("source") {
@@ -142,7 +142,7 @@ fn resolve_binding(
         Some(other) => {
             return Err(invalid(
                 Some("source"),
-                format!("`source` must be a string, got {}", kind(other)),
+                format!("`source` must be a string, got {}", json_kind(other)),
             ));
         }
         None => {
@@ -177,7 +177,10 @@ fn text_of<'a>(binding: &'a Map<String, Value>, key: &str) -> Result<&'a str, St
     match binding.get(key) {
         Some(Value::String(text)) if !text.is_empty() || key == "value" => Ok(text),
         Some(Value::String(_)) => Err(format!("`{key}` must not be empty")),
-        Some(other) => Err(format!("`{key}` must be a string, got {}", kind(other))),
+        Some(other) => Err(format!(
+            "`{key}` must be a string, got {}",
+            json_kind(other)
+        )),
         None => Err(format!("`{key}` is missing")),
     }
 }
@@ -234,7 +237,8 @@ pub(crate) fn io_words(error: &std::io::Error) -> String {
     }
 }
 
-pub(crate) fn kind(value: &Value) -> &'static str {
+/// What a value of a config is called in diagnostics.
+pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

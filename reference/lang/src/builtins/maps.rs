@@ -163,21 +163,21 @@ fn map_or_nil(value: &Value) -> Result<Option<&Map>> {
 }
 
 fn keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let Some(map) = map_or_nil(&args[0])? else {
-        return Ok(Value::vector(Vec::new()));
-    };
-    eval.reserve_values(map.len())?;
-    eval.charge(map.len())?;
-    Ok(Value::vector(map.keys().cloned().collect()))
+    parts(eval, &args[0], |map| map.keys().cloned().collect())
 }
 
 fn vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let Some(map) = map_or_nil(&args[0])? else {
+    parts(eval, &args[0], |map| map.values().cloned().collect())
+}
+
+/// One part of every entry.
+fn parts(eval: &mut Eval<'_>, of: &Value, take: fn(&Map) -> Vec<Value>) -> Result {
+    let Some(map) = map_or_nil(of)? else {
         return Ok(Value::vector(Vec::new()));
     };
     eval.reserve_values(map.len())?;
     eval.charge(map.len())?;
-    Ok(Value::vector(map.values().cloned().collect()))
+    Ok(Value::vector(take(map)))
 }
 
 fn entries(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -219,11 +219,8 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                 let stored = changed_keys(&payload).map(|keys| format!("stored: {keys}"));
                 let suffix = suffix([stored, upstream_calls(&payload, view)]);
                 let reply = ToolReply {
-                    payload,
-                    view,
                     suffix,
-                    aside: None,
-                    planner: Vec::new(),
+                    ..ToolReply::new(payload, view)
                 };
                 Done {
                     reply: Some(reply),
@@ -238,11 +235,8 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                     upstream_calls(&payload, view),
                 ]);
                 let reply = ToolReply {
-                    payload,
-                    view,
                     suffix,
-                    aside: None,
-                    planner: Vec::new(),
+                    ..ToolReply::new(payload, view)
                 };
                 Done::of(reply)
             }

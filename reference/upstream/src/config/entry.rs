@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ptc_secrets::{ConfigDocument, ConfigFault, Emitter, RESERVED_AUTH_HEADERS, Scheme};
+use ptc_secrets::{ConfigDocument, ConfigFault, Emitter, RESERVED_AUTH_HEADERS, Scheme, json_kind};
 use serde_json::{Map, Value};
 
 /// One configured upstream.
@@ -176,7 +176,7 @@ pub fn parse_entries(
         Some(other) => {
             return Err(document.fault(
                 &place,
-                format!("upstreams must be an object, got {}", kind(other)),
+                format!("upstreams must be an object, got {}", json_kind(other)),
             ));
         }
         None => {
@@ -368,7 +368,7 @@ impl<'a> Entry<'a> {
             _ => {
                 return Err(self.refuse(
                     &["env", key],
-                    &format!("env {key} must be a scalar, got {}", kind(value)),
+                    &format!("env {key} must be a scalar, got {}", json_kind(value)),
                 ));
             }
         };
@@ -767,17 +767,6 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(all(test, not(feature = "http")))]
