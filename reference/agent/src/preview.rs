@@ -263,7 +263,7 @@ fn describe_list(payload: &mut JsonMap<String, Json>, mut items: Items<'_>, samp
 fn describe_properties(schema: &mut JsonMap<String, Json>, map: &Map, names: &BTreeSet<String>) {
     let mut properties = JsonMap::new();
     let shown: BTreeSet<&String> = names.iter().take(KEYS_MAX).collect();
-    // Keywords come before strings. A string's `false` counts as absent, as the seed says.
+    // Keywords come before strings. A string's `false` counts as absent (`agent.preview.false`).
     for (key, value) in map {
         let name = shown_name(key);
         if !shown.contains(&name) {

@@ -15,10 +15,10 @@ use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
 /// Which of two entries with the same key an object keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
-    /// The last one, as everywhere in programs (ruling 37).
+    /// The last one, as everywhere in programs (`json.parse-string.duplicates`).
     #[default]
     Last,
-    /// The first one, as in protocol frames (ruling 37).
+    /// The first one, as in protocol frames (`mcp.dispatch.ids.first`).
     First,
 }
 
@@ -145,7 +145,7 @@ pub fn read(text: &str, duplicates: Duplicates, bytes_max: usize) -> Result<Valu
 /// The compact JSON text of `value`: object keys sorted, keywords as their names, dates, instants and
 /// durations as ISO-8601 text.
 ///
-/// Errors: the first part that JSON cannot carry (rulings 5 and 6).
+/// Errors: the first part that JSON cannot carry (`json.generate-string.nil`).
 pub fn to_string(value: &Value) -> Result<String, JsonPathError> {
     let mut writer = Writer::new(usize::MAX, u64::MAX);
     match writer.write(value) {

@@ -1,6 +1,6 @@
 //! The bounded preview of a `validated` value that is too large to show: JSON in, text in the language's notation out.
 //!
-//! Knows nothing of profiles; the budget is handed in (mcp-core facts, section 7.4).
+//! Knows nothing of profiles; the budget is handed in (`mcp.profiles.validated.over`).
 
 use ptc_rpc::{Json, Kind};
 use unicode_segmentation::UnicodeSegmentation;

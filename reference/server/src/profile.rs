@@ -1,7 +1,7 @@
 //! Cuts a scrubbed payload to the limits of its response profile and writes it as an MCP tool result.
 //!
 //! Limits first (prints, feedback, `validated`), then the profile's view, then the envelope guard on the whole result
-//! (mcp-core facts, sections 6 to 9). Knows nothing of tools, programs or JSON-RPC.
+//! (`mcp.profiles`). Knows nothing of tools, programs or JSON-RPC.
 
 use crate::payload::{Field, Payload};
 use crate::preview;

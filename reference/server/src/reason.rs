@@ -1,6 +1,6 @@
 //! The server's own refusals: a closed table of reasons with the words that go with them.
 //!
-//! The reasons of programs belong to the protocol crate; these are added by the server (mcp-core facts, section 8).
+//! The reasons of programs belong to the protocol crate; these are added by the server.
 
 use crate::payload::Payload;
 

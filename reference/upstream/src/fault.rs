@@ -79,7 +79,7 @@ impl WorldFault {
     }
 }
 
-/// The reasons of world faults: the seeds' six and ruling 47's two.
+/// The reasons of world faults (`upstream.faults.answers`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// It could not be started, its handshake failed, or it is inside its recovery window.

@@ -108,7 +108,7 @@ pub fn special_forms() -> &'static [SpecialForm] {
     SPECIAL_FORMS
 }
 
-/// Every name that some `def` anywhere in the program may bind (ruling 20).
+/// Every name that some `def` anywhere in the program may bind (`names.known`).
 fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) {
     for form in forms {
         match &form.kind {

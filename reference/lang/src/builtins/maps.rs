@@ -1,5 +1,5 @@
 //! Maps and paths into nested data. Reads are flexible, writes exact, except that updates change
-//! the key that a read found (ruling 29).
+//! the key that a read found (`keys.flexible`).
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};

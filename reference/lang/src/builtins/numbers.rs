@@ -540,7 +540,7 @@ fn bit_flip(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     whole(integer(&args[0])? ^ power_of_two(count(&args[1])?)?)
 }
 
-/// An integer that counts or indexes something (ruling 32).
+/// An integer that counts or indexes something (`seqs.counts.integers`).
 pub fn index(value: &Value) -> Result<i64> {
     match value {
         Value::Int(int) => Ok(*int),
@@ -558,7 +558,7 @@ pub fn index(value: &Value) -> Result<i64> {
     }
 }
 
-/// A count: negative ones act as zero (ruling 28).
+/// A count: negative ones act as zero (`seqs.counts.negative`).
 pub fn amount(value: &Value) -> Result<usize> {
     Ok(usize::try_from(index(value)?.max(0)).unwrap_or(usize::MAX))
 }

@@ -29,7 +29,7 @@ pub const ROWS: &[Builtin] = &[
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// Term order of two values; dates and moments refuse each other (ruling 23).
+/// Term order of two values; dates and moments refuse each other (`order.temporals`).
 pub fn compared(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<Ordering> {
     eval.walk_both(a, b)?;
     if let (Value::Date(_), Value::Instant(_)) | (Value::Instant(_), Value::Date(_)) = (a, b) {

@@ -62,7 +62,7 @@ impl Map {
         }
     }
 
-    /// The entry that a flexible read of `key` finds (ruling 29): exact, then the other kind
+    /// The entry that a flexible read of `key` finds (`keys.precedence`): exact, then the other kind
     /// (keyword for string and back), then hyphens as underscores, in the same order of kinds.
     #[inline]
     pub fn find(&self, key: &Value) -> Option<(&Value, &Value)> {

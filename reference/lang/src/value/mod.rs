@@ -98,7 +98,7 @@ impl Instant {
     }
 }
 
-/// What a value is, in the words of messages (ruling 39).
+/// What a value is, in the words of messages (`errors.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
     /// `nil`

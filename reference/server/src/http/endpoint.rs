@@ -1,6 +1,6 @@
 //! One HTTP request in, one HTTP response out: routing, the order of checks, and the way into the dispatcher.
 //!
-//! The order is part of the contract (http facts, A4). Knows nothing of sockets.
+//! The order is part of the contract (`mcp.http.bearer.order`). Knows nothing of sockets.
 
 #![allow(
     clippy::result_large_err,
@@ -82,7 +82,7 @@ const DISCARD_BYTES_MAX: usize = 1 << 20;
 /// Time beyond a program's own limit before its request is given up.
 const AWAIT_SLACK: Duration = Duration::from_secs(1);
 
-/// Errors of this transport (http facts, A15, A18).
+/// Errors of this transport.
 const SATURATED: RpcError = RpcError::fixed(-32000, "server saturated");
 const OWNER_LIMIT: RpcError = RpcError::fixed(-32000, "session owner limit exceeded");
 const DRAINING: RpcError = RpcError::fixed(-32000, "server draining");

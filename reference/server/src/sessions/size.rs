@@ -1,6 +1,6 @@
 //! How many bytes a stored value is reckoned at: a compact binary encoding of it, by table. Iterative and bounded.
 //!
-//! The figures are those that clients of the original know (sessions facts, B8). Knows nothing of limits.
+//! The figures are those that clients of the original know (`mcp.sessions.kept`). Knows nothing of limits.
 
 use ptc_lang::Value;
 

@@ -1,6 +1,6 @@
 //! Arguments that name a program, judged one after the other: `program`, `context`, `signature`, `output_schema`.
 //!
-//! Knows the wording of both tools that take a program (mcp-core facts, section 5); runs nothing.
+//! Knows the wording of both tools that take a program (`mcp.lisp_eval.arguments`); runs nothing.
 
 use crate::settings::Settings;
 use ptc_rpc::{Json, Kind};
