@@ -299,12 +299,6 @@ impl Agent {
         Ok(self)
     }
 
-    /// Whether programs reach the agent as calls of `lisp_eval` beside text answers.
-    #[must_use]
-    pub fn is_combined(&self) -> bool {
-        self.output == Output::Text && self.transport == Some(Transport::ToolCall)
-    }
-
     /// The exposure of one of its tools.
     #[must_use]
     pub fn exposure(&self, tool: &Tool) -> Exposure {

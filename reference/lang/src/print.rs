@@ -14,8 +14,6 @@ use crate::value::{Entries, Items, Members, Value};
 pub const PREVIEW_ITEMS: usize = 50;
 /// Graphemes that a preview of an ordinary call shows.
 pub const PREVIEW_GRAPHEMES: usize = 250;
-/// Graphemes that a preview of a session call shows.
-pub const SESSION_PREVIEW_GRAPHEMES: usize = 512;
 
 /// A value's text, perhaps cut.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use ptc_lang::print::PREVIEW_ITEMS;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
@@ -151,8 +152,6 @@ pub const OPERATIONS: &[Operation] = &[
 
 /// Milliseconds that a program of `lisp_run` may take: the server's default.
 const RUN_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// Items shown of each collection in a failed value.
-const FAILED_ITEMS_MAX: usize = 50;
 
 /// A program that reaches nothing but a clock.
 struct Alone {
@@ -225,7 +224,7 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
             let options = FormatOptions {
-                items: Some(FAILED_ITEMS_MAX),
+                items: Some(PREVIEW_ITEMS),
                 ..FormatOptions::default()
             };
             let shown = format_value(value, options).text;
