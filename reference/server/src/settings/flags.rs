@@ -62,7 +62,7 @@ impl Group {
 pub enum Kind {
     /// An integer above zero; anything else stops the start.
     Positive,
-    /// The same, but only looked at when HTTP is on; the empty value is refused as well.
+    /// The digits that the text starts with, above zero; only looked at when HTTP is on, and the empty value is refused as well.
     HttpPositive,
     /// An integer that is clamped into the range with a warning; text without leading digits means the default.
     Clamped {

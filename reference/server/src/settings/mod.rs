@@ -320,6 +320,8 @@ pub enum Warning {
 }
 
 const CONCURRENT_CALLS_MAX: usize = 8;
+/// Smallest memory limit of a program, in bytes.
+const PROGRAM_MEMORY_BYTES_MIN: u64 = 1864;
 const TOKEN_BYTES_MIN: usize = 32;
 
 impl Settings {
@@ -343,7 +345,9 @@ impl Settings {
             .positive_if_given("max-concurrent-calls")?
             .map_or_else(|| cpus().min(CONCURRENT_CALLS_MAX), size);
         let program_timeout_ms = values.positive_if_given("program-timeout-ms")?;
-        let program_memory_bytes = values.positive_if_given("program-memory-limit-bytes")?;
+        let program_memory_bytes = values
+            .positive_if_given("program-memory-limit-bytes")?
+            .map(|bytes| bytes.max(PROGRAM_MEMORY_BYTES_MIN));
         let sessions = sessions(values)?;
         let upstreams = upstreams(values)?;
         let agentic = agentic(values)?;

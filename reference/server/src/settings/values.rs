@@ -120,7 +120,13 @@ impl Values {
         let Some(text) = self.raw(name, empty_counts) else {
             return Ok(None);
         };
-        match positive(&text) {
+        let value = match flag.kind {
+            Kind::HttpPositive => leading_integer(&text)
+                .and_then(|value| u64::try_from(value).ok())
+                .filter(|value| *value > 0),
+            _ => positive(&text),
+        };
+        match value {
             Some(value) => Ok(Some(value)),
             None if flag.group == Group::Http && !self.http => Ok(None),
             None => Err(format!(
