@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use crate::analyze::SPECIAL_FORMS;
-use crate::builtins::{self, Builtin, Home, NAMESPACES, Section};
+use crate::builtins::{self, Builtin, Home, NAMESPACES, Namespace, Section};
 use crate::rank::{Indexed, tokens};
 
 /// Something that a program can look up.
@@ -272,26 +272,39 @@ pub fn members(reference: &str) -> Option<Vec<&'static Entry>> {
             .filter_map(|name| ENTRIES.iter().find(|entry| entry.name == *name));
         return Some(entries.collect());
     }
-    publics(reference)
+    let row = match reference {
+        // The one class that is a namespace: its short name is the namespace's.
+        "java.lang.Math" => named("Math"),
+        _ => named(reference),
+    };
+    row.map(offers)
 }
 
 /// What a namespace offers, sorted by name; none for classes and unknown names.
 pub fn publics(reference: &str) -> Option<Vec<&'static Entry>> {
-    let row = NAMESPACES
+    named(reference).filter(|row| !is_class(row)).map(offers)
+}
+
+fn named(reference: &str) -> Option<&'static Namespace> {
+    NAMESPACES
         .iter()
-        .find(|row| row.spellings.contains(&reference))?;
-    if CLASSES
-        .iter()
-        .any(|class| class.name.ends_with(row.spellings[0]))
-    {
-        return None;
-    }
+        .find(|row| row.spellings.contains(&reference))
+}
+
+fn is_class(row: &Namespace) -> bool {
+    row.id == Home::Math
+        || CLASSES
+            .iter()
+            .any(|class| class.name.ends_with(row.spellings[0]))
+}
+
+fn offers(row: &Namespace) -> Vec<&'static Entry> {
     let mut entries: Vec<_> = builtins::all()
         .filter(|builtin| builtin.homes.contains(&row.id))
         .filter_map(|builtin| ENTRIES.iter().find(|entry| entry.name == builtin.name))
         .collect();
     entries.sort_by_key(|entry| entry.name);
-    Some(entries)
+    entries
 }
 
 /// The entries that match `query`, best first.
