@@ -320,8 +320,9 @@ pub enum Warning {
 }
 
 const CONCURRENT_CALLS_MAX: usize = 8;
-/// Smallest memory limit of a program, in bytes.
+/// Smallest memory limit of a program, in bytes, and what every limit is a multiple of.
 const PROGRAM_MEMORY_BYTES_MIN: u64 = 1864;
+const PROGRAM_MEMORY_BYTES_STEP: u64 = 8;
 const TOKEN_BYTES_MIN: usize = 32;
 
 impl Settings {
@@ -347,6 +348,7 @@ impl Settings {
         let program_timeout_ms = values.positive_if_given("program-timeout-ms")?;
         let program_memory_bytes = values
             .positive_if_given("program-memory-limit-bytes")?
+            .map(|bytes| bytes / PROGRAM_MEMORY_BYTES_STEP * PROGRAM_MEMORY_BYTES_STEP)
             .map(|bytes| bytes.max(PROGRAM_MEMORY_BYTES_MIN));
         let sessions = sessions(values)?;
         let upstreams = upstreams(values)?;
