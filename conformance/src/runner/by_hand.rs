@@ -177,7 +177,7 @@ fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 /// The server's command with the variables and flags of `spec`; `observing` adds the flags that make results visible.
 fn server(spec: &TargetSpec, observing: bool) -> Option<String> {
     let launch = Launch::default();
-    let place = |text: &str| text.replace("{{dir}}", ".");
+    let place = |text: &str| start::in_place(text, Path::new("."));
     let flags = start::flags(&launch, spec, observing, place).ok()?;
     let named = flags.iter().map(|(name, value)| (name.as_str(), value));
     let mut words = Vec::new();
@@ -218,7 +218,7 @@ fn with_variables(variables: Vec<String>, command: Vec<String>) -> Vec<String> {
 
 /// `text` with the case's directory as the working directory; none when it names a peer, which has no address yet.
 fn placed(text: &str) -> Option<String> {
-    let placed = text.replace("{{dir}}", ".");
+    let placed = start::in_place(text, Path::new("."));
     (!placed.contains("{{peer.")).then_some(placed)
 }
 

@@ -124,11 +124,8 @@ fn spawn(
             .to_string_lossy()
             .into_owned();
     }
-    let home = directory.join("home");
-    std::fs::create_dir_all(&home)
-        .map_err(|error| Refusal::Harness(format!("{}: {error}", home.display())))?;
     let mut env: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
-    env.push(("HOME".to_owned(), home.to_string_lossy().into_owned()));
+    env.push(start::home(directory)?);
     for (name, value) in &case.env {
         env.push((launch.variable(name), text(value, names)?));
     }

@@ -210,7 +210,8 @@ pub fn stage(
     Ok((stage, config))
 }
 
-fn in_place(text: &str, directory: &Path) -> String {
+/// `text` with `{{dir}}` filled in.
+pub fn in_place(text: &str, directory: &Path) -> String {
     text.replace("{{dir}}", &directory.to_string_lossy())
 }
 
@@ -286,8 +287,7 @@ fn environment(
 ) -> Result<Vec<(String, String)>, Refusal> {
     let mut variables: Vec<(String, String)> = launch.environment.clone().into_iter().collect();
     if launch.scratch_home {
-        let home = home(spec, directory)?;
-        variables.push(("HOME".to_owned(), home.to_string_lossy().into_owned()));
+        variables.push(home(directory)?);
     }
     for (name, value) in &spec.env {
         variables.push((launch.variable(name), place(value)));
@@ -295,14 +295,11 @@ fn environment(
     Ok(variables)
 }
 
-/// An empty directory: that of the case, when nothing else stands there.
-fn home(spec: &TargetSpec, directory: &Path) -> Result<PathBuf, Refusal> {
-    if spec.files.is_empty() && spec.peers.is_empty() && spec.upstreams.is_none() {
-        return Ok(directory.to_path_buf());
-    }
+/// The variable that names an empty home below the case's directory.
+pub fn home(directory: &Path) -> Result<(String, String), Refusal> {
     let home = directory.join("home");
     std::fs::create_dir_all(&home).map_err(|error| io(&home, &error))?;
-    Ok(home)
+    Ok(("HOME".to_owned(), home.to_string_lossy().into_owned()))
 }
 
 fn listener(launch: &Launch, words: &mut Vec<String>) -> Result<(Endpoint, String), Refusal> {
