@@ -210,6 +210,16 @@ impl Names {
         id
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name at a position, as it is held.
+    pub fn shared(&self, id: u32) -> Arc<str> {
+        Arc::clone(&self.names[id as usize])
+    }
+
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|name| &**name)
     }

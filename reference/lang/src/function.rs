@@ -1,6 +1,7 @@
 //! Callable values: closures, and functions made of functions. Knows nothing of how they are run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analyze::ir::Lambda;
 use crate::value::Value;
@@ -14,6 +15,8 @@ pub struct Closure {
     pub captures: Vec<Value>,
     /// Levels of nesting through captures.
     pub depth: u32,
+    /// Its place among functions.
+    pub identity: Identity,
 }
 
 impl Closure {
@@ -24,7 +27,51 @@ impl Closure {
             lambda,
             captures,
             depth,
+            identity: Identity::default(),
         }
+    }
+}
+
+/// Its place in the order of functions, which are equal only when they are the same one: the order in which they were
+/// first compared. Nothing is counted for a function that is never compared.
+#[derive(Default)]
+pub struct Identity(AtomicU64);
+
+/// The next place that is free. Only its growth matters, so nothing is ordered by it.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Identity {
+    /// `count` places in a row that no other function has; the first one.
+    pub fn block(count: u64) -> u64 {
+        NEXT.fetch_add(count, Ordering::Relaxed)
+    }
+
+    /// A known place.
+    pub fn at(place: u64) -> Identity {
+        Identity(AtomicU64::new(place))
+    }
+
+    /// The place, found out when it is first asked for.
+    pub fn place(&self) -> u64 {
+        match self.0.load(Ordering::Relaxed) {
+            0 => {
+                let place = Identity::block(1);
+                // Another thread may have been first; its place counts for both.
+                match self
+                    .0
+                    .compare_exchange(0, place, Ordering::Relaxed, Ordering::Relaxed)
+                {
+                    Ok(_) => place,
+                    Err(first) => first,
+                }
+            }
+            place => place,
+        }
+    }
+
+    /// The place, when anybody asked for it.
+    pub fn found(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|place| *place != 0)
     }
 }
 
@@ -36,13 +83,28 @@ pub struct Combined {
     pub parts: Vec<Value>,
     /// Levels of nesting through parts.
     pub depth: u32,
+    /// Its place among functions.
+    pub identity: Identity,
 }
 
 impl Combined {
     /// A function of `parts`.
     pub fn new(kind: Combinator, parts: Vec<Value>) -> Combined {
         let depth = deepest(&parts);
-        Combined { kind, parts, depth }
+        Combined {
+            kind,
+            parts,
+            depth,
+            identity: Identity::default(),
+        }
+    }
+
+    /// The name of the tool that this calls.
+    pub fn tool(&self) -> Option<&Value> {
+        match (self.kind, self.parts.as_slice()) {
+            (Combinator::Tool, [name]) => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -70,6 +132,27 @@ pub enum Combinator {
 }
 
 impl Combinator {
+    /// Those that make a function of others.
+    pub const MADE: [Combinator; 8] = [
+        Combinator::Partial,
+        Combinator::Comp,
+        Combinator::Juxt,
+        Combinator::Complement,
+        Combinator::Constantly,
+        Combinator::Fnil,
+        Combinator::EveryPred,
+        Combinator::SomeFn,
+    ];
+
+    /// Whether a function may be made of `count` parts.
+    pub const fn takes(self, count: usize) -> bool {
+        match self {
+            Combinator::Complement | Combinator::Constantly | Combinator::Tool => count == 1,
+            Combinator::Partial | Combinator::Fnil => count > 0,
+            _ => true,
+        }
+    }
+
     /// The name that prints for it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -32,6 +32,7 @@ pub mod print;
 pub mod rank;
 pub mod reader;
 mod regex;
+pub mod snapshot;
 mod time;
 pub mod value;
 

@@ -1,7 +1,7 @@
 //! What the analyzer makes of forms: resolved slots, no names left to look up. Knows nothing of
 //! evaluation.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::builtins::Builtin;
 use crate::error::Error;
@@ -285,6 +285,18 @@ pub struct Lambda {
     pub levels: u32,
     /// Where the literal stands.
     pub span: Span,
+    /// The text that it was made from, and which function of it this is.
+    pub source: (Arc<Source>, u32),
+}
+
+/// A top-level expression as text, with what its functions need to be made from it again.
+#[derive(Debug)]
+pub struct Source {
+    /// The expression.
+    pub text: Box<str>,
+    /// The names that were globals when it was analysed, of those that it uses, in order: a name that is defined later does
+    /// not change what code written before means.
+    pub globals: OnceLock<Box<[Arc<str>]>>,
 }
 
 /// A call of something that is no known builtin.

@@ -8,7 +8,7 @@ mod scope;
 mod suggest;
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::builtins::{self, Builtin, NAMESPACES};
 use crate::env::Names;
@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
-use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern};
+use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, Source};
 use scope::{FnScope, Place, Scopes};
 
 /// Nesting of the analysed program, the special forms in threading macros and the clauses of `for` included, above which
@@ -52,7 +52,7 @@ pub(crate) struct Meter<'r> {
 }
 
 impl Meter<'_> {
-    fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let held = heap::live() - self.heap_base;
         let spent = if u64::try_from(held).is_ok_and(|held| held > self.limits.memory_bytes) {
             Err(Limit::Memory)
@@ -82,6 +82,8 @@ pub(crate) fn analyze(
         unbound: Vec::new(),
         level: 0,
         deepest: 0,
+        origin: Origin::default(),
+        only: None,
     };
     // Most programs define nothing, and a scan of bytes is cheaper than a walk over forms.
     if text.contains("(def") {
@@ -89,7 +91,7 @@ pub(crate) fn analyze(
     }
     let mut body = Vec::with_capacity(forms.len());
     for form in forms {
-        let mut ir = analyzer.expr(form)?;
+        let mut ir = analyzer.top(form)?;
         liveness::mark_top(&mut ir, analyzer.deepest);
         body.push(ir);
     }
@@ -101,6 +103,35 @@ pub(crate) fn analyze(
         slots: analyzer.scope().slots_max,
         levels: analyzer.deepest,
     })
+}
+
+/// The functions of a top-level expression in their order, each with the number of values that it captures, made again
+/// from `text`. Of the names that it uses, `globals` alone are globals, whatever `names` holds.
+pub(crate) fn functions(
+    text: &str,
+    forms: &[Form<'_>],
+    globals: &[Arc<str>],
+    names: &mut Arc<Names>,
+    meter: &Meter<'_>,
+) -> Result<Vec<(Arc<Lambda>, usize)>, Error> {
+    let mut analyzer = Analyzer {
+        text,
+        names,
+        meter,
+        fuel: FUEL,
+        defined: HashSet::new(),
+        scopes: Scopes::new(),
+        unbound: Vec::new(),
+        level: 0,
+        deepest: 0,
+        origin: Origin::default(),
+        only: Some(globals.iter().map(|name| &**name).collect()),
+    };
+    let [form] = forms else {
+        return Ok(Vec::new());
+    };
+    analyzer.top(form)?;
+    Ok(analyzer.origin.functions)
 }
 
 /// The table of special forms.
@@ -149,9 +180,47 @@ pub(crate) struct Analyzer<'p, 'e> {
     unbound: Vec<(String, Span)>,
     level: u32,
     deepest: u32,
+    origin: Origin,
+    /// The names that are globals, where an expression is analysed once more.
+    only: Option<HashSet<&'p str>>,
+}
+
+/// What is noted of a top-level expression while it is analysed, so that its functions can be made again from its text.
+#[derive(Default)]
+struct Origin {
+    /// There once there is a function.
+    source: Option<Arc<Source>>,
+    /// Where the expression stands.
+    span: Span,
+    /// Names read as globals, once for each use.
+    globals: Vec<u32>,
+    /// Names that the expression itself made known, without having been found before it was analysed.
+    own: HashSet<u32, foldhash::fast::FixedState>,
+    /// The functions in the order in which their analysis ended, each with the number of values that it captures.
+    functions: Vec<(Arc<Lambda>, usize)>,
 }
 
 impl<'p> Analyzer<'p, '_> {
+    /// A top-level expression.
+    fn top(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
+        self.origin = Origin {
+            span: form.span,
+            ..Origin::default()
+        };
+        let ir = self.expr(form)?;
+        if let Some(source) = &self.origin.source {
+            let names = &self.names;
+            let mut globals: Vec<_> = std::mem::take(&mut self.origin.globals)
+                .into_iter()
+                .map(|id| names.shared(id))
+                .collect();
+            globals.sort_unstable();
+            globals.dedup();
+            let _ = source.globals.set(globals.into());
+        }
+        Ok(ir)
+    }
+
     /// An expression whose value is not what the function returns.
     fn expr(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
         self.analyze(form, false)
@@ -469,12 +538,41 @@ impl<'p> Analyzer<'p, '_> {
 
     /// The position of a global that is defined, or that some `def` of this program may define.
     fn global(&mut self, name: &str) -> Option<u32> {
-        if let Some(id) = self.names.get(name) {
-            return Some(id);
+        let id = match &self.only {
+            None => match self.names.get(name) {
+                Some(id) => Some(id),
+                None => self
+                    .defined
+                    .contains(name)
+                    .then(|| Arc::make_mut(self.names).intern(name)),
+            },
+            Some(only) if only.contains(name) => Some(Arc::make_mut(self.names).intern(name)),
+            Some(_) => self
+                .names
+                .get(name)
+                .filter(|id| self.origin.own.contains(id)),
+        }?;
+        if !self.origin.own.contains(&id) {
+            self.origin.globals.push(id);
         }
-        self.defined
-            .contains(name)
-            .then(|| Arc::make_mut(self.names).intern(name))
+        Some(id)
+    }
+
+    /// The position of a global that this program defines.
+    fn define_name(&mut self, name: &str) -> u32 {
+        let (known, foreseen) = match &self.only {
+            None => (self.names.get(name), self.defined.contains(name)),
+            Some(only) => (self.names.get(name), only.contains(name)),
+        };
+        let new = match &self.only {
+            None => known.is_none() && !foreseen,
+            Some(_) => !foreseen,
+        };
+        let id = known.unwrap_or_else(|| Arc::make_mut(self.names).intern(name));
+        if new {
+            self.origin.own.insert(id);
+        }
+        id
     }
 
     /// Binds `name` from here on and returns its slot.
@@ -522,13 +620,27 @@ impl<'p> Analyzer<'p, '_> {
             body,
             levels,
             span,
+            source: self.place_of_function(),
         };
         liveness::mark_lambda(&mut lambda);
-        let captures = scope.captures.iter().map(|place| place.read()).collect();
-        Ok(Ir::Fn(Box::new(MakeFn {
-            lambda: Arc::new(lambda),
-            captures,
-        })))
+        let captures: Box<[Ir]> = scope.captures.iter().map(|place| place.read()).collect();
+        let lambda = Arc::new(lambda);
+        self.origin
+            .functions
+            .push((Arc::clone(&lambda), captures.len()));
+        Ok(Ir::Fn(Box::new(MakeFn { lambda, captures })))
+    }
+
+    /// The text of the top-level expression that a function stands in, and the function's number in it.
+    fn place_of_function(&mut self) -> (Arc<Source>, u32) {
+        let (text, span) = (self.text, self.origin.span);
+        let source = self.origin.source.get_or_insert_with(|| {
+            Arc::new(Source {
+                text: span.of(text).into(),
+                globals: OnceLock::new(),
+            })
+        });
+        (Arc::clone(source), self.origin.functions.len() as u32)
     }
 
     #[allow(clippy::type_complexity)]

@@ -154,6 +154,11 @@ impl Map {
         self.0.shape
     }
 
+    /// The address of the allocation, where somebody else holds it too.
+    pub(crate) fn shared_address(&self) -> Option<usize> {
+        (Arc::strong_count(&self.0) > 1).then(|| Arc::as_ptr(&self.0).addr())
+    }
+
     /// Whether both are the same allocation.
     #[inline]
     pub fn same(&self, other: &Map) -> bool {
@@ -299,6 +304,20 @@ impl Default for Map {
     }
 }
 
+impl Map {
+    /// A map of `entries`, whose keys the caller knows to stand in term order, each once.
+    pub(crate) fn of_sorted(entries: Vec<(Value, Value)>) -> Map {
+        let mut shape = Shape::EMPTY;
+        for (key, value) in &entries {
+            shape = shape.with(key.shape()).with(value.shape());
+        }
+        Map(Arc::new(Data {
+            entries: Store::Flat(entries),
+            shape,
+        }))
+    }
+}
+
 impl From<Vec<(Value, Value)>> for Map {
     /// Of equal keys the last one wins.
     fn from(mut entries: Vec<(Value, Value)>) -> Self {
@@ -320,14 +339,7 @@ impl From<Vec<(Value, Value)>> for Map {
                 same
             });
         }
-        let mut shape = Shape::EMPTY;
-        for (key, value) in &entries {
-            shape = shape.with(key.shape()).with(value.shape());
-        }
-        Map(Arc::new(Data {
-            entries: Store::Flat(entries),
-            shape,
-        }))
+        Map::of_sorted(entries)
     }
 }
 

@@ -136,6 +136,26 @@ pub enum Type {
 }
 
 impl Type {
+    /// All of them.
+    pub const ALL: [Type; 16] = [
+        Type::Nil,
+        Type::Boolean,
+        Type::Integer,
+        Type::Float,
+        Type::String,
+        Type::Keyword,
+        Type::Symbol,
+        Type::Vector,
+        Type::Map,
+        Type::Set,
+        Type::Function,
+        Type::Var,
+        Type::Regex,
+        Type::Date,
+        Type::Instant,
+        Type::Duration,
+    ];
+
     /// The word that messages use.
     pub const fn word(self) -> &'static str {
         match self {

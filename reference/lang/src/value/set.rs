@@ -13,6 +13,12 @@ impl Set {
         Set(Map::new())
     }
 
+    /// A set of members that the caller knows to stand in term order, each once.
+    pub(crate) fn of_sorted(members: impl Iterator<Item = Value>) -> Set {
+        let entries = members.map(|member| (member, Value::Nil));
+        Set(Map::of_sorted(entries.collect()))
+    }
+
     /// Number of members.
     #[inline]
     pub fn len(&self) -> usize {
@@ -32,6 +38,11 @@ impl Set {
     /// The member as stored.
     pub fn get(&self, member: &Value) -> Option<&Value> {
         self.0.entry(member).map(|(member, _)| member)
+    }
+
+    /// The address of the allocation, where somebody else holds it too.
+    pub(crate) fn shared_address(&self) -> Option<usize> {
+        self.0.shared_address()
     }
 
     /// Bytes that a change may copy: nothing when this is the only holder and small.

@@ -86,6 +86,11 @@ impl Vector {
         self.0.shape
     }
 
+    /// The address of the allocation, where somebody else holds it too.
+    pub(crate) fn shared_address(&self) -> Option<usize> {
+        (Arc::strong_count(&self.0) > 1).then(|| Arc::as_ptr(&self.0).addr())
+    }
+
     /// Whether both are the same allocation.
     #[inline]
     pub fn same(&self, other: &Vector) -> bool {

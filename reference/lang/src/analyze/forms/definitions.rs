@@ -7,16 +7,6 @@ use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 use crate::value::Text;
 
-impl Analyzer<'_, '_> {
-    /// The position of a global that this program defines.
-    pub(super) fn define_name(&mut self, name: &str) -> u32 {
-        match self.names.get(name) {
-            Some(id) => id,
-            None => std::sync::Arc::make_mut(self.names).intern(name),
-        }
-    }
-}
-
 pub(super) fn def(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     let Use { args, span, .. } = form;
     define(a, "def", args, span, false)

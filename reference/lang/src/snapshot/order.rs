@@ -1,0 +1,126 @@
+//! Whether keys stand in term order, at a cost that their bytes bound: shared structure is compared once, however often it
+//! is reached. Knows nothing of bytes.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+
+use crate::value::{Value, key_cmp};
+
+/// How much comparing may still be done.
+pub struct Work {
+    steps: usize,
+}
+
+/// There was more to compare than bytes of that length need.
+pub struct Spent;
+
+impl Work {
+    /// As much as a snapshot of `bytes` bytes needs.
+    pub fn of(bytes: usize) -> Work {
+        Work {
+            steps: bytes.saturating_mul(64).saturating_add(1 << 16),
+        }
+    }
+
+    /// Whether `a` stands before `b`.
+    pub fn ordered(&mut self, a: &Value, b: &Value) -> Result<bool, Spent> {
+        // What a comparison visits at most, were nothing shared.
+        let weight = a.shape().weight.min(b.shape().weight);
+        if let Some(rest) = usize::try_from(weight)
+            .ok()
+            .and_then(|weight| self.steps.checked_sub(weight))
+        {
+            self.steps = rest;
+            return Ok(key_cmp(a, b) == Ordering::Less);
+        }
+        Ok(self.compare(a, b)? == Ordering::Less)
+    }
+
+    /// [`key_cmp`], which does not look twice at a pair of collections: the first time, they were level or everything ended.
+    fn compare(&mut self, a: &Value, b: &Value) -> Result<Ordering, Spent> {
+        let mut level: HashSet<(usize, usize), RandomState> = HashSet::default();
+        let mut pending = vec![(a, b)];
+        while let Some((a, b)) = pending.pop() {
+            self.steps = self.steps.checked_sub(1).ok_or(Spent)?;
+            let by_length = match (a, b) {
+                (Value::Vector(left), Value::Vector(right)) => {
+                    if left.same(right) || !new_pair(&mut level, a, b) {
+                        continue;
+                    }
+                    // The items that both have decide first, then the length.
+                    let shared = left.len().min(right.len());
+                    self.steps = self.steps.checked_sub(shared).ok_or(Spent)?;
+                    if left.len() != right.len() {
+                        // Lengths that differ end the comparison when nothing before does.
+                        pending.push((shorter(left.len() < right.len()), LATER));
+                    }
+                    let at = pending.len();
+                    pending.extend(left.iter().zip(right.iter()));
+                    pending[at..].reverse();
+                    continue;
+                }
+                (Value::Map(left), Value::Map(right)) => {
+                    if left.same(right) || !new_pair(&mut level, a, b) {
+                        continue;
+                    }
+                    let by_length = left.len().cmp(&right.len());
+                    if by_length == Ordering::Equal {
+                        self.steps = self.steps.checked_sub(2 * left.len()).ok_or(Spent)?;
+                        let at = pending.len();
+                        pending.extend(left.keys().zip(right.keys()));
+                        pending.extend(left.values().zip(right.values()));
+                        pending[at..].reverse();
+                    }
+                    by_length
+                }
+                (Value::Set(left), Value::Set(right)) => {
+                    if !new_pair(&mut level, a, b) {
+                        continue;
+                    }
+                    let by_length = left.len().cmp(&right.len());
+                    if by_length == Ordering::Equal {
+                        self.steps = self.steps.checked_sub(left.len()).ok_or(Spent)?;
+                        let at = pending.len();
+                        pending.extend(left.iter().zip(right.iter()));
+                        pending[at..].reverse();
+                    }
+                    by_length
+                }
+                // Of different kinds, or without parts.
+                _ => key_cmp(a, b),
+            };
+            if by_length != Ordering::Equal {
+                return Ok(by_length);
+            }
+        }
+        Ok(Ordering::Equal)
+    }
+}
+
+static BEFORE: Value = Value::Int(0);
+static BEHIND: Value = Value::Int(2);
+static MIDDLE: Value = Value::Int(1);
+const LATER: &Value = &MIDDLE;
+
+/// What stands before [`LATER`] or behind it.
+fn shorter(left: bool) -> &'static Value {
+    if left { &BEFORE } else { &BEHIND }
+}
+
+fn new_pair(level: &mut HashSet<(usize, usize), RandomState>, a: &Value, b: &Value) -> bool {
+    fn address(value: &Value) -> Option<usize> {
+        match value {
+            Value::Vector(items) => items.shared_address(),
+            Value::Map(map) => map.shared_address(),
+            Value::Set(set) => set.shared_address(),
+            _ => None,
+        }
+    }
+    match (address(a), address(b)) {
+        // What nobody shares is reached once.
+        (Some(a), Some(b)) => level.insert((a, b)),
+        _ => true,
+    }
+}

@@ -1,0 +1,541 @@
+//! Reads snapshots. Nothing is believed: lengths allocate no more than bytes are left, references point back, code is
+//! analysed anew, keys are in order, and whatever else a value promises is looked at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use minicbor::data::Type as Cbor;
+use minicbor::{Decoder, decode};
+use num_bigint::{BigInt, Sign};
+
+use super::order::{Spent, Work};
+use super::{Error, FUEL, NAME, VERSION, tag};
+use crate::analyze::{self, Meter, ir::Lambda};
+use crate::builtins;
+use crate::env::{Brief, Definition, Env, Names};
+use crate::error::Kind;
+use crate::function::{Closure, Combinator, Combined, Identity};
+use crate::host::{Host, Pulse};
+use crate::limits::Limits;
+use crate::reader::{self, ReadLimits};
+use crate::regex::Regex;
+use crate::value::{Instant, Map, Set, Text, Type, Value};
+use crate::{heap, time};
+
+/// Brackets that may be open at once in code: what is written is code that was analysed, under whatever limit.
+const NESTING_MAX: u32 = 500;
+/// Most fraction digits of an instant.
+const DIGITS_MAX: u8 = 6;
+
+pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
+    let body = open(bytes)?;
+    let mut reader = Reader {
+        input: Decoder::new(body),
+        length: body.len(),
+        nodes: Vec::new(),
+        codes: Vec::new(),
+        names: Arc::new(Names::default()),
+        places: HashMap::default(),
+        functions: 0,
+        work: Work::of(body.len()),
+        meter: Meter {
+            host,
+            limits,
+            heap_base: heap::live(),
+        },
+        fuel: FUEL,
+    };
+    let read = reader.contents()?;
+    match reader.input.position() == body.len() {
+        true => Ok(read),
+        false => Err(reader.malformed("something follows its end")),
+    }
+}
+
+/// The body of a snapshot whose name, version and checksum are right.
+fn open(bytes: &[u8]) -> Result<&[u8], Error> {
+    let mut input = Decoder::new(bytes);
+    let foreign = |_| Error::Foreign;
+    if input.tag().map_err(foreign)?.as_u64() != tag::CBOR
+        || input.array().map_err(foreign)? != Some(4)
+        || input.str().map_err(foreign)? != NAME
+    {
+        return Err(Error::Foreign);
+    }
+    let version = input.u64().map_err(foreign)?;
+    if version != u64::from(VERSION) {
+        return Err(Error::Version(version));
+    }
+    let damaged = |_| Error::Damaged;
+    let body = input.bytes().map_err(damaged)?;
+    let signed = input.position();
+    let checksum = input.u32().map_err(damaged)?;
+    if input.position() != bytes.len() || checksum != crc32fast::hash(&bytes[..signed]) {
+        return Err(Error::Damaged);
+    }
+    Ok(body)
+}
+
+struct Reader<'b> {
+    input: Decoder<'b>,
+    length: usize,
+    nodes: Vec<Node>,
+    /// The functions of each text of code.
+    codes: Vec<Vec<(Arc<Lambda>, usize)>>,
+    names: Arc<Names>,
+    /// The place of each function that has one, by its node.
+    places: HashMap<u32, u64, RandomState>,
+    /// How many of them were made.
+    functions: usize,
+    work: Work,
+    meter: Meter<'b>,
+    fuel: u32,
+}
+
+enum Node {
+    Value(Value),
+    /// Where its functions are.
+    Code(usize),
+}
+
+type Read<T> = Result<T, Error>;
+
+impl<'b> Reader<'b> {
+    fn contents(&mut self) -> Read<(Env, Vec<Value>)> {
+        self.array_of(5)?;
+        for _ in 0..self.array()? {
+            self.tick()?;
+            let name = self.str()?;
+            if self.names.get(name).is_some() {
+                return Err(self.malformed("a name is listed twice"));
+            }
+            Arc::make_mut(&mut self.names).intern(name);
+        }
+        let compared = self.array()?;
+        let place = Identity::block(compared as u64);
+        for at in 0..compared {
+            self.tick()?;
+            let node = self.index()?;
+            if self.places.insert(node, place + at as u64).is_some() {
+                return Err(self.malformed("a function is compared twice"));
+            }
+        }
+        let nodes = self.array()?;
+        self.nodes.reserve(nodes);
+        for _ in 0..nodes {
+            self.tick()?;
+            let node = self.node()?;
+            self.nodes.push(node);
+        }
+        if self.functions != compared {
+            return Err(self.malformed("what was compared is no function"));
+        }
+        let env = self.session()?;
+        let count = self.array()?;
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            values.push(self.part()?);
+        }
+        Ok((env, values))
+    }
+
+    fn session(&mut self) -> Read<Env> {
+        self.array_of(6)?;
+        let context = self.map()?;
+        let count = self.array()?;
+        let mut globals = Vec::with_capacity(count);
+        for _ in 0..count {
+            globals.push(self.definition()?);
+        }
+        if globals.len() > self.names.count() {
+            return Err(self.malformed("a definition has no name"));
+        }
+        self.array_of(3)?;
+        let history = [self.part()?, self.part()?, self.part()?];
+        let journal = match self.null()? {
+            true => None,
+            false => Some(self.map()?),
+        };
+        let steps = self.map()?;
+        let notes_results = self.input.bool().map_err(|error| self.bad(&error))?;
+        Ok(Env {
+            context,
+            names: Arc::clone(&self.names),
+            globals: Arc::new(globals),
+            history,
+            keeps_journal: journal.is_some(),
+            journal: journal.unwrap_or_default(),
+            steps,
+            notes_results,
+        })
+    }
+
+    fn definition(&mut self) -> Read<Option<Definition>> {
+        self.tick()?;
+        if self.null()? {
+            return Ok(None);
+        }
+        self.array_of(3)?;
+        let value = self.part()?;
+        let doc = match self.part()? {
+            Value::Nil => None,
+            Value::Str(doc) => Some(doc),
+            _ => return Err(self.malformed("a docstring is no string")),
+        };
+        let gave = match self.null()? {
+            true => None,
+            false => {
+                self.array_of(2)?;
+                let word = self.str()?;
+                let kind = Type::ALL
+                    .into_iter()
+                    .find(|kind| kind.word() == word)
+                    .ok_or_else(|| self.malformed("a kind of value is unknown"))?;
+                let count = self.input.u64().map_err(|error| self.bad(&error))?;
+                Some(Brief {
+                    kind,
+                    count: usize::try_from(count).unwrap_or(usize::MAX),
+                })
+            }
+        };
+        Ok(Some(Definition { value, doc, gave }))
+    }
+
+    fn node(&mut self) -> Read<Node> {
+        let value = match self.kind()? {
+            Cbor::String => Value::str(self.str()?),
+            Cbor::Array => {
+                let count = self.array()?;
+                Value::vector(self.parts(count)?)
+            }
+            Cbor::Map => {
+                let count = self
+                    .input
+                    .map()
+                    .map_err(|error| self.bad(&error))?
+                    .ok_or_else(|| self.malformed("a map has no length"))?;
+                let count = self.bounded(count)?;
+                let mut entries: Vec<(Value, Value)> = Vec::with_capacity(count);
+                for _ in 0..count {
+                    let (key, value) = (self.part()?, self.part()?);
+                    if let Some((last, _)) = entries.last() {
+                        self.in_order(last, &key)?;
+                    }
+                    entries.push((key, value));
+                }
+                Value::Map(Map::of_sorted(entries))
+            }
+            Cbor::Tag => match self.tag()? {
+                tag::SET => {
+                    let count = self.array()?;
+                    let mut members: Vec<Value> = Vec::with_capacity(count);
+                    for _ in 0..count {
+                        let member = self.part()?;
+                        if let Some(last) = members.last() {
+                            self.in_order(last, &member)?;
+                        }
+                        members.push(member);
+                    }
+                    Value::Set(Set::of_sorted(members.into_iter()))
+                }
+                tag::POSITIVE => Value::integer(self.magnitude()?),
+                tag::NEGATIVE => Value::integer(-self.magnitude()? - 1_i32),
+                tag::REGEX => {
+                    let source = self.str()?;
+                    self.look()?;
+                    let regex = Regex::new(source)
+                        .map_err(|problem| unsupported(format!("regex #\"{source}\""), problem))?;
+                    Value::Regex(Arc::new(regex))
+                }
+                tag::OBJECT => return self.object(),
+                _ => return Err(self.malformed("a tag is unknown")),
+            },
+            _ => return Err(self.malformed("a node is neither text nor a collection")),
+        };
+        Ok(Node::Value(value))
+    }
+
+    fn object(&mut self) -> Read<Node> {
+        let count = self.array()?;
+        let kind = self.str()?;
+        let named: Option<fn(Text) -> Value> = match kind {
+            "keyword" => Some(Value::Keyword),
+            "symbol" => Some(Value::Symbol),
+            "var" => Some(Value::Var),
+            _ => None,
+        };
+        let value = match (kind, count) {
+            (_, 2) if let Some(named) = named => named(Text::from(self.str()?)),
+            ("tool", 2) => builtins::tool_value(self.str()?),
+            ("builtin", 2) => {
+                let name = self.str()?;
+                let builtin = builtins::all().find(|builtin| builtin.name == name);
+                builtin
+                    .ok_or_else(|| unsupported(name.to_owned(), "there is no such function".into()))?
+                    .value()
+            }
+            ("code", 3) => return self.code().map(Node::Code),
+            ("fn", 4) => {
+                let identity = self.identity();
+                let code = self.index()?;
+                let Some(Node::Code(code)) = self.nodes.get(code as usize) else {
+                    return Err(self.malformed("a function has no code"));
+                };
+                let code = *code;
+                let number = self.index()? as usize;
+                let count = self.array()?;
+                let captures = self.parts(count)?;
+                let Some((lambda, captured)) = self.codes[code].get(number) else {
+                    return Err(self.malformed("code has fewer functions"));
+                };
+                if *captured != captures.len() {
+                    return Err(self.malformed("a function captures another number of values"));
+                }
+                let mut closure = Closure::new(Arc::clone(lambda), captures);
+                closure.identity = identity;
+                Value::Fn(Arc::new(closure))
+            }
+            ("made", 3) => {
+                let identity = self.identity();
+                let word = self.str()?;
+                let kind = Combinator::MADE
+                    .into_iter()
+                    .find(|kind| kind.name() == word)
+                    .ok_or_else(|| unsupported(word.to_owned(), "there is no such function".into()))?;
+                let count = self.array()?;
+                let parts = self.parts(count)?;
+                if !kind.takes(parts.len()) {
+                    return Err(self.malformed("a function is made of too few or too many parts"));
+                }
+                let mut combined = Combined::new(kind, parts);
+                combined.identity = identity;
+                Value::Combined(Arc::new(combined))
+            }
+            _ => return Err(self.malformed("a kind of node is unknown")),
+        };
+        Ok(Node::Value(value))
+    }
+
+    /// The place of the function that the next node is.
+    fn identity(&mut self) -> Identity {
+        let place = u32::try_from(self.nodes.len())
+            .ok()
+            .and_then(|node| self.places.get(&node));
+        match place {
+            Some(place) => {
+                self.functions += 1;
+                Identity::at(*place)
+            }
+            None => Identity::default(),
+        }
+    }
+
+    fn code(&mut self) -> Read<usize> {
+        let text = self.str()?;
+        let count = self.array()?;
+        let mut globals: Vec<Arc<str>> = Vec::with_capacity(count);
+        for _ in 0..count {
+            self.tick()?;
+            globals.push(self.str()?.into());
+        }
+        self.look()?;
+        let limits = ReadLimits {
+            nesting: NESTING_MAX,
+            symbols: u32::MAX,
+            ..ReadLimits::default()
+        };
+        let what = || brief(text);
+        let forms = reader::read(text, &limits)
+            .map_err(|error| unsupported(what(), error.to_string()))?;
+        if forms.len() != 1 {
+            return Err(self.malformed("code is not one expression"));
+        }
+        let functions =
+            analyze::functions(text, &forms, &globals, &mut self.names, &self.meter).map_err(
+                |error| match error.kind {
+                    Kind::Timeout => Error::Stopped(Pulse::TimedOut),
+                    Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
+                    Kind::Memory | Kind::WorkerMemory => Error::Memory,
+                    _ => unsupported(what(), error.message()),
+                },
+            )?;
+        self.codes.push(functions);
+        Ok(self.codes.len() - 1)
+    }
+
+    fn parts(&mut self, count: usize) -> Read<Vec<Value>> {
+        let mut parts = Vec::with_capacity(count);
+        for _ in 0..count {
+            parts.push(self.part()?);
+        }
+        Ok(parts)
+    }
+
+    fn part(&mut self) -> Read<Value> {
+        self.tick()?;
+        let bad = |error: decode::Error| malformed(error.position().unwrap_or_default(), EXPECTED);
+        Ok(match self.kind()? {
+            Cbor::Null => {
+                self.input.null().map_err(bad)?;
+                Value::Nil
+            }
+            Cbor::Bool => Value::Bool(self.input.bool().map_err(bad)?),
+            Cbor::F64 => Value::Float(self.input.f64().map_err(bad)?),
+            Cbor::Tag => match self.tag()? {
+                tag::REF => {
+                    let node = self.index()?;
+                    match self.nodes.get(node as usize) {
+                        Some(Node::Value(value)) => value.clone(),
+                        Some(Node::Code(_)) => return Err(self.malformed("code is no value")),
+                        None => return Err(self.malformed("a reference does not point back")),
+                    }
+                }
+                tag::DATE => {
+                    let days = self.input.i32().map_err(bad)?;
+                    if time::civil(days).is_none() {
+                        return Err(self.malformed("a date lies outside the years 0 to 9999"));
+                    }
+                    Value::Date(days)
+                }
+                tag::OBJECT => {
+                    let count = self.array()?;
+                    match (self.str()?, count) {
+                        ("instant", 3) => {
+                            let micros = self.input.i64().map_err(bad)?;
+                            let digits = self.input.u8().map_err(bad)?;
+                            if !time::within_years(micros) || digits > DIGITS_MAX {
+                                return Err(
+                                    self.malformed("an instant lies outside the years 0 to 9999")
+                                );
+                            }
+                            Value::Instant(Instant::new(micros, digits))
+                        }
+                        ("duration", 2) => Value::Duration(self.input.i64().map_err(bad)?),
+                        _ => return Err(self.malformed("a kind of part is unknown")),
+                    }
+                }
+                _ => return Err(self.malformed("a tag is unknown")),
+            },
+            _ => Value::Int(self.input.i64().map_err(bad)?),
+        })
+    }
+
+    fn map(&mut self) -> Read<Map> {
+        match self.part()? {
+            Value::Map(map) => Ok(map),
+            _ => Err(self.malformed("a map is none")),
+        }
+    }
+
+    fn in_order(&mut self, before: &Value, after: &Value) -> Read<()> {
+        match self.work.ordered(before, after) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.malformed("keys do not stand in term order")),
+            Err(Spent) => Err(self.malformed("its keys take too long to compare")),
+        }
+    }
+
+    fn magnitude(&mut self) -> Read<BigInt> {
+        let bytes = self.input.bytes().map_err(|error| self.bad(&error))?;
+        Ok(BigInt::from_bytes_be(Sign::Plus, bytes))
+    }
+
+    fn kind(&self) -> Read<Cbor> {
+        self.input.datatype().map_err(|error| self.bad(&error))
+    }
+
+    fn tag(&mut self) -> Read<u64> {
+        let tag = self.input.tag().map_err(|error| self.bad(&error))?;
+        Ok(tag.as_u64())
+    }
+
+    fn str(&mut self) -> Read<&'b str> {
+        self.input.str().map_err(|error| self.bad(&error))
+    }
+
+    /// Whether null comes next, which is passed over then.
+    fn null(&mut self) -> Read<bool> {
+        let null = self.kind()? == Cbor::Null;
+        if null {
+            self.input.null().map_err(|error| self.bad(&error))?;
+        }
+        Ok(null)
+    }
+
+    fn index(&mut self) -> Read<u32> {
+        self.input.u32().map_err(|error| self.bad(&error))
+    }
+
+    /// The length of an array.
+    fn array(&mut self) -> Read<usize> {
+        let length = self.input.array().map_err(|error| self.bad(&error))?;
+        let length = length.ok_or_else(|| self.malformed("an array has no length"))?;
+        self.bounded(length)
+    }
+
+    fn array_of(&mut self, length: usize) -> Read<()> {
+        match self.array()? == length {
+            true => Ok(()),
+            false => Err(self.malformed("an array has another length")),
+        }
+    }
+
+    /// A number of items, each of which takes a byte at least.
+    fn bounded(&self, count: u64) -> Read<usize> {
+        usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= self.length - self.input.position())
+            .ok_or_else(|| self.malformed("it ends too early"))
+    }
+
+    fn tick(&mut self) -> Read<()> {
+        self.fuel -= 1;
+        if self.fuel == 0 {
+            self.fuel = FUEL;
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the clock and at memory.
+    fn look(&self) -> Read<()> {
+        self.meter.check().map_err(|error| match error.kind {
+            Kind::Memory | Kind::WorkerMemory => Error::Memory,
+            Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
+            _ => Error::Stopped(Pulse::TimedOut),
+        })
+    }
+
+    fn bad(&self, error: &decode::Error) -> Error {
+        malformed(
+            error.position().unwrap_or(self.input.position()),
+            EXPECTED,
+        )
+    }
+
+    fn malformed(&self, problem: &'static str) -> Error {
+        malformed(self.input.position(), problem)
+    }
+}
+
+/// What is wrong where CBOR of another type stands, or none at all.
+const EXPECTED: &str = "something else was expected";
+
+fn malformed(at: usize, problem: &'static str) -> Error {
+    Error::Malformed { at, problem }
+}
+
+fn unsupported(what: String, problem: String) -> Error {
+    Error::Unsupported { what, problem }
+}
+
+/// The beginning of a text.
+fn brief(text: &str) -> String {
+    const CHARS: usize = 60;
+    let mut brief: String = text.chars().take(CHARS).collect();
+    if brief.len() < text.len() {
+        brief.push('…');
+    }
+    brief
+}

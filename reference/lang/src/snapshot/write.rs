@@ -1,0 +1,540 @@
+//! Writes snapshots: one walk without recursion, each distinct value once.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use minicbor::Encoder;
+use minicbor::data::Tag;
+use num_bigint::{BigInt, Sign};
+
+use super::{Error, FUEL, NAME, VERSION, tag};
+use crate::analyze::ir::Source;
+use crate::env::{Definition, Env};
+use crate::host::{Host, Pulse};
+use crate::value::{Entries, Items, Members, Text, Value};
+
+type Out = Encoder<Vec<u8>>;
+
+pub fn write(
+    env: &Env,
+    values: &[&Value],
+    bytes_max: usize,
+    host: &dyn Host,
+) -> Result<Vec<u8>, Error> {
+    let mut nodes = Nodes::new(bytes_max, host);
+    let mut rest = Encoder::new(Vec::new());
+    session(env, &mut nodes, &mut rest)?;
+    array(&mut rest, values.len());
+    for value in values {
+        part(value, &mut nodes, &mut rest)?;
+    }
+    let Nodes {
+        out,
+        count,
+        mut compared,
+        ..
+    } = nodes;
+    compared.sort_unstable();
+    let mut body = Encoder::new(Vec::with_capacity(
+        out.writer().len() + rest.writer().len() + 5 * compared.len() + 16,
+    ));
+    array(&mut body, 5);
+    array(&mut body, env.names.count());
+    for name in env.names.all() {
+        if body.writer().len() + name.len() > bytes_max {
+            return Err(Error::TooLarge { bytes_max });
+        }
+        done(body.str(name));
+    }
+    array(&mut body, compared.len());
+    for (_, node) in compared {
+        done(body.u32(node));
+    }
+    array(&mut body, count as usize);
+    let mut body = body.into_writer();
+    body.extend_from_slice(out.writer());
+    body.extend_from_slice(rest.writer());
+    if body.len() > bytes_max {
+        return Err(Error::TooLarge { bytes_max });
+    }
+    let mut whole = Encoder::new(Vec::with_capacity(body.len() + 40));
+    done(whole.tag(Tag::new(tag::CBOR)));
+    array(&mut whole, 4);
+    done(whole.str(NAME));
+    done(whole.u32(VERSION));
+    done(whole.bytes(&body));
+    let checksum = crc32fast::hash(whole.writer());
+    done(whole.u32(checksum));
+    Ok(whole.into_writer())
+}
+
+fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error> {
+    array(rest, 6);
+    part(&Value::Map(env.context.clone()), nodes, rest)?;
+    array(rest, env.globals.len());
+    for definition in env.globals.iter() {
+        let Some(Definition { value, doc, gave }) = definition else {
+            done(rest.null());
+            continue;
+        };
+        array(rest, 3);
+        part(value, nodes, rest)?;
+        match doc {
+            None => done(rest.null()),
+            Some(doc) => part(&Value::Str(doc.clone()), nodes, rest)?,
+        }
+        match gave {
+            None => done(rest.null()),
+            Some(gave) => {
+                array(rest, 2);
+                done(rest.str(gave.kind.word()));
+                done(rest.u64(gave.count as u64));
+            }
+        }
+    }
+    array(rest, env.history.len());
+    for value in &env.history {
+        part(value, nodes, rest)?;
+    }
+    match env.keeps_journal {
+        true => part(&Value::Map(env.journal.clone()), nodes, rest)?,
+        false => done(rest.null()),
+    }
+    part(&Value::Map(env.steps.clone()), nodes, rest)?;
+    done(rest.bool(env.notes_results));
+    Ok(())
+}
+
+/// Writes a value as a part, and before it the nodes that it needs.
+fn part(value: &Value, nodes: &mut Nodes<'_>, out: &mut Out) -> Result<(), Error> {
+    let node = nodes.add(value)?;
+    inline(value, node, out);
+    Ok(())
+}
+
+/// The nodes that were written, and how they are found again.
+struct Nodes<'h> {
+    out: Out,
+    count: u32,
+    /// Where the text of each node is, by its content.
+    by_content: HashTable<Known>,
+    hasher: RandomState,
+    /// By the address of what others hold too, and by what it is.
+    by_address: HashMap<(usize, Form), u32, RandomState>,
+    /// Functions that have a place in the order of values: the place, and the node.
+    compared: Vec<(u64, u32)>,
+    bytes_max: usize,
+    host: &'h dyn Host,
+    fuel: u32,
+}
+
+/// What an allocation stands for: one text may be a string and a keyword.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    Str,
+    Keyword,
+    Symbol,
+    Var,
+    Other,
+    Code,
+}
+
+/// A node's bytes and its index.
+struct Known {
+    start: usize,
+    end: usize,
+    node: u32,
+}
+
+/// A value whose parts are being written.
+struct Open<'a> {
+    value: &'a Value,
+    parts: Parts<'a>,
+    /// How many indices of nodes there were before its own parts'.
+    base: usize,
+}
+
+enum Parts<'a> {
+    Items(Items<'a>),
+    Entries(Entries<'a>, Option<&'a Value>),
+    Members(Members<'a>),
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = &'a Value;
+
+    fn next(&mut self) -> Option<&'a Value> {
+        match self {
+            Parts::Items(items) => items.next(),
+            Parts::Members(members) => members.next(),
+            Parts::Entries(entries, second) => second.take().or_else(|| {
+                let (key, value) = entries.next()?;
+                *second = Some(value);
+                Some(key)
+            }),
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn of(value: &'a Value) -> Parts<'a> {
+        match value {
+            Value::Vector(items) => Parts::Items(items.iter()),
+            Value::Map(map) => Parts::Entries(map.iter(), None),
+            Value::Set(set) => Parts::Members(set.iter()),
+            Value::Fn(closure) => Parts::Items(closure.captures.iter().into()),
+            Value::Combined(combined) if combined.tool().is_none() => {
+                Parts::Items(combined.parts.iter().into())
+            }
+            _ => Parts::Items([].iter().into()),
+        }
+    }
+}
+
+impl<'h> Nodes<'h> {
+    fn new(bytes_max: usize, host: &'h dyn Host) -> Nodes<'h> {
+        Nodes {
+            out: Encoder::new(Vec::new()),
+            count: 0,
+            by_content: HashTable::new(),
+            hasher: RandomState::default(),
+            by_address: HashMap::default(),
+            compared: Vec::new(),
+            bytes_max,
+            host,
+            fuel: FUEL,
+        }
+    }
+
+    /// The node of `value`, when it has one; written before, or now.
+    fn add(&mut self, value: &Value) -> Result<Option<u32>, Error> {
+        if is_inline(value) {
+            return Ok(None);
+        }
+        if let Some(node) = self.known(value) {
+            return Ok(Some(node));
+        }
+        let mut open = vec![Open {
+            value,
+            parts: Parts::of(value),
+            base: 0,
+        }];
+        // The nodes of parts that were written, those of the innermost value at the end.
+        let mut indices: Vec<u32> = Vec::new();
+        loop {
+            let Some(innermost) = open.last_mut() else {
+                return Ok(indices.pop());
+            };
+            match innermost.parts.next() {
+                Some(part) => {
+                    self.tick()?;
+                    if is_inline(part) {
+                        continue;
+                    }
+                    match self.known(part) {
+                        Some(node) => indices.push(node),
+                        None => open.push(Open {
+                            value: part,
+                            parts: Parts::of(part),
+                            base: indices.len(),
+                        }),
+                    }
+                }
+                None => {
+                    let Some(Open { value, base, .. }) = open.pop() else {
+                        continue;
+                    };
+                    let node = self.close(value, &indices[base..])?;
+                    indices.truncate(base);
+                    indices.push(node);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self) -> Result<(), Error> {
+        self.fuel -= 1;
+        if self.fuel == 0 {
+            self.fuel = FUEL;
+            match self.host.pulse() {
+                Pulse::Continue => {}
+                stopped => return Err(Error::Stopped(stopped)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses `more` bytes when they are too many.
+    fn room(&self, more: usize) -> Result<(), Error> {
+        match self.out.writer().len().saturating_add(more) > self.bytes_max {
+            true => Err(Error::TooLarge {
+                bytes_max: self.bytes_max,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The node of a value that was met before.
+    fn known(&self, value: &Value) -> Option<u32> {
+        self.by_address.get(&address(value)?).copied()
+    }
+
+    /// Writes the node of `value`, the nodes of whose parts are `indices`.
+    fn close(&mut self, value: &Value, indices: &[u32]) -> Result<u32, Error> {
+        const PART_BYTES: usize = 24;
+        let size = match value {
+            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) | Value::Var(text) => {
+                text.len()
+            }
+            Value::BigInt(int) => (int.bits() / 8) as usize,
+            Value::Vector(items) => items.len(),
+            Value::Map(map) => 2 * map.len(),
+            Value::Set(set) => set.len(),
+            _ => 0,
+        };
+        self.room(size)?;
+        let code = match value {
+            Value::Fn(closure) => Some(self.code(&closure.lambda.source.0)?),
+            _ => None,
+        };
+        let start = self.out.writer().len();
+        let mut indices = indices.iter().copied();
+        let mut parts = |out: &mut Out, parts: Parts<'_>| {
+            for part in parts {
+                let node = match is_inline(part) {
+                    true => None,
+                    false => indices.next(),
+                };
+                inline(part, node, out);
+            }
+        };
+        let out = &mut self.out;
+        match value {
+            Value::Str(text) => done(out.str(text)),
+            Value::Keyword(name) => named(out, "keyword", name),
+            Value::Symbol(name) => named(out, "symbol", name),
+            Value::Var(name) => named(out, "var", name),
+            Value::Builtin(builtin) => named(out, "builtin", builtin.name),
+            Value::BigInt(int) => big(out, int),
+            Value::Regex(regex) => {
+                done(out.tag(Tag::new(tag::REGEX)));
+                done(out.str(regex.source()));
+            }
+            Value::Vector(items) => {
+                array(out, items.len());
+                parts(out, Parts::of(value));
+            }
+            Value::Map(map) => {
+                done(out.map(map.len() as u64));
+                parts(out, Parts::of(value));
+            }
+            Value::Set(set) => {
+                done(out.tag(Tag::new(tag::SET)));
+                array(out, set.len());
+                parts(out, Parts::of(value));
+            }
+            Value::Fn(closure) => {
+                object(out, "fn", 4);
+                done(out.u32(code.unwrap_or_default()));
+                done(out.u32(closure.lambda.source.1));
+                array(out, closure.captures.len());
+                parts(out, Parts::of(value));
+            }
+            Value::Combined(combined) => match combined.tool() {
+                Some(Value::Str(name)) => named(out, "tool", name),
+                _ => {
+                    object(out, "made", 3);
+                    done(out.str(combined.kind.name()));
+                    array(out, combined.parts.len());
+                    parts(out, Parts::of(value));
+                }
+            },
+            // Written as parts.
+            _ => done(out.null()),
+        }
+        self.room(PART_BYTES)?;
+        let identity = match value {
+            Value::Fn(closure) => Some(&closure.identity),
+            Value::Combined(combined) if combined.tool().is_none() => Some(&combined.identity),
+            _ => None,
+        };
+        let node = match identity {
+            Some(identity) => {
+                let node = self.next()?;
+                self.compared
+                    .extend(identity.found().map(|place| (place, node)));
+                node
+            }
+            None => self.distinct(start)?,
+        };
+        if let Some(address) = address(value) {
+            self.by_address.insert(address, node);
+        }
+        Ok(node)
+    }
+
+    fn code(&mut self, source: &Arc<Source>) -> Result<u32, Error> {
+        let address = (Arc::as_ptr(source).addr(), Form::Code);
+        if let Some(node) = self.by_address.get(&address) {
+            return Ok(*node);
+        }
+        let globals: &[Arc<str>] = source.globals.get().map_or(&[], |globals| globals);
+        let bytes = globals.iter().map(|name| name.len() + 5).sum::<usize>();
+        self.room(source.text.len().saturating_add(bytes))?;
+        let start = self.out.writer().len();
+        object(&mut self.out, "code", 3);
+        done(self.out.str(&source.text));
+        array(&mut self.out, globals.len());
+        for name in globals {
+            done(self.out.str(name));
+        }
+        let node = self.distinct(start)?;
+        self.by_address.insert(address, node);
+        Ok(node)
+    }
+
+    /// The node whose bytes begin at `start`, or the earlier one that has the same.
+    fn distinct(&mut self, start: usize) -> Result<u32, Error> {
+        let bytes = self.out.writer();
+        let hash = self.hasher.hash_one(&bytes[start..]);
+        let found = self.by_content.find(hash, |known| {
+            bytes[known.start..known.end] == bytes[start..]
+        });
+        if let Some(known) = found {
+            let node = known.node;
+            self.out.writer_mut().truncate(start);
+            return Ok(node);
+        }
+        let node = self.next()?;
+        let bytes = self.out.writer();
+        let known = Known {
+            start,
+            end: bytes.len(),
+            node,
+        };
+        let hasher = &self.hasher;
+        self.by_content.insert_unique(hash, known, |known| {
+            hasher.hash_one(&bytes[known.start..known.end])
+        });
+        Ok(node)
+    }
+
+    fn next(&mut self) -> Result<u32, Error> {
+        let node = self.count;
+        self.count = node.checked_add(1).ok_or(Error::TooLarge {
+            bytes_max: self.bytes_max,
+        })?;
+        Ok(node)
+    }
+}
+
+/// Where a value is that others hold too.
+fn address(value: &Value) -> Option<(usize, Form)> {
+    fn arc<T>(held: &Arc<T>) -> Option<usize> {
+        (Arc::strong_count(held) > 1).then(|| Arc::as_ptr(held).addr())
+    }
+    let text = |text: &Text, form| Some((text.shared_address()?, form));
+    match value {
+        Value::Str(name) => text(name, Form::Str),
+        Value::Keyword(name) => text(name, Form::Keyword),
+        Value::Symbol(name) => text(name, Form::Symbol),
+        Value::Var(name) => text(name, Form::Var),
+        _ => {
+            let address = match value {
+                Value::Vector(items) => items.shared_address(),
+                Value::Map(map) => map.shared_address(),
+                Value::Set(set) => set.shared_address(),
+                Value::BigInt(int) => arc(int),
+                Value::Fn(closure) => arc(closure),
+                Value::Combined(combined) => arc(combined),
+                Value::Regex(regex) => arc(regex),
+                Value::Builtin(builtin) => Some(std::ptr::from_ref(*builtin).addr()),
+                _ => None,
+            };
+            Some((address?, Form::Other))
+        }
+    }
+}
+
+/// Whether a value is written in place: what values hold in place.
+fn is_inline(value: &Value) -> bool {
+    matches!(
+        value,
+        Value::Nil
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Date(_)
+            | Value::Instant(_)
+            | Value::Duration(_)
+    )
+}
+
+/// Writes a part: the value itself where it is small, else the node that it is.
+fn inline(value: &Value, node: Option<u32>, out: &mut Out) {
+    match value {
+        Value::Nil => done(out.null()),
+        Value::Bool(bool) => done(out.bool(*bool)),
+        Value::Int(int) => done(out.i64(*int)),
+        // One NaN is as good as another.
+        Value::Float(float) if float.is_nan() => done(out.f64(f64::NAN)),
+        Value::Float(float) => done(out.f64(*float)),
+        Value::Date(days) => {
+            done(out.tag(Tag::new(tag::DATE)));
+            done(out.i32(*days));
+        }
+        Value::Instant(instant) => {
+            object(out, "instant", 3);
+            done(out.i64(instant.micros()));
+            done(out.u8(instant.digits));
+        }
+        Value::Duration(micros) => {
+            object(out, "duration", 2);
+            done(out.i64(*micros));
+        }
+        _ => {
+            done(out.tag(Tag::new(tag::REF)));
+            done(out.u32(node.unwrap_or_default()));
+        }
+    }
+}
+
+fn big(out: &mut Out, int: &BigInt) {
+    let negative = int.sign() == Sign::Minus;
+    // Of a negative integer the tag stands for -1 minus the bytes.
+    let bytes = match negative {
+        true => (-(int + 1_i32)).magnitude().to_bytes_be(),
+        false => int.magnitude().to_bytes_be(),
+    };
+    let kind = match negative {
+        true => tag::NEGATIVE,
+        false => tag::POSITIVE,
+    };
+    done(out.tag(Tag::new(kind)));
+    done(out.bytes(&bytes));
+}
+
+fn named(out: &mut Out, kind: &str, name: &str) {
+    object(out, kind, 2);
+    done(out.str(name));
+}
+
+/// Begins an array of `length` items, the first of which says what it is.
+fn object(out: &mut Out, kind: &str, length: usize) {
+    done(out.tag(Tag::new(tag::OBJECT)));
+    array(out, length);
+    done(out.str(kind));
+}
+
+fn array(out: &mut Out, length: usize) {
+    done(out.array(length as u64));
+}
+
+/// Writing to memory does not fail.
+fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
+    written.map(drop).expect("writing to a buffer does not fail");
+}
