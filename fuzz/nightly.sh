@@ -24,6 +24,8 @@ reader      lang       programs    512
 program     lang       programs    2048
 eval        -          -           512
 print_read  -          -           512
+snapshot    -          -           1024
+snapshots   -          -           4096
 json        json       values      4096
 judge       json       values      4096
 signature   signature  signatures  1024

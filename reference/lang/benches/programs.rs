@@ -43,6 +43,36 @@ fn programs(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A session of about a megabyte, written and read.
+fn snapshots(criterion: &mut Criterion) {
+    let rows = (0..8_000).map(|id| {
+        format!(
+            "{{:id {id} :name \"customer number {id}\" :open true :total {}.5}}",
+            id * 7
+        )
+    });
+    let mut env = Env::new();
+    for (at, row) in rows.enumerate() {
+        let program = format!("(def row{at} {row})");
+        env = run(&Program::new(program), &env, &Limits::default(), &Nowhere).1;
+    }
+    let all = "(defn total [x] (:total x)) (def f (let [k 2] (fn [x] (* k (total x)))))";
+    env = run(&Program::new(all), &env, &Limits::default(), &Nowhere).1;
+    let bytes = env.snapshot(usize::MAX, &Nowhere).expect("written");
+    let limits = Limits {
+        memory_bytes: 1 << 30,
+        ..Limits::default()
+    };
+    let mut group = criterion.benchmark_group(format!("snapshot of {} KB", bytes.len() / 1024));
+    group.bench_function("write", |bencher| {
+        bencher.iter(|| env.snapshot(usize::MAX, &Nowhere));
+    });
+    group.bench_function("read", |bencher| {
+        bencher.iter(|| Env::restore(&bytes, &limits, &Nowhere).expect("read"));
+    });
+    group.finish();
+}
+
 fn once(figure: &Figure, env: &Env) -> Value {
     // What is measured has to fit the memory that a program gets by default.
     let (outcome, _) = run(
@@ -91,6 +121,6 @@ criterion_group! {
         .sample_size(50)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
-    targets = programs
+    targets = programs, snapshots
 }
 criterion_main!(benches);

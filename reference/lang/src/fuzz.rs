@@ -2,12 +2,14 @@
 //! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
 
 mod program;
+mod session;
 
 use crate::form::{Form, FormKind, Span};
 use crate::json::{self, Duplicates};
 use crate::reader::{ReadLimits, read};
 
 pub use program::{eval, generated, print_read, program, reads};
+pub use session::{same_session, snapshot, snapshot_bytes};
 
 /// The reader's promises: it ends, spans lie within the text and within each other, limits hold, an error
 /// points into the text, and its sentence stays short.

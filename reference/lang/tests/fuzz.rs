@@ -15,6 +15,16 @@ proptest! {
     }
 
     #[test]
+    fn sessions_go_on_from_snapshots(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fuzz::snapshot(&bytes);
+    }
+
+    #[test]
+    fn any_bytes_are_a_snapshot_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fuzz::snapshot_bytes(&bytes);
+    }
+
+    #[test]
     fn printed_values_are_read_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         fuzz::print_read(&bytes);
     }

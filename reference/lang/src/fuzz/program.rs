@@ -77,7 +77,7 @@ pub fn print_read(bytes: &[u8]) {
     assert_eq!(printed, print::readable(&again), "printing is stable");
 }
 
-fn ended(text: &str, env: &Env) -> (Outcome, Env) {
+pub(super) fn ended(text: &str, env: &Env) -> (Outcome, Env) {
     let limits = Limits {
         memory_bytes: 2 * 1024 * 1024,
         worker_memory_bytes: 512 * 1024,

@@ -94,6 +94,16 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
     read::read(bytes, limits, host)
 }
 
+/// The body of a snapshot that is whole.
+pub(crate) fn body(bytes: &[u8]) -> Option<&[u8]> {
+    read::open(bytes).ok()
+}
+
+/// A snapshot with this body, whatever it is.
+pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
+    write::seal(body)
+}
+
 impl Env {
     /// These surroundings as bytes.
     ///
@@ -165,7 +175,10 @@ impl fmt::Display for Error {
                 write!(f, "the snapshot is malformed: {problem} (byte {at})")
             }
             Error::Unsupported { what, problem } => {
-                write!(f, "the snapshot holds what this version does not run: {what}: {problem}")
+                write!(
+                    f,
+                    "the snapshot holds what this version does not run: {what}: {problem}"
+                )
             }
         }
     }

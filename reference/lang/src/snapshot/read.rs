@@ -54,7 +54,7 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
 }
 
 /// The body of a snapshot whose name, version and checksum are right.
-fn open(bytes: &[u8]) -> Result<&[u8], Error> {
+pub fn open(bytes: &[u8]) -> Result<&[u8], Error> {
     let mut input = Decoder::new(bytes);
     let foreign = |_| Error::Foreign;
     if input.tag().map_err(foreign)?.as_u64() != tag::CBOR
@@ -272,7 +272,9 @@ impl<'b> Reader<'b> {
                 let name = self.str()?;
                 let builtin = builtins::all().find(|builtin| builtin.name == name);
                 builtin
-                    .ok_or_else(|| unsupported(name.to_owned(), "there is no such function".into()))?
+                    .ok_or_else(|| {
+                        unsupported(name.to_owned(), "there is no such function".into())
+                    })?
                     .value()
             }
             ("code", 3) => return self.code().map(Node::Code),
@@ -302,7 +304,9 @@ impl<'b> Reader<'b> {
                 let kind = Combinator::MADE
                     .into_iter()
                     .find(|kind| kind.name() == word)
-                    .ok_or_else(|| unsupported(word.to_owned(), "there is no such function".into()))?;
+                    .ok_or_else(|| {
+                        unsupported(word.to_owned(), "there is no such function".into())
+                    })?;
                 let count = self.array()?;
                 let parts = self.parts(count)?;
                 if !kind.takes(parts.len()) {
@@ -346,20 +350,18 @@ impl<'b> Reader<'b> {
             ..ReadLimits::default()
         };
         let what = || brief(text);
-        let forms = reader::read(text, &limits)
-            .map_err(|error| unsupported(what(), error.to_string()))?;
+        let forms =
+            reader::read(text, &limits).map_err(|error| unsupported(what(), error.to_string()))?;
         if forms.len() != 1 {
             return Err(self.malformed("code is not one expression"));
         }
-        let functions =
-            analyze::functions(text, &forms, &globals, &mut self.names, &self.meter).map_err(
-                |error| match error.kind {
-                    Kind::Timeout => Error::Stopped(Pulse::TimedOut),
-                    Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
-                    Kind::Memory | Kind::WorkerMemory => Error::Memory,
-                    _ => unsupported(what(), error.message()),
-                },
-            )?;
+        let functions = analyze::functions(text, &forms, &globals, &mut self.names, &self.meter)
+            .map_err(|error| match error.kind {
+                Kind::Timeout => Error::Stopped(Pulse::TimedOut),
+                Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
+                Kind::Memory | Kind::WorkerMemory => Error::Memory,
+                _ => unsupported(what(), error.message()),
+            })?;
         self.codes.push(functions);
         Ok(self.codes.len() - 1)
     }
@@ -508,10 +510,7 @@ impl<'b> Reader<'b> {
     }
 
     fn bad(&self, error: &decode::Error) -> Error {
-        malformed(
-            error.position().unwrap_or(self.input.position()),
-            EXPECTED,
-        )
+        malformed(error.position().unwrap_or(self.input.position()), EXPECTED)
     }
 
     fn malformed(&self, problem: &'static str) -> Error {

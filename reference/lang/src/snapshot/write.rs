@@ -61,15 +61,20 @@ pub fn write(
     if body.len() > bytes_max {
         return Err(Error::TooLarge { bytes_max });
     }
+    Ok(seal(&body))
+}
+
+/// Puts a body into its envelope.
+pub fn seal(body: &[u8]) -> Vec<u8> {
     let mut whole = Encoder::new(Vec::with_capacity(body.len() + 40));
     done(whole.tag(Tag::new(tag::CBOR)));
     array(&mut whole, 4);
     done(whole.str(NAME));
     done(whole.u32(VERSION));
-    done(whole.bytes(&body));
+    done(whole.bytes(body));
     let checksum = crc32fast::hash(whole.writer());
     done(whole.u32(checksum));
-    Ok(whole.into_writer())
+    whole.into_writer()
 }
 
 fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error> {
@@ -536,5 +541,7 @@ fn array(out: &mut Out, length: usize) {
 
 /// Writing to memory does not fail.
 fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
-    written.map(drop).expect("writing to a buffer does not fail");
+    written
+        .map(drop)
+        .expect("writing to a buffer does not fail");
 }

@@ -1,0 +1,6 @@
+//! Sessions as snapshots, whole and with bytes changed. Knows nothing of what is checked: the function does.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| ptc_lang::fuzz::snapshot(data));

@@ -1,0 +1,6 @@
+//! Bytes that are taken for a snapshot. Knows nothing of what is checked: the function does.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| ptc_lang::fuzz::snapshot_bytes(data));

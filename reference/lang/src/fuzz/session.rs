@@ -1,0 +1,139 @@
+//! Sessions made from bytes and bytes taken for sessions, and what must hold for each.
+
+use super::program::{ended, program};
+use crate::snapshot::{self, Error};
+use crate::{Ended, Env, Limits, Outcome, Reason, Value, print};
+
+/// Bytes that a snapshot of such a session may have.
+const BYTES_MAX: usize = 16 << 20;
+/// Programs of a session.
+const TURNS: usize = 3;
+
+/// What holds for every session and for all bytes: a session that was written and read goes on as it would have, and is
+/// written the same; bytes are read or refused, and what was read from them is a session.
+pub fn snapshot(bytes: &[u8]) {
+    let (changes, bytes) = bytes.split_at(bytes.len().min(16));
+    let mut env = Env::new().noting_results().with_journal(Default::default());
+    let mut turns = bytes.chunks(bytes.len().div_ceil(TURNS + 1).max(1));
+    for turn in turns.by_ref().take(TURNS) {
+        let (outcome, mut after) = ended(&program(turn), &env);
+        if let Ended::Value(value) | Ended::Return(value) = outcome.ended {
+            after.remember(value);
+        }
+        env = after;
+    }
+    let Ok(written) = env.snapshot(BYTES_MAX, &Patient) else {
+        return;
+    };
+    same_session(&env, &written, &program(turns.next().unwrap_or_default()));
+    // The same bytes with some of them changed, and under a checksum that is right again.
+    let Some(mut body) = snapshot::body(&written).map(<[u8]>::to_vec) else {
+        panic!("what was written is open to read");
+    };
+    for change in changes.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % body.len();
+        body[at] = change[2];
+    }
+    hostile(&snapshot::seal(&body));
+}
+
+/// What holds for all bytes, as the body of a snapshot and as a whole one.
+pub fn snapshot_bytes(bytes: &[u8]) {
+    hostile(bytes);
+    hostile(&snapshot::seal(bytes));
+}
+
+/// Panics unless `written`, which is `env`, goes on as `env` does.
+pub fn same_session(env: &Env, written: &[u8], next: &str) {
+    let restored = match Env::restore(written, &roomy(), &Patient) {
+        Ok(restored) => restored,
+        Err(error) => panic!("what was written is read: {error}"),
+    };
+    let again = restored.snapshot(BYTES_MAX, &Patient);
+    assert!(
+        again.as_deref() == Ok(written),
+        "what was read is written as it was"
+    );
+    let (expected, expected_env) = ended(next, env);
+    let (found, found_env) = ended(next, &restored);
+    // Structure that came to be shared is copied before it is changed, which may reach a limit sooner or later.
+    if is_limit(&expected) || is_limit(&found) {
+        return;
+    }
+    assert_eq!(shown(&expected), shown(&found), "{next}");
+    let bytes = |env: &Env| env.snapshot(BYTES_MAX, &Patient);
+    assert!(
+        bytes(&expected_env) == bytes(&found_env),
+        "the sessions stay equal after {next}"
+    );
+}
+
+/// Bytes that anybody may have made are a session or refused.
+fn hostile(bytes: &[u8]) {
+    let env = match Env::restore(bytes, &Limits::default(), &Patient) {
+        Ok(env) => env,
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return;
+        }
+    };
+    let written = match env.snapshot(BYTES_MAX, &Patient) {
+        Ok(written) => written,
+        Err(Error::TooLarge { .. }) => return,
+        Err(error) => panic!("what was read is written: {error}"),
+    };
+    for (_, value, _) in env.definitions() {
+        let _ = print::preview(value, print::PREVIEW_ITEMS, print::PREVIEW_GRAPHEMES);
+    }
+    same_session(&env, &written, "[*1 *2 *3 (+ 1 2)]");
+    let names: Vec<String> = env
+        .definitions()
+        .iter()
+        .take(8)
+        .map(|(name, ..)| format!("({name} 1 2)"))
+        .collect();
+    for call in names {
+        let _ = ended(&call, &env);
+    }
+}
+
+fn roomy() -> Limits {
+    Limits {
+        memory_bytes: 1 << 30,
+        ..Limits::default()
+    }
+}
+
+fn is_limit(outcome: &Outcome) -> bool {
+    match &outcome.ended {
+        Ended::Error(error) => matches!(error.reason(), Reason::Timeout | Reason::MemoryLimit),
+        _ => false,
+    }
+}
+
+/// An outcome as text.
+fn shown(outcome: &Outcome) -> String {
+    const BYTES: usize = 64 * 1024;
+    let value = |value: &Value| {
+        let mut text = String::new();
+        // What is too long is compared as far as it goes.
+        let _ = print::write_readable(&mut text, value, BYTES);
+        text
+    };
+    let ended = match &outcome.ended {
+        Ended::Value(given) => value(given),
+        Ended::Return(given) => format!("return {}", value(given)),
+        Ended::Fail(given) => format!("fail {}", value(given)),
+        Ended::Error(error) => format!("{}: {}", error.code(), error.message()),
+    };
+    format!("{ended} {:?}", outcome.prints)
+}
+
+/// A world that gives snapshots all the time that they need.
+struct Patient;
+
+impl crate::Host for Patient {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+}

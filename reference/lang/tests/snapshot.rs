@@ -1,0 +1,479 @@
+//! Snapshots: sessions of several turns, of the corpus and of everything that a session may keep, go on from bytes as they
+//! would have; hostile bytes are refused at a bounded cost.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ptc_lang::fuzz::same_session;
+use ptc_lang::snapshot::Error;
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, print, run, snapshot};
+
+const BYTES_MAX: usize = 64 << 20;
+
+/// A world without a clock that stops what runs long.
+#[derive(Default)]
+struct World(AtomicU32);
+
+impl Host for World {
+    fn now_micros(&self) -> i64 {
+        1_700_000_000_000_000
+    }
+
+    fn pulse(&self) -> Pulse {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0..2_000 => Pulse::Continue,
+            _ => Pulse::TimedOut,
+        }
+    }
+}
+
+fn bytes(env: &Env) -> Vec<u8> {
+    env.snapshot(BYTES_MAX, &World::default())
+        .expect("a session is written")
+}
+
+fn restored(bytes: &[u8]) -> Env {
+    Env::restore(bytes, &Limits::default(), &World::default()).expect("a snapshot is read")
+}
+
+fn refused(bytes: &[u8]) -> Error {
+    match Env::restore(bytes, &Limits::default(), &World::default()) {
+        Ok(_) => panic!("the bytes are no snapshot"),
+        Err(error) => error,
+    }
+}
+
+fn turn(env: &Env, program: &str) -> (Ended, Env) {
+    let (outcome, mut after) = run(
+        &Program::new(program),
+        env,
+        &Limits::default(),
+        &World::default(),
+    );
+    if let Ended::Value(value) | Ended::Return(value) = &outcome.ended {
+        after.remember(value.clone());
+    }
+    (outcome.ended, after)
+}
+
+/// What the last of `turns` gives when the session is written and read before each of them.
+fn travelled(turns: &[&str]) -> String {
+    let mut env = Env::new()
+        .noting_results()
+        .with_journal(Map::new())
+        .with_context(
+            [(Value::str("rows"), Value::vector(vec![Value::Int(7)]))]
+                .into_iter()
+                .collect(),
+        );
+    let mut given = String::new();
+    for program in turns {
+        let written = bytes(&env);
+        same_session(&env, &written, program);
+        let (ended, after) = turn(&restored(&written), program);
+        given = match ended {
+            Ended::Value(value) | Ended::Return(value) => print::readable(&value),
+            Ended::Fail(value) => format!("fail {}", print::readable(&value)),
+            Ended::Error(error) => error.message(),
+        };
+        env = after;
+    }
+    given
+}
+
+#[test]
+fn sessions_keep_what_they_hold() {
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["(def x 1)", "(def y (+ x 1))", "[x y *1 *2]"],
+            "[1 2 #'y #'x]",
+        ),
+        (
+            &[
+                "(defn f [n] (* 2 n))",
+                "(defn g [n] (f (f n)))",
+                "(defn f [n] (+ 1 n))",
+                "(g 5)",
+            ],
+            "7",
+        ),
+        (
+            &[
+                "(defn adder [n] (fn [m] (+ n m)))",
+                "(def add3 (adder 3))",
+                "(add3 4)",
+            ],
+            "7",
+        ),
+        (
+            &[
+                "(def fs (let [a 1 b [2]] {:p (fn [] a) :q (fn [x] [x b])}))",
+                "[((:p fs)) ((:q fs) 0)]",
+            ],
+            "[1 [0 [2]]]",
+        ),
+        (
+            &[
+                "(def f (fn fact [n] (if (< n 2) 1 (* n (fact (dec n))))))",
+                "(f 25)",
+            ],
+            "15511210043330985984000000",
+        ),
+        (&["(def f #(vector % %2 %&))", "(f 1 2 3)"], "[1 2 [3]]"),
+        (&["(def f (->> 5 (fn [])))", "(f)"], "5"),
+        (
+            &[
+                "(defn f [{:keys [a b] :or {b (inc 1)} :as m} [x & more]] [a b m x more])",
+                "(f {:a 1} [1 2 3])",
+            ],
+            "[1 2 {:a 1} 1 [2 3]]",
+        ),
+        (
+            &[
+                "(defn f [x] (inc x))",
+                "(def inc dec)",
+                "(defn g [x] (inc x))",
+                "[(f 5) (g 5)]",
+            ],
+            "[6 4]",
+        ),
+        (
+            &["(defn f [] (h))", "(defn h [] 1)", "(f)"],
+            "Undefined variable: f",
+        ),
+        (&["(defn f [] (or later 0))", "(f)"], "0"),
+        (&["(do (defn f [] (h)) (defn h [] 1))", "(f)"], "1"),
+        (
+            &[
+                "(def v #'x)",
+                "(def x 1)",
+                "(def v #'x)",
+                "(def x 2)",
+                "[v (v)]",
+            ],
+            "not callable",
+        ),
+        (&["(def x 1)", "(def v #'x)", "(def x [5])", "(v 0)"], "5"),
+        (
+            &["(def r #\"a(b)\")", "(re-find r \"ab\")"],
+            "[\"ab\" \"b\"]",
+        ),
+        (
+            &[
+                "(def t [(LocalDate/parse \"2025-03-09\") (Instant/parse \"2025-03-09T01:02:03.450Z\") (Duration/ofMillis 5)])",
+                "t",
+            ],
+            "",
+        ),
+        (
+            &[
+                "(def n [##NaN ##Inf ##-Inf -0.0 1.0 99999999999999999999 -99999999999999999999 9223372036854775807 -9223372036854775808])",
+                "n",
+            ],
+            "[##NaN ##Inf ##-Inf -0.0 1.0 99999999999999999999 -99999999999999999999 9223372036854775807 -9223372036854775808]",
+        ),
+        (
+            &[
+                "(def m {1 :a 1.0 :b :k 2 \"k\" 3 nil 4 true 5 [1] 6 #{1} 7 {:x 1} 8 'sym 9})",
+                "m",
+            ],
+            "",
+        ),
+        (
+            &["(def s #{1 1.0 :k \"k\" nil [1] {:a #{2}} ##NaN inc})", "s"],
+            "",
+        ),
+        (
+            &[
+                "(def fs #{(fn a [] 1) (fn b [] 2) (fn c [] 3) (partial + 1)})",
+                "(vec fs)",
+                "(conj fs (first fs))",
+            ],
+            "",
+        ),
+        (
+            &[
+                "(def c [(comp inc dec) (partial + 1) (juxt inc dec) (complement nil?) (constantly 4) (fnil inc 0) (every-pred odd?) (some-fn even?)])",
+                "(map #(% 3) c)",
+            ],
+            "[3 4 [4 2] true 4 4 true false]",
+        ),
+        (
+            &["(def t tool/search)", "[t (= t tool/search)]"],
+            "[#fn[tool/search] true]",
+        ),
+        (
+            &[
+                "(def k [.contains json/parse-string clojure.string/join])",
+                "((nth k 1) \"[1]\")",
+            ],
+            "[1]",
+        ),
+        (
+            &[
+                "(task \"a\" (+ 1 2))",
+                "(step-done \"s\" \"done\")",
+                "(task \"a\" 9)",
+            ],
+            "3",
+        ),
+        (&["(def q '(a [b {:c d}]))", "q"], "[a [b {:c d}]]"),
+        (&["(def d \"doc\" 5)", "(doc d)"], ""),
+        (&["(defn f [x] data/rows)", "(f 1)"], "[7]"),
+        (&["(def e \"\\u0000 e\\u0301 \\r\\n\")", "(count e)"], "5"),
+        (
+            &[
+                "(def a [1 2 3])",
+                "(def b [a a {:a a}])",
+                "(def b (conj b a))",
+                "b",
+            ],
+            "[[1 2 3] [1 2 3] {:a [1 2 3]} [1 2 3]]",
+        ),
+        (
+            &[
+                "(defn f [] ( def late 5) (dec 3))",
+                "(defn g [] [(dec 3) ( def dec inc) (dec 3)])",
+                "(g)",
+                "[(f) (g)]",
+            ],
+            "",
+        ),
+    ];
+    for (turns, expected) in cases {
+        let given = travelled(turns);
+        if !expected.is_empty() {
+            assert!(
+                given.contains(expected),
+                "{turns:?} gives {given}, not {expected}"
+            );
+        }
+        assert!(!given.is_empty());
+    }
+}
+
+#[test]
+fn programs_of_the_corpus_go_on_from_snapshots() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/corpus");
+    let mut programs = 0;
+    let mut files: Vec<_> = std::fs::read_dir(corpus)
+        .expect("the corpus is there")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .collect();
+    files.sort();
+    for file in files {
+        let mut env = Env::new().noting_results().with_journal(Map::new());
+        for (at, line) in std::fs::read_to_string(file)
+            .expect("readable")
+            .lines()
+            .enumerate()
+        {
+            let row: serde_json::Value = serde_json::from_str(line).expect("a row");
+            let Some(program) = row["program"].as_str() else {
+                continue;
+            };
+            // A session of some programs, each of which may leave its value behind.
+            if programs % 12 == 0 {
+                env = Env::new().noting_results().with_journal(Map::new());
+            }
+            programs += 1;
+            same_session(&env, &bytes(&env), program);
+            let (ended, mut after) = turn(&env, program);
+            if let Ended::Value(value) | Ended::Return(value) = ended {
+                after.define(&format!("value{at}"), value);
+            }
+            env = after;
+        }
+    }
+    assert!(programs > 5_000, "{programs} programs");
+}
+
+#[test]
+fn what_is_shared_is_written_once_and_shared_again() {
+    let long = "x".repeat(10_000);
+    let text = Value::str(long.as_str());
+    let row = Value::vector(vec![text; 10]);
+    let mut env = Env::new();
+    env.define("rows", Value::vector(vec![row.clone(); 1_000]));
+    env.define("row", row);
+    let written = bytes(&env);
+    assert!(written.len() < 20_000, "{} bytes", written.len());
+    let before = heap::live();
+    let again = restored(&written);
+    assert!(
+        heap::live() - before < 120_000,
+        "{} bytes",
+        heap::live() - before
+    );
+    assert_eq!(
+        print::readable(again.get("row").expect("row")).len(),
+        10 * 10_003 + 1
+    );
+
+    // Doubled forty times: as deep as it is wide.
+    let (_, env) = turn(
+        &Env::new(),
+        "(def tower (reduce (fn [acc _] [acc acc]) [1] (range 40)))",
+    );
+    let written = bytes(&env);
+    assert!(written.len() < 1_000, "{} bytes", written.len());
+    assert_eq!(bytes(&restored(&written)), written);
+}
+
+#[test]
+fn depth_costs_no_native_stack() {
+    let deep = std::thread::Builder::new()
+        .stack_size(256 * 1024)
+        .spawn(|| {
+            let mut value = Value::Int(1);
+            for at in 0..100_000 {
+                value = match at % 3 {
+                    0 => Value::vector(vec![value]),
+                    1 => Value::Map([(Value::keyword("k"), value)].into_iter().collect()),
+                    _ => Value::Set([value].into_iter().collect()),
+                };
+            }
+            let mut env = Env::new();
+            env.define("deep", value);
+            let written = env.snapshot(BYTES_MAX, &World::default()).expect("written");
+            let limits = Limits {
+                memory_bytes: 1 << 30,
+                ..Limits::default()
+            };
+            let again = Env::restore(&written, &limits, &World::default()).expect("read");
+            assert!(again.snapshot(BYTES_MAX, &World::default()) == Ok(written));
+        })
+        .expect("a thread");
+    deep.join().expect("no overflow");
+}
+
+#[test]
+fn every_builtin_and_every_function_of_functions_travels() {
+    for builtin in ptc_lang::builtins() {
+        let value = match builtin.bare {
+            true => builtin.name.to_owned(),
+            false => builtin.name.to_owned(),
+        };
+        let (ended, _) = turn(&Env::new(), &value);
+        let Ended::Value(value) = ended else {
+            panic!("{} is no value", builtin.name);
+        };
+        let mut env = Env::new();
+        env.define("f", value);
+        same_session(&env, &bytes(&env), "f");
+        let again = restored(&bytes(&env));
+        assert!(again.get("f") == env.get("f"), "{}", builtin.name);
+    }
+}
+
+#[test]
+fn equal_sessions_give_equal_bytes() {
+    let turns = [
+        "(def a {:b [1 2] :c #{\"x\" \"y\"}})",
+        "(defn f [x] (assoc a :d x))",
+        "(def g (let [n 3] (fn [x] (+ x n))))",
+    ];
+    let session = || {
+        turns
+            .iter()
+            .fold(Env::new(), |env, program| turn(&env, program).1)
+    };
+    assert_eq!(bytes(&session()), bytes(&session()));
+    // Whether values are shared is no part of it.
+    let mut one = Env::new();
+    let text = Value::str("same");
+    one.define("x", Value::vector(vec![text.clone(), text]));
+    let mut other = Env::new();
+    other.define(
+        "x",
+        Value::vector(vec![Value::str("same"), Value::str("same")]),
+    );
+    assert_eq!(bytes(&one), bytes(&other));
+}
+
+#[test]
+fn hostile_bytes_are_refused_with_their_fault() {
+    let (_, env) = turn(&Env::new(), "(def f (fn [x] (map inc [x 1.5 {:k \"v\"}])))");
+    let good = bytes(&env);
+    assert_eq!(refused(b""), Error::Foreign);
+    assert_eq!(refused(b"PK\x03\x04 another format"), Error::Foreign);
+    for at in 0..good.len() {
+        assert!(
+            Env::restore(&good[..at], &Limits::default(), &World::default()).is_err(),
+            "cut at {at}"
+        );
+        let mut changed = good.clone();
+        changed[at] ^= 0x20;
+        assert!(
+            Env::restore(&changed, &Limits::default(), &World::default()).is_err(),
+            "changed at {at}"
+        );
+    }
+    let mut longer = good.clone();
+    longer.push(0);
+    assert_eq!(refused(&longer), Error::Damaged);
+    // The version is the number behind the name.
+    let mut newer = good;
+    newer[17] = 0x17;
+    assert_eq!(refused(&newer), Error::Version(23));
+    assert_eq!(
+        refused(&newer).to_string(),
+        "the snapshot has version 23 of the format, and this program reads version 1"
+    );
+}
+
+#[test]
+fn a_snapshot_ends_at_its_bound_and_with_the_clock() {
+    let mut env = Env::new();
+    env.define("x", Value::str("x".repeat(10_000)));
+    assert_eq!(
+        env.snapshot(5_000, &World::default()),
+        Err(Error::TooLarge { bytes_max: 5_000 })
+    );
+    struct Ended;
+    impl Host for Ended {
+        fn now_micros(&self) -> i64 {
+            0
+        }
+        fn pulse(&self) -> Pulse {
+            Pulse::Cancelled
+        }
+    }
+    env.define("y", Value::vector((0..20_000).map(Value::Int).collect()));
+    assert_eq!(
+        env.snapshot(BYTES_MAX, &Ended),
+        Err(Error::Stopped(Pulse::Cancelled))
+    );
+    let written = bytes(&env);
+    assert!(matches!(
+        Env::restore(&written, &Limits::default(), &Ended),
+        Err(Error::Stopped(Pulse::Cancelled))
+    ));
+}
+
+#[test]
+fn values_travel_beside_a_session() {
+    let shared = Value::vector(vec![Value::str("x".repeat(1_000))]);
+    let mut env = Env::new();
+    env.define("x", shared.clone());
+    let written = snapshot::write(
+        &env,
+        &[&shared, &Value::Nil, &shared],
+        BYTES_MAX,
+        &World::default(),
+    )
+    .expect("written");
+    assert!(written.len() < 1_300);
+    let (env, values) =
+        snapshot::read(&written, &Limits::default(), &World::default()).expect("read");
+    assert_eq!(values.len(), 3);
+    assert!(env.get("x") == values.first() && values[1].is_nil());
+    let program: Arc<str> = "x".into();
+    assert!(matches!(
+        turn(&env, &program).0,
+        Ended::Value(Value::Vector(_))
+    ));
+}
