@@ -30,6 +30,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("schema", Check::Text(ptc_protocol::fuzz::schema)),
     ("sessions", Check::Bytes(sessions)),
     ("signature", Check::Text(ptc_protocol::fuzz::signature)),
+    ("snapshot", Check::Bytes(ptc_lang::fuzz::snapshot)),
+    ("snapshots", Check::Bytes(ptc_lang::fuzz::snapshot_bytes)),
     ("sse", Check::Bytes(ptc_upstream::fuzz::sse)),
     ("tools", Check::Text(ptc_upstream::fuzz::tools)),
 ];
