@@ -151,6 +151,7 @@ fn run(broken: bool) -> Run {
         server: Some("ptc_lisp 0.0.0".to_owned()),
         suite_cases: 120,
         partial: false,
+        interrupted: false,
         strict: false,
         duration_ms: 4321,
         cases,

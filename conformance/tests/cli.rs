@@ -101,8 +101,26 @@ fn what_is_not_claimed_is_not_judged() {
     assert_eq!(statuses(&run)[..3], [Status::Pass; 3]);
     assert_eq!(statuses(&run)[3..], [Status::NotClaimed; 3]);
     declare("lacks = [\"lisp_run\"]\n");
-    let (_, _, run) = bench.run(&["--claims", &claims]);
+    let (status, text, run) = bench.run(&["--claims", &claims]);
     assert_eq!(statuses(&run), [Status::NotClaimed; 6]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(
+        text.contains("nothing is proved") && text.contains("0 of 6 cases were judged (0 %)"),
+        "{text}"
+    );
+    declare("cases = [\"sums.ad\"]\n");
+    let output = bench.call(&[
+        "run",
+        "--stdio",
+        "true",
+        "--suite",
+        &bench.word("spec"),
+        "--claims",
+        &claims,
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("did you mean `sums.add`?"), "{told}");
     declare("implements = [\"lisp_rum\"]\n");
     let output = bench.call(&["run", "--stdio", "true", "--claims", &claims]);
     assert_eq!(output.status.code(), Some(2));
@@ -170,10 +188,28 @@ fn shards_part_the_suite_and_merge_into_it() {
 #[test]
 fn transports_of_one_target_are_told_apart_merged_and_compared() {
     let bench = Bench::new();
-    let (_, text, run) = bench.run(&["--transport", "stdio,http"]);
+    let (status, text, run) = bench.run(&["--transport", "stdio,http"]);
     // The scripted server has no HTTP, which counts against it there only.
     assert!(text.contains("6 cases over stdio: 3 passed"), "{text}");
-    assert!(text.contains("6 cases over HTTP: 0 passed"), "{text}");
+    assert!(
+        text.contains("complaint: the target could not be judged over HTTP"),
+        "{text}"
+    );
+    assert_eq!(status, Some(2), "{text}");
+    // As if it had been tried there, too.
+    let mut run = run;
+    let again: Vec<_> = run
+        .cases
+        .iter()
+        .cloned()
+        .map(|mut case| {
+            case.transport = Some(Transport::Http);
+            case
+        })
+        .collect();
+    run.cases.extend(again);
+    run.complaints.clear();
+    std::fs::write(bench.path("report.json"), run.json()).expect("a report");
     let over = |wanted| {
         let cases = run.cases.iter();
         cases.filter(|case| case.transport == wanted).count()
@@ -219,6 +255,13 @@ fn a_baseline_excuses_and_may_not_grow_stale() {
     let (status, text, run) = bench.run(&["--baseline", &list]);
     assert_eq!(status, Some(0), "{text}");
     assert_eq!(run.count(Status::ExpectedFailure), 1);
+    assert!(text.contains("as expected, 1 known failure"), "{text}");
+    let (status, text, _) = bench.run(&["--baseline", &list, "--filter", "sums.wrong"]);
+    assert_eq!(
+        status,
+        Some(1),
+        "all that was run is expected to fail: {text}"
+    );
     std::fs::write(
         &list,
         format!("{entry}\n[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n"),
@@ -290,6 +333,72 @@ fn a_bundle_gives_the_same_ids_and_verdicts() {
 }
 
 #[test]
+fn nobody_is_judged_by_the_reference_s_verdict() {
+    let bench = Bench::new();
+    let (launch, claims, known) = (
+        bench.word("launch.toml"),
+        bench.word("claims.toml"),
+        bench.word("known.toml"),
+    );
+    std::fs::write(&claims, "").expect("a declaration");
+    std::fs::write(&known, "").expect("a list");
+    for (arguments, told) in [
+        (["--launch", &launch], "there is no `command` in it"),
+        (["--claims", &claims], "none is named"),
+        (["--baseline", &known], "none is named"),
+    ] {
+        let mut all = vec!["run"];
+        all.extend(arguments);
+        let output = bench.call(&all);
+        assert_eq!(output.status.code(), Some(2), "{all:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(told) && said.contains("--stdio"), "{said}");
+    }
+    // Outside of the workspace there is no reference to build.
+    let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+        .arg("run")
+        .current_dir(bench.path("spec"))
+        .output()
+        .expect("the harness starts");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no target is named"), "{said}");
+}
+
+#[test]
+fn a_slip_in_a_glob_leaves_nothing_out_silently() {
+    let bench = Bench::new();
+    for (flag, glob, meant) in [
+        ("--filter", "sums.ad", "`sums.add`"),
+        ("--filter", "sum.*", "`sums.*`"),
+        ("--filter", "smus", "`sums`"),
+        ("--skip", "sums.worng", "`sums.wrong`"),
+        ("--filter", "nothing.like.it", "ptc-conformance list"),
+    ] {
+        let output = bench.call(&["list", "--suite", &bench.word("spec"), flag, glob]);
+        assert_eq!(output.status.code(), Some(2), "{glob}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(meant), "{said}");
+    }
+}
+
+#[test]
+fn the_suite_is_carried_where_there_is_no_source_tree() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let count = |from: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+            .args(["list", "--format", "ids"])
+            .current_dir(from)
+            .output()
+            .expect("the harness starts");
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    };
+    let here = count(Path::new(env!("CARGO_MANIFEST_DIR")));
+    assert!(here > 10_000);
+    assert_eq!(count(directory.path()), here);
+}
+
+#[test]
 fn every_report_is_written() {
     let bench = Bench::new();
     let formats = ["junit", "tap", "markdown", "html", "badge"];
@@ -308,7 +417,7 @@ fn every_report_is_written() {
     assert!(read("markdown").contains("does not conform"));
     assert!(read("html").starts_with("<!doctype html>"));
     assert!(
-        read("badge").contains("\"message\":\"3/6\""),
+        read("badge").contains("\"message\":\"3/6\"") && read("badge").contains("\"red\""),
         "{}",
         read("badge")
     );
@@ -390,4 +499,45 @@ fn two_reports_are_compared() {
     let worse = bench.call(&["diff", &old, &new]);
     assert_eq!(worse.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&worse.stdout).contains("broken: 1"));
+}
+
+/// What the action's step runs, without cargo: it ends before it would build.
+#[test]
+fn the_action_without_a_target_fails() {
+    let action = include_str!("../action.yml");
+    let script: String = action
+        .lines()
+        .skip_while(|line| !line.contains("run: |"))
+        .skip(1)
+        .take_while(|line| line.starts_with("        "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(script.contains("cargo build"), "{script}");
+    let step = |stdio: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-ec", &script]).env("ROOT", "/nonexistent");
+        for name in [
+            "URL",
+            "TESTEE",
+            "LAUNCH",
+            "CLAIMS",
+            "BASELINE",
+            "TRANSPORT",
+            "FILTER",
+            "SHARD",
+        ] {
+            bash.env(name, "");
+        }
+        bash.env("STDIO", stdio)
+            .current_dir(std::env::temp_dir())
+            .output()
+            .expect("bash starts")
+    };
+    let none = step("");
+    assert_eq!(none.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&none.stdout).contains("::error::name a target"));
+    // With one it gets as far as the build.
+    let some = step("my-server");
+    assert_ne!(some.status.code(), Some(0));
+    assert!(!String::from_utf8_lossy(&some.stdout).contains("::error::"));
 }

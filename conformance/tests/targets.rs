@@ -32,6 +32,14 @@ struct Seen {
 }
 
 impl Seen {
+    /// Asserts that nothing was counted, and that one message says why.
+    fn is_unable(&self) {
+        assert_eq!(self.status, Some(2), "{}", self.output);
+        assert!(self.run.is_none(), "{}", self.output);
+        let told = self.output.matches("the target could not be judged");
+        assert_eq!(told.count(), 1, "{}", self.output);
+    }
+
     fn statuses(&self) -> Vec<Status> {
         let run = self.run.as_ref().expect("a report was written");
         run.cases.iter().map(|case| case.status).collect()
@@ -166,8 +174,9 @@ fn what_the_harness_proves_of_itself_is_no_pass_of_the_target() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../spec/README.md");
     let text = std::fs::read_to_string(page).expect("the page is there");
     let seen = check_page(&text, &scripted("none"), &[]);
-    assert_eq!(seen.status, Some(0), "{}", seen.output);
+    assert_eq!(seen.status, Some(1), "{}", seen.output);
     assert!(seen.output.contains(" 0 passed, "), "{}", seen.output);
+    assert!(seen.output.contains("nothing is proved"), "{}", seen.output);
     let statuses = seen.statuses();
     assert!(!statuses.is_empty());
     assert!(statuses.iter().all(|status| *status == Status::SelfCheck));
@@ -176,8 +185,7 @@ fn what_the_harness_proves_of_itself_is_no_pass_of_the_target() {
 #[test]
 fn a_line_that_is_not_json_is_shown() {
     let seen = check("sh -c 'echo not json'", &[]);
-    assert_eq!(seen.status, Some(1), "{}", seen.output);
-    assert_eq!(seen.causes(), ["junk"; 5]);
+    seen.is_unable();
     assert!(seen.output.contains("not json"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
@@ -185,18 +193,16 @@ fn a_line_that_is_not_json_is_shown() {
 #[test]
 fn a_target_that_exits_at_once_is_shown_with_its_error_output() {
     let seen = check("sh -c 'echo no licence found >&2; exit 3'", &[]);
-    assert_eq!(seen.status, Some(1), "{}", seen.output);
-    assert_eq!(seen.causes(), ["crash"; 5]);
+    seen.is_unable();
     assert!(seen.output.contains("exit status 3"), "{}", seen.output);
     assert!(seen.output.contains("no licence found"), "{}", seen.output);
     assert!(seen.took < PROMPT, "{:?}", seen.took);
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_a_failure_not_a_skip() {
+fn a_command_that_does_not_exist_is_said_once() {
     let seen = check("/nonexistent/server --fast", &[]);
-    assert_eq!(seen.status, Some(1), "{}", seen.output);
-    assert_eq!(seen.causes(), ["cannot-start"; 5]);
+    seen.is_unable();
     assert!(
         seen.output.contains("/nonexistent/server"),
         "{}",
@@ -211,8 +217,7 @@ fn a_target_that_hangs_costs_one_wait() {
         &format!("sh -c 'trap \"\" TERM HUP; sleep 300; : \"$0\"' {marker}"),
         &[],
     );
-    assert_eq!(seen.status, Some(1), "{}", seen.output);
-    assert_eq!(seen.causes(), ["no-reply"; 5]);
+    seen.is_unable();
     assert!(
         seen.output.contains("no answer within 3000 ms"),
         "{}",
@@ -343,6 +348,64 @@ fn an_interrupted_run_takes_its_targets_down() {
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
     assert_eq!(left_behind(marker), Vec::<String>::new());
+}
+
+/// What has run by then is reported.
+#[test]
+fn an_interrupted_run_writes_what_it_saw() {
+    for signal in [
+        nix::sys::signal::Signal::SIGINT,
+        nix::sys::signal::Signal::SIGTERM,
+    ] {
+        let marker = &marked("stopped");
+        let directory = tempfile::tempdir().expect("a directory");
+        let page = PAGE.replace(
+            "(+ 2 2) ;=> 4",
+            "(+ 2 2) ;=> 4\n```\n\n```wire\n-> {\"jsonrpc\": \"2.0\", \"method\": \"notifications/nothing\"}\n<- within 60s {\"jsonrpc\": \"2.0\", \"id\": 7, \"result\": {}}\n```\n\n```clj",
+        );
+        let mut child = harness(
+            directory.path(),
+            &page,
+            &scripted(&format!("spawns {marker}")),
+            &[],
+        )
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the harness starts");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while alive(marker).len() < 2 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+        nix::sys::signal::kill(id, signal).expect("it runs");
+        assert_eq!(child.wait().expect("it ends").code(), Some(130));
+        let run = Run::read(&directory.path().join("report.json")).expect("a report");
+        assert!(run.interrupted && run.partial);
+        let of = |status| run.count(status);
+        assert!(of(Status::NotRun) > 0, "{run:?}");
+        assert_eq!(left_behind(marker), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_url_that_nobody_serves_is_said_once() {
+    // Bound and closed again: nobody listens there.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+        .port();
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("page.md"), PAGE).expect("a page");
+    let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+        .args(["run", "--url", &format!("http://127.0.0.1:{port}/mcp")])
+        .arg("--suite")
+        .arg(directory.path())
+        .output()
+        .expect("the harness starts");
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(told.matches("could not be judged").count(), 1, "{told}");
 }
 
 #[test]

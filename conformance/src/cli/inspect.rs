@@ -10,7 +10,7 @@ use super::{ListArgs, ListFormat, ShowArgs, load, say};
 /// Lists the selected cases.
 pub fn list(args: &ListArgs) -> Result<(), String> {
     let suite = load(args.suite.suite.as_deref())?;
-    let places = args.suite.selection()?.places(&suite);
+    let places = args.suite.selection()?.places(&suite)?;
     let cases = places.iter().map(|place| &suite.cases[*place]);
     let mut text = String::new();
     match args.format {

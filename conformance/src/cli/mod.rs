@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::fixture;
 use crate::peer;
+use crate::report::conclusion::Conclusion;
 use crate::report::{self, Run, Wanted, compare, html};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
@@ -87,7 +88,7 @@ enum Command {
 /// Where the suite is, and which cases of it are meant.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SuiteArgs {
-    /// A directory of fixtures, or an exported bundle; default: the specification of this workspace
+    /// A directory of fixtures, or an exported bundle; default: the specification around here, else the one built in
     #[arg(long, value_name = "PATH")]
     suite: Option<PathBuf>,
     /// Only cases whose id, clause, section or page (lang.reader) matches; repeatable
@@ -159,11 +160,16 @@ enum ExportWhat {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let status = match cli.command {
-        Command::Run(args) => with_runtime(run::run(*args)),
+        Command::Run(args) => with_runtime(|stop| run::run(*args, stop)),
         Command::List(args) => inspect::list(&args).map(|()| PASSED),
         Command::Show(args) => inspect::show(&args).map(|()| PASSED),
         Command::Export(args) => export(&args).map(|()| PASSED),
-        Command::Selftest(args) => with_runtime(selftest::selftest(args)),
+        Command::Selftest(args) => with_runtime(|stop| async {
+            tokio::select! {
+                status = selftest::selftest(args) => status,
+                () = stop.asked() => Ok(INTERRUPTED),
+            }
+        }),
         Command::Mutate(args) => selftest::mutate(&args),
         Command::Diff { old, new, html } => diff(&old, &new, html.as_deref()),
         Command::Merge { parts, reports } => merge(&parts, &reports),
@@ -182,17 +188,39 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs `work` to its end, or until a signal says to stop. Either way no child is left behind.
-fn with_runtime(work: impl Future<Output = Result<u8, String>>) -> Result<u8, String> {
+/// Told when a signal says to stop.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop(tokio::sync::watch::Receiver<bool>);
+
+impl Stop {
+    /// Waits until a signal has said so.
+    pub(crate) async fn asked(mut self) {
+        // The sender lives as long as the run.
+        if self.0.wait_for(|stop| *stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Runs `work`, which ends early when a signal says so, and leaves no child behind.
+fn with_runtime<W: Future<Output = Result<u8, String>>>(
+    work: impl FnOnce(Stop) -> W,
+) -> Result<u8, String> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     let status = runtime.block_on(async {
-        let status = tokio::select! {
-            status = work => status,
-            () = interrupted() => Ok(INTERRUPTED),
-        };
+        let (sender, receiver) = tokio::sync::watch::channel(false);
+        tokio::spawn(async move {
+            interrupted().await;
+            let _work_is_done = sender.send(true);
+            // Asked again, it ends without reports.
+            interrupted().await;
+            process::kill_all();
+            std::process::exit(i32::from(INTERRUPTED));
+        });
+        let status = work(Stop(receiver)).await;
         process::kill_all();
         if !process::all_gone(std::time::Duration::from_secs(5)).await {
             return Err("a child of the harness could not be ended".to_owned());
@@ -262,9 +290,22 @@ fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     }
     say(
         &mut std::io::stdout(),
-        &format!("{}\n", whole.summary().join("\n")),
+        &format!(
+            "{}\n{}\n",
+            whole.summary().join("\n"),
+            whole.conclusion().words()
+        ),
     );
-    Ok(if whole.passed() { PASSED } else { FAILED })
+    Ok(status(&whole))
+}
+
+/// The exit status that a run deserves.
+fn status(run: &Run) -> u8 {
+    match run.conclusion() {
+        Conclusion::Interrupted => INTERRUPTED,
+        conclusion if conclusion.is_good() => PASSED,
+        _ => FAILED,
+    }
 }
 
 /// Stands until standard input ends.
@@ -282,13 +323,14 @@ fn peers(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The suite at `path`, or the specification of this workspace.
+/// The suite at `path`; else the specification of the workspace around here, or the one that this executable carries.
 fn load(path: Option<&Path>) -> Result<Suite, String> {
     let path = match path {
         Some(path) => path.to_path_buf(),
-        None => reference::workspace()
-            .map(|root| root.join("spec"))
-            .map_err(|error| format!("{error}; name the suite with --suite"))?,
+        None => match reference::workspace() {
+            Ok(root) => root.join("spec"),
+            Err(_) => return fixture::carried().map_err(|error| first_lines(&error.to_string())),
+        },
     };
     if path.is_dir() {
         return fixture::load(&path).map_err(|error| first_lines(&error.to_string()));

@@ -14,7 +14,7 @@ use crate::expected::{ExpectedFailures, Standing};
 use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal};
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
-use crate::runner::{self, Orders};
+use crate::runner::{self, Orders, Trials};
 use crate::suite::{Case, Suite};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
@@ -23,7 +23,7 @@ use crate::target::launch::Launch;
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{FAILED, PASSED, SuiteArgs, load, record, say};
+use super::{Stop, SuiteArgs, UNABLE, load, record, say, status};
 
 /// The baseline of the reference, below the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -111,8 +111,8 @@ impl TransportArg {
     }
 }
 
-/// The trials of a case's place in the suite, of each repetition.
-type Rounds = Vec<BTreeMap<usize, Trial>>;
+/// The trials of each repetition.
+type Rounds = Vec<Trials>;
 
 /// The suite tried over one transport.
 struct Pass {
@@ -133,17 +133,17 @@ impl Pass {
 }
 
 /// Runs the suite, and gives the exit status.
-pub async fn run(args: RunArgs) -> Result<u8, String> {
+pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
+    check(&args)?;
     let suite = Arc::new(load(args.suite.suite.as_deref())?);
     let selection = args.suite.selection()?;
-    let places = selection.places(&suite);
-    if places.is_empty() {
-        return Err("no case is selected; `ptc-conformance list` names them".to_owned());
-    }
+    let places = selection.places(&suite)?;
     let orders = orders(&args, &suite)?;
     let began = Instant::now();
     let mut server = None;
     let mut passes = Vec::new();
+    let mut unable = Vec::new();
+    let mut interrupted = false;
     for target in targets(&orders.target, &args) {
         let orders = Orders {
             target,
@@ -152,9 +152,24 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
         let transport = transport(&orders.target);
         let mut rounds = Vec::new();
         for _ in 0..args.repeat.max(1) {
-            let outcome = play(&suite, &places, &orders).await;
-            server = outcome.server.or(server);
-            rounds.push(outcome.trials);
+            let mut trials = Trials::new();
+            tokio::select! {
+                outcome = play(&suite, &places, &orders, &mut trials) => {
+                    server = outcome.server.or(server);
+                    if let Some(why) = outcome.unable {
+                        unable.push((transport, why));
+                        break;
+                    }
+                }
+                () = stop.clone().asked() => interrupted = true,
+            }
+            rounds.push(trials);
+            if interrupted {
+                break;
+            }
+        }
+        if rounds.is_empty() {
+            continue;
         }
         let pass = Pass { transport, rounds };
         let failed = places
@@ -162,9 +177,13 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
             .filter_map(|place| pass.verdict(*place))
             .any(Verdict::is_failure);
         passes.push(pass);
-        if failed && args.fail_fast {
+        if interrupted || (failed && args.fail_fast) {
             break;
         }
+    }
+    if passes.is_empty() {
+        let (_, why) = unable.first().ok_or("nothing was run")?;
+        return Err(cannot_judge(&orders.target, None, why));
     }
     let mut run = Run {
         format: FORMAT,
@@ -172,14 +191,18 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
         target: orders.target.name(),
         server,
         suite_cases: suite.cases.len(),
-        partial: selection.is_partial() || args.fail_fast,
+        partial: selection.is_partial() || args.fail_fast || interrupted,
+        interrupted,
         strict: args.strict,
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         cases: passes
             .iter()
             .flat_map(|pass| records(&suite, &places, pass, &args))
             .collect(),
-        complaints: Vec::new(),
+        complaints: unable
+            .iter()
+            .map(|(transport, why)| cannot_judge(&orders.target, *transport, why))
+            .collect(),
     };
     if let Some(path) = baseline_path(&args) {
         let judged = judged(&suite, &places, &passes);
@@ -209,12 +232,58 @@ pub async fn run(args: RunArgs) -> Result<u8, String> {
         wanted.write(&run)?;
     }
     say(&mut std::io::stdout(), &terminal::render(&run));
-    Ok(if run.passed() { PASSED } else { FAILED })
+    Ok(if unable.is_empty() {
+        status(&run)
+    } else {
+        UNABLE
+    })
 }
 
-async fn play(suite: &Arc<Suite>, places: &[usize], orders: &Orders) -> runner::Outcome {
+/// What may not be asked together, or not here.
+///
+/// # Errors
+/// A message that says what to name.
+fn check(args: &RunArgs) -> Result<(), String> {
+    if has_target(args) {
+        return Ok(());
+    }
+    // What somebody wrote for a server of their own must never be answered with the reference's verdict.
+    for (flag, given) in [
+        ("--claims", args.claims.is_some()),
+        ("--baseline", args.baseline.is_some()),
+        ("--header", !args.header.is_empty()),
+    ] {
+        if given && args.launch.is_none() {
+            return Err(format!(
+                "{flag} is about a target, and none is named: {TARGETS}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// How a target is named.
+const TARGETS: &str =
+    "add --stdio 'my-server', --url URL, --testee 'my-adapter', or --launch FILE with a `command`";
+
+/// Why a target could not be judged, and what to look at.
+fn cannot_judge(target: &Target, transport: Option<Transport>, why: &str) -> String {
+    let over = transport.map(|transport| format!(" over {}", transport.words()));
+    format!(
+        "the target could not be judged{}: `{}` must start, and answer `initialize` and `tools/list`: {why}",
+        over.unwrap_or_default(),
+        target.name(),
+    )
+}
+
+async fn play(
+    suite: &Arc<Suite>,
+    places: &[usize],
+    orders: &Orders,
+    trials: &mut Trials,
+) -> runner::Outcome {
     let progress = progress(places.len());
-    let outcome = runner::run(Arc::clone(suite), places, orders.clone(), |_, trial| {
+    let outcome = runner::run(Arc::clone(suite), places, orders.clone(), trials, |trial| {
         if trial.verdict.is_failure() {
             progress.set_message("failures seen");
         }
@@ -259,9 +328,17 @@ fn transport(target: &Target) -> Option<Transport> {
     }
 }
 
-/// Whether no other target was named.
+/// Whether the reference is judged: named, or because nothing else is.
 fn is_reference(args: &RunArgs) -> bool {
-    args.stdio.is_none() && args.url.is_none() && args.testee.is_none() && args.launch.is_none()
+    args.stdio.is_none()
+        && args.url.is_none()
+        && args.testee.is_none()
+        && (args.launch.is_none() || args.reference.is_some())
+}
+
+/// Whether a target was named on the command line; a launch template may name it as well.
+fn has_target(args: &RunArgs) -> bool {
+    args.reference.is_some() || args.stdio.is_some() || args.url.is_some() || args.testee.is_some()
 }
 
 fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
@@ -326,9 +403,16 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
             over,
         });
     }
-    let binary = match &args.reference {
-        Some(path) => path.clone(),
-        None => reference::build()?,
+    let binary = match (&args.reference, &args.launch) {
+        (Some(path), _) => path.clone(),
+        (None, Some(template)) => {
+            return Err(format!(
+                "{}: there is no `command` in it, and no other target is named: write `command = [\"my-server\"]` at its top, \
+                 or add --stdio 'my-server'",
+                template.display()
+            ));
+        }
+        (None, None) => reference::build().map_err(|error| format!("{error}; {TARGETS}"))?,
     };
     let word = binary.to_string_lossy().into_owned();
     launch

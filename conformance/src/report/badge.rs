@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::conclusion::{Conclusion, judged_share, percent};
 use super::{Run, Status};
 
 /// The badge.
@@ -15,15 +16,22 @@ pub fn render(run: &Run) -> String {
             .count()
         + run.count(Status::ExpectedFailure)
         + run.count(Status::Warning);
-    let color = match (run.passed(), passed == judged) {
-        (false, _) => "red",
-        (true, false) => "yellow",
-        (true, true) => "brightgreen",
+    let color = match run.conclusion() {
+        Conclusion::DoesNotConform | Conclusion::Interrupted => "red",
+        Conclusion::NoEvidence => "lightgrey",
+        Conclusion::AsExpected(_) => "yellow",
+        _ if passed < judged => "yellow",
+        Conclusion::Conforms | Conclusion::ConformsInPart => "brightgreen",
+    };
+    let share = percent(judged_share(run));
+    let message = match share {
+        100 => format!("{passed}/{judged}"),
+        share => format!("{passed}/{judged}, {share}% of the suite"),
     };
     let badge = json!({
         "schemaVersion": 1,
         "label": "PTC-Lisp conformance",
-        "message": format!("{passed}/{judged}"),
+        "message": message,
         "color": color,
     });
     format!("{badge}\n")

@@ -106,6 +106,7 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
             ));
         }
         whole.strict &= part.strict;
+        whole.interrupted |= part.interrupted;
         // Parts run beside each other.
         whole.duration_ms = whole.duration_ms.max(part.duration_ms);
         whole.cases.extend(part.cases);

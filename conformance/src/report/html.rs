@@ -12,7 +12,7 @@ use super::{CaseRecord, Finding, Run, Status, Traffic, Transport};
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
-    verdict: &'a str,
+    verdict: String,
     class: &'a str,
     target: &'a str,
     server: Option<&'a str>,
@@ -58,12 +58,12 @@ struct Square<'a> {
 /// When the template cannot be filled, which it always can with text.
 pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<String, String> {
     let page = Page {
-        verdict: if run.passed() {
-            "Conforms"
+        verdict: capitalized(&run.conclusion().words()),
+        class: if run.conclusion().is_good() {
+            "pass"
         } else {
-            "Does not conform"
+            "fail"
         },
-        class: if run.passed() { "pass" } else { "fail" },
         target: &run.target,
         server: run.server.as_deref(),
         sentences: run.summary(),
@@ -76,6 +76,11 @@ pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<Stri
         data: embedded(&data(run, difference))?,
     };
     page.render().map_err(|error| format!("HTML: {error}"))
+}
+
+fn capitalized(words: &str) -> String {
+    let (first, rest) = words.split_at(words.len().min(1));
+    format!("{}{rest}", first.to_uppercase())
 }
 
 fn areas(run: &Run) -> Vec<Area<'_>> {
@@ -277,6 +282,7 @@ mod tests {
             server: None,
             suite_cases: 1,
             partial: false,
+            interrupted: false,
             strict: false,
             duration_ms: 1,
             cases: vec![failed("</script><script>alert(1)</script>")],

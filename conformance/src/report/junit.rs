@@ -52,7 +52,7 @@ pub fn render(run: &Run) -> Result<String, String> {
 fn test_case(case: &CaseRecord) -> TestCase {
     let message = case.message.as_deref().unwrap_or_default();
     let status = match case.status {
-        Status::Pass | Status::SelfCheck => TestCaseStatus::success(),
+        Status::Pass => TestCaseStatus::success(),
         Status::Fail | Status::Flaky => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_message(message);
@@ -60,13 +60,19 @@ fn test_case(case: &CaseRecord) -> TestCase {
             status.set_description(XmlString::new(details(case)));
             status
         }
-        Status::ExpectedFailure
+        // Counted apart from what the target passed.
+        Status::SelfCheck
+        | Status::ExpectedFailure
         | Status::Warning
         | Status::Unobservable
         | Status::NotClaimed
         | Status::NotRun => {
             let mut status = TestCaseStatus::skipped();
-            status.set_message(format!("{}: {message}", case.status.words()));
+            let words = case.status.words();
+            status.set_message(match message {
+                "" => words.to_owned(),
+                message => format!("{words}: {message}"),
+            });
             status
         }
     };

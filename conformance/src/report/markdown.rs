@@ -9,11 +9,7 @@ const FAILURES_MAX: usize = 50;
 
 /// The summary.
 pub fn render(run: &Run) -> String {
-    let verdict = if run.passed() {
-        "conforms"
-    } else {
-        "does not conform"
-    };
+    let verdict = run.conclusion().words();
     let mut text = format!("## PTC-Lisp conformance: {verdict}\n\n");
     text.push_str(&format!("Target: `{}`", run.target));
     if let Some(server) = &run.server {

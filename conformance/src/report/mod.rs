@@ -3,6 +3,7 @@
 
 pub mod badge;
 pub mod compare;
+pub mod conclusion;
 pub mod html;
 pub mod junit;
 pub mod markdown;
@@ -16,6 +17,8 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use conclusion::{Conclusion, judged_share, percent};
 
 /// Version of the record's shape. A reader refuses another.
 pub const FORMAT: u32 = 1;
@@ -35,6 +38,9 @@ pub struct Run {
     pub suite_cases: usize,
     /// Whether filters, shards or `--fail-fast` left cases out.
     pub partial: bool,
+    /// Whether a signal ended the run before its last case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Whether failures of SHOULD clauses count.
     pub strict: bool,
     /// Wall-clock time of the run, in milliseconds.
@@ -256,9 +262,14 @@ impl Run {
             .count()
     }
 
-    /// Whether nothing failed.
-    pub fn passed(&self) -> bool {
-        self.complaints.is_empty() && !self.cases.iter().any(|case| case.status.is_failure())
+    /// What the run proves.
+    pub fn conclusion(&self) -> Conclusion {
+        Conclusion::of(self)
+    }
+
+    /// Whether something failed that nothing excuses.
+    pub fn has_failures(&self) -> bool {
+        !self.complaints.is_empty() || self.cases.iter().any(|case| case.status.is_failure())
     }
 
     /// The transports that cases were tried over, each once; one entry, if any case was tried at all.
@@ -285,6 +296,15 @@ impl Run {
             .into_iter()
             .map(|transport| self.sentence(transport))
             .collect();
+        let share = judged_share(self);
+        if share.0 < share.1 {
+            sentences.push(format!(
+                "{} of {} cases were judged ({} %)",
+                share.0,
+                share.1,
+                percent(share)
+            ));
+        }
         if !self.complaints.is_empty() {
             let complaints = match self.complaints.len() {
                 1 => "1 complaint".to_owned(),

@@ -34,8 +34,9 @@ pub fn render(run: &Run) -> String {
     }
     let _infallible = writeln!(
         text,
-        "{} ({:.1} s against {})",
+        "{}\n{} ({:.1} s against {})",
         run.summary().join("\n"),
+        run.conclusion().words(),
         run.duration_ms as f64 / 1000.0,
         Visible(&run.target)
     );

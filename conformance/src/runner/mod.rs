@@ -59,13 +59,16 @@ pub struct Orders {
     pub fail_fast: bool,
 }
 
-/// What came of a run.
+/// The trial of each selected case, by its place in the suite; absent when the run ended before its turn.
+pub type Trials = BTreeMap<usize, Trial>;
+
+/// What a run tells besides its trials.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The trial of each selected case, by its place in the suite; absent when the run ended before its turn.
-    pub trials: BTreeMap<usize, Trial>,
     /// The target's own name and version.
     pub server: Option<String>,
+    /// Why the target could not be judged at all: it did not get through start, handshake and listing.
+    pub unable: Option<String>,
 }
 
 /// What the tasks of a run share.
@@ -105,14 +108,16 @@ impl Session {
     }
 }
 
-/// Runs the cases at `selected` places. `seen` is told of each trial as it comes.
+/// Runs the cases at `selected` places. Each trial is put into `trials` as it comes, so that whoever drops the run keeps them;
+/// `seen` is told of it.
 pub async fn run(
     suite: Arc<Suite>,
     selected: &[usize],
     orders: Orders,
-    mut seen: impl FnMut(usize, &Trial),
+    trials: &mut Trials,
+    mut seen: impl FnMut(&Trial),
 ) -> Outcome {
-    let (sender, mut trials) = mpsc::unbounded_channel();
+    let (sender, mut tried) = mpsc::unbounded_channel();
     let session = Arc::new(Session {
         suite: Arc::clone(&suite),
         launch: orders.launch.clone(),
@@ -132,10 +137,9 @@ pub async fn run(
     });
     let judge_over = Arc::downgrade(&session);
     drop(session);
-    let mut outcome = BTreeMap::new();
     let mut stopped = false;
-    while let Some((case, trial)) = trials.recv().await {
-        seen(case, &trial);
+    while let Some((case, trial)) = tried.recv().await {
+        seen(&trial);
         if fail_fast
             && trial.verdict.is_failure()
             && let Some(session) = judge_over.upgrade()
@@ -143,27 +147,44 @@ pub async fn run(
             session.over.store(true, Ordering::Relaxed);
             stopped = true;
         }
-        outcome.insert(case, trial);
+        trials.insert(case, trial);
     }
-    let server = director.await;
+    let told = director.await;
     if !stopped {
         // What became of nothing counts as a failure, or a harness that breaks would find everything in order.
-        let why = server.as_ref().err().map(ToString::to_string);
+        let why = told.as_ref().err().map(ToString::to_string);
         let why = why.unwrap_or_else(|| "its task broke off".to_owned());
         for place in selected {
-            outcome
+            trials
                 .entry(*place)
                 .or_insert_with(|| Trial::harness(format!("the harness lost this case: {why}")));
         }
     }
-    Outcome {
-        trials: outcome,
-        server: server.ok().flatten(),
+    match told {
+        Ok(Ok(server)) => Outcome {
+            server,
+            unable: None,
+        },
+        Ok(Err(unable)) => Outcome {
+            server: None,
+            unable: Some(unable),
+        },
+        Err(_) => Outcome {
+            server: None,
+            unable: None,
+        },
     }
 }
 
 /// Sorts the cases by what they need, and has each kind tried.
-async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> Option<String> {
+///
+/// # Errors
+/// Why the target could not be judged at all; each case that needs it has a trial that says so.
+async fn direct(
+    session: &Arc<Session>,
+    selected: &[usize],
+    orders: Orders,
+) -> Result<Option<String>, String> {
     let mut needy = Vec::new();
     for place in selected {
         match &session.suite.cases[*place].body {
@@ -172,7 +193,7 @@ async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> O
         }
     }
     if needy.is_empty() {
-        return None;
+        return Ok(None);
     }
     let mut claims = orders.claims.clone();
     let name = match first_contact(session, &orders.target, &mut claims).await {
@@ -181,7 +202,7 @@ async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> O
             for place in needy {
                 session.report(place, (*trial).clone());
             }
-            return None;
+            return Err(trial.told());
         }
     };
     let adapter = adapter(session, &orders, &needy, &claims).await;
@@ -247,7 +268,7 @@ async fn direct(session: &Arc<Session>, selected: &[usize], orders: Orders) -> O
         });
     }
     while tasks.join_next().await.is_some() {}
-    name
+    Ok(name)
 }
 
 /// Starts the target once as it is, asks what it offers, and learns its name.

@@ -44,17 +44,30 @@ pub struct Selection {
 
 impl Selection {
     /// The places of the selected cases. Neighbours go to different shards, since neighbours cost alike.
-    pub fn places(&self, suite: &Suite) -> Vec<usize> {
+    ///
+    /// # Errors
+    /// A message that names the glob that means no case at all, with what it may have meant; or says that no case is left.
+    pub fn places(&self, suite: &Suite) -> Result<Vec<usize>, String> {
+        for selector in self.filters.iter().chain(&self.skips) {
+            selector.needed(suite)?;
+        }
         let wanted = suite.cases.iter().enumerate().filter(|(_, case)| {
             (self.filters.is_empty() || self.filters.iter().any(|filter| filter.selects(case)))
                 && !self.skips.iter().any(|skip| skip.selects(case))
                 && !(self.skip_waiting && case.waits())
         });
         let places = wanted.map(|(place, _)| place);
-        match self.shard {
+        let places: Vec<usize> = match self.shard {
             None => places.collect(),
             Some(shard) => places.skip(shard.part - 1).step_by(shard.of).collect(),
+        };
+        if places.is_empty() {
+            return Err(
+                "the filters, skips and shard leave no case; `ptc-conformance list` names them"
+                    .to_owned(),
+            );
         }
+        Ok(places)
     }
 
     /// Whether the selection can leave cases out.

@@ -88,6 +88,14 @@ impl Trial {
         }
     }
 
+    /// What became of it and what the target wrote to standard error, for people.
+    pub fn told(&self) -> String {
+        match self.stderr.trim_end() {
+            "" => self.verdict.message(),
+            stderr => format!("{}\nits standard error:\n{stderr}", self.verdict.message()),
+        }
+    }
+
     /// A fault that a case met among others, when it met none alone.
     pub fn not_seen_alone(mut self) -> Self {
         if let Verdict::Crashed { detail }

@@ -1,8 +1,13 @@
 //! Which cases a glob means. The one rule for `--filter`, `--skip` and expected failures.
 
+use std::collections::BTreeSet;
+
 use globset::{Glob, GlobMatcher};
 
-use super::Case;
+use super::{Case, Suite};
+
+/// Slips that are always forgiven in a suggestion; a long name is forgiven a third of its letters.
+const NEAR_MAX: usize = 2;
 
 /// A glob over case ids, clause ids, section ids and pages, whose path is dotted: `lang/reader.md` is called
 /// `lang.reader`. `*` stops at nothing: `strings.*` means every case of every section below `strings`, `lib.*` every
@@ -41,6 +46,61 @@ impl Selector {
         !self.text.contains(['*', '?', '[', '{'])
     }
 
+    /// Checks that it means at least one case of a suite: a slip of the pen would leave out, or let in, every case.
+    ///
+    /// # Errors
+    /// A message with what it may have meant.
+    pub fn needed(&self, suite: &Suite) -> Result<(), String> {
+        if suite.cases.iter().any(|case| self.selects(case)) {
+            return Ok(());
+        }
+        let meant = self.nearest(suite);
+        let hint = meant.map(|name| format!("; did you mean `{name}`?"));
+        Err(format!(
+            "`{}` matches no case, clause, section or page{}",
+            self.text,
+            hint.unwrap_or_else(|| "; `ptc-conformance list` names them".to_owned())
+        ))
+    }
+
+    /// The name of a clause, section, page or case that is written most like it. What follows the first wildcard is kept.
+    fn nearest(&self, suite: &Suite) -> Option<String> {
+        let (stem, tail) = match self.text.find(['*', '?', '[', '{']) {
+            Some(at) => {
+                let stem = self.text[..at].trim_end_matches(['.', '/']);
+                (stem, &self.text[stem.len()..])
+            }
+            None => (self.text.as_str(), ""),
+        };
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        for case in &suite.cases {
+            names.extend(case.clauses.iter().cloned());
+            names.insert(case.section.clone());
+            names.insert(page_name(case));
+            if stem.contains('/') {
+                names.insert(case.id.clone());
+            }
+        }
+        // A wildcard is mostly put behind a part of a name.
+        let parts: Vec<String> = if tail.is_empty() {
+            Vec::new()
+        } else {
+            let dots = |name: &String| -> Vec<String> {
+                name.match_indices('.')
+                    .map(|(at, _)| name[..at].to_owned())
+                    .collect()
+            };
+            names.iter().flat_map(dots).collect()
+        };
+        names.extend(parts);
+        let near = names
+            .into_iter()
+            .map(|name| (strsim::damerau_levenshtein(stem, &name), name))
+            .min()?;
+        let (distance, name) = near;
+        (distance <= NEAR_MAX.max(stem.len() / 3)).then(|| format!("{name}{tail}"))
+    }
+
     /// Whether it means this case: by its id, one of its clauses, its section, or its page.
     pub fn selects(&self, case: &Case) -> bool {
         self.matcher.is_match(&case.id)
@@ -49,8 +109,11 @@ impl Selector {
                 .clauses
                 .iter()
                 .any(|clause| self.matcher.is_match(clause))
-            || self
-                .matcher
-                .is_match(case.page.trim_end_matches(".md").replace('/', "."))
+            || self.matcher.is_match(page_name(case))
     }
+}
+
+/// The page of a case, as globs name it: `lang.reader`.
+fn page_name(case: &Case) -> String {
+    case.page.trim_end_matches(".md").replace('/', ".")
 }

@@ -78,7 +78,11 @@ impl Declaration {
         let selector = |text: &String| {
             Selector::new(text).map_err(|error| format!("`{text}` is not a glob: {error}"))
         };
-        let globs = |globs: &[String]| globs.iter().map(selector).collect();
+        let globs = |globs: &[String]| -> Result<Vec<Selector>, String> {
+            let globs: Vec<Selector> = globs.iter().map(selector).collect::<Result<_, _>>()?;
+            globs.iter().try_for_each(|glob| glob.needed(suite))?;
+            Ok(globs)
+        };
         Ok(Claims {
             implements: self.implements.clone(),
             lacks: self.lacks.clone(),

@@ -62,19 +62,16 @@ struct Message {
     executable: Option<PathBuf>,
 }
 
-/// The workspace: where the harness was built, or else around the working directory.
+/// The workspace around the working directory. Where the harness was built does not count: elsewhere, a target that nobody
+/// named is a slip, and the reference's verdict would be taken for another's.
 pub fn workspace() -> Result<PathBuf, String> {
-    let built_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let here = std::env::current_dir().ok();
-    let around = here.iter().flat_map(|here| here.ancestors());
-    built_in
-        .into_iter()
-        .chain(around)
+    here.iter()
+        .flat_map(|here| here.ancestors())
         .find(|directory| directory.join("reference/server/Cargo.toml").is_file())
         .map(Path::to_path_buf)
         .ok_or_else(|| {
-            "no workspace with the reference around here; \
-             name a target with --stdio, --url or --testee, or a built reference with --reference"
+            "no target is named, and there is no workspace with the reference around here"
                 .to_owned()
         })
 }
