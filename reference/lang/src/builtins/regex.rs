@@ -1,16 +1,16 @@
 //! Functions of regular expressions. Knows nothing of how patterns are matched.
 //!
-//! Every search is charged; one that exceeds its bound of steps ends the program with a timeout.
+//! A search is charged while it runs, for what it really does.
 
 use std::sync::Arc;
 
 use super::numbers::index;
 use super::strings::{long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
-use crate::error::{Limit, Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::print;
-use crate::regex::{Exhausted, Match, Regex};
+use crate::regex::{Match, Meter, Regex};
 use crate::value::Value;
 
 const REGEX: &[Home] = &[Home::Regex];
@@ -129,24 +129,49 @@ fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
     Ok(regex)
 }
 
-/// Charges a search in `bytes` of text.
-fn charge(eval: &mut Eval<'_>, regex: &Regex, bytes: usize) -> Result<(), Stop> {
-    if regex.is_hard() {
-        eval.refuel()
-    } else {
-        eval.charge(4 + bytes / 64)
+impl Meter for Eval<'_> {
+    fn work(&mut self, steps: usize) -> Result<(), Stop> {
+        /// Steps of a search in the time of one step of a program, about.
+        const STEPS: usize = 32;
+        self.charge(1 + steps / STEPS)
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), Stop> {
+        Eval::reserve(self, bytes)
     }
 }
 
-fn exhausted(_: Exhausted) -> Stop {
-    Limit::Time.into()
+type Span = (usize, usize);
+
+fn find_at(
+    eval: &mut Eval<'_>,
+    regex: &Arc<Regex>,
+    text: &str,
+    from: usize,
+) -> Result<Option<Span>, Stop> {
+    let mut scratch = std::mem::take(&mut eval.scratch);
+    let found = regex.find_at(text, from, &mut scratch, eval);
+    eval.scratch = scratch;
+    found
+}
+
+fn captures_at(
+    eval: &mut Eval<'_>,
+    regex: &Arc<Regex>,
+    text: &str,
+    from: usize,
+) -> Result<Option<Match>, Stop> {
+    let mut scratch = std::mem::take(&mut eval.scratch);
+    let found = regex.captures_at(text, from, &mut scratch, eval);
+    eval.scratch = scratch;
+    found
 }
 
 /// A match: the text of it, or a vector with its groups.
 fn shape(eval: &mut Eval<'_>, text: &str, found: &Match) -> Result<Value, Stop> {
     let mut parts = Vec::with_capacity(found.groups().len());
     for group in found.groups() {
-        parts.push(match *group {
+        parts.push(match group {
             Some((start, end)) => {
                 eval.reserve(end - start)?;
                 Value::from(&text[start..end])
@@ -170,16 +195,15 @@ fn re_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (regex, text) = (regex(args, 0)?, string(args, 1)?);
-    charge(eval, regex, text.len())?;
     if regex.groups() == 0 {
-        let found = regex.find_at(text, 0).map_err(exhausted)?;
+        let found = find_at(eval, regex, text, 0)?;
         let Some((start, end)) = found else {
             return Ok(Value::Nil);
         };
         eval.reserve(end - start)?;
         return Ok(Value::from(&text[start..end]));
     }
-    match regex.captures_at(text, 0).map_err(exhausted)? {
+    match captures_at(eval, regex, text, 0)? {
         Some(found) => shape(eval, text, &found),
         None => Ok(Value::Nil),
     }
@@ -187,8 +211,10 @@ fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (regex, text) = (regex(args, 0)?, string(args, 1)?);
-    charge(eval, regex, text.len())?;
-    match regex.matches(text).map_err(exhausted)? {
+    let mut scratch = std::mem::take(&mut eval.scratch);
+    let found = regex.matches(text, &mut scratch, eval);
+    eval.scratch = scratch;
+    match found? {
         Some(found) => shape(eval, text, &found),
         None => Ok(Value::Nil),
     }
@@ -208,13 +234,13 @@ fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let mut from = Some(0);
     while let Some(at) = from {
         let (start, end) = if regex.groups() == 0 {
-            let Some((start, end)) = regex.find_at(text, at).map_err(exhausted)? else {
+            let Some((start, end)) = find_at(eval, regex, text, at)? else {
                 break;
             };
             push_part(eval, &mut found, &text[start..end])?;
             (start, end)
         } else {
-            let Some(groups) = regex.captures_at(text, at).map_err(exhausted)? else {
+            let Some(groups) = captures_at(eval, regex, text, at)? else {
                 break;
             };
             if found.len() == found.capacity() {
@@ -223,22 +249,20 @@ fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             found.push(shape(eval, text, &groups)?);
             groups.span()
         };
-        charge(eval, regex, end - at)?;
         from = behind(text, start, end);
     }
     Ok(Value::vector(found))
 }
 
 /// The parts of `text` between the matches of `regex`, empty ones at the end dropped.
-pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Regex, text: &str) -> Result<Value, Stop> {
+pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Arc<Regex>, text: &str) -> Result<Value, Stop> {
     let mut parts = Vec::new();
     let mut part_start = 0;
     let mut from = Some(0);
     while let Some(at) = from {
-        let Some((start, end)) = regex.find_at(text, at).map_err(exhausted)? else {
+        let Some((start, end)) = find_at(eval, regex, text, at)? else {
             break;
         };
-        charge(eval, regex, end - at)?;
         // Nothing in front of the text is no part.
         if end > 0 {
             push_part(eval, &mut parts, &text[part_start..start])?;
@@ -253,7 +277,7 @@ pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Regex, text: &str) -> Result
 /// `text` with every match of `regex` replaced; `$0`, `$1`, … in `replacement` stand for groups.
 pub(super) fn replace_all(
     eval: &mut Eval<'_>,
-    regex: &Regex,
+    regex: &Arc<Regex>,
     text: &str,
     replacement: &str,
 ) -> Result<Value, Stop> {
@@ -262,11 +286,10 @@ pub(super) fn replace_all(
     let mut copied = 0;
     let mut from = Some(0);
     while let Some(at) = from {
-        let Some(found) = regex.captures_at(text, at).map_err(exhausted)? else {
+        let Some(found) = captures_at(eval, regex, text, at)? else {
             break;
         };
         let (start, end) = found.span();
-        charge(eval, regex, end - at)?;
         push(eval, &mut out, &text[copied..start])?;
         for piece in &template {
             let piece = match piece {
@@ -335,8 +358,7 @@ fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<String>, Stop> {
         Some(_) => index(&args[2])?,
         None => 1,
     };
-    charge(eval, &regex, text.len())?;
-    let found = regex.captures_at(text, 0).map_err(exhausted)?;
+    let found = captures_at(eval, &regex, text, 0)?;
     Ok(found
         .zip(usize::try_from(group).ok())
         .and_then(|(found, group)| found.group(group))

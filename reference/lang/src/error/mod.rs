@@ -253,6 +253,7 @@ impl Kind {
 }
 
 /// Why evaluation unwinds. A limit is not an error: no construct of the language can catch it.
+#[derive(Debug)]
 pub enum Unwind {
     /// Something went wrong.
     Raise(Error),

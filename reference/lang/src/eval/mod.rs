@@ -20,7 +20,7 @@ use crate::function::Closure;
 use crate::heap;
 use crate::host::Host;
 use crate::limits::Limits;
-use crate::regex::Regex;
+use crate::regex::{Regex, Scratch};
 use crate::value::{Map, Set, Value, equal};
 
 /// Result of evaluating.
@@ -70,6 +70,8 @@ pub struct Eval<'r> {
     pub(crate) prints: Vec<String>,
     /// The regex that was last made from text.
     pub(crate) pattern: Option<Arc<Regex>>,
+    /// What searches built, for the next ones.
+    pub(crate) scratch: Scratch,
     /// Inside `pmap` or `pcalls`.
     worker: bool,
 }
@@ -99,6 +101,7 @@ impl<'r> Eval<'r> {
             steps: env.steps.clone(),
             prints: Vec::new(),
             pattern: None,
+            scratch: Scratch::default(),
             worker: false,
         }
     }

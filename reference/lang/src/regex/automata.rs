@@ -1,0 +1,280 @@
+//! The library's engines for plain patterns: its best one where the worst that it could do is little, and its lazy
+//! automaton, driven here byte by byte, where the text is long. Knows no syntax.
+
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson;
+use regex_automata::util::primitives::NonMaxUsize;
+use regex_automata::{Anchored, Input, MatchKind, meta};
+use regex_syntax::hir::{Capture, Class, Hir, Look, Repetition};
+use smallvec::SmallVec;
+
+use super::parse::{Assert, Greed, Node};
+use super::{Meter, Slots};
+use crate::error::Stop;
+
+/// Bytes that a compiled pattern may take.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Bytes that an automaton built while searching may take.
+const AUTOMATON_BYTES_MAX: usize = 1 << 18;
+
+/// The tree of `node`, which is plain; `$` stands at the end only.
+fn hir(node: &Node) -> Hir {
+    match node {
+        Node::Char(character) => {
+            Hir::literal(character.encode_utf8(&mut [0; 4]).as_bytes().to_vec())
+        }
+        Node::Class(class) => Hir::class(Class::Unicode(class.clone())),
+        Node::Assert(assert) => Hir::look(match assert {
+            Assert::Start => Look::Start,
+            Assert::LineStart => Look::StartLF,
+            Assert::LineEnd => Look::EndLF,
+            Assert::Word => Look::WordUnicode,
+            Assert::NotWord => Look::WordUnicodeNegate,
+            Assert::End | Assert::EndOrLineFeed | Assert::Continue => Look::End,
+        }),
+        Node::Cat(nodes) => Hir::concat(nodes.iter().map(hir).collect()),
+        Node::Alt(nodes) => Hir::alternation(nodes.iter().map(hir).collect()),
+        Node::Group(index, node) => Hir::capture(Capture {
+            index: u32::try_from(*index).unwrap_or(u32::MAX),
+            name: None,
+            sub: Box::new(hir(node)),
+        }),
+        Node::Repeat {
+            node,
+            min,
+            max,
+            greed,
+        } => Hir::repetition(Repetition {
+            min: *min,
+            max: *max,
+            greedy: *greed != Greed::Lazy,
+            sub: Box::new(hir(node)),
+        }),
+        Node::Empty => Hir::empty(),
+        // These are not plain.
+        Node::Atomic(_) | Node::Look { .. } | Node::Backref { .. } => Hir::empty(),
+    }
+}
+
+/// The library's best engine for `node`; for the whole of a text when `whole`. None when it is too large.
+pub fn direct(node: &Node, whole: bool) -> Option<meta::Regex> {
+    let mut hir = hir(node);
+    if whole {
+        hir = Hir::concat(vec![Hir::look(Look::Start), hir, Hir::look(Look::End)]);
+    }
+    let config = meta::Config::new()
+        .nfa_size_limit(Some(COMPILED_BYTES_MAX))
+        .onepass_size_limit(Some(COMPILED_BYTES_MAX))
+        .hybrid_cache_capacity(AUTOMATON_BYTES_MAX);
+    let mut builder = meta::Builder::new();
+    builder.configure(config).build_from_hir(&hir).ok()
+}
+
+/// A search by the library, the match alone or with its groups.
+pub fn search(
+    regex: &meta::Regex,
+    cache: &mut meta::Cache,
+    input: &Input<'_>,
+    groups: usize,
+) -> Option<Slots> {
+    if groups == 0 {
+        let found = regex.search_with(cache, input)?;
+        return Some(SmallVec::from_slice(&[found.start(), found.end()]));
+    }
+    let mut slots: SmallVec<[Option<NonMaxUsize>; 16]> =
+        SmallVec::from_elem(None, 2 * (groups + 1));
+    regex.search_slots_with(cache, input, &mut slots)?;
+    let position = |slot: &Option<NonMaxUsize>| slot.map_or(usize::MAX, NonMaxUsize::get);
+    Some(slots.iter().map(position).collect())
+}
+
+/// Two automata that find where a match ends and where it starts.
+#[derive(Debug)]
+pub struct Automata {
+    forward: DFA,
+    backward: DFA,
+    /// Bytes between two calls of the meter.
+    window: usize,
+}
+
+/// What the automata have built so far.
+#[derive(Debug)]
+pub struct Built {
+    forward: Cache,
+    backward: Cache,
+}
+
+impl Built {
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.forward.memory_usage() + self.backward.memory_usage()
+    }
+}
+
+/// The automata found out that they are of no use here.
+#[derive(Debug)]
+pub struct GaveUp;
+
+impl Automata {
+    /// The automata for `node`, each state of which takes up to `steps` steps to build; none when it is too large, or may
+    /// match nothing.
+    pub fn new(node: &Node, steps: u64) -> Option<Automata> {
+        /// Larger patterns make too many states.
+        const STEPS_MAX: u64 = 512;
+        /// Steps in one window, at worst.
+        const WINDOW_STEPS: u64 = 1 << 17;
+        if steps > STEPS_MAX || node.width().0 == 0 {
+            return None;
+        }
+        let hir = hir(node);
+        let build = |backward: bool| {
+            let config = thompson::Config::new()
+                .reverse(backward)
+                .nfa_size_limit(Some(COMPILED_BYTES_MAX))
+                .which_captures(thompson::WhichCaptures::None);
+            let mut compiler = thompson::Compiler::new();
+            let nfa = compiler.configure(config).build_from_hir(&hir).ok()?;
+            let kind = if backward {
+                MatchKind::All
+            } else {
+                MatchKind::LeftmostFirst
+            };
+            let config = DFA::config()
+                .cache_capacity(AUTOMATON_BYTES_MAX)
+                .unicode_word_boundary(true)
+                .minimum_cache_clear_count(Some(8))
+                .minimum_bytes_per_state(Some(16))
+                .match_kind(kind);
+            DFA::builder().configure(config).build_from_nfa(nfa).ok()
+        };
+        Some(Automata {
+            forward: build(false)?,
+            backward: build(true)?,
+            window: usize::try_from(WINDOW_STEPS / steps.max(1))
+                .map_or(64, |window| window.clamp(64, 16_384)),
+        })
+    }
+
+    /// Room for what they will build.
+    pub fn built(&self) -> Built {
+        Built {
+            forward: self.forward.create_cache(),
+            backward: self.backward.create_cache(),
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        let bytes = |automaton: &DFA| automaton.memory_usage() + automaton.get_nfa().memory_usage();
+        bytes(&self.forward) + bytes(&self.backward)
+    }
+
+    /// Where the first match at or behind byte `from` starts and ends.
+    pub fn find(
+        &self,
+        built: &mut Built,
+        text: &str,
+        from: usize,
+        meter: &mut dyn Meter,
+    ) -> Result<Result<Option<(usize, usize)>, GaveUp>, Stop> {
+        let end = match self.end(&mut built.forward, text.as_bytes(), from, meter)? {
+            Ok(Some(end)) => end,
+            Ok(None) => return Ok(Ok(None)),
+            Err(gave_up) => return Ok(Err(gave_up)),
+        };
+        let start = self.start(&mut built.backward, text.as_bytes(), from, end, meter)?;
+        Ok(start.map(|start| start.map(|start| (start, end))))
+    }
+
+    fn end(
+        &self,
+        cache: &mut Cache,
+        text: &[u8],
+        from: usize,
+        meter: &mut dyn Meter,
+    ) -> Result<Result<Option<usize>, GaveUp>, Stop> {
+        let input = Input::new(text).range(from..);
+        let Ok(mut state) = self.forward.start_state_forward(cache, &input) else {
+            return Ok(Err(GaveUp));
+        };
+        let mut last = None;
+        let mut at = from;
+        while at < text.len() {
+            let stop = text.len().min(at + self.window);
+            let start = at;
+            while at < stop {
+                match self.forward.next_state(cache, state, text[at]) {
+                    Ok(next) => state = next,
+                    Err(_) => return Ok(Err(GaveUp)),
+                }
+                if state.is_tagged() {
+                    if state.is_match() {
+                        // A match shows one byte behind its end.
+                        last = Some(at);
+                    } else if state.is_dead() {
+                        meter.work((at - start) / 4)?;
+                        return Ok(Ok(last));
+                    } else if state.is_quit() {
+                        return Ok(Err(GaveUp));
+                    }
+                }
+                at += 1;
+            }
+            // A window that was built anew takes much longer than one that was known.
+            meter.work((at - start).max(2_048))?;
+        }
+        match self.forward.next_eoi_state(cache, state) {
+            Ok(state) if state.is_match() => Ok(Ok(Some(text.len()))),
+            Ok(_) => Ok(Ok(last)),
+            Err(_) => Ok(Err(GaveUp)),
+        }
+    }
+
+    fn start(
+        &self,
+        cache: &mut Cache,
+        text: &[u8],
+        from: usize,
+        end: usize,
+        meter: &mut dyn Meter,
+    ) -> Result<Result<Option<usize>, GaveUp>, Stop> {
+        let input = Input::new(text).span(from..end).anchored(Anchored::Yes);
+        let Ok(mut state) = self.backward.start_state_reverse(cache, &input) else {
+            return Ok(Err(GaveUp));
+        };
+        let mut last = None;
+        let mut at = end;
+        while at > from {
+            let stop = from.max(at.saturating_sub(self.window));
+            let start = at;
+            while at > stop {
+                at -= 1;
+                match self.backward.next_state(cache, state, text[at]) {
+                    Ok(next) => state = next,
+                    Err(_) => return Ok(Err(GaveUp)),
+                }
+                if state.is_tagged() {
+                    if state.is_match() {
+                        last = Some(at + 1);
+                    } else if state.is_dead() {
+                        meter.work((start - at) / 4)?;
+                        return Ok(Ok(last));
+                    } else if state.is_quit() {
+                        return Ok(Err(GaveUp));
+                    }
+                }
+            }
+            meter.work((start - at).max(2_048))?;
+        }
+        let state = match from.checked_sub(1) {
+            None => self.backward.next_eoi_state(cache, state),
+            Some(before) => self.backward.next_state(cache, state, text[before]),
+        };
+        match state {
+            Ok(state) if state.is_match() => Ok(Ok(Some(from))),
+            Ok(state) if state.is_quit() => Ok(Err(GaveUp)),
+            Ok(_) => Ok(Ok(last)),
+            Err(_) => Ok(Err(GaveUp)),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Matches patterns with look-around, back-references and atomic groups by stepping back. Every step is counted,
+//! and what it takes to step back is memory of the program.
+
+use smallvec::SmallVec;
+
+use super::parse::Greed;
+use super::program::{Inst, Place, Program, Set, holds};
+use super::{Meter, Slots};
+use crate::error::Stop;
+
+/// Steps between two calls of the meter.
+const STEPS: usize = 4_096;
+
+/// No position.
+const NONE: usize = usize::MAX;
+
+/// What is done when a way leads nowhere.
+#[derive(Clone, Copy)]
+enum Back {
+    /// Go on there.
+    To(Place, usize),
+    /// Put the old position back.
+    Slot(usize, usize),
+    /// Put the old beginning of a round back.
+    Mark(usize, usize),
+    /// Give back one character of a run, as long as it is longer than its least.
+    Less {
+        next: Place,
+        least: usize,
+        end: usize,
+    },
+    /// Take one character more into a run.
+    More { run: Place, end: usize, left: usize },
+}
+
+/// A search under way.
+pub struct Search<'s> {
+    program: &'s Program,
+    text: &'s str,
+    from: usize,
+    slots: Slots,
+    marks: SmallVec<[usize; 8]>,
+    back: Vec<Back>,
+    steps: usize,
+    meter: &'s mut dyn Meter,
+}
+
+impl<'s> Search<'s> {
+    /// The first match in `text` from `from` on; when `whole`, only one from there to its end.
+    pub fn run(
+        program: &'s Program,
+        text: &'s str,
+        from: usize,
+        whole: bool,
+        meter: &'s mut dyn Meter,
+    ) -> Result<Option<Slots>, Stop> {
+        let mut search = Search {
+            program,
+            text,
+            from,
+            slots: SmallVec::from_elem(NONE, program.slots),
+            marks: SmallVec::from_elem(NONE, program.marks),
+            back: Vec::new(),
+            steps: 0,
+            meter,
+        };
+        let found = search.first(whole);
+        search.meter.work(search.steps)?;
+        found
+    }
+
+    fn first(&mut self, whole: bool) -> Result<Option<Slots>, Stop> {
+        let end = whole.then_some(self.text.len());
+        let mut at = self.from;
+        loop {
+            let mut next = self.text[at..].chars().next();
+            if !whole && let Some(first) = &self.program.first {
+                while let Some(character) = next
+                    && !first.has(character)
+                {
+                    self.step()?;
+                    at += character.len_utf8();
+                    next = self.text[at..].chars().next();
+                }
+                if next.is_none() {
+                    return Ok(None);
+                }
+            }
+            if let Some(end) = self.body(0, at, end)? {
+                self.slots[0] = at;
+                self.slots[1] = end;
+                return Ok(Some(std::mem::take(&mut self.slots)));
+            }
+            match next {
+                Some(character) if !whole => at += character.len_utf8(),
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<(), Stop> {
+        self.spend(1)
+    }
+
+    #[inline]
+    fn spend(&mut self, steps: usize) -> Result<(), Stop> {
+        self.steps += steps;
+        if self.steps >= STEPS {
+            self.meter.work(std::mem::take(&mut self.steps))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, back: Back) -> Result<(), Stop> {
+        if self.back.len() == self.back.capacity() {
+            let more = self.back.len().max(16);
+            self.meter.reserve(more * size_of::<Back>())?;
+            self.back.reserve_exact(more);
+        }
+        self.back.push(back);
+        Ok(())
+    }
+
+    /// Matches from the instruction `place` on at `at`, up to the first [`Inst::Done`], at `end` where that is given.
+    /// Returns where the match ends. What it remembers is undone when a way in front of it leads nowhere.
+    fn body(
+        &mut self,
+        mut place: Place,
+        mut at: usize,
+        end: Option<usize>,
+    ) -> Result<Option<usize>, Stop> {
+        let base = self.back.len();
+        loop {
+            self.step()?;
+            let goes_on = match self.program.insts[place] {
+                Inst::Char(wanted) => self.take(&mut at, |character| character == wanted),
+                Inst::Set(set) => {
+                    let set = &self.program.sets[set];
+                    self.take(&mut at, |character| set.has(character))
+                }
+                Inst::Split(first, second) => {
+                    self.push(Back::To(second, at))?;
+                    place = first;
+                    continue;
+                }
+                Inst::Jump(to) => {
+                    place = to;
+                    continue;
+                }
+                Inst::Save(slot) => {
+                    self.push(Back::Slot(slot, self.slots[slot]))?;
+                    self.slots[slot] = at;
+                    true
+                }
+                Inst::Mark(mark) => {
+                    self.push(Back::Mark(mark, self.marks[mark]))?;
+                    self.marks[mark] = at;
+                    true
+                }
+                Inst::Unless { mark, exit } => {
+                    if self.marks[mark] == at {
+                        place = exit;
+                        continue;
+                    }
+                    true
+                }
+                Inst::Assert(assert) => holds(assert, self.text, at, self.from),
+                Inst::Done => {
+                    if end.is_none_or(|end| at == end) {
+                        self.keep(base)?;
+                        return Ok(Some(at));
+                    }
+                    false
+                }
+                Inst::Backref { group, folded } => self.again(&mut at, group, folded)?,
+                Inst::Atomic { next } => match self.body(place + 1, at, None)? {
+                    Some(behind) => {
+                        at = behind;
+                        place = next;
+                        continue;
+                    }
+                    None => false,
+                },
+                Inst::Look {
+                    ahead,
+                    negative,
+                    min,
+                    max,
+                    next,
+                } => {
+                    let before = self.back.len();
+                    let found = if ahead {
+                        self.body(place + 1, at, None)?.is_some()
+                    } else {
+                        self.behind(place + 1, at, min, max)?
+                    };
+                    if found && negative {
+                        self.undo(before)?;
+                    }
+                    if found != negative {
+                        place = next;
+                        continue;
+                    }
+                    false
+                }
+                Inst::Run {
+                    set,
+                    min,
+                    max,
+                    greed,
+                } => self.run_of(place, &mut at, set, (min, max), greed)?,
+            };
+            if goes_on {
+                place += 1;
+                continue;
+            }
+            match self.step_back(base)? {
+                Some(other) => (place, at) = other,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The next way to try, of those noted behind `base`.
+    fn step_back(&mut self, base: usize) -> Result<Option<(Place, usize)>, Stop> {
+        while self.back.len() > base {
+            self.step()?;
+            let Some(back) = self.back.pop() else { break };
+            match back {
+                Back::To(place, at) => return Ok(Some((place, at))),
+                Back::Slot(slot, old) => self.slots[slot] = old,
+                Back::Mark(mark, old) => self.marks[mark] = old,
+                Back::Less { next, least, end } => {
+                    let last = self.text[..end].chars().next_back();
+                    let end = end - last.map_or(0, char::len_utf8);
+                    if end > least {
+                        self.push(Back::Less { next, least, end })?;
+                    }
+                    return Ok(Some((next, end)));
+                }
+                Back::More { run, end, left } => {
+                    let Inst::Run { set, .. } = self.program.insts[run] else {
+                        continue;
+                    };
+                    let set = &self.program.sets[set];
+                    let mut end = end;
+                    if self.take(&mut end, |character| set.has(character)) {
+                        if left > 1 {
+                            self.push(Back::More {
+                                run,
+                                end,
+                                left: left - 1,
+                            })?;
+                        }
+                        return Ok(Some((run + 1, end)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets the other ways noted behind `base`, but not what they would have to undo.
+    fn keep(&mut self, base: usize) -> Result<(), Stop> {
+        self.spend((self.back.len() - base) / 4)?;
+        let mut kept = base;
+        for at in base..self.back.len() {
+            if let Back::Slot(..) | Back::Mark(..) = self.back[at] {
+                self.back[kept] = self.back[at];
+                kept += 1;
+            }
+        }
+        self.back.truncate(kept);
+        Ok(())
+    }
+
+    /// Puts everything back that was remembered behind `base`.
+    fn undo(&mut self, base: usize) -> Result<(), Stop> {
+        self.spend((self.back.len() - base) / 4)?;
+        while self.back.len() > base {
+            match self.back.pop() {
+                Some(Back::Slot(slot, old)) => self.slots[slot] = old,
+                Some(Back::Mark(mark, old)) => self.marks[mark] = old,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next character when it is `wanted`.
+    #[inline]
+    fn take(&self, at: &mut usize, wanted: impl FnOnce(char) -> bool) -> bool {
+        match next_char(self.text, *at) {
+            Some(character) if wanted(character) => {
+                *at += character.len_utf8();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes what `group` matched. A group that took no part matches nothing at all.
+    fn again(&mut self, at: &mut usize, group: usize, folded: bool) -> Result<bool, Stop> {
+        let (start, end) = (self.slots[2 * group], self.slots[2 * group + 1]);
+        if start == NONE || end == NONE || start > end {
+            return Ok(false);
+        }
+        let wanted = &self.text[start..end];
+        self.spend(wanted.len() / 16)?;
+        if !folded {
+            let same = self.text.as_bytes()[*at..].starts_with(wanted.as_bytes());
+            if same {
+                *at += wanted.len();
+            }
+            return Ok(same);
+        }
+        let mut behind = *at;
+        for wanted in wanted.chars() {
+            self.step()?;
+            if !self.take(&mut behind, |character| same_folded(character, wanted)) {
+                return Ok(false);
+            }
+        }
+        *at = behind;
+        Ok(true)
+    }
+
+    /// Whether the body at `place` matches text that ends at `at`; the shortest such text decides.
+    fn behind(&mut self, place: Place, at: usize, min: usize, max: usize) -> Result<bool, Stop> {
+        let mut start = at;
+        for length in 0..=max {
+            if length >= min && self.body(place, start, Some(at))?.is_some() {
+                return Ok(true);
+            }
+            self.step()?;
+            match self.text[..start].chars().next_back() {
+                Some(character) => start -= character.len_utf8(),
+                None => break,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes a run of characters of a set.
+    fn run_of(
+        &mut self,
+        place: Place,
+        at: &mut usize,
+        set: usize,
+        (min, max): (usize, usize),
+        greed: Greed,
+    ) -> Result<bool, Stop> {
+        let set: &Set = &self.program.sets[set];
+        let wanted = if greed == Greed::Lazy { min } else { max };
+        let (mut taken, mut least) = (0, *at);
+        while taken < wanted {
+            if taken == min {
+                least = *at;
+            }
+            self.step()?;
+            if !self.take(at, |character| set.has(character)) {
+                break;
+            }
+            taken += 1;
+        }
+        if taken < min {
+            return Ok(false);
+        }
+        if taken == min {
+            least = *at;
+        }
+        match greed {
+            Greed::Possessive => {}
+            Greed::Greedy if *at > least => self.push(Back::Less {
+                next: place + 1,
+                least,
+                end: *at,
+            })?,
+            Greed::Lazy if max > min => self.push(Back::More {
+                run: place,
+                end: *at,
+                left: max - min,
+            })?,
+            _ => {}
+        }
+        Ok(true)
+    }
+}
+
+/// The character at byte `at`.
+#[inline]
+fn next_char(text: &str, at: usize) -> Option<char> {
+    match text.as_bytes().get(at) {
+        Some(byte) if byte.is_ascii() => Some(char::from(*byte)),
+        Some(_) => text[at..].chars().next(),
+        None => None,
+    }
+}
+
+/// Whether two characters differ in case at most.
+fn same_folded(a: char, b: char) -> bool {
+    a == b || a.to_lowercase().eq(b.to_lowercase()) || a.to_uppercase().eq(b.to_uppercase())
+}

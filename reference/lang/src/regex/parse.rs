@@ -1,0 +1,936 @@
+//! Reads patterns: the syntax that the specification names, and nothing else that a library would take besides.
+//! Knows nothing of how patterns are matched.
+//!
+//! Groups stand on a stack of their own, so that depth costs no native stack here.
+
+use regex_syntax::ParserBuilder;
+use regex_syntax::ast;
+use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
+
+/// A pattern as a tree.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// Nothing.
+    Empty,
+    /// One character.
+    Char(char),
+    /// One character of several.
+    Class(ClassUnicode),
+    /// A place between characters.
+    Assert(Assert),
+    /// One behind the other.
+    Cat(Vec<Node>),
+    /// One of several, the first that leads to a match.
+    Alt(Vec<Node>),
+    /// A group that is remembered under its number.
+    Group(usize, Box<Node>),
+    /// The same several times.
+    Repeat {
+        /// What is repeated.
+        node: Box<Node>,
+        /// How often at least.
+        min: u32,
+        /// How often at most.
+        max: Option<u32>,
+        /// As many as possible, as few, or as many without giving any back.
+        greed: Greed,
+    },
+    /// What matched first is kept: `(?>…)`.
+    Atomic(Box<Node>),
+    /// Look-around.
+    Look {
+        /// In front of the place, not behind it.
+        ahead: bool,
+        /// There must be no match.
+        negative: bool,
+        /// What is looked for.
+        node: Box<Node>,
+    },
+    /// The text that a group matched, in either case when `folded`.
+    Backref {
+        /// The group.
+        group: usize,
+        /// Whether case is ignored.
+        folded: bool,
+    },
+}
+
+/// How much a repetition takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Greed {
+    /// As much as possible.
+    Greedy,
+    /// As little as possible.
+    Lazy,
+    /// As much as possible, and nothing is given back.
+    Possessive,
+}
+
+/// A place between characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assert {
+    /// `\A`
+    Start,
+    /// `\z`
+    End,
+    /// `\Z`, and `$` of patterns without the flag `m`: the end, or in front of a last line feed.
+    EndOrLineFeed,
+    /// `^` with the flag `m`.
+    LineStart,
+    /// `$` with the flag `m`.
+    LineEnd,
+    /// `\b`
+    Word,
+    /// `\B`
+    NotWord,
+    /// `\G`: where the search began.
+    Continue,
+}
+
+/// What a pattern says.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The whole of it.
+    pub node: Node,
+    /// Number of groups.
+    pub groups: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    /// `i`: case is ignored.
+    folded: bool,
+    /// `m`: `^` and `$` stand at line ends.
+    lines: bool,
+    /// `s`: `.` matches a line feed.
+    all: bool,
+    /// `x`: white space and comments are skipped.
+    spaced: bool,
+    /// `U`: repetitions are lazy unless marked.
+    swapped: bool,
+}
+
+enum Kind {
+    Plain,
+    Group(usize),
+    Atomic,
+    Look { ahead: bool, negative: bool },
+}
+
+/// A group that is not closed yet, with what stood in front of it.
+struct Open {
+    kind: Kind,
+    outer: Flags,
+    branches: Vec<Node>,
+    items: Vec<Node>,
+}
+
+struct Parser<'p> {
+    rest: &'p str,
+    flags: Flags,
+    open: Vec<Open>,
+    branches: Vec<Node>,
+    items: Vec<Node>,
+    groups: usize,
+    names: Vec<(&'p str, usize)>,
+    /// References by name, to be resolved at the end: which one it is in the order of places.
+    named: Vec<&'p str>,
+    /// The largest number that is referred to.
+    referred: usize,
+    /// Whether the last item may be repeated.
+    repeatable: bool,
+}
+
+/// Horizontal white space, as the inside of a class.
+const HORIZONTAL: &str = r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
+/// Vertical white space, as the inside of a class.
+const VERTICAL: &str = r"\n\x0B\f\r\x{85}\x{2028}\x{2029}";
+/// A line end.
+const LINE_END: &str = r"(?:\r\n|[\n\x0B\f\r\x{85}\x{2028}\x{2029}])";
+/// A grapheme: a line end, a flag, an emoji sequence, a Hangul syllable, a character with its marks.
+const GRAPHEME: &str = concat!(
+    r"(?>\r\n|\p{RI}\p{RI}",
+    r"|\p{Extended_Pictographic}[\p{M}\x{1F3FB}-\x{1F3FF}]*",
+    r"(?:\x{200D}\p{Extended_Pictographic}[\p{M}\x{1F3FB}-\x{1F3FF}]*)*",
+    r"|[\x{1100}-\x{115F}]*[\x{1160}-\x{11A7}]+[\x{11A8}-\x{11FF}]*\p{M}*",
+    r"|(?s:.)[\p{M}\x{200D}]*)",
+);
+
+const BAD_CLASS: &str = "a character class is malformed, check `[` and `]`";
+const BAD_CODE: &str = "a character code is malformed";
+const BAD_NAME: &str = "the name of a group is malformed";
+const BAD_REPEAT: &str = "a repetition like {2,5} is malformed";
+pub(super) const COUNTS_DOWN: &str = "a repetition like {2,5} starts with the smaller number";
+const NOT_CLOSED: &str = "a group is not closed, add `)`";
+const NOT_OPEN: &str = "a `)` closes no group";
+const NOTHING_FOLLOWS: &str = "nothing follows the last backslash";
+const NOTHING_TO_REPEAT: &str = "a repetition has nothing in front to repeat";
+pub(super) const NO_CONTROL: &str = "a letter follows `\\c`, as in `\\cA`";
+pub(super) const NO_GROUP: &str = "it refers to a group that it does not have";
+pub(super) const TOO_LARGE: &str = "it is too large once repetitions are written out";
+
+/// References by name stand behind this number until the names are known.
+const NAMED: usize = 1 << 20;
+
+/// Reads `pattern`. Errors: a sentence that says what is wrong with it.
+pub fn parse(pattern: &str) -> Result<Parsed, String> {
+    let mut parser = Parser {
+        rest: pattern,
+        flags: Flags::default(),
+        open: Vec::new(),
+        branches: Vec::new(),
+        items: Vec::new(),
+        groups: 0,
+        names: Vec::new(),
+        named: Vec::new(),
+        referred: 0,
+        repeatable: false,
+    };
+    parser.all()?;
+    let mut node = parser.finish_group();
+    if parser.referred > parser.groups {
+        return Err(NO_GROUP.to_owned());
+    }
+    if !parser.named.is_empty() {
+        let groups = parser.named.iter().map(|name| {
+            let known = parser.names.iter().find(|(known, _)| known == name);
+            known.map(|(_, group)| *group)
+        });
+        let groups = groups.collect::<Option<Vec<_>>>();
+        resolve(&mut node, &groups.ok_or_else(|| NO_GROUP.to_owned())?);
+    }
+    Ok(Parsed {
+        node,
+        groups: parser.groups,
+    })
+}
+
+/// Puts the numbers of groups in the place of their names.
+fn resolve(node: &mut Node, groups: &[usize]) {
+    match node {
+        Node::Backref { group, .. } if *group >= NAMED => *group = groups[*group - NAMED],
+        Node::Cat(nodes) | Node::Alt(nodes) => {
+            nodes.iter_mut().for_each(|node| resolve(node, groups));
+        }
+        Node::Group(_, node)
+        | Node::Atomic(node)
+        | Node::Repeat { node, .. }
+        | Node::Look { node, .. } => resolve(node, groups),
+        _ => {}
+    }
+}
+
+impl<'p> Parser<'p> {
+    fn all(&mut self) -> Result<(), String> {
+        while let Some(next) = self.rest.chars().next() {
+            if self.flags.spaced && self.skip_space(next) {
+                continue;
+            }
+            let behind = &self.rest[next.len_utf8()..];
+            match next {
+                '\\' => self.escape()?,
+                '[' => {
+                    let text = self.class_text()?;
+                    let class = class(&text, self.flags)?;
+                    self.push(class);
+                }
+                '(' => self.open_group()?,
+                ')' => {
+                    self.rest = behind;
+                    let node = self.finish_group();
+                    let open = self.open.pop().ok_or_else(|| NOT_OPEN.to_owned())?;
+                    self.branches = open.branches;
+                    self.items = open.items;
+                    self.flags = open.outer;
+                    let node = Box::new(node);
+                    self.push(match open.kind {
+                        Kind::Plain => *node,
+                        Kind::Group(index) => Node::Group(index, node),
+                        Kind::Atomic => Node::Atomic(node),
+                        Kind::Look { ahead, negative } => Node::Look {
+                            ahead,
+                            negative,
+                            node,
+                        },
+                    });
+                }
+                '|' => {
+                    self.rest = behind;
+                    let branch = cat(std::mem::take(&mut self.items));
+                    self.branches.push(branch);
+                    self.repeatable = false;
+                }
+                '*' | '+' | '?' | '{' => self.repeat(next)?,
+                '^' | '$' => {
+                    self.rest = behind;
+                    self.push(Node::Assert(match (next, self.flags.lines) {
+                        ('^', false) => Assert::Start,
+                        ('^', true) => Assert::LineStart,
+                        (_, false) => Assert::EndOrLineFeed,
+                        (_, true) => Assert::LineEnd,
+                    }));
+                }
+                '.' => {
+                    self.rest = behind;
+                    let mut any = ClassUnicode::empty();
+                    if !self.flags.all {
+                        any.push(ClassUnicodeRange::new('\n', '\n'));
+                    }
+                    any.negate();
+                    self.push(Node::Class(any));
+                }
+                literal => {
+                    self.rest = behind;
+                    self.literal(literal);
+                }
+            }
+        }
+        if self.open.is_empty() {
+            Ok(())
+        } else {
+            Err(NOT_CLOSED.to_owned())
+        }
+    }
+
+    /// What the innermost open group holds.
+    fn finish_group(&mut self) -> Node {
+        let last = cat(std::mem::take(&mut self.items));
+        let mut branches = std::mem::take(&mut self.branches);
+        if branches.is_empty() {
+            return last;
+        }
+        branches.push(last);
+        Node::Alt(branches)
+    }
+
+    fn push(&mut self, node: Node) {
+        self.items.push(node);
+        self.repeatable = true;
+    }
+
+    fn literal(&mut self, literal: char) {
+        let node = if self.flags.folded {
+            let mut class = ClassUnicode::new([ClassUnicodeRange::new(literal, literal)]);
+            // Without the tables of Unicode there is one case only; they are built in.
+            let _ = class.try_case_fold_simple();
+            match class.ranges() {
+                [only] if only.start() == only.end() => Node::Char(literal),
+                _ => Node::Class(class),
+            }
+        } else {
+            Node::Char(literal)
+        };
+        self.push(node);
+    }
+
+    /// Skips what the flag `x` skips. False when `next` is none of that.
+    fn skip_space(&mut self, next: char) -> bool {
+        if next.is_whitespace() {
+            self.rest = &self.rest[next.len_utf8()..];
+            return true;
+        }
+        if next == '#' {
+            self.rest = self.rest.split_once('\n').map_or("", |(_, behind)| behind);
+            return true;
+        }
+        false
+    }
+
+    fn repeat(&mut self, sign: char) -> Result<(), String> {
+        self.rest = &self.rest[1..];
+        let (min, max) = match sign {
+            '*' => (0, None),
+            '+' => (1, None),
+            '?' => (0, Some(1)),
+            _ => self.counts()?,
+        };
+        if !std::mem::take(&mut self.repeatable) {
+            return Err(NOTHING_TO_REPEAT.to_owned());
+        }
+        let greed = if self.take("?") {
+            if self.flags.swapped {
+                Greed::Greedy
+            } else {
+                Greed::Lazy
+            }
+        } else if self.take("+") {
+            Greed::Possessive
+        } else if self.flags.swapped {
+            Greed::Lazy
+        } else {
+            Greed::Greedy
+        };
+        let node = Box::new(self.items.pop().unwrap_or(Node::Empty));
+        self.items.push(Node::Repeat {
+            node,
+            min,
+            max,
+            greed,
+        });
+        Ok(())
+    }
+
+    /// The numbers behind `{`.
+    fn counts(&mut self) -> Result<(u32, Option<u32>), String> {
+        let bad = || BAD_REPEAT.to_owned();
+        let (inside, behind) = self.rest.split_once('}').ok_or_else(bad)?;
+        self.rest = behind;
+        let number = |digits: &str| {
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(bad());
+            }
+            digits.parse::<u32>().map_err(|_| TOO_LARGE.to_owned())
+        };
+        let (min, max) = match inside.split_once(',') {
+            None => {
+                let count = number(inside)?;
+                (count, Some(count))
+            }
+            Some((min, "")) => (number(min)?, None),
+            Some((min, max)) => (number(min)?, Some(number(max)?)),
+        };
+        if max.is_some_and(|max| max < min) {
+            return Err(COUNTS_DOWN.to_owned());
+        }
+        Ok((min, max))
+    }
+
+    /// Whether `sign` follows; it is behind then.
+    fn take(&mut self, sign: &str) -> bool {
+        let behind = self.rest.strip_prefix(sign);
+        self.rest = behind.unwrap_or(self.rest);
+        behind.is_some()
+    }
+
+    fn open_group(&mut self) -> Result<(), String> {
+        self.rest = &self.rest[1..];
+        let outer = self.flags;
+        let kind = if !self.take("?") {
+            self.groups += 1;
+            Kind::Group(self.groups)
+        } else if self.take("#") {
+            let (_, behind) = self
+                .rest
+                .split_once(')')
+                .ok_or_else(|| NOT_CLOSED.to_owned())?;
+            self.rest = behind;
+            return Ok(());
+        } else if self.take(":") {
+            Kind::Plain
+        } else if self.take(">") {
+            Kind::Atomic
+        } else if let Some((ahead, negative)) = self.look() {
+            Kind::Look { ahead, negative }
+        } else if self.take("<") || self.take("P<") {
+            self.groups += 1;
+            let name = self.name()?;
+            if self.names.iter().any(|(known, _)| *known == name) {
+                return Err(format!("two groups are named `{name}`"));
+            }
+            self.names.push((name, self.groups));
+            Kind::Group(self.groups)
+        } else {
+            match self.flags_of_group()? {
+                true => Kind::Plain,
+                false => {
+                    self.repeatable = false;
+                    return Ok(());
+                }
+            }
+        };
+        self.open.push(Open {
+            kind,
+            outer,
+            branches: std::mem::take(&mut self.branches),
+            items: std::mem::take(&mut self.items),
+        });
+        self.repeatable = false;
+        Ok(())
+    }
+
+    fn look(&mut self) -> Option<(bool, bool)> {
+        const SIGNS: [(&str, bool, bool); 4] = [
+            ("=", true, false),
+            ("!", true, true),
+            ("<=", false, false),
+            ("<!", false, true),
+        ];
+        let found = SIGNS.iter().find(|(sign, ..)| self.rest.starts_with(sign));
+        let (sign, ahead, negative) = found?;
+        self.take(sign);
+        Some((*ahead, *negative))
+    }
+
+    /// The name in front of `>`.
+    fn name(&mut self) -> Result<&'p str, String> {
+        let (name, behind) = self
+            .rest
+            .split_once('>')
+            .ok_or_else(|| BAD_NAME.to_owned())?;
+        let rightly = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !rightly {
+            return Err(BAD_NAME.to_owned());
+        }
+        self.rest = behind;
+        Ok(name)
+    }
+
+    /// The flags behind `(?`. True when a group follows them, false when they hold for what follows.
+    fn flags_of_group(&mut self) -> Result<bool, String> {
+        let mut on = true;
+        let mut flags = self.flags;
+        loop {
+            let Some(next) = self.rest.chars().next() else {
+                return Err(NOT_CLOSED.to_owned());
+            };
+            self.rest = &self.rest[next.len_utf8()..];
+            match next {
+                'i' => flags.folded = on,
+                'm' => flags.lines = on,
+                's' => flags.all = on,
+                'x' => flags.spaced = on,
+                'U' => flags.swapped = on,
+                // Case is that of Unicode anyway.
+                'u' if on => {}
+                '-' if on => on = false,
+                ')' | ':' => {
+                    self.flags = flags;
+                    return Ok(next == ':');
+                }
+                other => {
+                    let sort = if other.is_ascii_alphabetic() {
+                        "flag"
+                    } else {
+                        "group"
+                    };
+                    let minus = if on { "" } else { "-" };
+                    return Err(format!("unknown {sort} `(?{minus}{other}`"));
+                }
+            }
+        }
+    }
+
+    /// What a backslash begins, outside of classes.
+    fn escape(&mut self) -> Result<(), String> {
+        let Some(next) = self.rest[1..].chars().next() else {
+            return Err(NOTHING_FOLLOWS.to_owned());
+        };
+        let token = &self.rest[..1 + next.len_utf8()];
+        self.rest = &self.rest[token.len()..];
+        match next {
+            'Q' => {
+                let (quoted, behind) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
+                self.rest = behind;
+                quoted.chars().for_each(|quoted| self.literal(quoted));
+            }
+            'E' => {}
+            'A' => self.push(Node::Assert(Assert::Start)),
+            'z' => self.push(Node::Assert(Assert::End)),
+            'Z' => self.push(Node::Assert(Assert::EndOrLineFeed)),
+            'G' => self.push(Node::Assert(Assert::Continue)),
+            'b' | 'B' if self.rest.starts_with('{') => {
+                return Err(format!("unknown escape `{token}{{`"));
+            }
+            'b' => self.push(Node::Assert(Assert::Word)),
+            'B' => self.push(Node::Assert(Assert::NotWord)),
+            'R' => self.push(parse(LINE_END)?.node),
+            'X' => self.push(parse(GRAPHEME)?.node),
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' => {
+                let class = class(token, self.flags)?;
+                self.push(class);
+            }
+            'h' | 'H' | 'v' | 'V' => {
+                let class = class(&space_class(next), Flags::default())?;
+                self.push(class);
+            }
+            'p' | 'P' => {
+                let mut text = token.to_owned();
+                self.property(&mut text)?;
+                let class = class(&text, self.flags)?;
+                self.push(class);
+            }
+            'k' => {
+                if !self.take("<") {
+                    return Err(BAD_NAME.to_owned());
+                }
+                let name = self.name()?;
+                self.named.push(name);
+                self.push(Node::Backref {
+                    group: NAMED + self.named.len() - 1,
+                    folded: self.flags.folded,
+                });
+            }
+            '1'..='9' => {
+                let mut group = next as usize - '0' as usize;
+                // Further digits belong to the number as long as there is such a group.
+                while let Some(digit) = self.rest.chars().next().and_then(|next| next.to_digit(10))
+                    && group * 10 + digit as usize <= self.groups
+                {
+                    group = group * 10 + digit as usize;
+                    self.rest = &self.rest[1..];
+                }
+                self.referred = self.referred.max(group);
+                self.push(Node::Backref {
+                    group,
+                    folded: self.flags.folded,
+                });
+            }
+            _ => {
+                let character = self.character(token, next)?;
+                self.literal(character);
+            }
+        }
+        Ok(())
+    }
+
+    /// The character that an escape stands for, in classes and outside; `rest` stands behind `token`.
+    fn character(&mut self, token: &str, next: char) -> Result<char, String> {
+        Ok(match next {
+            't' => '\t',
+            'n' => '\n',
+            'r' => '\r',
+            'f' => '\u{c}',
+            'a' => '\u{7}',
+            'e' => '\u{1b}',
+            'c' => {
+                let control = self.rest.chars().next().filter(char::is_ascii_graphic);
+                let control = control.ok_or_else(|| NO_CONTROL.to_owned())?;
+                self.rest = &self.rest[1..];
+                // A letter stands for the same code in either case.
+                char::from(control.to_ascii_uppercase() as u8 ^ 0x40)
+            }
+            'x' => {
+                let digits = if self.take("{") {
+                    let (digits, behind) = self
+                        .rest
+                        .split_once('}')
+                        .ok_or_else(|| BAD_CODE.to_owned())?;
+                    self.rest = behind;
+                    digits
+                } else {
+                    self.digits(2)?
+                };
+                char::from_u32(hexadecimal(digits)?).ok_or_else(|| BAD_CODE.to_owned())?
+            }
+            'u' if self.rest.starts_with('{') => {
+                return Err(format!("unknown escape `{token}{{`"));
+            }
+            'u' => {
+                let digits = self.digits(4)?;
+                let mut code = hexadecimal(digits)?;
+                if (0xd800..0xdc00).contains(&code) && self.take("\\u") {
+                    let digits = self.digits(4)?;
+                    let low = hexadecimal(digits)?;
+                    if (0xdc00..0xe000).contains(&low) {
+                        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+                    }
+                }
+                char::from_u32(code).ok_or_else(|| BAD_CODE.to_owned())?
+            }
+            next if next.is_ascii_alphanumeric() => {
+                return Err(format!("unknown escape `{token}`"));
+            }
+            next => next,
+        })
+    }
+
+    /// The next `count` characters, for a code.
+    fn digits(&mut self, count: usize) -> Result<&'p str, String> {
+        let digits = self.rest.get(..count).ok_or_else(|| BAD_CODE.to_owned())?;
+        self.rest = &self.rest[count..];
+        Ok(digits)
+    }
+
+    /// Appends the name of a property, which stands behind `\p`.
+    fn property(&mut self, text: &mut String) -> Result<(), String> {
+        let length = match self.rest.chars().next() {
+            Some('{') => self.rest.find('}').map(|end| end + 1),
+            Some(letter) if letter.is_ascii_alphabetic() => Some(1),
+            _ => None,
+        };
+        let Some(length) = length else {
+            return Err("the name of a property follows `\\p`, as in `\\p{L}`".to_owned());
+        };
+        let name = &self.rest[..length];
+        if name.contains('^') {
+            return Err("Unicode property not found".to_owned());
+        }
+        text.push_str(name);
+        self.rest = &self.rest[length..];
+        Ok(())
+    }
+
+    /// A class in brackets, in the spelling of the library that knows the sets of characters.
+    fn class_text(&mut self) -> Result<String, String> {
+        let mut out = String::new();
+        let mut depth = 0usize;
+        let mut last = "";
+        loop {
+            let Some(next) = self.rest.chars().next() else {
+                return Err(BAD_CLASS.to_owned());
+            };
+            let length = match next {
+                '\\' => 1 + self.rest[1..].chars().next().map_or(0, char::len_utf8),
+                _ => next.len_utf8(),
+            };
+            let token = &self.rest[..length];
+            self.rest = &self.rest[length..];
+            match next {
+                '\\' => self.class_escape(token, &mut out)?,
+                '[' => {
+                    // `[:alpha:]` is one thing.
+                    if depth > 0
+                        && self.rest.starts_with(':')
+                        && let Some(end) = self.rest.find(":]")
+                    {
+                        out.push('[');
+                        out.push_str(&self.rest[..end + 2]);
+                        self.rest = &self.rest[end + 2..];
+                        last = "]";
+                        continue;
+                    }
+                    depth += 1;
+                    out.push('[');
+                    if self.take("^") {
+                        out.push('^');
+                    }
+                    // A bracket that closes stands for itself right behind one that opens.
+                    if self.take("]") {
+                        out.push_str("\\]");
+                    }
+                }
+                ']' => {
+                    depth -= 1;
+                    out.push(']');
+                    if depth == 0 {
+                        return Ok(out);
+                    }
+                }
+                '-' | '~' if last == token => {
+                    out.push('\\');
+                    out.push(next);
+                }
+                _ => out.push(next),
+            }
+            last = token;
+        }
+    }
+
+    /// An escape in a class.
+    fn class_escape(&mut self, token: &'p str, out: &mut String) -> Result<(), String> {
+        let Some(next) = token.chars().nth(1) else {
+            return Err(NOTHING_FOLLOWS.to_owned());
+        };
+        match next {
+            'Q' => {
+                let (quoted, behind) = self.rest.split_once("\\E").unwrap_or((self.rest, ""));
+                self.rest = behind;
+                quoted.chars().for_each(|quoted| code(out, quoted));
+            }
+            'E' => {}
+            'd' | 'D' | 'w' | 'W' | 's' | 'S' => out.push_str(token),
+            'h' | 'H' | 'v' | 'V' => out.push_str(&space_class(next)),
+            'p' | 'P' => {
+                out.push_str(token);
+                self.property(out)?;
+            }
+            _ => {
+                let character = self.character(token, next)?;
+                code(out, character);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a character that stands for nothing but itself.
+fn code(out: &mut String, character: char) {
+    out.push_str(&format!("\\x{{{:X}}}", u32::from(character)));
+}
+
+fn hexadecimal(digits: &str) -> Result<u32, String> {
+    if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(BAD_CODE.to_owned());
+    }
+    u32::from_str_radix(digits, 16).map_err(|_| BAD_CODE.to_owned())
+}
+
+/// What `\h` and its kin stand for, as a class.
+fn space_class(letter: char) -> String {
+    let negated = if letter.is_ascii_uppercase() { "^" } else { "" };
+    let inside = match letter.to_ascii_lowercase() {
+        'h' => HORIZONTAL,
+        _ => VERTICAL,
+    };
+    format!("[{negated}{inside}]")
+}
+
+/// The characters that the class `text` stands for.
+fn class(text: &str, flags: Flags) -> Result<Node, String> {
+    let mut parser = ParserBuilder::new()
+        .case_insensitive(flags.folded)
+        .ignore_whitespace(flags.spaced)
+        .build();
+    let hir = parser.parse(text).map_err(|error| class_problem(&error))?;
+    Ok(match hir.into_kind() {
+        HirKind::Class(Class::Unicode(class)) => Node::Class(class),
+        HirKind::Class(Class::Bytes(class)) => {
+            Node::Class(ClassUnicode::new(class.ranges().iter().map(|range| {
+                ClassUnicodeRange::new(range.start().into(), range.end().into())
+            })))
+        }
+        HirKind::Literal(literal) => {
+            let text = std::str::from_utf8(&literal.0).ok();
+            let only = text.and_then(|text| text.chars().next());
+            only.map(Node::Char).ok_or_else(|| BAD_CLASS.to_owned())?
+        }
+        _ => return Err(BAD_CLASS.to_owned()),
+    })
+}
+
+/// What is wrong with a class, in words.
+fn class_problem(error: &regex_syntax::Error) -> String {
+    use ast::ErrorKind::{ClassRangeInvalid, ClassRangeLiteral};
+    match error {
+        regex_syntax::Error::Parse(error) => match error.kind() {
+            ClassRangeInvalid => {
+                "a range like [a-z] in a character class starts with the smaller character".into()
+            }
+            ClassRangeLiteral => "a range like [a-z] has one character on either side".into(),
+            _ => BAD_CLASS.into(),
+        },
+        regex_syntax::Error::Translate(error) => error.kind().to_string(),
+        _ => BAD_CLASS.into(),
+    }
+}
+
+fn cat(mut items: Vec<Node>) -> Node {
+    match items.len() {
+        0 => Node::Empty,
+        1 => items.pop().unwrap_or(Node::Empty),
+        _ => Node::Cat(items),
+    }
+}
+
+impl Node {
+    /// Characters that a match has at least, and at most where that is known.
+    pub fn width(&self) -> (usize, Option<usize>) {
+        match self {
+            Node::Empty | Node::Assert(_) | Node::Look { .. } => (0, Some(0)),
+            Node::Char(_) | Node::Class(_) => (1, Some(1)),
+            Node::Cat(nodes) => nodes.iter().fold((0, Some(0)), |(min, max), node| {
+                let width = node.width();
+                let max = max.zip(width.1).map(|(a, b)| usize::saturating_add(a, b));
+                (usize::saturating_add(min, width.0), max)
+            }),
+            Node::Alt(nodes) => nodes
+                .iter()
+                .map(Node::width)
+                .reduce(|a, b| (a.0.min(b.0), a.1.zip(b.1).map(|(a, b)| a.max(b))))
+                .unwrap_or((0, Some(0))),
+            Node::Group(_, node) | Node::Atomic(node) => node.width(),
+            Node::Repeat { node, min, max, .. } => {
+                let width = node.width();
+                let most = match (max, width.1) {
+                    (_, Some(0)) => Some(0),
+                    (Some(max), Some(each)) => Some(each.saturating_mul(*max as usize)),
+                    _ => None,
+                };
+                (width.0.saturating_mul(*min as usize), most)
+            }
+            Node::Backref { .. } => (0, None),
+        }
+    }
+
+    /// Whether a match may need more than going through the text once.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Node::Empty | Node::Char(_) | Node::Class(_) | Node::Assert(_) => true,
+            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().all(Node::is_plain),
+            Node::Group(_, node) => node.is_plain(),
+            Node::Repeat { node, greed, .. } => *greed != Greed::Possessive && node.is_plain(),
+            Node::Atomic(_) | Node::Look { .. } | Node::Backref { .. } => false,
+        }
+    }
+
+    /// Whether `assert` stands anywhere.
+    pub fn asserts(&self, assert: Assert) -> bool {
+        match self {
+            Node::Assert(here) => *here == assert,
+            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().any(|node| node.asserts(assert)),
+            Node::Group(_, node)
+            | Node::Atomic(node)
+            | Node::Repeat { node, .. }
+            | Node::Look { node, .. } => node.asserts(assert),
+            _ => false,
+        }
+    }
+
+    /// Instructions that this takes once repetitions are written out, about; saturating.
+    pub fn size(&self) -> u64 {
+        match self {
+            Node::Empty => 0,
+            Node::Char(_) | Node::Class(_) | Node::Assert(_) | Node::Backref { .. } => 1,
+            Node::Cat(nodes) => nodes.iter().map(Node::size).fold(0, u64::saturating_add),
+            Node::Alt(nodes) => nodes
+                .iter()
+                .map(|node| node.size().saturating_add(2))
+                .fold(0, u64::saturating_add),
+            Node::Group(_, node) | Node::Atomic(node) | Node::Look { node, .. } => {
+                node.size().saturating_add(2)
+            }
+            Node::Repeat { node, min, max, .. } => {
+                let each = node.size().saturating_add(2);
+                let times = max.unwrap_or(min.saturating_add(1)).max(1);
+                each.saturating_mul(times.into()).saturating_add(2)
+            }
+        }
+    }
+
+    /// Parts that the tree has.
+    pub fn parts(&self) -> u64 {
+        1 + match self {
+            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().map(Node::parts).sum(),
+            Node::Group(_, node)
+            | Node::Atomic(node)
+            | Node::Repeat { node, .. }
+            | Node::Look { node, .. } => node.parts(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Node::Class(class) => size_of_val(class.ranges()),
+            Node::Cat(nodes) | Node::Alt(nodes) => {
+                nodes.capacity() * size_of::<Node>()
+                    + nodes.iter().map(Node::heap_bytes).sum::<usize>()
+            }
+            Node::Group(_, node)
+            | Node::Atomic(node)
+            | Node::Repeat { node, .. }
+            | Node::Look { node, .. } => size_of::<Node>() + node.heap_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// States of the library's automaton, about: a class takes more than one.
+    pub fn states(&self) -> u64 {
+        match self {
+            Node::Class(class) => 2 + class.ranges().len() as u64,
+            Node::Cat(nodes) | Node::Alt(nodes) => {
+                nodes.iter().map(Node::states).fold(2, u64::saturating_add)
+            }
+            Node::Group(_, node) => node.states().saturating_add(2),
+            Node::Repeat { node, min, max, .. } => {
+                let times = max.unwrap_or(min.saturating_add(1)).max(1);
+                node.states().saturating_add(2).saturating_mul(times.into())
+            }
+            _ => 4,
+        }
+    }
+}

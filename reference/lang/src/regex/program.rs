@@ -1,0 +1,405 @@
+//! Patterns as instructions over characters, which both engines of our own follow. Knows no syntax.
+
+use regex_syntax::hir::ClassUnicode;
+use regex_syntax::is_word_character;
+
+use super::parse::{Assert, Greed, Node};
+
+/// A place in a program.
+pub type Place = usize;
+
+/// One instruction; what no comment says goes on with the next.
+#[derive(Clone, Copy, Debug)]
+pub enum Inst {
+    /// Takes this character.
+    Char(char),
+    /// Takes a character of a set.
+    Set(usize),
+    /// Goes on at the first place, and at the second when that leads nowhere.
+    Split(Place, Place),
+    /// Goes on there.
+    Jump(Place),
+    /// Remembers the position in a slot.
+    Save(usize),
+    /// Goes on where the assertion holds.
+    Assert(Assert),
+    /// The match, or the body of a look-around or an atomic group, is complete.
+    Done,
+    /// Takes what a group matched.
+    Backref {
+        /// The group.
+        group: usize,
+        /// Whether case is ignored.
+        folded: bool,
+    },
+    /// Matches the body behind it by itself, then goes on at `next`; what it matched first is kept.
+    Atomic {
+        /// Behind the body.
+        next: Place,
+    },
+    /// Looks whether the body behind it matches here, then goes on at `next`.
+    Look {
+        /// In front, not behind.
+        ahead: bool,
+        /// There must be no match.
+        negative: bool,
+        /// Characters that the body takes at least.
+        min: usize,
+        /// Characters that the body takes at most; `usize::MAX` where nobody knows.
+        max: usize,
+        /// Behind the body.
+        next: Place,
+    },
+    /// Takes characters of a set again and again.
+    Run {
+        /// The set.
+        set: usize,
+        /// How many at least.
+        min: usize,
+        /// How many at most.
+        max: usize,
+        /// How many first.
+        greed: Greed,
+    },
+    /// Remembers where a round of a loop began.
+    Mark(usize),
+    /// Leaves the loop when its round took nothing.
+    Unless {
+        /// Where the round's beginning was remembered.
+        mark: usize,
+        /// Behind the loop.
+        exit: Place,
+    },
+}
+
+/// A set of characters.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Set {
+    ascii: u128,
+    /// Beyond ASCII, sorted.
+    ranges: Box<[(char, char)]>,
+}
+
+impl Set {
+    fn new(class: &ClassUnicode) -> Set {
+        let mut ascii = 0;
+        let mut ranges = Vec::new();
+        for range in class.ranges() {
+            let (start, end) = (u32::from(range.start()), u32::from(range.end()));
+            for code in start..=end.min(127) {
+                ascii |= 1u128 << code;
+            }
+            if end > 127 {
+                ranges.push((range.start().max('\u{80}'), range.end()));
+            }
+        }
+        Set {
+            ascii,
+            ranges: ranges.into(),
+        }
+    }
+
+    /// Whether `character` is in it.
+    #[inline]
+    pub fn has(&self, character: char) -> bool {
+        if character.is_ascii() {
+            return self.ascii >> u32::from(character) & 1 == 1;
+        }
+        self.ranges
+            .binary_search_by(|(start, end)| {
+                if *end < character {
+                    std::cmp::Ordering::Less
+                } else if *start > character {
+                    std::cmp::Ordering::Greater
+                } else {
+                    std::cmp::Ordering::Equal
+                }
+            })
+            .is_ok()
+    }
+}
+
+/// A pattern, compiled.
+#[derive(Debug)]
+pub struct Program {
+    /// What is done, from the first one on.
+    pub insts: Vec<Inst>,
+    /// The sets of characters that instructions name.
+    pub sets: Vec<Set>,
+    /// Positions that are remembered: where each group starts and ends.
+    pub slots: usize,
+    /// Beginnings of rounds that are remembered.
+    pub marks: usize,
+    /// What a match begins with; none where it may begin with anything.
+    pub first: Option<Set>,
+}
+
+impl Program {
+    /// Compiles `node`, which has `groups` groups.
+    pub fn new(node: &Node, groups: usize) -> Program {
+        let mut compiler = Compiler {
+            insts: Vec::new(),
+            sets: Vec::new(),
+            marks: 0,
+            plain: node.is_plain(),
+        };
+        compiler.emit(node);
+        compiler.insts.push(Inst::Done);
+        let mut first = ClassUnicode::empty();
+        let first = (!begins(node, &mut first)).then(|| Set::new(&first));
+        Program {
+            insts: compiler.insts,
+            sets: compiler.sets,
+            slots: 2 * (groups + 1),
+            marks: compiler.marks,
+            first,
+        }
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        let sets = self.sets.iter().chain(&self.first);
+        self.insts.capacity() * size_of::<Inst>()
+            + self.sets.capacity() * size_of::<Set>()
+            + sets.map(|set| size_of_val(&*set.ranges)).sum::<usize>()
+    }
+}
+
+/// Adds what `node` may begin with. True when it may match without taking anything, or begin with anything.
+fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
+    match node {
+        Node::Empty | Node::Assert(_) | Node::Look { .. } => true,
+        Node::Backref { .. } => {
+            let mut any = ClassUnicode::empty();
+            any.negate();
+            first.union(&any);
+            true
+        }
+        Node::Char(character) => {
+            first.push(regex_syntax::hir::ClassUnicodeRange::new(
+                *character, *character,
+            ));
+            false
+        }
+        Node::Class(class) => {
+            first.union(class);
+            false
+        }
+        Node::Cat(nodes) => nodes.iter().all(|node| begins(node, first)),
+        Node::Alt(nodes) => nodes
+            .iter()
+            .fold(false, |open, node| begins(node, first) || open),
+        Node::Group(_, node) | Node::Atomic(node) => begins(node, first),
+        Node::Repeat { node, min, max, .. } => *max == Some(0) || begins(node, first) || *min == 0,
+    }
+}
+
+struct Compiler {
+    insts: Vec<Inst>,
+    sets: Vec<Set>,
+    marks: usize,
+    /// Without what only the engine that steps back follows.
+    plain: bool,
+}
+
+impl Compiler {
+    fn emit(&mut self, node: &Node) {
+        match node {
+            Node::Empty => {}
+            Node::Char(character) => self.insts.push(Inst::Char(*character)),
+            Node::Class(class) => {
+                let set = self.set(Set::new(class));
+                self.insts.push(Inst::Set(set));
+            }
+            Node::Assert(assert) => self.insts.push(Inst::Assert(*assert)),
+            Node::Cat(nodes) => nodes.iter().for_each(|node| self.emit(node)),
+            Node::Alt(nodes) => {
+                let mut ends = Vec::with_capacity(nodes.len());
+                for (at, node) in nodes.iter().enumerate() {
+                    let split = self.insts.len();
+                    let last = at + 1 == nodes.len();
+                    if !last {
+                        self.insts.push(Inst::Split(split + 1, 0));
+                    }
+                    self.emit(node);
+                    if !last {
+                        ends.push(self.insts.len());
+                        self.insts.push(Inst::Jump(0));
+                        self.insts[split] = Inst::Split(split + 1, self.insts.len());
+                    }
+                }
+                for end in ends {
+                    self.insts[end] = Inst::Jump(self.insts.len());
+                }
+            }
+            Node::Group(group, node) => {
+                self.insts.push(Inst::Save(2 * group));
+                self.emit(node);
+                self.insts.push(Inst::Save(2 * group + 1));
+            }
+            Node::Repeat {
+                node,
+                min,
+                max,
+                greed,
+            } => self.repeat(node, *min, *max, *greed),
+            Node::Atomic(node) => self.body(node, |next| Inst::Atomic { next }),
+            Node::Look {
+                ahead,
+                negative,
+                node,
+            } => {
+                let (min, max) = node.width();
+                self.body(node, |next| Inst::Look {
+                    ahead: *ahead,
+                    negative: *negative,
+                    min,
+                    max: max.unwrap_or(usize::MAX),
+                    next,
+                });
+            }
+            Node::Backref { group, folded } => self.insts.push(Inst::Backref {
+                group: *group,
+                folded: *folded,
+            }),
+        }
+    }
+
+    /// A body that is matched by itself, behind the instruction that says so.
+    fn body(&mut self, node: &Node, head: impl FnOnce(Place) -> Inst) {
+        let start = self.insts.len();
+        self.insts.push(Inst::Done);
+        self.emit(node);
+        self.insts.push(Inst::Done);
+        self.insts[start] = head(self.insts.len());
+    }
+
+    fn repeat(&mut self, node: &Node, min: u32, max: Option<u32>, greed: Greed) {
+        if !self.plain
+            && let Node::Char(_) | Node::Class(_) = node
+        {
+            let set = self.set(match node {
+                Node::Class(class) => Set::new(class),
+                Node::Char(character) => Set::new(&ClassUnicode::new([
+                    regex_syntax::hir::ClassUnicodeRange::new(*character, *character),
+                ])),
+                _ => return,
+            });
+            self.insts.push(Inst::Run {
+                set,
+                min: min as usize,
+                max: max.map_or(usize::MAX, |max| max as usize),
+                greed,
+            });
+            return;
+        }
+        if greed == Greed::Possessive {
+            let start = self.insts.len();
+            self.insts.push(Inst::Done);
+            self.repeat(node, min, max, Greed::Greedy);
+            self.insts.push(Inst::Done);
+            self.insts[start] = Inst::Atomic {
+                next: self.insts.len(),
+            };
+            return;
+        }
+        let empty = node.width().0 == 0;
+        match max {
+            None if empty || min > 0 => {
+                // What may take nothing is a loop of one round at least, behind a choice.
+                for _ in 1..min {
+                    self.emit(node);
+                }
+                let choice = (min == 0).then(|| self.choice());
+                let start = self.insts.len();
+                let check = (empty && !self.plain).then(|| {
+                    self.marks += 1;
+                    self.insts.push(Inst::Mark(self.marks - 1));
+                    self.marks - 1
+                });
+                self.emit(node);
+                let unless = self.insts.len();
+                if check.is_some() {
+                    self.insts.push(Inst::Done);
+                }
+                let exit = self.insts.len() + 1;
+                self.insts.push(split(greed, start, exit));
+                if let Some(mark) = check {
+                    self.insts[unless] = Inst::Unless { mark, exit };
+                }
+                if let Some(choice) = choice {
+                    self.insts[choice] = split(greed, choice + 1, exit);
+                }
+            }
+            None => {
+                let choice = self.choice();
+                self.emit(node);
+                self.insts.push(Inst::Jump(choice));
+                self.insts[choice] = split(greed, choice + 1, self.insts.len());
+            }
+            Some(max) => {
+                for _ in 0..min {
+                    self.emit(node);
+                }
+                let mut choices = Vec::new();
+                for _ in min..max {
+                    choices.push(self.choice());
+                    self.emit(node);
+                }
+                for choice in choices {
+                    self.insts[choice] = split(greed, choice + 1, self.insts.len());
+                }
+            }
+        }
+    }
+
+    /// Room for a choice that is filled in later.
+    fn choice(&mut self) -> Place {
+        self.insts.push(Inst::Done);
+        self.insts.len() - 1
+    }
+
+    fn set(&mut self, set: Set) -> usize {
+        // Repetitions write the same set again and again.
+        match self.sets.iter().rposition(|known| *known == set) {
+            Some(at) => at,
+            None => {
+                self.sets.push(set);
+                self.sets.len() - 1
+            }
+        }
+    }
+}
+
+/// Into a loop or out of it, whichever comes first.
+fn split(greed: Greed, inside: Place, exit: Place) -> Inst {
+    match greed {
+        Greed::Lazy => Inst::Split(exit, inside),
+        _ => Inst::Split(inside, exit),
+    }
+}
+
+/// Whether `assert` holds at byte `at` of `text` in a search that began at `from`.
+pub fn holds(assert: Assert, text: &str, at: usize, from: usize) -> bool {
+    let bytes = text.as_bytes();
+    match assert {
+        Assert::Start => at == 0,
+        Assert::End => at == text.len(),
+        Assert::EndOrLineFeed => at == text.len() || at + 1 == text.len() && bytes[at] == b'\n',
+        Assert::LineStart => at == 0 || bytes[at - 1] == b'\n',
+        Assert::LineEnd => at == text.len() || bytes[at] == b'\n',
+        Assert::Word => word_around(text, at),
+        Assert::NotWord => !word_around(text, at),
+        Assert::Continue => at == from,
+    }
+}
+
+/// Whether a word begins or ends at `at`.
+fn word_around(text: &str, at: usize) -> bool {
+    let before = text[..at]
+        .chars()
+        .next_back()
+        .is_some_and(is_word_character);
+    let behind = text[at..].chars().next().is_some_and(is_word_character);
+    before != behind
+}
