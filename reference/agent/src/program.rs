@@ -71,7 +71,6 @@ pub(crate) fn run_program(
     let heap_bytes = heap_bytes as u64;
     let limits = Limits {
         memory_bytes: heap_bytes,
-        worker_memory_bytes: heap_bytes,
         ..Limits::default()
     };
     let (outcome, after) = ptc_lang::run(&Program::new(source), env, &limits, host);

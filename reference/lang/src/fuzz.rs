@@ -6,6 +6,7 @@ mod session;
 
 use crate::form::{Form, FormKind, Span};
 use crate::json::{self, Duplicates};
+use crate::meter::Unwatched;
 use crate::reader::{ReadLimits, read};
 
 pub use program::{eval, generated, print_read, program, reads};
@@ -63,7 +64,7 @@ pub fn json(text: &str) {
             let written = json::to_string(&value).expect("what JSON gave, JSON can carry");
             let again = json::from_str(&written).expect("what was written is JSON");
             assert!(again == value, "{written}");
-            assert!(json::read(text, Duplicates::First, usize::MAX).is_ok());
+            assert!(json::read(text, Duplicates::First, &Unwatched).is_ok());
         }
         Err(error) => {
             let line = text
@@ -72,7 +73,7 @@ pub fn json(text: &str) {
                 .expect("an error stands on a line of the text");
             assert!(error.column <= line.chars().count() + 1, "{error}");
             assert_eq!(
-                json::read(text, Duplicates::First, usize::MAX).err(),
+                json::read(text, Duplicates::First, &Unwatched).err(),
                 Some(error)
             );
         }

@@ -1,59 +1,278 @@
-//! Counts the bytes that each thread holds. Knows nothing of values or limits.
+//! Counts the bytes that threads hold, each thread by itself and the threads of one program together. Knows nothing of
+//! values or clocks.
 //!
-//! A program's memory is what its thread allocated and has not freed: strings, big integers and
-//! shared structure are counted once each, as they are held. The meter reads [`live`]; nothing here
-//! ever refuses an allocation.
+//! What is guaranteed:
+//!
+//! - Every allocation of a thread that works for a program is in that program's [`Account`], whoever made it: builtins,
+//!   crates, the host. A thread tells its balance in batches of [`BATCH_BYTES`], so an account is never further from the truth
+//!   than that for each thread.
+//! - What is asked for with [`reserve`] is paid before it is allocated, in one atomic step: threads that ask at the same time
+//!   can't be promised the same bytes.
+//! - Once an account is overdrawn, each of its threads that allocates another batch is alarmed: its next [`step`] says so,
+//!   however much fuel it had left. So what a builtin forgot to ask for is noticed when it returns.
+//!
+//! What is not: the allocator itself never refuses. A `GlobalAlloc` must not unwind, and code that can't fail answers a null
+//! pointer by aborting the process, and every other program with it. So what a program can size is asked for before it
+//! grows, here and in every crate above; an allocation that forgot is stopped after the fact, once.
 #![allow(unsafe_code)] // The one module that needs it: `GlobalAlloc` is an unsafe trait.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+/// What a thread allocates before it tells its account.
+pub const BATCH_BYTES: isize = 16 * 1024;
+/// Steps between two looks at the clock and at memory.
+const FUEL: u32 = 1024;
 
 thread_local! {
-    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static THREAD: Thread = const {
+        Thread {
+            untold: Cell::new(0),
+            lowest: Cell::new(-BATCH_BYTES),
+            told: Cell::new(0),
+            account: Cell::new(std::ptr::null()),
+            fuel: Cell::new(FUEL),
+        }
+    };
 }
 
-/// The system allocator with a per-thread balance of live bytes.
+/// A thread's side of the count. Cells without a destructor, so that it may be touched at any point of a thread's life.
+struct Thread {
+    /// Bytes allocated minus bytes freed since the account was last told.
+    untold: Cell<isize>,
+    /// What `untold` may fall to before the account is told: lower while something is paid that is not yet allocated.
+    lowest: Cell<isize>,
+    /// What was told, to any account or none.
+    told: Cell<isize>,
+    /// Null while the thread works for no program.
+    account: Cell<*const Account>,
+    /// Steps left until the next look.
+    fuel: Cell<u32>,
+}
+
+/// The bytes that all threads of one program hold together, and how many they may.
+#[derive(Debug)]
+pub struct Account {
+    held: AtomicIsize,
+    most: AtomicIsize,
+    limit: isize,
+}
+
+/// The system allocator with a balance for each thread and each program.
 pub struct CountingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
+impl Account {
+    /// An account of `limit` bytes, with nothing held.
+    pub fn new(limit: u64) -> Account {
+        Account {
+            held: AtomicIsize::new(0),
+            most: AtomicIsize::new(0),
+            limit: isize::try_from(limit).unwrap_or(isize::MAX),
+        }
+    }
+
+    /// Runs `work` with everything that this thread allocates and frees in this account.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Puts back what was there, also when `work` unwinds.
+        struct Before(*const Account, u32);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                THREAD.with(|thread| {
+                    thread.tell();
+                    thread.account.set(self.0);
+                    thread.fuel.set(self.1);
+                });
+            }
+        }
+        let _before = THREAD.with(|thread| {
+            thread.tell();
+            Before(thread.account.replace(self), thread.fuel.replace(FUEL))
+        });
+        work()
+    }
+
+    /// Bytes held now. Those of other threads may lag by a batch each.
+    pub fn held(&self) -> isize {
+        THREAD.with(|thread| {
+            let untold = if std::ptr::eq(thread.account.get(), self) {
+                thread.untold.get()
+            } else {
+                0
+            };
+            self.held.load(Ordering::Relaxed) + untold
+        })
+    }
+
+    /// The most bytes that were ever held, as far as threads told.
+    pub fn most(&self) -> isize {
+        self.most.load(Ordering::Relaxed).max(self.held())
+    }
+
+    /// Whether more is held than may be.
+    pub fn is_overdrawn(&self) -> bool {
+        self.held() > self.limit
+    }
+
+    /// Bytes that may still be held.
+    pub fn room(&self) -> usize {
+        usize::try_from(self.limit.saturating_sub(self.held())).unwrap_or(0)
+    }
+
+    /// Takes `bytes` out of what may be held; false when they are not there.
+    pub fn charge(&self, bytes: usize) -> bool {
+        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > self.limit {
+            self.held.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.most.fetch_max(before + bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes `bytes` out of what may be held, also when they are not there.
+    pub fn owe(&self, bytes: usize) {
+        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back `bytes` that were charged, or that somebody else pays for.
+    pub fn release(&self, bytes: usize) {
+        let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Bytes allocated minus bytes freed by this thread; negative when it freed what others allocated.
 #[inline]
 pub fn live() -> isize {
-    LIVE.with(Cell::get)
+    THREAD.with(|thread| thread.told.get() + thread.untold.get())
 }
 
-/// Takes over `bytes` that another thread allocated, as when a worker hands its result over.
-#[inline]
+/// Takes over `bytes` that another thread of the same program allocated, as when a worker hands its result over.
 pub fn adopt(bytes: isize) {
-    LIVE.with(|live| live.set(live.get().wrapping_add(bytes)));
+    THREAD.with(|thread| thread.told.set(thread.told.get().wrapping_add(bytes)));
 }
 
-// SAFETY: every call is passed to `System` unchanged; the counter is a plain thread-local cell
-// without a destructor, so it may be touched at any point of a thread's life.
+/// Pays for `bytes` that this thread is about to allocate; false when its program may not hold them. A thread that works for
+/// no program may hold anything. Only the latest payment is remembered.
+pub fn reserve(bytes: usize) -> bool {
+    THREAD.with(|thread| {
+        thread.tell();
+        // SAFETY: an account stays in its place while `within` runs, and is taken out of the thread before that returns.
+        let Some(account) = (unsafe { thread.account.get().as_ref() }) else {
+            return true;
+        };
+        if !account.charge(bytes) {
+            return false;
+        }
+        let bytes = bytes as isize;
+        thread.told.set(thread.told.get() + bytes);
+        thread.untold.set(-bytes);
+        thread.lowest.set(-bytes - BATCH_BYTES);
+        true
+    })
+}
+
+/// Bytes that this thread's program may still hold.
+pub fn room() -> usize {
+    THREAD.with(|thread| {
+        // SAFETY: as in `reserve`.
+        unsafe { thread.account.get().as_ref() }.map_or(usize::MAX, Account::room)
+    })
+}
+
+/// Spends `steps` of fuel; false when a look at the clock and at memory is due.
+#[inline(always)]
+pub fn step(steps: u32) -> bool {
+    THREAD.with(|thread| {
+        let fuel = thread.fuel.get();
+        thread.fuel.set(fuel.wrapping_sub(steps));
+        steps < fuel
+    })
+}
+
+/// New fuel, and the account told: what comes before a look.
+pub fn refuel() {
+    THREAD.with(|thread| {
+        thread.fuel.set(FUEL);
+        thread.tell();
+    });
+}
+
+impl Thread {
+    /// Tells the account what was allocated and freed.
+    #[cold]
+    #[inline(never)]
+    fn tell(&self) {
+        let untold = self.untold.replace(0);
+        self.told.set(self.told.get().wrapping_add(untold));
+        self.lowest.set(-BATCH_BYTES);
+        // SAFETY: as in `reserve`.
+        if let Some(account) = unsafe { self.account.get().as_ref() } {
+            let held = account.held.fetch_add(untold, Ordering::Relaxed) + untold;
+            if untold > 0 {
+                account.most.fetch_max(held, Ordering::Relaxed);
+                if held > account.limit {
+                    self.fuel.set(1);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn grew(&self, bytes: usize) {
+        let untold = self.untold.get().wrapping_add(bytes as isize);
+        self.untold.set(untold);
+        if untold > BATCH_BYTES {
+            self.tell();
+        }
+    }
+
+    #[inline(always)]
+    fn shrank(&self, bytes: usize) {
+        let untold = self.untold.get().wrapping_sub(bytes as isize);
+        self.untold.set(untold);
+        if untold < self.lowest.get() {
+            self.tell();
+        }
+    }
+}
+
+// SAFETY: every call is passed to `System` unchanged; counting touches plain cells and atomics, allocates nothing and never
+// unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        adopt(layout.size() as isize);
+        THREAD.with(|thread| thread.grew(layout.size()));
         unsafe { System.alloc(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        adopt(-(layout.size() as isize));
+        THREAD.with(|thread| thread.shrank(layout.size()));
         unsafe { System.dealloc(ptr, layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        adopt(layout.size() as isize);
+        THREAD.with(|thread| thread.grew(layout.size()));
         unsafe { System.alloc_zeroed(layout) }
     }
 
     #[inline]
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        adopt(new_size as isize - layout.size() as isize);
+        THREAD.with(|thread| {
+            if new_size >= layout.size() {
+                thread.grew(new_size - layout.size());
+            } else {
+                thread.shrank(layout.size() - new_size);
+            }
+        });
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 }

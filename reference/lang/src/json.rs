@@ -8,8 +8,11 @@ use std::fmt;
 
 use num_bigint::BigInt;
 
+use crate::error::Limit;
 use crate::heap;
+use crate::meter::{Unwatched, Watch};
 use crate::print;
+use crate::sink::{Over, PIECE_BYTES, Sink};
 use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
 
 /// Which of two entries with the same key an object keeps.
@@ -50,8 +53,8 @@ pub enum Problem {
     Surrogate,
     /// A number that is malformed, or too large for a float.
     Number,
-    /// The values take more memory than was allowed.
-    Memory,
+    /// The program that reads may not go on.
+    Limit(Limit),
 }
 
 impl fmt::Display for JsonError {
@@ -64,7 +67,8 @@ impl fmt::Display for JsonError {
             Problem::Escape => "unknown escape in a string",
             Problem::Surrogate => "half of a surrogate pair",
             Problem::Number => "malformed number",
-            Problem::Memory => "the values take too much memory",
+            Problem::Limit(Limit::Memory) => "the values take too much memory",
+            Problem::Limit(_) => "there was no time to read it all",
         };
         write!(f, "{what} at line {} column {}", self.line, self.column)
     }
@@ -102,15 +106,19 @@ impl fmt::Display for JsonPathError {
 
 impl std::error::Error for JsonPathError {}
 
-/// Why bounded writing did not give text.
+/// Why writing did not give the whole text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteError {
     /// The value has no JSON form.
     Path(JsonPathError),
-    /// The text is longer than was allowed.
-    TooLong,
-    /// Its integers are so large that writing them out takes longer than any time limit.
-    TooMuchWork,
+    /// The text is longer than was allowed, or the program may not go on.
+    Over(Over),
+}
+
+impl From<Over> for WriteError {
+    fn from(over: Over) -> WriteError {
+        WriteError::Over(over)
+    }
 }
 
 /// The value that JSON `text` stands for: objects keep string keys, integers have any size, a number
@@ -118,18 +126,17 @@ pub enum WriteError {
 ///
 /// Errors: the first place where `text` is not JSON.
 pub fn from_str(text: &str) -> Result<Value, JsonError> {
-    read(text, Duplicates::Last, usize::MAX)
+    read(text, Duplicates::Last, &Unwatched)
 }
 
-/// [`from_str`] with a choice among equal keys, that gives up when the values hold more than about
-/// `bytes_max` bytes.
-pub fn read(text: &str, duplicates: Duplicates, bytes_max: usize) -> Result<Value, JsonError> {
+/// [`from_str`] with a choice among equal keys, under a program's memory and its clock.
+pub fn read(text: &str, duplicates: Duplicates, watch: &dyn Watch) -> Result<Value, JsonError> {
     let mut parser = Parser {
         text,
         bytes: text.as_bytes(),
         at: 0,
         duplicates,
-        live_max: heap::live().saturating_add(isize::try_from(bytes_max).unwrap_or(isize::MAX)),
+        watch,
         until_look: VALUES_BETWEEN_LOOKS,
         items: Vec::new(),
         entries: Vec::new(),
@@ -147,19 +154,38 @@ pub fn read(text: &str, duplicates: Duplicates, bytes_max: usize) -> Result<Valu
 ///
 /// Errors: the first part that JSON cannot carry (`json.generate-string.nil`).
 pub fn to_string(value: &Value) -> Result<String, JsonPathError> {
-    let mut writer = Writer::new(usize::MAX, u64::MAX);
-    match writer.write(value) {
+    let mut out = Sink::unbounded();
+    match write(&mut out, value) {
         Err(WriteError::Path(error)) => Err(error),
         // Without bounds nothing else can happen.
-        _ => Ok(writer.out),
+        _ => Ok(out.into_text()),
     }
 }
 
-/// [`to_string`] that gives up once the text is longer than `bytes_max`, or its integers take too long.
-pub fn to_string_within(value: &Value, bytes_max: usize) -> Result<String, WriteError> {
-    let mut writer = Writer::new(bytes_max, print::WORK_MAX);
-    writer.write(value)?;
-    Ok(writer.out)
+/// [`to_string`] of what a program made: at most `bytes_max` bytes, under its memory and its clock.
+///
+/// # Errors
+/// [`WriteError`].
+pub fn to_string_within(
+    value: &Value,
+    bytes_max: usize,
+    watch: &dyn Watch,
+) -> Result<String, WriteError> {
+    let mut out = Sink::new(String::new(), bytes_max, watch);
+    write(&mut out, value)?;
+    Ok(out.into_text())
+}
+
+/// Appends [`to_string`] to `out`.
+///
+/// # Errors
+/// [`WriteError`]; `out` then holds a beginning of the text.
+pub fn write(out: &mut Sink<'_>, value: &Value) -> Result<(), WriteError> {
+    let mut writer = Writer {
+        out,
+        open: Vec::new(),
+    };
+    writer.write(value)
 }
 
 /// The text that stands for a date, an instant or a duration in JSON: ISO 8601.
@@ -172,11 +198,21 @@ pub fn temporal_text(value: &Value) -> Option<String> {
 }
 
 /// Writes `text` as a JSON string, quotes included.
-pub fn write_string(out: &mut String, text: &str) {
+///
+/// # Errors
+/// Why it is not whole.
+pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    out.push('"');
+    out.push('"')?;
     let mut clean = 0;
+    let mut look = PIECE_BYTES;
     for (at, byte) in text.bytes().enumerate() {
+        if at == look {
+            let end = text.floor_char_boundary(at);
+            out.push_str(&text[clean..end])?;
+            clean = end;
+            look += PIECE_BYTES;
+        }
         let short = match byte {
             b'"' => "\\\"",
             b'\\' => "\\\\",
@@ -188,18 +224,18 @@ pub fn write_string(out: &mut String, text: &str) {
             0..0x20 => "",
             _ => continue,
         };
-        out.push_str(&text[clean..at]);
+        out.push_str(&text[clean..at])?;
         clean = at + 1;
         if short.is_empty() {
-            out.push_str("\\u00");
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
+            out.push_str("\\u00")?;
+            out.push(char::from(HEX[usize::from(byte >> 4)]))?;
+            out.push(char::from(HEX[usize::from(byte & 15)]))?;
         } else {
-            out.push_str(short);
+            out.push_str(short)?;
         }
     }
-    out.push_str(&text[clean..]);
-    out.push('"');
+    out.push_str(&text[clean..])?;
+    out.push('"')
 }
 
 /// The integer that `digits`, with or without a minus, stand for. Far below quadratic in their number.
@@ -230,7 +266,7 @@ struct Parser<'t> {
     bytes: &'t [u8],
     at: usize,
     duplicates: Duplicates,
-    live_max: isize,
+    watch: &'t dyn Watch,
     until_look: u32,
     items: Vec<Value>,
     entries: Vec<(Value, Value)>,
@@ -263,7 +299,7 @@ impl<'t> Parser<'t> {
                     self.at += 1;
                     self.space();
                     if self.peek()? != b']' {
-                        self.open.push(Open::Array(self.items.len()));
+                        self.opened(Open::Array(self.items.len()))?;
                         continue;
                     }
                     self.at += 1;
@@ -273,7 +309,7 @@ impl<'t> Parser<'t> {
                     self.at += 1;
                     self.space();
                     if self.peek()? != b'}' {
-                        self.open.push(Open::Object(self.entries.len()));
+                        self.opened(Open::Object(self.entries.len()))?;
                         self.key(0)?;
                         continue;
                     }
@@ -297,13 +333,19 @@ impl<'t> Parser<'t> {
                 let next = self.peek()?;
                 match open {
                     Open::Array(start) => {
+                        if self.items.len() == self.items.capacity() {
+                            self.ask::<Value>(self.items.len())?;
+                        }
                         self.items.push(value);
                         match next {
                             b',' => {
                                 self.at += 1;
                                 break;
                             }
-                            b']' => value = Value::vector(self.items.drain(start..).collect()),
+                            b']' => {
+                                self.ask::<Value>(self.items.len() - start)?;
+                                value = Value::vector(self.items.drain(start..).collect());
+                            }
                             _ => return Err(Problem::Unexpected),
                         }
                     }
@@ -318,7 +360,7 @@ impl<'t> Parser<'t> {
                                 self.key(self.entries.len() - start)?;
                                 break;
                             }
-                            b'}' => value = self.object(start),
+                            b'}' => value = self.object(start)?,
                             _ => return Err(Problem::Unexpected),
                         }
                     }
@@ -327,6 +369,15 @@ impl<'t> Parser<'t> {
                 self.open.pop();
             }
         }
+    }
+
+    /// A collection begins. Depth costs memory as parts do.
+    fn opened(&mut self, open: Open) -> Result<(), Problem> {
+        if self.open.len() == self.open.capacity() {
+            self.ask::<Open>(self.open.len())?;
+        }
+        self.open.push(open);
+        self.look()
     }
 
     /// Reads a key and its colon; the value is filled in later. `position` is that of the entry.
@@ -347,17 +398,21 @@ impl<'t> Parser<'t> {
             return Err(Problem::Unexpected);
         }
         self.at += 1;
+        if self.entries.len() == self.entries.capacity() {
+            self.ask::<(Value, Value)>(self.entries.len())?;
+        }
         self.entries.push((Value::Str(key), Value::Nil));
         Ok(())
     }
 
-    fn object(&mut self, start: usize) -> Value {
+    fn object(&mut self, start: usize) -> Result<Value, Problem> {
+        self.ask::<(Value, Value)>(2 * (self.entries.len() - start))?;
         let mut entries: Vec<_> = self.entries.drain(start..).collect();
         if self.duplicates == Duplicates::First {
             entries.sort_by(|a, b| key_cmp(&a.0, &b.0));
             entries.dedup_by(|later, earlier| later.0 == earlier.0);
         }
-        Value::Map(Map::from(entries))
+        Ok(Value::Map(Map::from(entries)))
     }
 
     fn string(&mut self) -> Result<Text, Problem> {
@@ -366,6 +421,7 @@ impl<'t> Parser<'t> {
         match self.bytes.get(end) {
             Some(b'"') => {
                 self.at = end + 1;
+                self.ask::<u8>(end - start)?;
                 Ok(Text::from(&self.text[start..end]))
             }
             _ => self.escaped_string(start),
@@ -386,6 +442,9 @@ impl<'t> Parser<'t> {
         self.at = start;
         loop {
             let end = self.plain_end(self.at);
+            if end - self.at > out.capacity() - out.len() {
+                self.ask::<u8>((end - self.at).max(out.len()))?;
+            }
             out.push_str(&self.text[self.at..end]);
             self.at = end;
             match self.peek()? {
@@ -540,9 +599,18 @@ impl<'t> Parser<'t> {
         self.until_look -= 1;
         if self.until_look == 0 {
             self.until_look = VALUES_BETWEEN_LOOKS;
-            if heap::live() > self.live_max {
-                return Err(Problem::Memory);
-            }
+            self.watch.look().map_err(Problem::Limit)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for what a collection of `parts` takes, which are copied.
+    fn ask<T>(&self, parts: usize) -> Result<(), Problem> {
+        /// What is less is caught by the next look.
+        const LARGE_BYTES: usize = 4_096;
+        let bytes = parts.saturating_mul(size_of::<T>());
+        if bytes > LARGE_BYTES && !heap::reserve(bytes) {
+            return Err(Problem::Limit(Limit::Memory));
         }
         Ok(())
     }
@@ -611,10 +679,8 @@ impl<'t> Keys<'t> {
 }
 
 /// A writer with an explicit stack.
-struct Writer<'a> {
-    out: String,
-    bytes_max: usize,
-    work_left: u64,
+struct Writer<'a, 'o, 'w> {
+    out: &'o mut Sink<'w>,
     open: Vec<Part<'a>>,
 }
 
@@ -651,37 +717,25 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-impl<'a> Writer<'a> {
-    fn new(bytes_max: usize, work_left: u64) -> Writer<'a> {
-        Writer {
-            out: String::new(),
-            bytes_max,
-            work_left,
-            open: Vec::new(),
-        }
-    }
-
+impl<'a> Writer<'a, '_, '_> {
     fn write(&mut self, value: &'a Value) -> Result<(), WriteError> {
         let mut next = Some(value);
         loop {
             if let Some(value) = next {
                 self.begin(value)?;
             }
-            if self.out.len() > self.bytes_max {
-                return Err(WriteError::TooLong);
-            }
             next = match self.open.last_mut() {
                 None => return Ok(()),
                 Some(Part::Array { items, index }) => match items.next() {
                     Some(item) => {
                         if *index != usize::MAX {
-                            self.out.push(',');
+                            self.out.push(',')?;
                         }
                         *index = index.wrapping_add(1);
                         Some(item)
                     }
                     None => {
-                        self.out.push(']');
+                        self.out.push(']')?;
                         self.open.pop();
                         None
                     }
@@ -693,15 +747,15 @@ impl<'a> Writer<'a> {
                 }) => match entries.next() {
                     Some((name, value)) => {
                         if !std::mem::take(first) {
-                            self.out.push(',');
+                            self.out.push(',')?;
                         }
                         *key = name;
-                        write_string(&mut self.out, name);
-                        self.out.push(':');
+                        write_string(self.out, name)?;
+                        self.out.push(':')?;
                         Some(value)
                     }
                     None => {
-                        self.out.push('}');
+                        self.out.push('}')?;
                         self.open.pop();
                         None
                     }
@@ -712,31 +766,21 @@ impl<'a> Writer<'a> {
 
     /// Writes a value without parts, or opens a collection.
     fn begin(&mut self, value: &'a Value) -> Result<(), WriteError> {
-        use fmt::Write as _;
-        let out = &mut self.out;
+        let out = &mut *self.out;
         match value {
-            Value::Nil => out.push_str("null"),
-            Value::Bool(true) => out.push_str("true"),
-            Value::Bool(false) => out.push_str("false"),
-            // Writing to a string cannot fail.
-            Value::Int(integer) => {
-                let _ = write!(out, "{integer}");
-            }
-            Value::BigInt(integer) => {
-                self.work_left = self
-                    .work_left
-                    .checked_sub(print::work(integer))
-                    .ok_or(WriteError::TooMuchWork)?;
-                let _ = write!(out, "{integer}");
-            }
-            Value::Float(float) if float.is_finite() => out.push_str(&print::float(*float)),
+            Value::Nil => out.push_str("null")?,
+            Value::Bool(true) => out.push_str("true")?,
+            Value::Bool(false) => out.push_str("false")?,
+            Value::Int(integer) => write!(out, "{integer}")?,
+            Value::BigInt(integer) => out.push_integer(integer)?,
+            Value::Float(float) if float.is_finite() => out.push_str(&print::float(*float))?,
             Value::Float(_) => return Err(self.refuse(PathProblem::Special)),
-            Value::Str(text) | Value::Keyword(text) => write_string(out, text),
+            Value::Str(text) | Value::Keyword(text) => write_string(out, text)?,
             Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
-                write_string(out, &crate::time::text(value));
+                write_string(out, &crate::time::text(value))?;
             }
             Value::Vector(items) => {
-                out.push('[');
+                out.push('[')?;
                 // The index is that of the item under way, none before the first.
                 self.open.push(Part::Array {
                     items: items.iter(),
@@ -745,7 +789,7 @@ impl<'a> Writer<'a> {
             }
             Value::Map(map) => {
                 let entries = self.fields(map)?;
-                self.out.push('{');
+                self.out.push('{')?;
                 self.open.push(Part::Object {
                     entries,
                     key: "",
@@ -765,7 +809,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn fields(&self, map: &'a Map) -> Result<Fields<'a>, WriteError> {
+    fn fields(&mut self, map: &'a Map) -> Result<Fields<'a>, WriteError> {
+        self.out.visit(1 + map.len())?;
         let (mut keywords, mut strings) = (false, false);
         for key in map.keys() {
             match key {
@@ -776,6 +821,9 @@ impl<'a> Writer<'a> {
         }
         if !(keywords && strings) {
             return Ok(Fields::InOrder(map.iter()));
+        }
+        if !heap::reserve(map.len().saturating_mul(size_of::<(&str, &Value)>())) {
+            return Err(Over::Limit(Limit::Memory).into());
         }
         let mut entries: Vec<_> = map
             .iter()
@@ -798,7 +846,7 @@ impl<'a> Writer<'a> {
                     let _ = write!(path, "[{index}]");
                 }
                 Part::Object { key, .. } => {
-                    if !path.is_empty() {
+                    if !path.is_empty() && !key.is_empty() {
                         path.push('.');
                     }
                     path.push_str(key);
@@ -855,7 +903,7 @@ mod tests {
 
     #[test]
     fn the_first_of_equal_keys_can_win() {
-        let value = read("{\"b\":0,\"a\":1,\"a\":2}", Duplicates::First, usize::MAX);
+        let value = read("{\"b\":0,\"a\":1,\"a\":2}", Duplicates::First, &Unwatched);
         assert_eq!(crate::print::readable(&value.unwrap()), "{\"a\" 1 \"b\" 0}");
     }
 
@@ -936,14 +984,21 @@ mod tests {
     #[test]
     fn memory_and_length_are_bounded() {
         let text = format!("[{}[]]", "[],".repeat(100_000));
-        let error = read(&text, Duplicates::Last, 1_000_000).unwrap_err();
-        assert_eq!(error.problem, Problem::Memory);
+        let account = heap::Account::new(1_000_000);
+        let error = account.within(|| read(&text, Duplicates::Last, &account).unwrap_err());
+        assert_eq!(error.problem, Problem::Limit(Limit::Memory));
+        assert!(account.most() < 1_100_000, "{}", account.most());
         let value = from_str(&text).unwrap();
-        assert_eq!(to_string_within(&value, 1_000), Err(WriteError::TooLong));
+        assert_eq!(
+            to_string_within(&value, 1_000, &Unwatched),
+            Err(Over::Bytes.into())
+        );
+        let written = account.within(|| to_string_within(&value, usize::MAX, &account));
+        assert!(written.is_ok(), "{} bytes of text fit", text.len());
         let large = Value::integer(BigInt::from(1) << 3_000_000);
         assert_eq!(
-            to_string_within(&large, usize::MAX),
-            Err(WriteError::TooMuchWork)
+            to_string_within(&large, usize::MAX, &Unwatched),
+            Err(Over::Limit(Limit::Time).into())
         );
     }
 

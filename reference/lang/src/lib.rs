@@ -28,10 +28,12 @@ pub mod heap;
 mod host;
 pub mod json;
 mod limits;
+pub mod meter;
 pub mod print;
 pub mod rank;
 pub mod reader;
 mod regex;
+pub mod sink;
 pub mod snapshot;
 mod time;
 pub mod value;
@@ -45,6 +47,7 @@ pub use env::{Brief, Env};
 pub use error::{Error, Kind, Reason};
 pub use host::{Branching, Discovery, Host, HostFault, Pulse};
 pub use limits::Limits;
+pub use meter::Meter;
 pub use time::{NoMoment, moment_with_offset};
 pub use value::Value;
 
@@ -97,6 +100,13 @@ pub enum Ended {
 /// The second result is `env` with what the program defined; `env` itself when it failed. Results
 /// of the history (`*1`) are the caller's to remember: see [`Env::remember`].
 pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (Outcome, Env) {
+    let meter = Meter::new(limits, host);
+    meter.within(|| run_metered(program, env, &meter))
+}
+
+/// [`run`] on a meter that goes on: for hosts that read the context and show the value within the same limits. Call it
+/// inside [`Meter::within`].
+pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome, Env) {
     let failed = |error: Error| {
         (
             Outcome {
@@ -107,11 +117,10 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
         )
     };
     let read_limits = ReadLimits {
-        nesting: limits.nesting,
-        symbols: limits.symbols,
+        nesting: meter.limits.nesting,
+        symbols: meter.limits.symbols,
         ..ReadLimits::default()
     };
-    let heap_base = heap::live();
     let forms = match reader::read(&program.text, &read_limits) {
         Ok(forms) => forms,
         Err(error) => {
@@ -120,19 +129,13 @@ pub fn run(program: &Program, env: &Env, limits: &Limits, host: &dyn Host) -> (O
         }
     };
     let mut env = env.clone();
-    let meter = analyze::Meter {
-        host,
-        limits,
-        heap_base,
-    };
-    let analysis = match analyze::analyze(&program.text, &forms, &mut env.names, &meter) {
+    let analysis = match analyze::analyze(&program.text, &forms, &mut env.names, meter) {
         Ok(analysis) => analysis,
         Err(error) => return failed(error),
     };
     drop(forms);
     let shared = Shared {
-        host,
-        limits,
+        meter,
         env: &env,
         workers: AtomicUsize::new(0),
     };

@@ -3,10 +3,8 @@
 /// What a program may use. The wall clock is the host's: see [`crate::host::Host::pulse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that the program may hold at once.
+    /// Bytes that the program may hold at once, with all its workers, its native stack, and what is written of its value.
     pub memory_bytes: u64,
-    /// Bytes that each parallel worker may hold at once.
-    pub worker_memory_bytes: u64,
     /// Rounds of one `loop` or recurring function.
     pub loop_iterations: u32,
     /// Parallel workers alive in the whole program.
@@ -23,7 +21,6 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             memory_bytes: 10 * 1024 * 1024,
-            worker_memory_bytes: 10 * 1024 * 1024,
             loop_iterations: 1_000,
             workers: 8,
             nesting: 64,

@@ -5,9 +5,11 @@
 
 use std::fmt::Write as _;
 
-use num_bigint::BigInt;
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::error::Limit;
+use crate::meter::{Unwatched, Watch};
+use crate::sink::{Over, Sink};
 use crate::value::{Entries, Items, Members, Value};
 
 /// Items of each collection that a preview shows.
@@ -24,71 +26,61 @@ pub struct Preview {
     pub truncated: bool,
 }
 
-/// Why a text was not finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// It is longer than was allowed.
-    Bytes,
-    /// Its integers are so large that writing them out takes longer than any time limit.
-    Work,
-}
-
 /// The whole value as the reader would read it.
 pub fn readable(value: &Value) -> String {
-    let mut out = String::new();
-    // Without a bound nothing is left out.
-    let _ = Printer::new(&mut out, usize::MAX, usize::MAX).print(value);
-    out
+    unbounded(|out| write_readable(out, value))
 }
 
 /// What `str` makes of a value: strings as they are, nil as nothing.
 pub fn text(value: &Value) -> String {
-    let mut out = String::new();
-    let _ = write_text(&mut out, value, usize::MAX);
-    out
+    unbounded(|out| write_text(out, value))
 }
 
 /// What `println` makes of a value: strings as they are, nil as `nil`.
 pub fn display(value: &Value) -> String {
-    let mut out = String::new();
-    let _ = write_display(&mut out, value, usize::MAX);
-    out
+    unbounded(|out| write_display(out, value))
 }
 
-/// Appends [`readable`] to `out`, which may then be `bytes_max` long.
-pub fn write_readable(out: &mut String, value: &Value, bytes_max: usize) -> Result<(), Over> {
-    let mut printer = Printer::new(out, usize::MAX, bytes_max);
-    printer.work = Some(0);
-    printer.print(value)
+fn unbounded(write: impl FnOnce(&mut Sink<'static>) -> Result<(), Over>) -> String {
+    let mut out = Sink::unbounded();
+    // Without a bound nothing is left out.
+    let _ = write(&mut out);
+    out.into_text()
 }
 
-/// Appends [`text`] to `out`, which may then be `bytes_max` long.
-pub fn write_text(out: &mut String, value: &Value, bytes_max: usize) -> Result<(), Over> {
+/// Appends [`readable`] to `out`.
+///
+/// # Errors
+/// Why it is not whole; `out` holds what there was room for.
+pub fn write_readable(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
+    Printer::new(out, usize::MAX).print(value)
+}
+
+/// Appends [`text`] to `out`.
+///
+/// # Errors
+/// As [`write_readable`].
+pub fn write_text(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
     match value {
         Value::Nil => Ok(()),
-        Value::Float(float) if float.is_nan() => append(out, "NaN", bytes_max),
-        Value::Float(f64::INFINITY) => append(out, "Infinity", bytes_max),
-        Value::Float(f64::NEG_INFINITY) => append(out, "-Infinity", bytes_max),
-        _ => write_display(out, value, bytes_max),
+        Value::Float(float) if float.is_nan() => out.push_str("NaN"),
+        Value::Float(f64::INFINITY) => out.push_str("Infinity"),
+        Value::Float(f64::NEG_INFINITY) => out.push_str("-Infinity"),
+        _ => write_display(out, value),
     }
 }
 
-/// Appends [`display`] to `out`, which may then be `bytes_max` long.
-pub fn write_display(out: &mut String, value: &Value, bytes_max: usize) -> Result<(), Over> {
+/// Appends [`display`] to `out`.
+///
+/// # Errors
+/// As [`write_readable`].
+pub fn write_display(out: &mut Sink<'_>, value: &Value) -> Result<(), Over> {
     match value {
-        Value::Str(text) => append(out, text, bytes_max),
-        Value::Date(_) | Value::Instant(_) => append(out, &crate::time::text(value), bytes_max),
-        Value::Regex(regex) => append(out, regex.source(), bytes_max),
-        _ => write_readable(out, value, bytes_max),
+        Value::Str(text) => out.push_str(text),
+        Value::Date(_) | Value::Instant(_) => out.push_str(&crate::time::text(value)),
+        Value::Regex(regex) => out.push_str(regex.source()),
+        _ => write_readable(out, value),
     }
-}
-
-fn append(out: &mut String, text: &str, bytes_max: usize) -> Result<(), Over> {
-    if out.len() + text.len() > bytes_max {
-        return Err(Over::Bytes);
-    }
-    out.push_str(text);
-    Ok(())
 }
 
 /// A printed line, cut to `graphemes` graphemes with a note of how many there were.
@@ -121,23 +113,51 @@ pub fn brief(value: &Value) -> String {
 
 /// A value with at most `items` items of each collection.
 pub fn preview_items(value: &Value, items: usize) -> Preview {
-    let mut text = String::new();
-    let mut printer = Printer::new(&mut text, items, usize::MAX);
+    let mut out = Sink::unbounded();
+    let mut printer = Printer::new(&mut out, items);
     let _ = printer.print(value);
     let truncated = printer.cut_items;
-    Preview { text, truncated }
+    Preview {
+        text: out.into_text(),
+        truncated,
+    }
 }
 
 /// A value with at most `items` items of each collection and then at most `graphemes` graphemes,
 /// both noted where they cut.
 pub fn preview(value: &Value, items: usize, graphemes: usize) -> Preview {
-    // A grapheme has no bound in bytes, but text this long is always longer than what is shown.
-    let bytes_max = graphemes.saturating_mul(64).saturating_add(4096);
-    let mut out = String::new();
-    let mut printer = Printer::new(&mut out, items, bytes_max);
-    let over = printer.print(value).is_err();
+    // Unwatched, only the bound on bytes can stop it.
+    preview_within(value, items, graphemes, &Unwatched).unwrap_or(Preview {
+        text: String::new(),
+        truncated: true,
+    })
+}
+
+/// [`preview`] of what a program made, under its memory and its clock.
+///
+/// # Errors
+/// The limit that ends the program.
+pub fn preview_within(
+    value: &Value,
+    items: usize,
+    graphemes: usize,
+    watch: &dyn Watch,
+) -> Result<Preview, Limit> {
+    // A grapheme has no bound in bytes, but text this long is longer than what is shown, or not worth showing.
+    let bytes_max = graphemes
+        .saturating_mul(64)
+        .saturating_add(4096)
+        .min(graphemes.saturating_mul(4).saturating_add(1 << 20));
+    let mut sink = Sink::new(String::new(), bytes_max, watch);
+    let mut printer = Printer::new(&mut sink, items);
+    let over = match printer.print(value) {
+        Ok(()) => false,
+        Err(Over::Bytes) => true,
+        Err(Over::Limit(limit)) => return Err(limit),
+    };
     let cut_items = printer.cut_items;
-    match out.grapheme_indices(true).nth(graphemes) {
+    let out = sink.into_text();
+    Ok(match out.grapheme_indices(true).nth(graphemes) {
         Some((end, _)) => {
             let mut text = out[..end].to_owned();
             let _ = write!(
@@ -153,17 +173,14 @@ pub fn preview(value: &Value, items: usize, graphemes: usize) -> Preview {
             text: out,
             truncated: cut_items || over,
         },
-    }
+    })
 }
 
 /// Prints with an explicit stack.
-struct Printer<'o> {
-    out: &'o mut String,
+struct Printer<'o, 'w> {
+    out: &'o mut Sink<'w>,
     items_max: usize,
-    bytes_max: usize,
     cut_items: bool,
-    /// What writing out integers took, where that is bounded.
-    work: Option<u64>,
 }
 
 /// A collection being printed.
@@ -182,23 +199,12 @@ enum Parts<'a> {
     Value(&'a Value, Entries<'a>),
 }
 
-/// Most work that integers of one text may take.
-pub(crate) const WORK_MAX: u64 = 1 << 30;
-
-/// What writing out an integer takes: the square of its length in 64-bit words.
-pub(crate) fn work(integer: &BigInt) -> u64 {
-    let words = integer.bits() / 64;
-    words.saturating_mul(words)
-}
-
-impl<'o> Printer<'o> {
-    fn new(out: &'o mut String, items_max: usize, bytes_max: usize) -> Printer<'o> {
+impl<'o, 'w> Printer<'o, 'w> {
+    fn new(out: &'o mut Sink<'w>, items_max: usize) -> Printer<'o, 'w> {
         Printer {
             out,
             items_max,
-            bytes_max,
             cut_items: false,
-            work: None,
         }
     }
 
@@ -211,61 +217,62 @@ impl<'o> Printer<'o> {
             {
                 open.push(opened);
             }
-            if self.out.len() > self.bytes_max {
-                return Err(Over::Bytes);
-            }
             let Some(top) = open.last_mut() else {
                 return Ok(());
             };
-            next = self.advance(top);
+            next = self.advance(top)?;
             if next.is_none() {
                 let Open { close, total, .. } = *top;
                 open.pop();
-                self.out.push_str(close);
+                self.out.push_str(close)?;
                 if total > self.items_max {
-                    let _ = write!(self.out, " ({}/{total})", self.items_max);
+                    write!(self.out, " ({}/{total})", self.items_max)?;
                 }
             }
         }
     }
 
     /// The next part of a collection; none at its end.
-    fn advance<'a>(&mut self, open: &mut Open<'a>) -> Option<&'a Value> {
+    fn advance<'a>(&mut self, open: &mut Open<'a>) -> Result<Option<&'a Value>, Over> {
         if let Parts::Value(value, _) = open.parts {
-            self.out.push(' ');
+            self.out.push(' ')?;
             let Parts::Value(_, entries) =
                 std::mem::replace(&mut open.parts, Parts::Items([].iter().into()))
             else {
-                return None;
+                return Ok(None);
             };
             open.parts = Parts::Entries(entries);
-            return Some(value);
+            return Ok(Some(value));
         }
         if open.shown == self.items_max && open.total > self.items_max {
             self.cut_items = true;
-            self.out.push_str(" ...");
-            return None;
+            self.out.push_str(" ...")?;
+            return Ok(None);
         }
         let part = match &mut open.parts {
-            Parts::Items(items) => items.next()?,
-            Parts::Members(members) => members.next()?,
-            Parts::Entries(entries) => {
-                let (key, value) = entries.next()?;
-                let Parts::Entries(entries) =
-                    std::mem::replace(&mut open.parts, Parts::Items([].iter().into()))
-                else {
-                    return None;
-                };
-                open.parts = Parts::Value(value, entries);
-                key
-            }
-            Parts::Value(..) => return None,
+            Parts::Items(items) => items.next(),
+            Parts::Members(members) => members.next(),
+            Parts::Entries(entries) => match entries.next() {
+                Some((key, value)) => {
+                    let Parts::Entries(entries) =
+                        std::mem::replace(&mut open.parts, Parts::Items([].iter().into()))
+                    else {
+                        return Ok(None);
+                    };
+                    open.parts = Parts::Value(value, entries);
+                    Some(key)
+                }
+                None => None,
+            },
+            Parts::Value(..) => None,
         };
-        if open.shown > 0 {
-            self.out.push(' ');
+        if part.is_some() {
+            if open.shown > 0 {
+                self.out.push(' ')?;
+            }
+            open.shown += 1;
         }
-        open.shown += 1;
-        Some(part)
+        Ok(part)
     }
 
     /// Prints a value without parts, or opens a collection.
@@ -278,7 +285,7 @@ impl<'o> Printer<'o> {
                 return self.leaf(value).map(|()| None);
             }
         };
-        self.out.push_str(start);
+        self.out.push_str(start)?;
         Ok(Some(Open {
             parts,
             total,
@@ -289,29 +296,29 @@ impl<'o> Printer<'o> {
 
     fn leaf(&mut self, value: &Value) -> Result<(), Over> {
         let out = &mut *self.out;
-        // Writing to a string cannot fail.
-        let _ = match value {
-            Value::Nil => out.write_str("nil"),
-            Value::Bool(value) => write!(out, "{value}"),
+        match value {
+            Value::Nil => out.push_str("nil"),
+            Value::Bool(true) => out.push_str("true"),
+            Value::Bool(false) => out.push_str("false"),
             Value::Int(value) => write!(out, "{value}"),
-            Value::BigInt(value) => return self.integer(value),
-            Value::Float(value) => out.write_str(&float(*value)),
-            Value::Str(text) => {
-                quoted(out, text, self.bytes_max)?;
-                Ok(())
+            Value::BigInt(value) => out.push_integer(value),
+            Value::Float(value) => out.push_str(&float(*value)),
+            Value::Str(text) => quoted(out, text),
+            Value::Keyword(name) => {
+                out.push(':')?;
+                out.push_str(name)
             }
-            Value::Keyword(name) => write!(out, ":{}", name.as_str()),
-            Value::Symbol(name) => out.write_str(name),
+            Value::Symbol(name) => out.push_str(name),
             Value::Fn(closure) => match &closure.lambda.name {
                 Some(name) => write!(out, "#fn[{}]", name.as_str()),
-                None => out.write_str("#fn[anonymous]"),
+                None => out.push_str("#fn[anonymous]"),
             },
             Value::Builtin(builtin) => write!(out, "#fn[{}]", builtin.name),
             Value::Combined(combined) => match (combined.kind, combined.parts.first()) {
                 (crate::function::Combinator::Tool, Some(Value::Str(name))) => {
                     write!(out, "#fn[tool/{}]", name.as_str())
                 }
-                _ => out.write_str("#fn[anonymous]"),
+                _ => out.push_str("#fn[anonymous]"),
             },
             Value::Var(name) => write!(out, "#'{}", name.as_str()),
             Value::Regex(regex) => write!(out, "#\"{}\"", regex.source()),
@@ -320,54 +327,22 @@ impl<'o> Printer<'o> {
             }
             Value::Duration(micros) => write!(out, "#duration[{}ms]", micros / 1_000),
             Value::Vector(_) | Value::Map(_) | Value::Set(_) => Ok(()),
-        };
-        Ok(())
-    }
-
-    /// All digits, or the leading ones where no more are wanted.
-    fn integer(&mut self, value: &BigInt) -> Result<(), Over> {
-        /// A lower bound.
-        const DIGITS_PER_1000_BITS: u64 = 301;
-        if let Some(done) = &mut self.work {
-            *done = done.saturating_add(work(value));
-            if *done > WORK_MAX {
-                return Err(Over::Work);
-            }
-        }
-        let digits = value.bits() / 1000 * DIGITS_PER_1000_BITS;
-        let unwanted = digits.saturating_sub((self.bytes_max as u64).saturating_add(2));
-        // Writing to a string cannot fail.
-        match u32::try_from(unwanted) {
-            Ok(1..) => {
-                let _ = write!(
-                    self.out,
-                    "{}",
-                    value / BigInt::from(10).pow(unwanted as u32)
-                );
-                Err(Over::Bytes)
-            }
-            _ => {
-                let _ = write!(self.out, "{value}");
-                Ok(())
-            }
         }
     }
 }
 
 /// A string literal that the reader reads back.
-fn quoted(out: &mut String, text: &str, bytes_max: usize) -> Result<(), Over> {
-    /// What is looked at between two looks at the bound.
+fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
+    /// What is looked at before it is written, or there is found to be no room for it.
     const SLICE_BYTES: usize = 4096;
-    out.push('"');
+    out.push('"')?;
     let mut clean = 0;
     let mut look = SLICE_BYTES;
     for (at, byte) in text.bytes().enumerate() {
         if at == look {
-            let room = bytes_max.saturating_sub(out.len());
-            if at - clean > room {
-                out.push_str(&text[clean..text.floor_char_boundary(clean + room)]);
-                return Err(Over::Bytes);
-            }
+            let end = text.floor_char_boundary(at);
+            out.push_str(&text[clean..end])?;
+            clean = end;
             look += SLICE_BYTES;
         }
         let (short, width) = match byte {
@@ -383,18 +358,17 @@ fn quoted(out: &mut String, text: &str, bytes_max: usize) -> Result<(), Over> {
             0xc2 if text.as_bytes()[at + 1] < 0xa0 => ("", 2),
             _ => continue,
         };
-        out.push_str(&text[clean..at]);
+        out.push_str(&text[clean..at])?;
         clean = at + width;
         if short.is_empty() {
             let code = text.as_bytes()[clean - 1];
-            let _ = write!(out, "\\u{code:04X}");
+            write!(out, "\\u{code:04X}")?;
         } else {
-            out.push_str(short);
+            out.push_str(short)?;
         }
     }
-    out.push_str(&text[clean..]);
-    out.push('"');
-    Ok(())
+    out.push_str(&text[clean..])?;
+    out.push('"')
 }
 
 /// The shortest text that reads back to the same double, always with a decimal point: whole numbers
@@ -456,6 +430,7 @@ pub fn float(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use num_bigint::BigInt;
     use proptest::prelude::*;
 
     use super::*;
@@ -507,11 +482,10 @@ mod tests {
         );
         assert_eq!(
             write_text(
-                &mut String::new(),
+                &mut Sink::new(String::new(), usize::MAX, &Unwatched),
                 &Value::integer(BigInt::from(1) << 3_000_000),
-                usize::MAX
             ),
-            Err(Over::Work)
+            Err(Over::Limit(Limit::Time))
         );
     }
 
@@ -540,10 +514,13 @@ mod tests {
         #[test]
         fn bounds_hold(text in "\\PC{0,40}", bytes_max in 0usize..60) {
             let value = Value::vector(vec![text.as_str().into(), Value::Int(7)]);
-            let mut out = String::new();
-            match write_readable(&mut out, &value, bytes_max) {
-                Ok(()) => prop_assert!(out.len() <= bytes_max && out == readable(&value)),
-                Err(over) => prop_assert!(over == Over::Bytes && readable(&value).len() > bytes_max),
+            let mut out = Sink::new(String::new(), bytes_max, &Unwatched);
+            let written = write_readable(&mut out, &value);
+            let (out, whole) = (out.into_text(), readable(&value));
+            prop_assert!(out.len() <= bytes_max && whole.starts_with(&out));
+            match written {
+                Ok(()) => prop_assert_eq!(out, whole),
+                Err(over) => prop_assert!(over == Over::Bytes && whole.len() > bytes_max),
             }
         }
     }

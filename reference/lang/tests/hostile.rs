@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bombs::{BRACKETS, Bomb, DEEP, DOUBLED, LONG, LONG_UNLIKE, USES, brackets, long_unlike};
 use clock::{passed, spent};
+use ptc_lang::meter::Unwatched;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, print, run};
 
@@ -77,7 +78,7 @@ fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (Str
     let shown = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => {
             // What a server does with a result.
-            let _ = json::to_string_within(value, 100_000);
+            let _ = json::to_string_within(value, 100_000, &Unwatched);
             format!("ok {}", print::preview(value, 50, 250).text)
         }
         Ended::Fail(value) => format!("fail {}", print::preview(value, 50, 250).text),
@@ -160,7 +161,6 @@ fn deep_values() {
     on_small_stack(|| {
         let limits = Limits {
             memory_bytes: 400 << 20,
-            worker_memory_bytes: 400 << 20,
             ..Limits::default()
         };
         for deep in DEEP {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clock::spent;
 use proptest::prelude::*;
+use ptc_lang::meter::Unwatched;
 use ptc_lang::value::{Map, Set, equal, key_cmp, term_cmp};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, print, run};
 
@@ -1295,7 +1296,6 @@ fn endure(program: &str) {
     const GRACE: Duration = Duration::from_millis(2_000);
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,
-        worker_memory_bytes: MEMORY_BYTES,
         ..Limits::default()
     };
     let context = env(&[
@@ -1323,7 +1323,7 @@ fn endure(program: &str) {
     match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
             print::preview(value, 50, 250);
-            let _ = ptc_lang::json::to_string_within(value, 10_000);
+            let _ = ptc_lang::json::to_string_within(value, 10_000, &Unwatched);
         }
         Ended::Error(error) => assert!(!error.message().is_empty(), "{program}"),
     }

@@ -2,6 +2,9 @@
 //! Texts of single values come from the language's printer; only the elisions are ours.
 
 use ptc_lang::Value;
+use ptc_lang::error::Limit;
+use ptc_lang::meter::{Unwatched, Watch};
+use ptc_lang::sink::{Over, Sink};
 
 /// No text is longer than this, whatever the options say: shared structure can describe gigabytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
@@ -33,24 +36,48 @@ pub struct Formatted {
 /// Renders a value: `[1 2 ...] (2/5)`, `"very long ..." (10/21 chars)`.
 #[must_use]
 pub fn format_value(value: &Value, options: FormatOptions) -> Formatted {
-    let room = options.chars.unwrap_or(usize::MAX);
-    let mut writer = Writer {
+    // Unwatched, nothing stops it.
+    format_value_within(value, options, &Unwatched).unwrap_or(Formatted {
         text: String::new(),
-        room,
+        truncated: true,
+        cut: true,
+    })
+}
+
+/// [`format_value`] of what a program made, under its memory and its clock.
+///
+/// # Errors
+/// The limit that ends the program.
+pub fn format_value_within(
+    value: &Value,
+    options: FormatOptions,
+    watch: &dyn Watch,
+) -> Result<Formatted, Limit> {
+    let mut writer = Writer {
+        out: Sink::new(String::new(), TEXT_BYTES_MAX, watch),
+        watch,
+        stopped: None,
+        room: options.chars.unwrap_or(usize::MAX),
         items: options.items,
         truncated: false,
         cut: false,
     };
     writer.value(value, options.printable);
-    Formatted {
-        text: writer.text,
+    if let Some(limit) = writer.stopped {
+        return Err(limit);
+    }
+    Ok(Formatted {
+        text: writer.out.into_text(),
         truncated: writer.truncated,
         cut: writer.cut,
-    }
+    })
 }
 
-struct Writer {
-    text: String,
+struct Writer<'w> {
+    out: Sink<'w>,
+    watch: &'w dyn Watch,
+    /// The limit that ended it, which is a cut too.
+    stopped: Option<Limit>,
     /// Characters that may still be written.
     room: usize,
     items: Option<usize>,
@@ -58,11 +85,13 @@ struct Writer {
     cut: bool,
 }
 
-impl Writer {
+impl Writer<'_> {
     fn value(&mut self, value: &Value, printable: Option<usize>) {
         if self.cut {
             return;
         }
+        let visited = self.out.visit(1);
+        self.went(visited);
         match value {
             Value::Str(text) => self.string(text, printable),
             Value::Vector(items) => {
@@ -106,7 +135,28 @@ impl Writer {
                     },
                 );
             }
-            leaf => self.write(&ptc_lang::print::readable(leaf)),
+            leaf => self.readable(leaf),
+        }
+    }
+
+    /// A value without parts, or as much of it as there is room for.
+    fn readable(&mut self, value: &Value) {
+        let bytes_max = self.room.saturating_mul(4).min(TEXT_BYTES_MAX) + 1;
+        let mut leaf = Sink::new(String::new(), bytes_max, self.watch);
+        let whole = ptc_lang::print::write_readable(&mut leaf, value);
+        if !matches!(whole, Err(Over::Limit(_))) {
+            self.write(&leaf.into_text());
+        }
+        self.went(whole);
+    }
+
+    /// What was not written ends the text.
+    fn went(&mut self, written: Result<(), Over>) {
+        if let Err(over) = written {
+            self.cut = true;
+            if let Over::Limit(limit) = over {
+                self.stopped = Some(limit);
+            }
         }
     }
 
@@ -133,7 +183,7 @@ impl Writer {
                 self.write(quoted.strip_suffix('"').unwrap_or(&quoted));
                 self.cut = true;
             }
-            _ => self.write(&ptc_lang::print::readable(&Value::Str(text.clone()))),
+            _ => self.readable(&Value::Str(text.clone())),
         }
     }
 
@@ -176,12 +226,13 @@ impl Writer {
         if self.cut {
             return;
         }
-        if self.text.len() + text.len() > TEXT_BYTES_MAX {
+        if text.len() > self.out.room() {
             self.cut = true;
             return;
         }
         if text.len() <= self.room {
-            self.text.push_str(text);
+            let written = self.out.push_str(text);
+            self.went(written);
             // Bytes are an upper bound of characters; counting exactly matters only near the end.
             self.room -= if self.room == usize::MAX {
                 0
@@ -190,13 +241,12 @@ impl Writer {
             };
             return;
         }
-        for c in text.chars() {
-            if self.room == 0 {
-                self.cut = true;
-                return;
-            }
-            self.text.push(c);
-            self.room -= 1;
+        let end = text.char_indices().nth(self.room).map(|(end, _)| end);
+        let written = self.out.push_str(&text[..end.unwrap_or(text.len())]);
+        self.went(written);
+        match end {
+            Some(_) => self.cut = true,
+            None => self.room -= text.chars().count(),
         }
     }
 }

@@ -11,8 +11,10 @@ use serde_json::{Number, Value as Json};
 
 /// Deeper values are refused: no JSON reader takes them, and ours stops at 128.
 const DEPTH_MAX: usize = 512;
-/// Values with more nodes, shared parts counted each time, are refused before the walk.
-const NODES_MAX: u64 = 10_000_000;
+/// Bytes that the tree may take, shared parts counted each time: what would take more is refused as it is reached.
+const TREE_BYTES_MAX: usize = 64 << 20;
+/// Bytes that a part of the tree takes at least.
+const PART_BYTES: usize = 96;
 
 /// A value without a JSON form. `path`: map keys joined by `.`, indices as `[i]`, empty for the value itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +43,12 @@ impl std::error::Error for NotJson {}
 /// symbol, an infinity or NaN; for a map with other keys than strings and keywords, or with a keyword and a
 /// string of one name, the path of the map.
 pub fn to_json_value(value: &Value) -> Result<Json, NotJson> {
-    if value.shape().weight > NODES_MAX {
-        return Err(NotJson {
-            path: String::new(),
-        });
-    }
-    let mut path = Vec::new();
-    convert(value, &mut path).ok_or_else(|| NotJson {
-        path: path_text(&path),
+    let mut walk = Walk {
+        path: Vec::new(),
+        bytes_left: TREE_BYTES_MAX.min(ptc_lang::heap::room()),
+    };
+    walk.convert(value).ok_or_else(|| NotJson {
+        path: path_text(&walk.path),
     })
 }
 
@@ -85,51 +85,71 @@ enum Step<'a> {
     Index(usize),
 }
 
-/// On `None`, `path` is left at the offender.
-fn convert<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Json> {
-    if path.len() > DEPTH_MAX {
-        return None;
-    }
-    match value {
-        Value::Nil => Some(Json::Null),
-        Value::Bool(bool) => Some(Json::Bool(*bool)),
-        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => json_number(value).map(Json::Number),
-        Value::Str(text) | Value::Keyword(text) => Some(Json::String(text.as_str().to_owned())),
-        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
-            temporal_text(value).map(Json::String)
-        }
-        Value::Vector(items) => {
-            let mut array = Vec::with_capacity(items.len());
-            for (i, item) in items.iter().enumerate() {
-                path.push(Step::Index(i));
-                array.push(convert(item, path)?);
-                path.pop();
-            }
-            Some(Json::Array(array))
-        }
-        Value::Map(map) => convert_map(map, path),
-        Value::Symbol(_)
-        | Value::Set(_)
-        | Value::Fn(_)
-        | Value::Builtin(_)
-        | Value::Combined(_)
-        | Value::Var(_)
-        | Value::Regex(_) => None,
-    }
+struct Walk<'a> {
+    path: Vec<Step<'a>>,
+    bytes_left: usize,
 }
 
-fn convert_map<'a>(map: &'a Map, path: &mut Vec<Step<'a>>) -> Option<Json> {
-    let mut object = serde_json::Map::new();
-    if map.keys().any(|key| key.key_text().is_none()) || has_converging_keys(map) {
-        return None;
+impl<'a> Walk<'a> {
+    /// On `None`, `path` is left at the offender.
+    fn convert(&mut self, value: &'a Value) -> Option<Json> {
+        if self.path.len() > DEPTH_MAX {
+            return None;
+        }
+        self.spend(PART_BYTES)?;
+        match value {
+            Value::Nil => Some(Json::Null),
+            Value::Bool(bool) => Some(Json::Bool(*bool)),
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_) => {
+                json_number(value).map(Json::Number)
+            }
+            Value::Str(text) | Value::Keyword(text) => {
+                self.spend(text.len())?;
+                Some(Json::String(text.as_str().to_owned()))
+            }
+            Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
+                temporal_text(value).map(Json::String)
+            }
+            Value::Vector(items) => {
+                self.spend(items.len().checked_mul(size_of::<Json>())?)?;
+                let mut array = Vec::with_capacity(items.len());
+                for (i, item) in items.iter().enumerate() {
+                    self.path.push(Step::Index(i));
+                    array.push(self.convert(item)?);
+                    self.path.pop();
+                }
+                Some(Json::Array(array))
+            }
+            Value::Map(map) => self.convert_map(map),
+            Value::Symbol(_)
+            | Value::Set(_)
+            | Value::Fn(_)
+            | Value::Builtin(_)
+            | Value::Combined(_)
+            | Value::Var(_)
+            | Value::Regex(_) => None,
+        }
     }
-    for (key, value) in map {
-        let name = key.key_text()?.as_str();
-        path.push(Step::Key(name));
-        object.insert(name.to_owned(), convert(value, path)?);
-        path.pop();
+
+    fn convert_map(&mut self, map: &'a Map) -> Option<Json> {
+        let mut object = serde_json::Map::new();
+        if map.keys().any(|key| key.key_text().is_none()) || has_converging_keys(map) {
+            return None;
+        }
+        for (key, value) in map {
+            let name = key.key_text()?.as_str();
+            self.path.push(Step::Key(name));
+            self.spend(name.len())?;
+            object.insert(name.to_owned(), self.convert(value)?);
+            self.path.pop();
+        }
+        Some(Json::Object(object))
     }
-    Some(Json::Object(object))
+
+    fn spend(&mut self, bytes: usize) -> Option<()> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes)?;
+        Some(())
+    }
 }
 
 /// Whether a keyword and a string of one name are both keys.

@@ -31,10 +31,10 @@ pub use coerce::{Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, decode_value, encode_value, write_encoded};
 pub use feedback::{
-    Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, execution_feedback, preview,
-    untrusted_block,
+    Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, execution_feedback,
+    execution_feedback_within, preview, untrusted_block,
 };
-pub use format::{FormatOptions, Formatted, format_value};
+pub use format::{FormatOptions, Formatted, format_value, format_value_within};
 pub use history::{HISTORY_SIZE_MAX, shorten, size_units};
 pub use json_value::{NotJson, json_to_value, to_json_value};
 pub use operations::{InvalidInput, OPERATIONS, Operation, OperationFn, text_of, value_of};
@@ -45,7 +45,9 @@ pub use payload::{
 pub use program::{InvalidProgram, validate_program};
 pub use ptc_lang as lang;
 pub use reason::{ErrorReason, REASONS};
-pub use returns::{Mismatch, Segment, describe_mismatches, validate_return};
+pub use returns::{
+    Mismatch, Segment, describe_mismatches, validate_return, validate_return_within,
+};
 pub use schema::{
     json_schema_to_type, parameters_schema, provider_schema, tool_definition, type_to_json_schema,
 };

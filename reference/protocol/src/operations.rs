@@ -211,7 +211,6 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
     let mut limits = Limits::default();
     if let Some(bytes) = count_of(asked, "memory_bytes")? {
         limits.memory_bytes = bytes as u64;
-        limits.worker_memory_bytes = bytes as u64;
     }
     let host = Alone {
         deadline: Instant::now() + timeout,

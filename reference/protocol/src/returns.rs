@@ -1,14 +1,22 @@
 //! Matches values against types and says what does not fit. Knows nothing of JSON or payloads.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use ptc_lang::Value;
+use ptc_lang::error::Limit;
+use ptc_lang::meter::{Unwatched, Watch};
+use ptc_lang::sink::{Over, Sink};
 use ptc_lang::value::Map;
 
 use crate::signature::{Prim, Type};
 
 /// At most this many mismatches are reported for one value.
 const MISMATCHES_MAX: usize = 20_000;
+/// Bytes of all paths and messages, behind which no more are reported: names in a schema may be long.
+const MISMATCH_BYTES_MAX: usize = 1 << 20;
+/// Parts of a value that are matched between two looks at the clock.
+const PARTS_BETWEEN_LOOKS: usize = 512;
 
 /// One step of a path into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +41,32 @@ pub struct Mismatch {
 /// # Errors
 /// Every mismatch in the order of the declared fields (at most 20,000).
 pub fn validate_return(expected: &Type, value: &Value) -> Result<(), Vec<Mismatch>> {
+    // Unwatched, nothing stops it.
+    validate_return_within(expected, value, &Unwatched).unwrap_or(Ok(()))
+}
+
+/// [`validate_return`] of what a program made, under its memory and its clock: a part that is shared is matched each time
+/// that it is reached.
+///
+/// # Errors
+/// The limit that ends the program; inside, the mismatches.
+pub fn validate_return_within(
+    expected: &Type,
+    value: &Value,
+    watch: &dyn Watch,
+) -> Result<Result<(), Vec<Mismatch>>, Limit> {
     let mut check = Check {
         path: Vec::new(),
         mismatches: Vec::new(),
+        bytes_left: MISMATCH_BYTES_MAX,
+        watch,
+        until_look: PARTS_BETWEEN_LOOKS,
     };
-    check.value(expected, value);
-    if check.mismatches.is_empty() {
-        Ok(())
-    } else {
-        Err(check.mismatches)
-    }
+    check.value(expected, value)?;
+    Ok(match check.mismatches.is_empty() {
+        true => Ok(()),
+        false => Err(check.mismatches),
+    })
 }
 
 /// `a.0: expected int, got string; b: …`, each path under `root` when that is given (`return.a.0`), else the
@@ -104,13 +128,17 @@ fn word(value: &Value) -> &'static str {
     }
 }
 
-struct Check {
+struct Check<'w> {
     path: Vec<Segment>,
     mismatches: Vec<Mismatch>,
+    bytes_left: usize,
+    watch: &'w dyn Watch,
+    until_look: usize,
 }
 
-impl Check {
-    fn value(&mut self, expected: &Type, value: &Value) {
+impl Check<'_> {
+    fn value(&mut self, expected: &Type, value: &Value) -> Result<(), Limit> {
+        self.visit()?;
         match (expected, value) {
             (Type::Prim(prim), _) => {
                 if !prim_accepts(*prim, value) {
@@ -118,75 +146,124 @@ impl Check {
                 }
             }
             (Type::Optional(_), Value::Nil) => {}
-            (Type::Optional(inner), _) => self.value(inner, value),
+            (Type::Optional(inner), _) => self.value(inner, value)?,
             (Type::List(item), Value::Vector(items)) => {
                 for (i, value) in items.iter().enumerate() {
-                    if self.mismatches.len() >= MISMATCHES_MAX {
-                        return;
+                    if self.is_full() {
+                        break;
                     }
-                    self.at(Segment::Index(i), |check| check.value(item, value));
+                    self.at(Segment::Index(i), |check| check.value(item, value))?;
                 }
             }
             (Type::List(_), _) => self.expected("list", value),
-            (Type::Map(fields), Value::Map(map)) => self.fields(fields, map),
+            (Type::Map(fields), Value::Map(map)) => self.fields(fields, map)?,
             (Type::ClosedMap(fields), Value::Map(map)) => {
-                self.fields(fields, map);
-                self.undeclared(fields, map);
+                self.fields(fields, map)?;
+                self.undeclared(fields, map)?;
             }
             (Type::Map(_) | Type::ClosedMap(_), _) => self.expected("map", value),
         }
+        Ok(())
     }
 
-    fn fields(&mut self, fields: &[(String, Type)], map: &Map) {
+    fn fields(&mut self, fields: &[(String, Type)], map: &Map) -> Result<(), Limit> {
         for (name, expected) in fields {
+            if self.is_full() {
+                break;
+            }
+            self.visit()?;
             self.at(Segment::Field(name.clone()), |check| {
                 match find_field(map, name) {
-                    Some((_, value)) => check.value(expected, value),
+                    Some((_, value)) => check.value(expected, value)?,
                     None if expected.is_optional() => {}
                     None => check.report("expected field, got nil".to_owned()),
                 }
-            });
+                Ok(())
+            })?;
         }
+        Ok(())
     }
 
-    fn undeclared(&mut self, fields: &[(String, Type)], map: &Map) {
-        let declared: Vec<&Value> = fields
+    fn undeclared(&mut self, fields: &[(String, Type)], map: &Map) -> Result<(), Limit> {
+        let declared: HashSet<*const Value> = fields
             .iter()
             .filter_map(|(name, _)| find_field(map, name))
-            .map(|(key, _)| key)
+            .map(|(key, _)| std::ptr::from_ref(key))
             .collect();
         for key in map.keys() {
-            if declared.iter().any(|known| std::ptr::eq(*known, key)) {
+            if self.is_full() {
+                break;
+            }
+            self.visit()?;
+            if declared.contains(&std::ptr::from_ref(key)) {
                 continue;
             }
-            let shown = key.key_text().map_or_else(
-                || ptc_lang::print::readable(key),
-                |text| text.as_str().to_owned(),
-            );
+            let shown = match key.key_text() {
+                Some(text) => text.as_str().to_owned(),
+                None => readable_key(key, self.watch)?,
+            };
             self.at(Segment::Field(shown), |check| {
                 check
                     .report("unexpected field — schema disallows additional properties".to_owned());
-            });
+                Ok(())
+            })?;
         }
+        Ok(())
     }
 
-    fn at(&mut self, segment: Segment, inside: impl FnOnce(&mut Self)) {
+    fn at(
+        &mut self,
+        segment: Segment,
+        inside: impl FnOnce(&mut Self) -> Result<(), Limit>,
+    ) -> Result<(), Limit> {
         self.path.push(segment);
-        inside(self);
+        inside(self)?;
         self.path.pop();
+        Ok(())
+    }
+
+    /// Counts a part that is matched.
+    fn visit(&mut self) -> Result<(), Limit> {
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.until_look = PARTS_BETWEEN_LOOKS;
+            self.watch.look()?;
+        }
+        Ok(())
     }
 
     fn expected(&mut self, expected: &str, got: &Value) {
         self.report(format!("expected {expected}, got {}", word(got)));
     }
 
+    fn is_full(&self) -> bool {
+        self.mismatches.len() >= MISMATCHES_MAX || self.bytes_left == 0
+    }
+
     fn report(&mut self, message: String) {
-        if self.mismatches.len() < MISMATCHES_MAX {
-            self.mismatches.push(Mismatch {
-                path: self.path.clone(),
-                message,
-            });
+        if self.is_full() {
+            return;
         }
+        let names = self.path.iter().map(|segment| match segment {
+            Segment::Field(name) => name.len(),
+            Segment::Index(_) => 0,
+        });
+        let bytes: usize = names.sum::<usize>() + size_of_val(self.path.as_slice()) + message.len();
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.mismatches.push(Mismatch {
+            path: self.path.clone(),
+            message,
+        });
+    }
+}
+
+/// A key that is no text, as the reader would read it, cut where it is long.
+fn readable_key(key: &Value, watch: &dyn Watch) -> Result<String, Limit> {
+    const KEY_BYTES_MAX: usize = 4_096;
+    let mut out = Sink::new(String::new(), KEY_BYTES_MAX, watch);
+    match ptc_lang::print::write_readable(&mut out, key) {
+        Err(Over::Limit(limit)) => Err(limit),
+        _ => Ok(out.into_text()),
     }
 }
 

@@ -462,7 +462,6 @@ fn lisp_function(source: &str) -> ToolFn {
         };
         let limits = Limits {
             memory_bytes: 256 << 20,
-            worker_memory_bytes: 256 << 20,
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);

@@ -10,15 +10,20 @@ use crate::redact;
 use crate::server::Server;
 use crate::sessions::{Leaving, Ready, Turn};
 use crate::upstreams;
-use ptc_lang::json::Duplicates;
+use ptc_lang::error::Limit;
+use ptc_lang::heap::Account;
+use ptc_lang::json::{Duplicates, Problem, WriteError};
+use ptc_lang::meter::Watch;
+use ptc_lang::sink::Over;
 use ptc_lang::value::Map;
 use ptc_lang::{
-    Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Outcome, Program, Pulse,
-    Reason, Value,
+    Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
+    Pulse, Reason, Value,
 };
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
-    execution_feedback, format_value, json_schema_to_type, to_json_value, validate_return,
+    execution_feedback_within, format_value_within, json_schema_to_type, to_json_value,
+    validate_return_within,
 };
 use ptc_secrets::Redactor;
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
@@ -59,60 +64,84 @@ impl Schema {
             .map_err(invalid)
     }
 
-    /// The JSON of a value that matches.
+    /// The JSON of a value that matches; inside, the message of the `validation_error`.
     ///
     /// # Errors
-    /// The message of the `validation_error`.
-    fn validated(&self, value: &Value) -> Result<String, String> {
-        validate_return(&self.0, value)
-            .map_err(|mismatches| describe_mismatches(&mismatches, Some("return")))?;
-        to_json_value(value)
-            .map(|json| json.to_string())
-            .map_err(|error| format!("validated value: {error}"))
+    /// The limit that ends the program: matching and writing are a part of it.
+    fn validated(&self, value: &Value, watch: &dyn Watch) -> Result<Result<String, String>, Limit> {
+        if let Err(mismatches) = validate_return_within(&self.0, value, watch)? {
+            return Ok(Err(describe_mismatches(&mismatches, Some("return"))));
+        }
+        let refused = |error: String| Ok(Err(format!("validated value: {error}")));
+        // Deeper than any reader of JSON goes; the path to what is too deep is found the slow way.
+        if value.shape().depth > JSON_DEPTH_MAX
+            && let Err(error) = to_json_value(value)
+        {
+            return refused(error.to_string());
+        }
+        match ptc_lang::json::to_string_within(value, usize::MAX, watch) {
+            Ok(json) => Ok(Ok(json)),
+            Err(WriteError::Over(Over::Limit(limit))) => Err(limit),
+            Err(WriteError::Over(Over::Bytes)) => Err(Limit::Memory),
+            Err(WriteError::Path(error)) => refused(error.to_string()),
+        }
     }
 }
 
+/// Levels of nesting that are certainly no more than `validated` may have.
+const JSON_DEPTH_MAX: u32 = 500;
+
 /// Runs a program that keeps nothing.
 pub fn one_shot(job: &Job<'_>) -> Payload {
-    let env = Env::new().with_context(context(job.context));
-    let ran = evaluate(job, &env, None);
-    let entries = ran.entries;
-    let mut payload = conclude(job, ran.outcome, ran.hint);
-    upstreams::add(&mut payload, &entries, false);
-    payload
+    metered(job, None, |running| {
+        let shown = running.context(job.context).and_then(|context| {
+            let env = Env::new().with_context(context);
+            let (outcome, _) = running.run(&env);
+            conclude(job, running, outcome)
+        });
+        let mut payload = shown.unwrap_or_else(|limit| limited(limit, job.server));
+        upstreams::add(&mut payload, &running.entries(), false);
+        payload
+    })
 }
 
 /// The payload of a program that keeps nothing, upstream calls aside.
-fn conclude(job: &Job<'_>, outcome: Outcome, hint: Option<String>) -> Payload {
+fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Payload, Limit> {
     let redactor = &job.server.redactor;
+    let watch = running.meter;
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
-        Ended::Fail(value) => return failed(&redact::value(&value, redactor)),
-        Ended::Error(error) => return errored(&error, hint, job.server),
+        Ended::Fail(value) => return failed(&redact::value(&value, redactor), watch),
+        Ended::Error(error) => return Ok(errored(&error, running.hint(), job.server)),
     };
-    let validated = match job
-        .schema
-        .map(|schema| schema.validated(&value))
-        .transpose()
-    {
-        Ok(validated) => validated,
-        Err(message) => return error_payload(ErrorReason::ValidationError.as_str(), message, None),
+    let validated = match job.schema {
+        None => None,
+        Some(schema) => match schema.validated(&value, watch)? {
+            Ok(json) => Some(json),
+            Err(message) => {
+                let reason = ErrorReason::ValidationError.as_str();
+                return Ok(error_payload(reason, message, None));
+            }
+        },
     };
     let nothing = BTreeMap::new();
     let prints = redactor.scrub(outcome.prints).into_inner();
-    let shown = execution_feedback(
+    let shown = execution_feedback_within(
         &redact::value(&value, redactor),
         &prints,
         &nothing,
         &nothing,
         Turns::Single,
         PreviewOptions::default(),
-    );
+        watch,
+    )?;
     let mut payload = success(&value, shown);
     if let Some(json) = validated {
         payload.set("validated", Field::Exact(json));
     }
-    payload
+    // What ends too late has timed out, however well it went.
+    watch.look()?;
+    Ok(payload)
 }
 
 /// What came of a program in a session.
@@ -138,42 +167,61 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 
 /// Runs a program in a session. Limits are judged first, then the schema; nothing is kept yet.
 pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
+    metered(job, Some(turn.session.expires), |running| {
+        let turned = running
+            .context(job.context)
+            .and_then(|context| conclude_turn(job, turn, running, context));
+        match turned {
+            Ok(turned) => turned,
+            Err(Limit::Cancelled) => Turned::Over,
+            Err(limit) => {
+                let payload = limited(limit, job.server).with("prints", Field::List(Vec::new()));
+                rolled_back(running, payload)
+            }
+        }
+    })
+}
+
+/// A program that failed in a session.
+fn rolled_back(running: &Running<'_>, mut payload: Payload) -> Turned {
+    upstreams::add(&mut payload, &running.entries(), true);
+    Turned::Failed(payload)
+}
+
+fn conclude_turn(
+    job: &Job<'_>,
+    turn: &Turn,
+    running: &Running<'_>,
+    context: Map,
+) -> Result<Turned, Limit> {
     let before = turn.session.env();
-    let env = before.clone().with_context(context(job.context));
-    let Ran {
-        outcome,
-        env: after,
-        entries,
-        hint,
-    } = evaluate(job, &env, Some(turn.session.expires));
-    let rolled_back = |mut payload: Payload| {
-        upstreams::add(&mut payload, &entries, true);
-        Turned::Failed(payload)
-    };
-    let redactor = &job.server.redactor;
-    let no_prints = || Field::List(Vec::new());
+    let (outcome, after) = running.run(&before.clone().with_context(context));
+    let (redactor, watch) = (&job.server.redactor, running.meter);
+    let failed_with =
+        |payload: Payload| rolled_back(running, payload.with("prints", Field::List(Vec::new())));
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            return rolled_back(
-                failed(&redact::value(&value, redactor)).with("prints", no_prints()),
-            );
+            let payload = failed(&redact::value(&value, redactor), watch)?;
+            return Ok(failed_with(payload));
         }
-        Ended::Error(error) if error.reason() == Reason::Cancelled => return Turned::Over,
+        Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
         Ended::Error(error) => {
-            return rolled_back(errored(&error, hint, job.server).with("prints", no_prints()));
+            return Ok(failed_with(errored(&error, running.hint(), job.server)));
         }
     };
+    let entries = running.entries();
     let prints = redactor.scrub(outcome.prints).into_inner();
     let visible = redact::value(&value, redactor).into_owned();
-    let shown = execution_feedback(
+    let shown = execution_feedback_within(
         &visible,
         &prints,
         &named(&after, redactor),
         &named(&before, redactor),
         Turns::Several,
         SESSION_PREVIEWS,
-    );
+        watch,
+    )?;
     let (tool_calls, upstream_calls) = upstreams::histories(&entries);
     let leaving = Leaving {
         env: after,
@@ -189,22 +237,21 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
             let message =
                 "session persisted-state limit exceeded; eval was not committed".to_owned();
             let payload = error_payload("session_limit_exceeded", message, None);
-            return rolled_back(payload.with("detail", exceeded.detail()));
-        }
-    };
-    let validated = match job
-        .schema
-        .map(|schema| schema.validated(&value))
-        .transpose()
-    {
-        Ok(validated) => validated,
-        Err(message) => {
-            return rolled_back(error_payload(
-                ErrorReason::ValidationError.as_str(),
-                message,
-                None,
+            return Ok(rolled_back(
+                running,
+                payload.with("detail", exceeded.detail()),
             ));
         }
+    };
+    let validated = match job.schema {
+        None => None,
+        Some(schema) => match schema.validated(&value, watch)? {
+            Ok(json) => Some(json),
+            Err(message) => {
+                let reason = ErrorReason::ValidationError.as_str();
+                return Ok(rolled_back(running, error_payload(reason, message, None)));
+            }
+        },
     };
     let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
     let mut previews = Payload::new();
@@ -238,10 +285,12 @@ pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
         payload.set("validated", Field::Exact(json));
     }
     upstreams::add(&mut payload, &entries, true);
-    Turned::Kept {
+    // What ends too late has timed out, and keeps nothing.
+    watch.look()?;
+    Ok(Turned::Kept {
         payload,
         ready: Box::new(ready),
-    }
+    })
 }
 
 /// The definitions as they may be shown.
@@ -252,24 +301,17 @@ fn named(env: &Env, redactor: &Redactor) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// What a run gave.
-struct Ran {
-    outcome: Outcome,
-    env: Env,
-    /// What was asked of upstreams.
-    entries: Vec<Entry>,
-    /// The servers or tools that there are, when a name was wrong.
-    hint: Option<String>,
+/// A program under its limits, from reading its context to the last byte that is shown of it.
+struct Running<'a> {
+    job: &'a Job<'a>,
+    meter: &'a Meter<'a>,
+    calls: Option<&'a ProgramCalls>,
 }
 
-/// Runs a program until its own deadline, or until `expires`, when nobody is to be told.
-fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> Ran {
+/// Does `work` for a program within its memory, until its own deadline, or until `expires`, when nobody is to be told.
+fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Running<'_>) -> T) -> T {
     let server = job.server;
-    let limits = Limits {
-        memory_bytes: server.program_memory_bytes(),
-        worker_memory_bytes: server.program_memory_bytes(),
-        ..Limits::default()
-    };
+    let limits = limits(server);
     let deadline = Instant::now() + Duration::from_millis(server.program_timeout_ms());
     let calls = upstream_calls(server, job.call, deadline);
     let host = CallHost::new(
@@ -279,15 +321,49 @@ fn evaluate(job: &Job<'_>, env: &Env, expires: Option<Instant>) -> Ran {
         deadline,
         calls.as_ref(),
     );
-    let (outcome, env) = ptc_lang::run(&Program::new(job.program), env, &limits, &host);
-    Ran {
-        outcome,
-        env,
-        entries: calls
-            .as_ref()
-            .map(ProgramCalls::entries)
-            .unwrap_or_default(),
-        hint: calls.as_ref().and_then(ProgramCalls::hint),
+    let meter = Meter::new(&limits, &host);
+    meter.within(|| {
+        work(&Running {
+            job,
+            meter: &meter,
+            calls: calls.as_ref(),
+        })
+    })
+}
+
+impl Running<'_> {
+    fn run(&self, env: &Env) -> (Outcome, Env) {
+        ptc_lang::run_metered(&Program::new(self.job.program), env, self.meter)
+    }
+
+    /// The context object as a map. Its values are free of charge up to four times its bytes.
+    fn context(&self, json: &str) -> Result<Map, Limit> {
+        let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES);
+        let map = self
+            .meter
+            .reading(free_bytes, || read_context(json, self.meter))?;
+        self.meter.look()?;
+        Ok(map)
+    }
+
+    /// What was asked of upstreams.
+    fn entries(&self) -> Vec<Entry> {
+        self.calls.map(ProgramCalls::entries).unwrap_or_default()
+    }
+
+    /// The servers or tools that there are, when a name was wrong.
+    fn hint(&self) -> Option<String> {
+        self.calls.and_then(ProgramCalls::hint)
+    }
+}
+
+/// Bytes of values for each byte of a context that a program is not charged (`limits.memory.context`).
+const CONTEXT_FREE_TIMES: usize = 4;
+
+fn limits(server: &Server) -> Limits {
+    Limits {
+        memory_bytes: server.program_memory_bytes(),
+        ..Limits::default()
     }
 }
 
@@ -314,21 +390,37 @@ pub fn planned(
     calls: Option<&ProgramCalls>,
     deadline: Instant,
 ) -> (Outcome, Env) {
-    let limits = Limits {
-        memory_bytes: server.program_memory_bytes(),
-        worker_memory_bytes: server.program_memory_bytes(),
-        ..Limits::default()
-    };
     let host = CallHost::new(call, &server.redactor, None, deadline, calls);
-    ptc_lang::run(&Program::new(program), env, &limits, &host)
+    ptc_lang::run(&Program::new(program), env, &limits(server), &host)
+}
+
+/// The context of a task, of whose programs each may hold as much again.
+///
+/// # Errors
+/// The message, when it takes more memory than a program has.
+pub fn task_context(server: &Server, json: &str) -> Result<Map, String> {
+    let limit = server.program_memory_bytes();
+    let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
+    let account = Account::new(limit.saturating_add(free_bytes));
+    account
+        .within(|| read_context(json, &account))
+        .map_err(|_| memory_message(limit))
+}
+
+fn memory_message(limit: u64) -> String {
+    format!("heap limit {limit} bytes exceeded")
 }
 
 /// The context object as a map. The text was validated when its frame was read; as everywhere in a
 /// frame, the first of equal keys wins.
-pub fn context(json: &str) -> Map {
-    match ptc_lang::json::read(json, Duplicates::First, usize::MAX) {
-        Ok(Value::Map(map)) => map,
-        _ => Map::new(),
+fn read_context(json: &str, watch: &dyn Watch) -> Result<Map, Limit> {
+    match ptc_lang::json::read(json, Duplicates::First, watch) {
+        Ok(Value::Map(map)) => Ok(map),
+        Err(error) => match error.problem {
+            Problem::Limit(limit) => Err(limit),
+            _ => Ok(Map::new()),
+        },
+        Ok(_) => Ok(Map::new()),
     }
 }
 
@@ -354,19 +446,25 @@ const FAIL_STRING_CHARS: usize = 4096;
 const FAIL_CHARS: usize = 1 << 19;
 
 /// The payload of `(fail v)`.
-fn failed(value: &Value) -> Payload {
-    use ptc_lang::print::{PREVIEW_ITEMS, preview};
+fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
+    use ptc_lang::print::{PREVIEW_ITEMS, preview_within};
     let text = match value {
         Value::Str(_) => {
             let options = FormatOptions {
                 printable: Some(FAIL_STRING_CHARS),
                 ..FormatOptions::default()
             };
-            format_value(value, options).text
+            format_value_within(value, options, watch)?.text
         }
-        _ => preview(value, PREVIEW_ITEMS, FAIL_CHARS).text,
+        _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?.text,
     };
-    error_payload(ErrorReason::Fail.as_str(), text.clone(), None).with("result", text)
+    watch.look()?;
+    Ok(error_payload(ErrorReason::Fail.as_str(), text.clone(), None).with("result", text))
+}
+
+/// The payload of a limit that was met before the program or after it.
+fn limited(limit: Limit, server: &Server) -> Payload {
+    errored(&limit.kind().anywhere(), None, server)
 }
 
 /// The payload of an error or a limit. The limits are named as the operator set them.
@@ -383,13 +481,10 @@ fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
                 format!("execution exceeded {limit}ms limit"),
             )
         }
-        Reason::MemoryLimit => {
-            let limit = server.program_memory_bytes();
-            (
-                ErrorReason::MemoryLimit,
-                format!("heap limit {limit} bytes exceeded"),
-            )
-        }
+        Reason::MemoryLimit => (
+            ErrorReason::MemoryLimit,
+            memory_message(server.program_memory_bytes()),
+        ),
         Reason::Cancelled => return Refusal::Cancelled.payload(),
     };
     let feedback = hint.map(|hint| format!("{message}. {hint}"));

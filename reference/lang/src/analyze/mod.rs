@@ -12,11 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::builtins::{self, Builtin, NAMESPACES};
 use crate::env::Names;
-use crate::error::{Error, Kind, Limit};
+use crate::error::{Error, Kind};
 use crate::form::{Form, FormKind, Span};
-use crate::heap;
-use crate::host::Host;
-use crate::limits::Limits;
+use crate::meter::Watch;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
@@ -41,28 +39,6 @@ pub(crate) struct Analysis {
     pub levels: u32,
 }
 
-/// What analysis may use: regex literals are compiled by it, and a program may hold thousands.
-pub(crate) struct Meter<'r> {
-    /// Gives the clock.
-    pub host: &'r dyn Host,
-    /// Gives the bytes that may be held.
-    pub limits: &'r Limits,
-    /// Live bytes of the thread before the program was read.
-    pub heap_base: isize,
-}
-
-impl Meter<'_> {
-    pub fn check(&self) -> Result<(), Error> {
-        let held = heap::live() - self.heap_base;
-        let spent = if u64::try_from(held).is_ok_and(|held| held > self.limits.memory_bytes) {
-            Err(Limit::Memory)
-        } else {
-            self.host.pulse().limit()
-        };
-        spent.map_err(|limit| limit.kind().anywhere())
-    }
-}
-
 /// Analyses the forms of a program.
 ///
 /// `names` gains the globals that the program defines.
@@ -70,12 +46,12 @@ pub(crate) fn analyze(
     text: &str,
     forms: &[Form<'_>],
     names: &mut Arc<Names>,
-    meter: &Meter<'_>,
+    watch: &dyn Watch,
 ) -> Result<Analysis, Error> {
     let mut analyzer = Analyzer {
         text,
         names,
-        meter,
+        watch,
         fuel: FUEL,
         defined: HashSet::new(),
         scopes: Scopes::new(),
@@ -112,12 +88,12 @@ pub(crate) fn functions(
     forms: &[Form<'_>],
     globals: &[Arc<str>],
     names: &mut Arc<Names>,
-    meter: &Meter<'_>,
+    watch: &dyn Watch,
 ) -> Result<Vec<(Arc<Lambda>, usize)>, Error> {
     let mut analyzer = Analyzer {
         text,
         names,
-        meter,
+        watch,
         fuel: FUEL,
         defined: HashSet::new(),
         scopes: Scopes::new(),
@@ -171,8 +147,8 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
 pub(crate) struct Analyzer<'p, 'e> {
     text: &'p str,
     names: &'e mut Arc<Names>,
-    meter: &'e Meter<'e>,
-    /// Expressions until the next look at the meter.
+    watch: &'e dyn Watch,
+    /// Expressions until the next look.
     fuel: u32,
     defined: HashSet<&'p str>,
     scopes: Scopes,
@@ -234,12 +210,16 @@ impl<'p> Analyzer<'p, '_> {
         self.fuel -= 1;
         if self.fuel == 0 {
             self.fuel = FUEL;
-            self.meter.check()?;
+            self.look()?;
         }
         // The reader bounds nesting, but threading macros nest their steps.
         let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.form(form, tail));
         self.level -= 1;
         result
+    }
+
+    fn look(&self) -> Result<(), Error> {
+        self.watch.look().map_err(|limit| limit.kind().anywhere())
     }
 
     /// Refuses an expansion of `more` levels below the current one before it is built.
@@ -684,7 +664,8 @@ impl<'p> Analyzer<'p, '_> {
     }
 
     fn regex(&mut self, pattern: &str, span: Span) -> Result<Value, Error> {
-        self.meter.check()?;
+        // Regex literals are compiled here, and a program may hold thousands.
+        self.look()?;
         match Regex::new(pattern) {
             Ok(regex) => Ok(Value::Regex(Arc::new(regex))),
             Err(problem) => Err(Kind::Form(format!("regex #\"{pattern}\": {problem}")).at(span)),

@@ -1,9 +1,10 @@
 //! JSON functions of programs. Knows nothing of how JSON is read and written.
 
 use super::{Builtin, Home, Section, exactly, row};
-use crate::error::{Limit, Stop};
+use crate::error::Stop;
 use crate::eval::Eval;
-use crate::json::{Duplicates, Problem, WriteError, read, to_string_within};
+use crate::json::{Duplicates, Problem, WriteError, read, write};
+use crate::sink::{Over, Sink};
 use crate::value::Value;
 
 /// The rows of this area.
@@ -37,19 +38,22 @@ fn parse_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> 
         return Ok(Value::Nil);
     };
     eval.charge(text.len() / 16)?;
-    match read(text, Duplicates::Last, eval.room()) {
+    match read(text, Duplicates::Last, eval.watch()) {
         Ok(value) => Ok(value),
-        Err(error) if error.problem == Problem::Memory => Err(eval.out_of_memory()),
-        Err(_) => Ok(Value::Nil),
+        Err(error) => match error.problem {
+            Problem::Limit(limit) => Err(limit.into()),
+            _ => Ok(Value::Nil),
+        },
     }
 }
 
 fn generate_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     eval.walk(&args[0])?;
-    match to_string_within(&args[0], eval.room()) {
-        Ok(text) => Ok(Value::from(text)),
-        Err(WriteError::TooLong) => Err(eval.out_of_memory()),
-        Err(WriteError::TooMuchWork) => Err(Limit::Time.into()),
+    let mut out = Sink::new(String::new(), usize::MAX, eval.watch());
+    match write(&mut out, &args[0]) {
+        Ok(()) => Ok(Value::from(out.into_text())),
+        Err(WriteError::Over(Over::Limit(limit))) => Err(limit.into()),
+        Err(WriteError::Over(Over::Bytes)) => Err(eval.out_of_memory()),
         Err(WriteError::Path(_)) => Ok(Value::Nil),
     }
 }

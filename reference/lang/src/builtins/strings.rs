@@ -6,9 +6,10 @@
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
-use crate::error::{Limit, Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
-use crate::print::{self, Over};
+use crate::print;
+use crate::sink::{Over, Sink};
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -297,7 +298,7 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
 }
 
 /// How a value is written: [`print::write_text`] or one of its kin.
-type Write = fn(&mut String, &Value, usize) -> Result<(), Over>;
+type Write = fn(&mut Sink<'_>, &Value) -> Result<(), Over>;
 
 /// Appends a value's text, charged and bounded.
 pub(super) fn append(
@@ -307,10 +308,12 @@ pub(super) fn append(
     write: Write,
 ) -> Result<(), Stop> {
     eval.walk(value)?;
-    let bytes_max = out.len().saturating_add(eval.room());
-    write(out, value, bytes_max).map_err(|over| match over {
+    let mut sink = Sink::new(std::mem::take(out), usize::MAX, eval.watch());
+    let written = write(&mut sink, value);
+    *out = sink.into_text();
+    written.map_err(|over| match over {
         Over::Bytes => eval.out_of_memory(),
-        Over::Work => Limit::Time.into(),
+        Over::Limit(limit) => limit.into(),
     })
 }
 

@@ -55,7 +55,6 @@ impl Display for Kind {
             Kind::Other(problem) => write!(f, "runtime_error: {problem}"),
             Kind::Timeout => f.write_str("the program ran longer than its time limit"),
             Kind::Memory => f.write_str("the program wanted more memory than its limit"),
-            Kind::WorkerMemory => f.write_str("memory_exceeded: a parallel worker wanted more memory than its limit"),
             Kind::Cancelled => f.write_str("the call was cancelled"),
         }
     }

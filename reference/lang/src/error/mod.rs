@@ -156,8 +156,6 @@ pub enum Kind {
     Timeout,
     /// Memory ran out.
     Memory,
-    /// A parallel worker's memory ran out.
-    WorkerMemory,
     /// Nobody waits any more.
     Cancelled,
 }
@@ -204,7 +202,7 @@ impl Kind {
         match self {
             Kind::Read(error) if error.is_syntax() => Reason::ParseError,
             Kind::Timeout => Reason::Timeout,
-            Kind::Memory | Kind::WorkerMemory => Reason::MemoryLimit,
+            Kind::Memory => Reason::MemoryLimit,
             Kind::Cancelled => Reason::Cancelled,
             _ => Reason::RuntimeError,
         }
@@ -270,8 +268,6 @@ pub enum Unwind {
 pub enum Limit {
     /// Memory.
     Memory,
-    /// Memory of a parallel worker.
-    WorkerMemory,
     /// Wall clock.
     Time,
     /// Nobody waits for the answer.
@@ -283,7 +279,6 @@ impl Limit {
     pub fn kind(self) -> Kind {
         match self {
             Limit::Memory => Kind::Memory,
-            Limit::WorkerMemory => Kind::WorkerMemory,
             Limit::Time => Kind::Timeout,
             Limit::Cancelled => Kind::Cancelled,
         }

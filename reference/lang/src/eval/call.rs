@@ -24,6 +24,12 @@ const LEVEL_BYTES: usize = if cfg!(debug_assertions) {
 };
 /// Size of a new piece of native stack.
 const STACK_SEGMENT: usize = 2 * 1024 * 1024;
+/// Native stack that every thread of a program has for nothing.
+const STACK_FREE: usize = 64 * 1024 * UNOPTIMISED;
+/// Native stack is charged in steps of this size.
+const STACK_STEP: usize = 16 * 1024 * UNOPTIMISED;
+/// How many times larger frames are than those that limits speak of.
+const UNOPTIMISED: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
 impl<'r> Eval<'r> {
     pub(super) fn eval_call(&mut self, call: &Call, frame: Frame<'_>) -> Outcome {
@@ -270,9 +276,11 @@ impl<'r> Eval<'r> {
                     },
                 };
                 // A var may stand for another var, or for itself.
-                self.deeper(1, |eval| eval.call(&value, args))
+                self.on_stack(1, |eval| eval.call(&value, args))
             }
-            Value::Combined(combined) => self.deeper(1, |eval| eval.call_combined(combined, args)),
+            Value::Combined(combined) => {
+                self.on_stack(1, |eval| eval.call_combined(combined, args))
+            }
             _ => Err(not_callable(callee)),
         }
     }
@@ -435,20 +443,15 @@ impl<'r> Eval<'r> {
         })
     }
 
-    /// Runs `inside` one call deeper, which counts as memory.
-    #[inline]
-    fn deeper<T>(&mut self, levels: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
-        self.depth += 1;
-        let result = self.on_stack(levels, inside);
-        self.depth -= 1;
-        result
-    }
-
     /// Runs `inside` one call deeper, with the place where the frames of `closure` begin. What is
     /// there afterwards is dropped.
     #[inline]
-    fn inside<T>(&mut self, closure: &Closure, inside: impl FnOnce(&mut Self, usize) -> T) -> T {
-        self.deeper(closure.lambda.levels, |eval| {
+    fn inside<T>(
+        &mut self,
+        closure: &Closure,
+        inside: impl FnOnce(&mut Self, usize) -> Outcome<T>,
+    ) -> Outcome<T> {
+        self.on_stack(closure.lambda.levels, |eval| {
             let base = eval.stack.len();
             let result = inside(eval, base);
             eval.stack.truncate(base);
@@ -545,45 +548,88 @@ impl<'r> Eval<'r> {
         Ok(())
     }
 
-    /// Runs `inside` with native stack for `levels` levels of nesting.
+    /// Runs `inside` with native stack for `levels` levels of nesting, which counts as memory as far as it is used.
     #[inline]
-    pub(super) fn on_stack<T>(&mut self, levels: u32, inside: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn on_stack<T>(
+        &mut self,
+        levels: u32,
+        inside: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
         let marker = 0u8;
         let here = std::ptr::from_ref(&marker) as usize;
         let need = levels as usize * LEVEL_BYTES;
-        if here > self.stack_floor.saturating_add(need) && self.stack_floor != 0 {
+        if here > self.stack_paid.saturating_add(need) && self.stack_paid != 0 {
             return inside(self);
         }
-        self.grow_stack(need, inside)
+        if self.stack_paid == 0 {
+            return self.first_stack(here, levels, inside);
+        }
+        self.pay_for_stack(here, need, inside)
     }
 
+    /// Charges the native stack that is used now, `need` bytes and a step beyond, while `inside` runs.
     #[cold]
     #[inline(never)]
-    fn grow_stack<T>(&mut self, need: usize, inside: impl FnOnce(&mut Self) -> T) -> T {
-        let floor = self.stack_floor;
-        let need = need + STACK_RESERVE;
-        let remaining = stacker::remaining_stack().unwrap_or(0);
-        if floor == 0 && remaining > need + STACK_RESERVE {
-            // The thread's own stack, met for the first time.
-            self.stack_floor = floor_of(remaining);
-            let result = inside(self);
-            self.stack_floor = floor;
-            return result;
+    fn pay_for_stack<T>(
+        &mut self,
+        here: usize,
+        need: usize,
+        inside: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let paid = here.saturating_sub(need + STACK_STEP);
+        let bytes = self.stack_paid.saturating_sub(paid) / UNOPTIMISED;
+        let account = &self.shared.meter.account;
+        if !account.charge(bytes) {
+            return Err(self.out_of_memory());
         }
-        let result = stacker::grow(need + STACK_SEGMENT, || {
-            self.stack_floor = floor_of(stacker::remaining_stack().unwrap_or(need));
+        let before = std::mem::replace(&mut self.stack_paid, paid);
+        let result = if paid > self.stack_floor {
             inside(self)
-        });
-        self.stack_floor = floor;
+        } else {
+            self.grow_stack(need, inside)
+        };
+        self.stack_paid = before;
+        account.release(bytes);
         result
     }
-}
 
-/// The address below which the current stack has only its reserve left.
-#[inline(never)]
-fn floor_of(remaining: usize) -> usize {
-    let marker = 0u8;
-    (std::ptr::from_ref(&marker) as usize).saturating_sub(remaining.saturating_sub(STACK_RESERVE))
+    /// The thread's own stack, met for the first time: what any program needs of it is free.
+    #[cold]
+    #[inline(never)]
+    fn first_stack<T>(
+        &mut self,
+        here: usize,
+        levels: u32,
+        inside: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let remaining = stacker::remaining_stack().unwrap_or(0);
+        self.stack_floor = here.saturating_sub(remaining.saturating_sub(STACK_RESERVE));
+        self.stack_paid = here.saturating_sub(STACK_FREE).max(self.stack_floor);
+        let result = self.on_stack(levels, inside);
+        (self.stack_floor, self.stack_paid) = (0, 0);
+        result
+    }
+
+    /// Runs `inside` on a new piece of native stack.
+    fn grow_stack<T>(
+        &mut self,
+        need: usize,
+        inside: impl FnOnce(&mut Self) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let before = (self.stack_floor, self.stack_paid);
+        let size = need + STACK_RESERVE + STACK_SEGMENT;
+        let result = stacker::grow(size, || {
+            let marker = 0u8;
+            let here = std::ptr::from_ref(&marker) as usize;
+            let remaining = stacker::remaining_stack().unwrap_or(size);
+            self.stack_floor = here.saturating_sub(remaining.saturating_sub(STACK_RESERVE));
+            // What was paid for is used here now.
+            self.stack_paid = here.saturating_sub(need + STACK_STEP);
+            inside(self)
+        });
+        (self.stack_floor, self.stack_paid) = before;
+        result
+    }
 }
 
 /// The closure that `callee` is, when it takes exactly `count` arguments.

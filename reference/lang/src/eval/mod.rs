@@ -20,26 +20,21 @@ use crate::function::Closure;
 use crate::heap;
 use crate::host::Host;
 use crate::limits::Limits;
+use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
+use crate::sink::{Over, Sink};
 use crate::value::{Map, Set, Value, equal};
 
 /// Result of evaluating.
 pub type Outcome<T = Value> = Result<T, Stop>;
 
-/// Steps between two looks at the clock and at memory.
-const FUEL: u32 = 1024;
-/// Bytes charged for each level of calls, standing for the native stack that it takes: between 0.7
-/// and 1.6 KB in release.
-const CALL_BYTES: isize = 768;
 /// How many vars in a row a read follows.
 const VARS_MAX: usize = 16;
 
 /// What all workers of one program share.
 pub struct Shared<'r> {
-    /// The world.
-    pub host: &'r dyn Host,
-    /// The limits.
-    pub limits: &'r Limits,
+    /// What the program may use, and the world.
+    pub meter: &'r Meter<'r>,
     /// What the program was given.
     pub env: &'r Env,
     /// Parallel workers alive.
@@ -51,11 +46,9 @@ pub struct Eval<'r> {
     shared: &'r Shared<'r>,
     /// Frames of all running functions, one behind the other.
     stack: Vec<Value>,
-    fuel: u32,
-    depth: u32,
-    /// Live bytes of the thread when this evaluator started.
-    heap_base: isize,
-    /// Below this address the native stack is grown before a call.
+    /// Down to this address native stack is paid for.
+    stack_paid: usize,
+    /// Below this address there is no native stack but its reserve.
     stack_floor: usize,
     /// What `recur` passes on, when one is under way.
     recur: Option<SmallVec<[Value; 4]>>,
@@ -89,9 +82,7 @@ impl<'r> Eval<'r> {
         Eval {
             shared,
             stack: Vec::new(),
-            fuel: FUEL,
-            depth: 0,
-            heap_base: heap::live(),
+            stack_paid: 0,
             stack_floor: 0,
             recur: None,
             globals: Arc::clone(&env.globals),
@@ -126,22 +117,19 @@ impl<'r> Eval<'r> {
 
     /// The world.
     pub fn host(&self) -> &'r dyn Host {
-        self.shared.host
+        self.shared.meter.host
     }
 
     /// The limits.
     pub fn limits(&self) -> &'r Limits {
-        self.shared.limits
+        self.shared.meter.limits
     }
 
     /// Charges `steps` of work. A function over a collection charges its length, or once per item.
     #[inline]
     pub fn charge(&mut self, steps: usize) -> Outcome<()> {
         match u32::try_from(steps) {
-            Ok(steps) if steps < self.fuel => {
-                self.fuel -= steps;
-                Ok(())
-            }
+            Ok(steps) if heap::step(steps) => Ok(()),
             _ => self.refuel(),
         }
     }
@@ -204,65 +192,44 @@ impl<'r> Eval<'r> {
 
     #[cold]
     fn reserve_large(&mut self, bytes: usize) -> Outcome<()> {
-        let wanted = isize::try_from(bytes).unwrap_or(isize::MAX);
-        if self.held().saturating_add(wanted) > self.memory_limit() {
-            return Err(self.out_of_memory());
-        }
-        Ok(())
-    }
-
-    fn held(&self) -> isize {
-        heap::live() - self.heap_base + self.depth as isize * CALL_BYTES
-    }
-
-    fn memory_limit(&self) -> isize {
-        let bytes = if self.worker {
-            self.limits().worker_memory_bytes
+        if heap::reserve(bytes) {
+            Ok(())
         } else {
-            self.limits().memory_bytes
-        };
-        isize::try_from(bytes).unwrap_or(isize::MAX)
+            Err(self.out_of_memory())
+        }
     }
 
     /// Bytes that may still be allocated.
     pub fn room(&self) -> usize {
-        usize::try_from(self.memory_limit().saturating_sub(self.held())).unwrap_or(0)
+        heap::room()
+    }
+
+    /// What readers and writers on behalf of the program ask.
+    pub fn watch(&self) -> &'r dyn Watch {
+        self.shared.meter
     }
 
     /// The stop of memory that ran out.
     pub fn out_of_memory(&self) -> Stop {
-        if self.worker {
-            Limit::WorkerMemory.into()
-        } else {
-            Limit::Memory.into()
-        }
+        Limit::Memory.into()
     }
 
     /// Looks at memory and at the clock.
     #[cold]
     #[inline(never)]
     pub fn refuel(&mut self) -> Outcome<()> {
-        self.fuel = FUEL;
-        if self.held() > self.memory_limit() {
-            return Err(self.out_of_memory());
-        }
-        Ok(self.shared.host.pulse().limit()?)
+        Ok(self.shared.meter.look()?)
     }
 
     #[inline]
     fn tick(&mut self) -> Outcome<()> {
-        self.fuel -= 1;
-        if self.fuel == 0 {
-            self.refuel()
-        } else {
-            Ok(())
-        }
+        if heap::step(1) { Ok(()) } else { self.refuel() }
     }
 
     /// Prints a line; lines of parallel branches go nowhere.
     pub fn print(&mut self, line: String) {
         if !self.worker {
-            let line = self.shared.host.printed(line);
+            let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
             self.prints.push(crate::print::line(line, graphemes_max));
         }
@@ -575,7 +542,7 @@ impl<'r> Eval<'r> {
             }
             Ir::History(at) => Ok(self.shared.env.history[*at as usize].clone()),
             Ir::Raise(error) => Err((**error).clone().into()),
-            Ir::Budget => Ok(match self.shared.host.budget() {
+            Ir::Budget => Ok(match self.host().budget() {
                 Value::Nil => Value::Map(Map::new()),
                 budget => budget,
             }),
@@ -631,7 +598,13 @@ impl<'r> Eval<'r> {
         self.walk(id)?;
         Ok(match id {
             Value::Str(_) => id.clone(),
-            _ => Value::str(crate::print::text(id)),
+            _ => {
+                let mut text = Sink::new(String::new(), usize::MAX, self.watch());
+                match crate::print::write_text(&mut text, id) {
+                    Err(Over::Limit(limit)) => return Err(limit.into()),
+                    _ => Value::from(text.into_text()),
+                }
+            }
         })
     }
 
@@ -649,7 +622,7 @@ impl<'r> Eval<'r> {
 
     fn next_round(&mut self, rounds: &mut u32) -> Outcome<()> {
         *rounds += 1;
-        let limit = self.shared.limits.loop_iterations;
+        let limit = self.limits().loop_iterations;
         if *rounds > limit {
             return Err(Kind::LoopLimit(limit).into());
         }

@@ -25,7 +25,7 @@ impl<'r> Eval<'r> {
         }
         self.reserve_values(count)?;
         let shared = self.shared;
-        let workers = claim(&shared.workers, shared.limits.workers, count);
+        let workers = claim(&shared.workers, self.limits().workers, count);
         if workers == 0 {
             return Err(Kind::Capacity.into());
         }
@@ -33,15 +33,16 @@ impl<'r> Eval<'r> {
         let stop = AtomicBool::new(false);
         let results: Mutex<Vec<Option<Outcome>>> = Mutex::new((0..count).map(|_| None).collect());
         let (globals, journal, steps) = (&self.globals, &self.journal, &self.steps);
-        let worker = || {
-            let _told = Worker(shared.host);
+        let host = self.host();
+        let work = || {
+            let _told = Worker(host);
             let mut eval = Eval::new(shared, shared.env);
             eval.globals = std::sync::Arc::clone(globals);
             eval.journal = journal.clone();
             eval.steps = steps.clone();
             eval.worker = true;
             loop {
-                shared.host.branching(Branching::Next);
+                host.branching(Branching::Next);
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= count || stop.load(Ordering::Relaxed) {
                     break;
@@ -58,9 +59,12 @@ impl<'r> Eval<'r> {
                 eval.journal = journal.clone();
                 eval.steps = steps.clone();
             }
-            let base = eval.heap_base;
-            drop(eval);
-            heap::live() - base
+        };
+        // What the worker holds is the program's from its first byte to its last.
+        let worker = || {
+            let before = heap::live();
+            shared.meter.within(work);
+            heap::live() - before
         };
         let mut held = 0;
         let mut spawned = 0;
@@ -74,11 +78,11 @@ impl<'r> Eval<'r> {
                 })
                 .collect();
             spawned = threads.len();
-            shared.host.branching(Branching::Started(spawned));
+            host.branching(Branching::Started(spawned));
             for thread in threads {
                 held += thread.join().unwrap_or(0);
             }
-            shared.host.branching(Branching::Joined);
+            host.branching(Branching::Joined);
         });
         shared.workers.fetch_sub(workers, Ordering::AcqRel);
         // What the workers allocated and did not free is now held by this thread.
@@ -142,9 +146,7 @@ fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
             };
             Error { kind, span }.into()
         }
-        Unwind::Limit(
-            limit @ (Limit::Time | Limit::Cancelled | Limit::Memory | Limit::WorkerMemory),
-        ) => limit.into(),
+        Unwind::Limit(limit @ (Limit::Time | Limit::Cancelled | Limit::Memory)) => limit.into(),
         Unwind::Return(_) => Kind::Parallel {
             form,
             problem: format!("return called inside {form}"),

@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::meter::Unwatched;
+use crate::sink::Sink;
 use crate::value::{Map, Set, Value, equal};
 use crate::{Ended, Env, Host, HostFault, Limits, METHODS, Outcome, Program, Pulse, run};
 use crate::{builtins, print, reader, special_forms};
@@ -80,7 +82,6 @@ pub fn print_read(bytes: &[u8]) {
 pub(super) fn ended(text: &str, env: &Env) -> (Outcome, Env) {
     let limits = Limits {
         memory_bytes: 2 * 1024 * 1024,
-        worker_memory_bytes: 512 * 1024,
         loop_iterations: 50,
         workers: 2,
         ..Limits::default()
@@ -104,11 +105,10 @@ fn check_outcome(outcome: &Outcome, text: &str) {
         Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
             let shown = print::preview(value, print::PREVIEW_ITEMS, print::PREVIEW_GRAPHEMES);
             drop(shown);
-            let mut whole = String::new();
-            if print::write_readable(&mut whole, value, 64 * 1024).is_ok() {
-                assert!(whole.len() <= 64 * 1024, "printing keeps its bound: {text}");
-            }
-            if let Ok(json) = crate::json::to_string_within(value, 64 * 1024) {
+            let mut whole = Sink::new(String::new(), 64 * 1024, &Unwatched);
+            let _ = print::write_readable(&mut whole, value);
+            assert!(whole.len() <= 64 * 1024, "printing keeps its bound: {text}");
+            if let Ok(json) = crate::json::to_string_within(value, 64 * 1024, &Unwatched) {
                 assert!(
                     crate::json::from_str(&json).is_ok(),
                     "{json} is JSON: {text}"

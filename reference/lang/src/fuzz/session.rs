@@ -1,6 +1,8 @@
 //! Sessions made from bytes and bytes taken for sessions, and what must hold for each.
 
 use super::program::{ended, program};
+use crate::meter::Unwatched;
+use crate::sink::Sink;
 use crate::snapshot::{self, Error};
 use crate::{Ended, Env, Limits, Outcome, Reason, Value, print};
 
@@ -115,10 +117,10 @@ fn is_limit(outcome: &Outcome) -> bool {
 fn shown(outcome: &Outcome) -> String {
     const BYTES: usize = 64 * 1024;
     let value = |value: &Value| {
-        let mut text = String::new();
+        let mut text = Sink::new(String::new(), BYTES, &Unwatched);
         // What is too long is compared as far as it goes.
-        let _ = print::write_readable(&mut text, value, BYTES);
-        text
+        let _ = print::write_readable(&mut text, value);
+        text.into_text()
     };
     let ended = match &outcome.ended {
         Ended::Value(given) => value(given),

@@ -11,17 +11,18 @@ use num_bigint::{BigInt, Sign};
 
 use super::order::{Spent, Work};
 use super::{Error, FUEL, NAME, VERSION, tag};
-use crate::analyze::{self, Meter, ir::Lambda};
+use crate::analyze::{self, ir::Lambda};
 use crate::builtins;
 use crate::env::{Brief, Definition, Env, Names};
-use crate::error::Kind;
+use crate::error::{Kind, Limit};
 use crate::function::{Closure, Combinator, Combined, Identity};
 use crate::host::{Host, Pulse};
 use crate::limits::Limits;
+use crate::meter::{Meter, Watch};
 use crate::reader::{self, ReadLimits};
 use crate::regex::Regex;
+use crate::time;
 use crate::value::{Instant, Map, Set, Text, Type, Value};
-use crate::{heap, time};
 
 /// Brackets that may be open at once in code: what is written is code that was analysed, under whatever limit.
 const NESTING_MAX: u32 = 500;
@@ -30,6 +31,11 @@ const DIGITS_MAX: u8 = 6;
 
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
     let body = open(bytes)?;
+    let meter = Meter::new(limits, host);
+    meter.within(|| read_body(body, &meter))
+}
+
+fn read_body(body: &[u8], watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
     let mut reader = Reader {
         input: Decoder::new(body),
         length: body.len(),
@@ -39,11 +45,7 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
         places: HashMap::default(),
         functions: 0,
         work: Work::of(body.len()),
-        meter: Meter {
-            host,
-            limits,
-            heap_base: heap::live(),
-        },
+        watch,
         fuel: FUEL,
     };
     let read = reader.contents()?;
@@ -89,7 +91,7 @@ struct Reader<'b> {
     /// How many of them were made.
     functions: usize,
     work: Work,
-    meter: Meter<'b>,
+    watch: &'b dyn Watch,
     fuel: u32,
 }
 
@@ -355,11 +357,11 @@ impl<'b> Reader<'b> {
         if forms.len() != 1 {
             return Err(self.malformed("code is not one expression"));
         }
-        let functions = analyze::functions(text, &forms, &globals, &mut self.names, &self.meter)
+        let functions = analyze::functions(text, &forms, &globals, &mut self.names, self.watch)
             .map_err(|error| match error.kind {
                 Kind::Timeout => Error::Stopped(Pulse::TimedOut),
                 Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
-                Kind::Memory | Kind::WorkerMemory => Error::Memory,
+                Kind::Memory => Error::Memory,
                 _ => unsupported(what(), error.message()),
             })?;
         self.codes.push(functions);
@@ -502,10 +504,10 @@ impl<'b> Reader<'b> {
 
     /// Looks at the clock and at memory.
     fn look(&self) -> Read<()> {
-        self.meter.check().map_err(|error| match error.kind {
-            Kind::Memory | Kind::WorkerMemory => Error::Memory,
-            Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
-            _ => Error::Stopped(Pulse::TimedOut),
+        self.watch.look().map_err(|limit| match limit {
+            Limit::Memory => Error::Memory,
+            Limit::Cancelled => Error::Stopped(Pulse::Cancelled),
+            Limit::Time => Error::Stopped(Pulse::TimedOut),
         })
     }
 

@@ -242,6 +242,16 @@ impl Value {
         }
     }
 
+    /// Whether both are one collection in memory; then they are equal without a walk, not-a-number aside.
+    pub fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Vector(a), Value::Vector(b)) => a.same(b),
+            (Value::Map(a), Value::Map(b)) => a.same(b),
+            (Value::Set(a), Value::Set(b)) => a.same(b),
+            _ => false,
+        }
+    }
+
     /// Nodes that a full walk visits, and how deep it goes. Constant time.
     #[inline]
     pub fn shape(&self) -> Shape {

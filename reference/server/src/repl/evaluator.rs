@@ -67,7 +67,6 @@ impl Evaluator {
             env: Env::new(),
             limits: Limits {
                 memory_bytes: options.memory_bytes,
-                worker_memory_bytes: options.memory_bytes,
                 ..Limits::default()
             },
             timeout: options.timeout,

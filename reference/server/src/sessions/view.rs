@@ -6,6 +6,7 @@ use super::{Session, Sessions, State, list_bytes, size};
 use crate::payload::{Field, Payload};
 use crate::redact;
 use ptc_lang::json::Duplicates;
+use ptc_lang::meter::Unwatched;
 use ptc_lang::value::Type;
 use ptc_lang::{Brief, Env, Value};
 use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value, untrusted_block};
@@ -302,7 +303,7 @@ fn tool_calls_text(sessions: &Sessions, state: &State) -> String {
             Some(Field::Json(json)) => json.clone(),
             _ => "{}".into(),
         };
-        let arguments = ptc_lang::json::read(&arguments, Duplicates::First, usize::MAX);
+        let arguments = ptc_lang::json::read(&arguments, Duplicates::First, &Unwatched);
         let preview = format_value(&arguments.unwrap_or(Value::Nil), SAMPLE);
         let _ = write!(text, "\n;   {name}({})", preview.text);
     }

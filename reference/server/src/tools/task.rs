@@ -142,20 +142,27 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         counted: AtomicUsize::new(0),
         turns_of: std::sync::Mutex::default(),
     };
-    let outcome = match server.agentic.model(settings) {
-        Err(error) => TaskOutcome {
-            end: TaskEnd::Failed {
-                reason: "agentic_config_error",
-                message: format!("LLM call failed: {error}"),
-            },
-            turns: 0,
-            program: None,
-            requests: vec![PlannerRequest {
+    let failed = |reason: &'static str, message: String, requests| TaskOutcome {
+        end: TaskEnd::Failed { reason, message },
+        turns: 0,
+        program: None,
+        requests,
+    };
+    let context = eval::task_context(server, &arguments.context);
+    let outcome = match (server.agentic.model(settings), context) {
+        (Err(error), _) => {
+            let request = PlannerRequest {
                 error: Some("agentic_config_error"),
                 ..PlannerRequest::default()
-            }],
-        },
-        Ok(llm) => {
+            };
+            failed(
+                "agentic_config_error",
+                format!("LLM call failed: {error}"),
+                vec![request],
+            )
+        }
+        (_, Err(message)) => failed("memory_limit", message, Vec::new()),
+        (Ok(llm), Ok(context)) => {
             let catalog = server
                 .upstreams
                 .as_ref()
@@ -171,7 +178,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
                 llm,
                 prompt,
                 task: &arguments.task,
-                context: eval::context(&arguments.context),
+                context,
                 constraints: arguments.constraints.to_json(),
                 max_turns: server.agentic.turns,
                 retry_turns: server.agentic.retry_turns,

@@ -1,0 +1,210 @@
+//! Text that grows under a bound, a program's memory and its clock: what every printer writes to. Knows nothing of values.
+
+use std::fmt;
+
+use num_bigint::BigInt;
+
+use crate::error::Limit;
+use crate::heap;
+use crate::meter::{Unwatched, Watch};
+
+/// Why a text was not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// It is longer than was allowed.
+    Bytes,
+    /// The program may not go on.
+    Limit(Limit),
+}
+
+impl From<Limit> for Over {
+    fn from(limit: Limit) -> Over {
+        Over::Limit(limit)
+    }
+}
+
+/// A text under way. Whatever is written is asked for before it is allocated, and the watch is asked every few thousand
+/// writes.
+pub struct Sink<'w> {
+    text: String,
+    bytes_max: usize,
+    watch: &'w dyn Watch,
+    until_look: usize,
+    /// What writing out integers may still take; none where nobody watches.
+    work_left: Option<u64>,
+}
+
+/// Most work that integers of one text may take.
+const WORK_MAX: u64 = 1 << 30;
+/// Writes and blocks of bytes between two looks: together much less than a millisecond's work.
+const WRITES_BETWEEN_LOOKS: usize = 2_048;
+/// Bytes that are copied in about the time of one write.
+const BLOCK_BYTES: usize = 64;
+/// Growth that is not worth asking for.
+const SMALL_BYTES: usize = 4_096;
+/// Text is copied in pieces of this size, with looks in between.
+pub const PIECE_BYTES: usize = 64 * 1024;
+
+impl Sink<'static> {
+    /// Text of any length, for values that no program made.
+    pub fn unbounded() -> Sink<'static> {
+        Sink {
+            work_left: None,
+            ..Sink::new(String::new(), usize::MAX, &Unwatched)
+        }
+    }
+}
+
+impl<'w> Sink<'w> {
+    /// Goes on with `text`, which may become `bytes_max` long.
+    pub fn new(text: String, bytes_max: usize, watch: &'w dyn Watch) -> Sink<'w> {
+        Sink {
+            text,
+            bytes_max,
+            watch,
+            until_look: WRITES_BETWEEN_LOOKS,
+            work_left: Some(WORK_MAX),
+        }
+    }
+
+    /// What was written.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Bytes that may still be written.
+    pub fn room(&self) -> usize {
+        self.bytes_max.saturating_sub(self.text.len())
+    }
+
+    /// Appends `text`, or as much of it as there is room for.
+    ///
+    /// # Errors
+    /// [`Over`] when there is no room for all of it, or the program may not go on.
+    #[inline]
+    pub fn push_str(&mut self, text: &str) -> Result<(), Over> {
+        if text.len() <= PIECE_BYTES {
+            return self.push_piece(text);
+        }
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            self.push_piece(piece)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Appends a character.
+    ///
+    /// # Errors
+    /// As [`Sink::push_str`].
+    #[inline]
+    pub fn push(&mut self, character: char) -> Result<(), Over> {
+        self.push_piece(character.encode_utf8(&mut [0; 4]))
+    }
+
+    /// Appends all digits of `integer`, or the leading ones where there is no room for more.
+    ///
+    /// # Errors
+    /// As [`Sink::push_str`]; integers so large that writing them out takes longer than any time limit time out.
+    pub fn push_integer(&mut self, integer: &BigInt) -> Result<(), Over> {
+        /// A lower bound.
+        const DIGITS_PER_1000_BITS: u64 = 301;
+        let digits = integer.bits() / 1000 * DIGITS_PER_1000_BITS;
+        let unwanted = digits.saturating_sub((self.room() as u64).saturating_add(2));
+        self.watch.look()?;
+        // Writing takes about the square of the length.
+        let words = (integer.bits() / 64).min(self.room() as u64 / 16);
+        let work = words.saturating_mul(words);
+        if let Some(left) = &mut self.work_left {
+            *left = left.checked_sub(work).ok_or(Limit::Time)?;
+        }
+        match u32::try_from(unwanted) {
+            Ok(1..) => {
+                self.push_str(&(integer / BigInt::from(10).pow(unwanted as u32)).to_string())?;
+                Err(Over::Bytes)
+            }
+            _ => self.push_str(&integer.to_string()),
+        }
+    }
+
+    /// Counts a step of work that may write nothing.
+    ///
+    /// # Errors
+    /// The limit that ends the program.
+    #[inline]
+    pub fn visit(&mut self, steps: usize) -> Result<(), Over> {
+        if steps < self.until_look {
+            self.until_look -= steps;
+            return Ok(());
+        }
+        self.until_look = WRITES_BETWEEN_LOOKS;
+        Ok(self.watch.look()?)
+    }
+
+    #[inline]
+    fn push_piece(&mut self, piece: &str) -> Result<(), Over> {
+        self.visit(1 + piece.len() / BLOCK_BYTES)?;
+        if piece.len() > self.text.capacity() - self.text.len() {
+            self.grow(piece)?;
+        }
+        self.text.push_str(piece);
+        Ok(())
+    }
+
+    /// Makes room for `piece`. Where the bound is too near, what still fits is written.
+    #[cold]
+    fn grow(&mut self, piece: &str) -> Result<(), Over> {
+        /// Room that a text starts with.
+        const LEAST_BYTES: usize = 64;
+        let needed = self.text.len().saturating_add(piece.len());
+        if needed > self.bytes_max {
+            let fits = piece.floor_char_boundary(self.room());
+            self.text.push_str(&piece[..fits]);
+            return Err(Over::Bytes);
+        }
+        let capacity = self.text.capacity();
+        let doubled = capacity.saturating_mul(2).max(LEAST_BYTES);
+        let wanted = match doubled.max(needed).min(self.bytes_max) {
+            // Small growth is caught by the next look.
+            small @ ..=SMALL_BYTES => small,
+            large if heap::reserve(large - capacity) => large,
+            _ if heap::reserve(needed - capacity) => needed,
+            _ => return Err(Over::Limit(Limit::Memory)),
+        };
+        self.text.reserve_exact(wanted - self.text.len());
+        Ok(())
+    }
+
+    /// Appends what a format makes.
+    ///
+    /// # Errors
+    /// As [`Sink::push_str`].
+    pub fn write_fmt(&mut self, format: fmt::Arguments<'_>) -> Result<(), Over> {
+        struct Writing<'s, 'w>(&'s mut Sink<'w>, Option<Over>);
+        impl fmt::Write for Writing<'_, '_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.push_str(text).map_err(|over| {
+                    self.1 = Some(over);
+                    fmt::Error
+                })
+            }
+        }
+        let mut writing = Writing(self, None);
+        match (fmt::Write::write_fmt(&mut writing, format), writing.1) {
+            (Err(_), Some(over)) => Err(over),
+            _ => Ok(()),
+        }
+    }
+}
