@@ -126,6 +126,26 @@ fn what_is_not_claimed_is_not_judged() {
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("no case needs `lisp_rum`"), "{told}");
+    let output = bench.call(&["run", "--stdio", "true", "--extension", "lang-9"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("no extension is called `lang-9`"), "{told}");
+}
+
+#[test]
+fn an_extension_is_claimed_only_where_it_is_named() {
+    let bench = Bench::new();
+    let page = bench.path("spec/sums.md");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    let text = text.replace("{#sums.add}", "{#sums.add requires: lang-1.1}");
+    std::fs::write(&page, text).expect("the page");
+    let (_, _, run) = bench.run(&["--filter", "sums.add"]);
+    assert!(
+        statuses(&run)
+            .iter()
+            .all(|status| *status == Status::NotClaimed)
+    );
+    let (_, _, run) = bench.run(&["--filter", "sums.add", "--extension", "lang-1.1"]);
+    assert!(statuses(&run).iter().all(|status| *status == Status::Pass));
 }
 
 #[test]

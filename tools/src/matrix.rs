@@ -8,6 +8,7 @@ use clap::Args;
 use conformance::report::{Run, Status};
 use conformance::suite::Suite;
 
+use crate::check;
 use crate::coverage::Coverage;
 
 /// What is told.
@@ -16,7 +17,7 @@ pub struct Options {
     /// A JSON report of a run; with any, every tested clause must have been judged by one of them. Repeatable
     #[arg(long = "run", value_name = "FILE")]
     runs: Vec<PathBuf>,
-    /// Print the requirement set of this revision, for spec/revisions/, instead of the summary
+    /// Print the clauses that this revision adds to the ones before it, for its file in spec/revisions/, instead of the summary
     #[arg(long, value_name = "VERSION")]
     revision: Option<String>,
     /// Print the whole matrix
@@ -34,7 +35,7 @@ const NAMED_MAX: usize = 60;
 pub fn run(options: &Options) -> Result<(), String> {
     let suite = crate::suite()?;
     if let Some(version) = &options.revision {
-        crate::say(&requirements(&suite, version));
+        crate::say(&added(&suite, version)?);
         return Ok(());
     }
     let coverage = Coverage::of(&suite)?;
@@ -95,16 +96,15 @@ fn is_judged(status: Status) -> bool {
     )
 }
 
-/// The clauses of a revision with their levels, as TOML.
-fn requirements(suite: &Suite, version: &str) -> String {
-    let mut text = format!(
-        "# The requirements of revision {version}. Frozen: a clause of it keeps its id and its level.\n\
-         revision = \"{version}\"\n\n[clauses]\n"
-    );
+/// The clauses that no earlier revision lists, with their levels, as TOML.
+fn added(suite: &Suite, version: &str) -> Result<String, String> {
+    let earlier = check::revisions::listed_before(&crate::root(), version)?;
+    let mut text = String::from("[added]\n");
     let mut clauses: Vec<_> = suite.clauses.iter().collect();
+    clauses.retain(|clause| !earlier.contains(&clause.id));
     clauses.sort_by(|a, b| a.id.cmp(&b.id));
     for clause in clauses {
         let _infallible = writeln!(text, "\"{}\" = \"{}\"", clause.id, clause.level.word());
     }
-    text
+    Ok(text)
 }

@@ -56,6 +56,9 @@ pub struct RunArgs {
     /// What the target says that it implements
     #[arg(long, value_name = "FILE")]
     claims: Option<PathBuf>,
+    /// An extension of the language that the target has: lang-1.1; repeatable. The reference has them all
+    #[arg(long = "extension", value_name = "NAME")]
+    extensions: Vec<String>,
     #[command(flatten)]
     suite: SuiteArgs,
     /// Servers that run at the same time; default: as many as there are processors
@@ -354,12 +357,7 @@ fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
             .start
             .min(patience.reply.max(Duration::from_millis(100)));
     }
-    let claims = match &args.claims {
-        Some(path) => Declaration::read(path)?
-            .claims(suite)
-            .map_err(|error| format!("{}: {error}", path.display()))?,
-        None => Claims::default(),
-    };
+    let claims = claims(args, suite)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Orders {
         target,
@@ -369,6 +367,25 @@ fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
         jobs: args.jobs.unwrap_or(processors).max(1),
         fail_fast: args.fail_fast,
     })
+}
+
+fn claims(args: &RunArgs, suite: &Suite) -> Result<Claims, String> {
+    if args.claims.is_none() && args.extensions.is_empty() && is_reference(args) {
+        return Ok(Claims::everything());
+    }
+    let mut declaration = match &args.claims {
+        Some(path) => Declaration::read(path)?,
+        None => Declaration::default(),
+    };
+    declaration
+        .extensions
+        .extend(args.extensions.iter().cloned());
+    declaration
+        .claims(suite)
+        .map_err(|error| match &args.claims {
+            Some(path) => format!("{}: {error}", path.display()),
+            None => error,
+        })
 }
 
 fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {

@@ -233,7 +233,7 @@ fn orders(argv: Vec<String>, way: Way) -> Orders {
             },
         },
         launch,
-        claims: Claims::default(),
+        claims: Claims::everything(),
         patience,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         fail_fast: false,

@@ -21,7 +21,7 @@ mod target;
 mod text;
 mod waiting;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,6 +81,9 @@ pub struct Clause {
     /// Why no case can show it (`{#id untested: reason}`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
+    /// Capabilities that a target must have for the cases of the clause (`{#id requires: capability}`).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub requires: BTreeSet<String>,
 }
 
 /// How binding a clause is: the first of the three words that its sentence uses; MUST without them.
@@ -120,6 +123,24 @@ impl Suite {
         for case in &mut self.cases {
             if let Some(page) = pages.get(case.section.as_str()) {
                 case.page = (*page).to_owned();
+            }
+        }
+    }
+
+    /// Gives each case what its clauses require, wherever they stand.
+    pub(crate) fn inherit_requirements(&mut self) {
+        let clauses = self.clauses.iter();
+        let required: HashMap<&str, &BTreeSet<String>> = clauses
+            .filter(|clause| !clause.requires.is_empty())
+            .map(|clause| (clause.id.as_str(), &clause.requires))
+            .collect();
+        for case in &mut self.cases {
+            for requires in case
+                .clauses
+                .iter()
+                .filter_map(|id| required.get(id.as_str()))
+            {
+                case.target.requires.extend(requires.iter().cloned());
             }
         }
     }

@@ -21,6 +21,10 @@ const TOOL_CAPABILITIES: &[(&str, &str)] = &[
 /// The capabilities that cases need by their kind, whether or not the suite at hand has such cases.
 const KINDS: &[&str] = &[LISP_RUN, "stdio", "http", "cli", "testee"];
 
+/// What a later revision adds to the language. A target has none of them unless it says so: a server of an earlier
+/// revision is right without.
+pub const EXTENSIONS: &[&str] = &["lang-1.1"];
+
 /// Running programs at all.
 const LISP_RUN: &str = "lisp_run";
 
@@ -32,17 +36,21 @@ pub struct Declaration {
     pub implements: Option<BTreeSet<String>>,
     /// Capabilities that it does not.
     pub lacks: BTreeSet<String>,
+    /// Extensions of the language that it has besides.
+    pub extensions: BTreeSet<String>,
     /// Cases, clauses or sections that it claims, as globs over their ids. Absent: all.
     pub cases: Option<Vec<String>>,
     /// Cases, clauses or sections that it does not claim.
     pub not_cases: Vec<String>,
 }
 
-/// A declaration that can be asked, completed by what was seen of the target.
+/// A declaration that can be asked, completed by what was seen of the target. The default claims everything but
+/// extensions.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
     implements: Option<BTreeSet<String>>,
     lacks: BTreeSet<String>,
+    extensions: BTreeSet<String>,
     cases: Option<Vec<Selector>>,
     not_cases: Vec<Selector>,
     operations: BTreeSet<String>,
@@ -69,6 +77,12 @@ impl Declaration {
             .cases
             .iter()
             .flat_map(|case| case.target.requires.iter().map(String::as_str));
+        if let Some(word) = self.extensions.iter().find(|word| !is_extension(word)) {
+            let known = EXTENSIONS.join(", ");
+            return Err(format!(
+                "no extension is called `{word}`; there are {known}"
+            ));
+        }
         let known: BTreeSet<&str> = KINDS.iter().copied().chain(shown).chain(needed).collect();
         let mut words = self.implements.iter().flatten().chain(&self.lacks);
         if let Some(word) = words.find(|word| !known.contains(word.as_str())) {
@@ -86,6 +100,7 @@ impl Declaration {
         Ok(Claims {
             implements: self.implements.clone(),
             lacks: self.lacks.clone(),
+            extensions: self.extensions.clone(),
             cases: self.cases.as_deref().map(globs).transpose()?,
             not_cases: globs(&self.not_cases)?,
             operations: BTreeSet::new(),
@@ -111,8 +126,19 @@ impl Claims {
             .map(|need| format!("`{need}`"))
     }
 
+    /// What the reference claims: everything.
+    pub fn everything() -> Self {
+        Self {
+            extensions: EXTENSIONS.iter().map(|&word| word.to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Whether the target claims a capability.
     pub fn has(&self, capability: &str) -> bool {
+        if is_extension(capability) {
+            return self.extensions.contains(capability) && !self.lacks.contains(capability);
+        }
         !self.lacks.contains(capability)
             && self
                 .implements
@@ -166,6 +192,10 @@ impl Claims {
     pub fn operations(&self) -> &BTreeSet<String> {
         &self.operations
     }
+}
+
+fn is_extension(word: &str) -> bool {
+    EXTENSIONS.contains(&word)
 }
 
 fn operations(line: &str) -> Option<BTreeSet<String>> {

@@ -4,7 +4,7 @@ mod boundaries;
 mod builtins;
 mod facts;
 mod golden;
-mod revisions;
+pub mod revisions;
 mod sources;
 
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
-//! The requirement sets of published revisions are frozen: their clauses keep their ids and levels.
+//! Published revisions are frozen: a clause of one keeps its id and its level, unless a later revision says what became of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use conformance::suite::Suite;
+use conformance::suite::{Level, Suite};
 use serde::Deserialize;
 
 use super::Project;
@@ -12,36 +13,116 @@ use super::Project;
 #[serde(deny_unknown_fields)]
 struct Revision {
     revision: String,
-    /// Levels by clause.
+    /// Levels by clause: what a revision that builds on none consists of.
+    #[serde(default)]
     clauses: BTreeMap<String, String>,
+    /// The revision that this one builds on.
+    base: Option<String>,
+    /// Clauses of the base that are gone, with the reason.
+    #[serde(default)]
+    retired: BTreeMap<String, String>,
+    /// Clauses of the base that ask for something else, with the reason.
+    #[serde(default)]
+    changed: BTreeMap<String, String>,
+    /// Levels of clauses that the base does not have; empty until the revision is published.
+    #[serde(default)]
+    added: BTreeMap<String, String>,
 }
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
-    let mut wrong = Vec::new();
-    let Ok(entries) = std::fs::read_dir(project.root.join("spec/revisions")) else {
-        return Ok(wrong);
-    };
+    Ok(broken(&read(&project.root)?, &project.suite))
+}
+
+/// Every clause that a revision before `version` lists.
+///
+/// # Errors
+/// When a file of `spec/revisions/` cannot be read.
+pub fn listed_before(root: &Path, version: &str) -> Result<BTreeSet<String>, String> {
+    let earlier = read(root)?;
+    let earlier = earlier
+        .into_iter()
+        .filter(|revision| revision.revision.as_str() < version);
+    Ok(earlier
+        .flat_map(|revision| {
+            revision
+                .clauses
+                .into_keys()
+                .chain(revision.added.into_keys())
+        })
+        .collect())
+}
+
+/// The revisions, oldest first.
+fn read(root: &Path) -> Result<Vec<Revision>, String> {
+    let directory = root.join("spec/revisions");
+    let entries = std::fs::read_dir(&directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
+    let mut revisions = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         let told = |message: String| format!("{}: {message}", path.display());
         let text = std::fs::read_to_string(&path).map_err(|error| told(error.to_string()))?;
-        let revision: Revision = toml::from_str(&text).map_err(|error| told(error.to_string()))?;
-        wrong.extend(broken(&revision, &project.suite));
+        revisions.push(toml::from_str::<Revision>(&text).map_err(|error| told(error.to_string()))?);
     }
-    Ok(wrong)
+    revisions.sort_by(|a, b| a.revision.cmp(&b.revision));
+    Ok(revisions)
 }
 
-/// Clauses of a revision that are gone or have another level. Clauses that came later are no business of it.
-fn broken(revision: &Revision, suite: &Suite) -> Vec<String> {
-    let version = &revision.revision;
-    let told = |(id, level): (&String, &String)| match suite.clause(id) {
-        None => Some(format!("revision {version}: {id} is gone")),
-        Some(clause) if clause.level.word() != level => Some(format!(
-            "revision {version}: {id} was {level}, and is {} now",
-            clause.level.word()
-        )),
-        Some(_) => None,
-    };
-    revision.clauses.iter().filter_map(told).collect()
+/// What is wrong with the revisions, oldest first. Clauses that came later are no business of them.
+fn broken(revisions: &[Revision], suite: &Suite) -> Vec<String> {
+    let mut wrong = Vec::new();
+    // What is in force: each clause's level, and the revision that says so.
+    let mut standing: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for revision in revisions {
+        let version = revision.revision.as_str();
+        if let Some(base) = &revision.base
+            && !revisions.iter().any(|other| other.revision == *base)
+        {
+            wrong.push(format!("revision {version}: there is no revision {base}"));
+        }
+        for (id, reason) in revision.retired.iter().chain(&revision.changed) {
+            if !standing.contains_key(id.as_str()) {
+                wrong.push(format!(
+                    "revision {version}: {id} is no clause of what it builds on"
+                ));
+            }
+            if reason.trim().is_empty() {
+                wrong.push(format!("revision {version}: {id} has no reason"));
+            }
+        }
+        for id in revision.retired.keys() {
+            standing.remove(id.as_str());
+            if suite.clause(id).is_some() {
+                wrong.push(format!(
+                    "revision {version}: {id} is retired, and still there"
+                ));
+            }
+        }
+        for id in revision.changed.keys() {
+            // Its level is what the page says now.
+            let level = suite
+                .clause(id)
+                .map_or("", |clause| Level::word(clause.level));
+            if let Some(held) = standing.get_mut(id.as_str()) {
+                *held = (version, level);
+            }
+        }
+        for (id, level) in revision.clauses.iter().chain(&revision.added) {
+            standing.insert(id, (version, level));
+        }
+    }
+    for (id, (version, level)) in standing {
+        match suite.clause(id) {
+            None => wrong.push(format!(
+                "revision {version}: {id} is gone; a later revision says so in [retired]"
+            )),
+            Some(clause) if clause.level.word() != level => wrong.push(format!(
+                "revision {version}: {id} was {level}, and is {} now; a later revision says so in [changed]",
+                clause.level.word()
+            )),
+            Some(_) => {}
+        }
+    }
+    wrong
 }
 
 #[cfg(test)]
@@ -49,19 +130,47 @@ mod tests {
     use super::*;
     use conformance::fixture;
 
-    #[test]
-    fn a_clause_may_come_but_not_go_nor_change() {
+    const BASE: &str = "revision = \"1.0\"\n[clauses]\n\"a.same\" = \"MUST\"\n\"a.softer\" = \"MUST\"\n\"a.gone\" = \"MUST\"\n";
+
+    fn told(texts: &[&str]) -> Vec<String> {
         let page = "# A {#a}\n\n- {#a.same} It MUST be so.\n\n```clj\n1 ;=> 1\n```\n\n\
                     - {#a.softer} It SHOULD be so.\n\n```clj\n2 ;=> 2\n```\n\n\
                     - {#a.newer} It MUST be so.\n\n```clj\n3 ;=> 3\n```\n";
         let suite = fixture::page("a.md", page.as_bytes()).expect("a page");
-        let text = "revision = \"1.0\"\n[clauses]\n\"a.same\" = \"MUST\"\n\"a.softer\" = \"MUST\"\n\"a.gone\" = \"MUST\"\n";
-        let revision: Revision = toml::from_str(text).expect("a revision");
+        let revisions: Vec<Revision> = texts
+            .iter()
+            .map(|text| toml::from_str(text).expect("a revision"))
+            .collect();
+        broken(&revisions, &suite)
+    }
+
+    #[test]
+    fn a_clause_may_come_but_not_go_nor_change() {
         assert_eq!(
-            broken(&revision, &suite),
+            told(&[BASE]),
             [
-                "revision 1.0: a.gone is gone",
-                "revision 1.0: a.softer was MUST, and is SHOULD now"
+                "revision 1.0: a.gone is gone; a later revision says so in [retired]",
+                "revision 1.0: a.softer was MUST, and is SHOULD now; a later revision says so in [changed]",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_later_revision_says_what_became_of_a_clause() {
+        let next = "revision = \"1.1\"\nbase = \"1.0\"\n[retired]\n\"a.gone\" = \"nobody had it\"\n\
+                    [changed]\n\"a.softer\" = \"it was too hard\"\n";
+        assert_eq!(told(&[BASE, next]), <[&str; 0]>::default());
+        let wrong = "revision = \"1.1\"\nbase = \"0.9\"\n[retired]\n\"a.gone\" = \"\"\n\"a.same\" = \"it stands\"\n\
+                     [changed]\n\"a.softer\" = \"it was too hard\"\n\"a.newer\" = \"it is new\"\n\
+                     [added]\n\"a.lost\" = \"MUST\"\n";
+        assert_eq!(
+            told(&[BASE, wrong]),
+            [
+                "revision 1.1: there is no revision 0.9",
+                "revision 1.1: a.gone has no reason",
+                "revision 1.1: a.newer is no clause of what it builds on",
+                "revision 1.1: a.same is retired, and still there",
+                "revision 1.1: a.lost is gone; a later revision says so in [retired]",
             ]
         );
     }
