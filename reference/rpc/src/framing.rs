@@ -20,8 +20,6 @@ pub enum Line<'a> {
 }
 
 impl Framer {
-    /// Carriage returns before a newline don't count against the cap, but only this many can stand beyond it.
-    const TRAILING_RETURNS_MAX: usize = 64;
     /// Memory that an emptied buffer may keep.
     const IDLE_BYTES_MAX: usize = 1 << 20;
 
@@ -40,13 +38,16 @@ impl Framer {
         while let Some(end) = memchr::memchr(b'\n', chunk) {
             let (line, rest) = (&chunk[..end], &chunk[end + 1..]);
             chunk = rest;
-            let go_on = if self.overflowed {
-                each(Line::TooLong)
-            } else if self.pending.is_empty() {
-                each(self.judge(line))
+            let go_on = if self.is_mid_line() {
+                self.hold(line);
+                each(match self.overflowed {
+                    true => Line::TooLong,
+                    false => Line::Whole(trim(&self.pending)),
+                })
+            } else if self.fits(line) {
+                each(Line::Whole(trim(line)))
             } else {
-                self.pending.extend_from_slice(line);
-                each(self.judge(&self.pending))
+                each(Line::TooLong)
             };
             self.overflowed = false;
             self.pending.clear();
@@ -66,28 +67,33 @@ impl Framer {
         self.overflowed || !self.pending.is_empty()
     }
 
-    fn judge<'a>(&self, line: &'a [u8]) -> Line<'a> {
-        let end = line
-            .iter()
-            .rposition(|&byte| byte != b'\r')
-            .map_or(0, |last| last + 1);
-        match end > self.cap {
-            true => Line::TooLong,
-            false => Line::Whole(&line[..end]),
-        }
+    /// Whether `part` can stand behind what is held: beyond the cap nothing may stand but carriage returns, any number of them.
+    fn fits(&self, part: &[u8]) -> bool {
+        let room = self.cap - self.pending.len();
+        part.iter().skip(room).all(|&byte| byte == b'\r')
     }
 
+    /// Keeps `part` of an unfinished line. Carriage returns beyond the cap are not kept: either they stand before the newline and
+    /// don't count, or what follows them makes the line too long.
     fn hold(&mut self, part: &[u8]) {
         if self.overflowed {
             return;
         }
-        if self.pending.len() + part.len() > self.cap.saturating_add(Self::TRAILING_RETURNS_MAX) {
+        if self.fits(part) {
+            let room = self.cap - self.pending.len();
+            self.pending
+                .extend_from_slice(&part[..part.len().min(room)]);
+        } else {
             self.overflowed = true;
             self.pending = Vec::new();
-        } else {
-            self.pending.extend_from_slice(part);
         }
     }
+}
+
+/// The line without the carriage returns at its end.
+fn trim(line: &[u8]) -> &[u8] {
+    let end = line.iter().rposition(|&byte| byte != b'\r');
+    &line[..end.map_or(0, |last| last + 1)]
 }
 
 #[cfg(test)]
@@ -130,6 +136,19 @@ mod tests {
             ["<too long>", "ok"]
         );
         assert!(lines(3, &[&long]).is_empty());
+    }
+
+    #[test]
+    fn returns_before_the_newline_never_count() {
+        for returns in [1, 63, 64, 65, 100, 1000] {
+            let line = format!("abc{}", "\r".repeat(returns));
+            for at in 0..=line.len() {
+                let parts = [&line[..at], &line[at..], "\nx\n"];
+                assert_eq!(lines(3, &parts), ["abc", "x"], "{returns} split at {at}");
+                let parts = [&line[..at], &line[at..], "d\nx\n"];
+                assert_eq!(lines(3, &parts), ["<too long>", "x"], "{returns} at {at}");
+            }
+        }
     }
 
     #[test]
