@@ -75,6 +75,11 @@ pub fn main(arguments: &[String]) -> ExitCode {
         eprint!("{}", usage());
         return ExitCode::SUCCESS;
     };
+    #[cfg(target_os = "linux")]
+    if word == ptc_upstream::keeper::WORD {
+        return ptc_upstream::keeper::keep(rest);
+    }
+    hide_memory();
     let word = match word.as_str() {
         "--help" | "-h" => "help",
         "--version" | "-V" => "version",
@@ -87,6 +92,13 @@ pub fn main(arguments: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Keeps other processes of the same user, an upstream's among them, from reading the credentials in this one's memory and
+/// environment: no core dump, no debugger, no `/proc/PID/mem`.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_dumpable(false);
 }
 
 fn usage() -> String {

@@ -1,8 +1,8 @@
-//! SIGTERM and SIGINT, waited for on a thread of their own. Knows nothing of what they end.
+//! SIGTERM, SIGINT and SIGHUP, waited for on a thread of their own. Knows nothing of what they end.
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Holds the two signals back from every thread started afterwards. Call first, on the main thread.
+/// Holds the signals back from every thread started afterwards. Call first, on the main thread.
 pub fn hold() {
     // Unheld signals end the process by default, which is what a failure leaves us with.
     let _ = terminating().thread_block();
@@ -24,5 +24,16 @@ fn terminating() -> SigSet {
     let mut set = SigSet::empty();
     set.add(Signal::SIGTERM);
     set.add(Signal::SIGINT);
+    if !hangup_is_ignored() {
+        set.add(Signal::SIGHUP);
+    }
     set
+}
+
+/// Whether whoever started this process wants it to outlive its terminal, as `nohup` does.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (Signal::SIGHUP as u32 - 1)) != 0)
 }

@@ -6,8 +6,8 @@ use crate::payload::{Field, Payload};
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_secrets::{ConfigDocument, RedactorBuilder};
 use ptc_upstream::{
-    CatalogMode, Entry, Limits, Lookup, Options, Runtime, SnapshotMode, Thresholds, ptc_metrics,
-    resolve_path,
+    CatalogMode, Entry, Kept, Limits, Lookup, Options, Runtime, SnapshotMode, Surroundings,
+    Thresholds, ptc_metrics, resolve_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,7 +67,16 @@ pub fn options(settings: &UpstreamSettings) -> Options {
             tools: settings.inline_tools,
         },
         own: std::env::current_exe().into_iter().collect(),
+        surroundings: surroundings(),
         ..Options::default()
+    }
+}
+
+/// Where upstreams run: below a keeper each, this executable under another word.
+pub fn surroundings() -> Surroundings {
+    Surroundings {
+        launcher: Some(Arc::new(Kept)),
+        ..Surroundings::default()
     }
 }
 

@@ -38,4 +38,6 @@ pub use runtime::{Driver, Options, Runtime, SnapshotMode, StartFault, Surroundin
 pub use tool::{Tool, Toolset};
 pub use trace_context::TraceContext;
 pub use transport::carrier::{Carried, Carrier};
-pub use transport::child::{Child, End, Group, Launcher, Life};
+pub use transport::child::{Child, End, Group, Kept, Launcher, Life};
+#[cfg(target_os = "linux")]
+pub use transport::keeper;

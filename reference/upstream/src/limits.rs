@@ -45,4 +45,23 @@ pub(crate) const TOOLS_MAX: usize = 20_000;
 /// Time that a child gets after its input was closed, and again after SIGTERM, before it is killed.
 pub(crate) const CHILD_GRACE: Duration = Duration::from_millis(150);
 
+/// Bytes of our own requests that wait for a child to read; further ones wait for room.
+pub(crate) const REQUEST_BYTES_QUEUED_MAX: usize = 4 << 20;
+/// Bytes of what a child's behaviour makes us say (answers to its requests, cancellations) that wait for it to read. A child that
+/// lets more pile up is ended.
+pub(crate) const ANSWER_BYTES_QUEUED_MAX: usize = 256 << 10;
+/// What holding a frame costs at least: so the bytes bound the frames, too.
+pub(crate) const FRAME_BYTES_CHARGED_MIN: usize = 512;
+/// Bytes of the id of an upstream's request, which its answer has to repeat.
+pub(crate) const REQUEST_ID_BYTES_MAX: usize = 1024;
+/// Answers to requests of one HTTP upstream that are on their way at the same time, and that wait for that.
+pub(crate) const REPLY_POSTS_MAX: usize = 4;
+pub(crate) const REPLIES_PENDING_MAX: usize = 64;
+/// Bytes of all the pages of one `tools/list`.
+pub(crate) const LIST_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a header value that an upstream chooses and we repeat: its session, its revision.
+pub(crate) const REPEATED_HEADER_BYTES_MAX: usize = 1024;
+
+const _: () = assert!(ANSWER_BYTES_QUEUED_MAX > 2 * REQUEST_ID_BYTES_MAX);
+const _: () = assert!(REPLY_POSTS_MAX < REPLIES_PENDING_MAX);
 const _: () = assert!(RECOVERY_FIRST.as_millis() < RECOVERY_LONGEST.as_millis());

@@ -12,7 +12,7 @@ use ptc_secrets::{AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBu
 
 use crate::catalog::{self, CatalogMode, Thresholds};
 use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
-use crate::fault::WorldFault;
+use crate::fault::{Reason, WorldFault};
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
 use crate::tool::Toolset;
 use crate::transport::carrier::Carrier;
@@ -451,6 +451,17 @@ impl Upstream {
 
     /// Calls a tool, starting the upstream again when its recovery window has passed.
     pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
+        let answer = self.answer(call, limits).await;
+        if let Err(fault) = &answer
+            && fault.reason == Reason::Timeout
+        {
+            let (server, tool) = (self.config.name.as_str(), call.tool.name.as_str());
+            tracing::warn!(event = "upstream_timeout", server, tool);
+        }
+        answer
+    }
+
+    async fn answer(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         match &self.link {
             Link::Mcp { .. } => {
                 let connection =
@@ -514,9 +525,16 @@ impl Upstream {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 *state = State::Ready(Arc::clone(&connection));
+                if window.is_some() {
+                    let server = self.config.name.as_str();
+                    tracing::info!(event = "upstream_restarted", server);
+                }
                 Ok(connection)
             }
             Err(fault) => {
+                let server = self.config.name.as_str();
+                let message = fault.told(&self.redactor);
+                tracing::warn!(event = "upstream_start_failed", server, message);
                 // A first start that fails arms no window: nothing has crashed, and the next call may find it repaired.
                 if let Some(window) = window {
                     let window = (window * 2).min(RECOVERY_LONGEST);
@@ -543,7 +561,8 @@ impl Upstream {
             #[cfg(feature = "http")]
             TransportConfig::McpHttp(http) => {
                 let carrier = self.surroundings.carrier.as_ref();
-                crate::transport::mcp_http::HttpConnection::open(http, auth.clone(), carrier)
+                let name = &self.config.name;
+                crate::transport::mcp_http::HttpConnection::open(name, http, auth.clone(), carrier)
                     .await
                     .map(|http| Connection::Http(Box::new(http)))
             }

@@ -241,6 +241,7 @@ fn start_upstreams(
         limits: options.limits.clone(),
         catalog: options.catalog,
         own: std::env::current_exe().into_iter().collect(),
+        surroundings: crate::upstreams::surroundings(),
         ..ptc_upstream::Options::default()
     };
     let runtime = executor

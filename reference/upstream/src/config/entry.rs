@@ -41,6 +41,8 @@ pub struct StdioConfig {
     pub args: Vec<String>,
     /// Added to the inherited environment; `${VAR}` is already expanded.
     pub env: BTreeMap<String, String>,
+    /// Variables of the server's environment that it gets besides those that every child gets.
+    pub inherit_env: Vec<String>,
     /// Working directory.
     pub cd: Option<PathBuf>,
     /// Per handshake request.
@@ -122,6 +124,7 @@ const STDIO_KEYS: &[&str] = &[
     "command",
     "args",
     "env",
+    "inherit_env",
     "cd",
     "handshake_timeout_ms",
     "max_response_bytes",
@@ -317,6 +320,7 @@ impl<'a> Entry<'a> {
             }
             Some(_) => return Err(self.refuse(&["env"], "env must be an object")),
         }
+        let inherit_env = self.inherit_env(warnings)?;
         let cd = match self.get("cd") {
             None | Some(Value::Null) => None,
             Some(Value::String(cd)) if Path::new(cd).is_dir() => Some(PathBuf::from(cd)),
@@ -329,11 +333,32 @@ impl<'a> Entry<'a> {
             command,
             args,
             env,
+            inherit_env,
             cd,
             handshake_timeout: self.millis("handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS, warnings),
             handshake_bytes_max: self.positive("max_response_bytes", RESPONSE_BYTES_MAX, warnings)
                 as usize,
         })
+    }
+
+    /// Names of variables. One that is not set is no mistake that stops a start: the child would do without it elsewhere, too.
+    fn inherit_env(&self, warnings: &mut Vec<String>) -> Outcome<Vec<String>> {
+        let names = self.texts("inherit_env")?.unwrap_or_default();
+        for (index, name) in names.iter().enumerate() {
+            if !is_variable(name) {
+                let words = format!(
+                    "inherit_env {name:?} is not the name of a variable; a value is set by env"
+                );
+                return Err(self.refuse(&["inherit_env", &index.to_string()], &words));
+            }
+            if (self.env)(name).is_none() {
+                warnings.push(format!(
+                    "upstream {}: inherit_env {name} is not set",
+                    self.name
+                ));
+            }
+        }
+        Ok(names)
     }
 
     /// Self-as-upstream: the command is this very program, or the server that it stands in for.

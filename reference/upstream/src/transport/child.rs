@@ -1,11 +1,15 @@
 //! The process behind a stdio upstream: its pipes, its end, its group. Knows nothing of frames. A simulation puts something
 //! else in its place.
 
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
@@ -51,64 +55,245 @@ pub trait Group: Send + Sync {
     fn signal(&self, signal: Signal);
 }
 
-/// Starts real processes.
+/// Starts the command as a child of this process.
 pub struct OperatingSystem;
 
 impl Launcher for OperatingSystem {
     fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault> {
-        let mut process = spawn(config)?;
-        let id = process.id().and_then(|id| i32::try_from(id).ok());
-        let pipes = (
-            process.stdin.take(),
-            process.stdout.take(),
-            process.stderr.take(),
-        );
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(WorldFault::unavailable("mcp_stdio process has no pipes"));
+        let mut command = Command::new(&config.command);
+        command.args(&config.args);
+        started(prepared(command, config).kill_on_drop(true), config, killpg)
+    }
+}
+
+/// Starts the command below a [keeper](super::keeper), so that nothing that it starts outlives it or this process. For programs
+/// whose `main` hands a command line that begins with [`WORD`](super::keeper::WORD) on to [`keep`](super::keeper::keep).
+#[cfg(target_os = "linux")]
+pub struct Kept;
+
+#[cfg(target_os = "linux")]
+impl Launcher for Kept {
+    fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault> {
+        use super::keeper::{END_NOW, SELF, WORD};
+        runnable(config)?;
+        let mut command = Command::new(SELF);
+        command
+            .args([WORD, &std::process::id().to_string(), &config.command])
+            .args(&config.args);
+        let tell = |keeper: Pid, signal: Signal| match signal {
+            Signal::SIGKILL => kill(keeper, END_NOW),
+            other => kill(keeper, other),
         };
-        Ok(Child {
-            stdin: Box::new(stdin),
-            stdout: Box::new(stdout),
-            stderr: Box::new(stderr),
-            life: Box::new(process),
-            group: Box::new(Pid::from_raw(id.unwrap_or(i32::MAX))),
+        started(&mut prepared(command, config), config, tell)
+    }
+}
+
+/// Elsewhere nothing tells a process that its parent died.
+#[cfg(not(target_os = "linux"))]
+pub use OperatingSystem as Kept;
+
+/// A process and whether it is over: its id may be another's from then on.
+struct Started {
+    process: tokio::process::Child,
+    over: Arc<AtomicBool>,
+}
+
+impl Life for Started {
+    fn wait(&mut self) -> End<'_> {
+        Box::pin(async move {
+            let status = self.process.wait().await;
+            self.over.store(true, Ordering::Release);
+            status
         })
     }
 }
 
-impl Life for tokio::process::Child {
-    fn wait(&mut self) -> End<'_> {
-        Box::pin(self.wait())
-    }
+struct Signalled<T> {
+    id: Pid,
+    over: Arc<AtomicBool>,
+    tell: T,
 }
 
-impl Group for Pid {
+impl<T> Group for Signalled<T>
+where
+    T: Fn(Pid, Signal) -> nix::Result<()> + Send + Sync,
+{
     fn signal(&self, signal: Signal) {
-        let _ = killpg(*self, signal);
+        if !self.over.load(Ordering::Acquire) {
+            let _ = (self.tell)(self.id, signal);
+        }
     }
 }
 
-fn spawn(config: &StdioConfig) -> Result<tokio::process::Child, WorldFault> {
-    let mut command = Command::new(&config.command);
+/// Variables that a command gets from this process's environment, and the beginning of the names of others.
+const INHERITED: &[&str] = &[
+    "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ",
+];
+const INHERITED_PREFIX: &str = "LC_";
+
+/// Whether a child gets the variable without being told to.
+fn is_inherited(name: &str) -> bool {
+    INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX)
+}
+
+fn prepared(mut command: Command, config: &StdioConfig) -> Command {
+    let inherited = std::env::vars_os().filter(|(name, _)| {
+        name.to_str().is_some_and(|name| {
+            is_inherited(name) || config.inherit_env.iter().any(|wanted| wanted == name)
+        })
+    });
     command
-        .args(&config.args)
+        .env_clear()
+        .envs(inherited)
         .envs(&config.env)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    // A group of its own: a shell wrapper's children end with it.
-    command.process_group(0).kill_on_drop(true);
+        .stderr(Stdio::piped())
+        // A group of its own: what is typed at the server's terminal is not for it.
+        .process_group(0);
     if let Some(cd) = &config.cd {
         command.current_dir(cd);
     }
-    command.spawn().map_err(|error| {
-        let words = match error.kind() {
-            std::io::ErrorKind::NotFound => format!("command not found: {}", config.command),
-            std::io::ErrorKind::PermissionDenied => {
-                format!("command is not executable: {}", config.command)
-            }
-            _ => format!("command {} could not be started: {error}", config.command),
-        };
-        WorldFault::unavailable(words)
+    command
+}
+
+fn started(
+    command: &mut Command,
+    config: &StdioConfig,
+    tell: impl Fn(Pid, Signal) -> nix::Result<()> + Send + Sync + 'static,
+) -> Result<Child, WorldFault> {
+    let mut process = spawned(command).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => not_found(config),
+        std::io::ErrorKind::PermissionDenied => not_executable(config),
+        _ => {
+            let name = &config.command;
+            WorldFault::unavailable(format!("command {name} could not be started: {error}"))
+        }
+    })?;
+    let pipes = (
+        process.stdin.take(),
+        process.stdout.take(),
+        process.stderr.take(),
+    );
+    let id = process.id().and_then(|id| i32::try_from(id).ok());
+    let ((Some(stdin), Some(stdout), Some(stderr)), Some(id)) = (pipes, id) else {
+        return Err(WorldFault::unavailable("mcp_stdio process has no pipes"));
+    };
+    let over = Arc::new(AtomicBool::new(false));
+    let group = Signalled {
+        id: Pid::from_raw(id),
+        over: Arc::clone(&over),
+        tell,
+    };
+    Ok(Child {
+        stdin: Box::new(stdin),
+        stdout: Box::new(stdout),
+        stderr: Box::new(stderr),
+        life: Box::new(Started { process, over }),
+        group: Box::new(group),
     })
+}
+
+/// A command to start, with the runtime that will watch it, and where to say what came of it.
+struct Launch {
+    command: Command,
+    executor: tokio::runtime::Handle,
+    started: mpsc::SyncSender<std::io::Result<tokio::process::Child>>,
+}
+
+/// Starts `command` on a thread that lives as long as this process: to a child, the kernel tells the end of the *thread* that
+/// started it as its parent's death, and a program's thread ends with the program.
+fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
+    static LAUNCHES: OnceLock<mpsc::Sender<Launch>> = OnceLock::new();
+    let launches = LAUNCHES.get_or_init(|| {
+        let (sender, launches) = mpsc::channel::<Launch>();
+        // Without the thread nobody receives, which every launch is told.
+        let _ = std::thread::Builder::new()
+            .name("launches".into())
+            .spawn(move || {
+                for mut launch in launches {
+                    let _runtime = launch.executor.enter();
+                    let _ = launch.started.send(launch.command.spawn());
+                }
+            });
+        sender
+    });
+    let gone = || std::io::Error::other("there is no thread to start it");
+    let (started, outcome) = mpsc::sync_channel(1);
+    let launch = Launch {
+        command: std::mem::replace(command, Command::new("")),
+        executor: tokio::runtime::Handle::current(),
+        started,
+    };
+    launches.send(launch).map_err(|_| gone())?;
+    outcome.recv().unwrap_or_else(|_| Err(gone()))
+}
+
+/// Whether the command can be run at all; otherwise a keeper would have to say so.
+#[cfg(target_os = "linux")]
+fn runnable(config: &StdioConfig) -> Result<(), WorldFault> {
+    let path = match config.env.get("PATH") {
+        Some(path) => Some(OsString::from(path)),
+        None => std::env::var_os("PATH"),
+    };
+    let candidates = candidates(&config.command, path.as_deref(), config.cd.as_deref());
+    let files: Vec<PathBuf> = candidates
+        .into_iter()
+        .filter(|path| path.is_file())
+        .collect();
+    let executable =
+        |path: &PathBuf| nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok();
+    match files.iter().any(executable) {
+        true => Ok(()),
+        false if files.is_empty() => Err(not_found(config)),
+        false => Err(not_executable(config)),
+    }
+}
+
+/// The files that a command's name may mean: itself when it has a slash, otherwise those of its name on `path`.
+#[cfg(target_os = "linux")]
+fn candidates(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> Vec<PathBuf> {
+    let below = |file: PathBuf| match cd {
+        Some(cd) => cd.join(file),
+        None => file,
+    };
+    if command.contains('/') {
+        return vec![below(PathBuf::from(command))];
+    }
+    // Where the C library looks without a `PATH`.
+    let path = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
+    let files = std::env::split_paths(path).map(|directory| below(directory.join(command)));
+    files.collect()
+}
+
+fn not_found(config: &StdioConfig) -> WorldFault {
+    WorldFault::unavailable(format!("command not found: {}", config.command))
+}
+
+fn not_executable(config: &StdioConfig) -> WorldFault {
+    WorldFault::unavailable(format!("command is not executable: {}", config.command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_inherited() {
+        for name in ["PATH", "HOME", "LC_ALL", "LC_", "TZ"] {
+            assert!(is_inherited(name), "{name}");
+        }
+        for name in [
+            "",
+            "path",
+            "LC",
+            "PATHS",
+            "LANGUAGE",
+            "LD_PRELOAD",
+            "XLC_ALL",
+            "TOKEN",
+        ] {
+            assert!(!is_inherited(name), "{name}");
+        }
+    }
 }

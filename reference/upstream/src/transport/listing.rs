@@ -6,7 +6,7 @@ use std::future::Future;
 use serde_json::Value;
 
 use crate::fault::WorldFault;
-use crate::limits::{LIST_PAGES_MAX, TOOLS_MAX};
+use crate::limits::{LIST_BYTES_MAX, LIST_PAGES_MAX, TOOLS_MAX};
 use crate::tool::RawTool;
 
 /// Reads every page. `page` sends one `tools/list` with the given params and gives the result's JSON text.
@@ -20,8 +20,15 @@ where
     let mut names = HashSet::new();
     let mut cursors = HashSet::new();
     let mut params = "{}".to_owned();
+    let mut bytes = 0;
     for _ in 0..LIST_PAGES_MAX {
         let text = page(params).await?;
+        bytes += text.len();
+        if bytes > LIST_BYTES_MAX {
+            return Err(WorldFault::unavailable(format!(
+                "tools/list exceeded {LIST_BYTES_MAX} bytes"
+            )));
+        }
         let Page { entries, next } = read_page(&text)?;
         for entry in entries {
             let Some(tool) = RawTool::read(entry) else {

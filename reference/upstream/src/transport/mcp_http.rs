@@ -1,7 +1,7 @@
 //! MCP over Streamable HTTP: JSON and SSE replies, sessions and their loss, both eras of the protocol.
 //! Every request is a POST of its own, so any number can be in flight.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -13,17 +13,21 @@ use ptc_rpc::{
 };
 use ptc_secrets::AuthHeaders;
 use reqwest::Response;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
 use super::sse::Events;
-use super::stdio::{at_handshake, error_message};
+use super::stdio::{LIST_CHANGED, at_handshake, error_message, log_list_changed};
 use super::{Answer, CallLimits, Outgoing, listing};
 use crate::config::HttpConfig;
 use crate::fault::WorldFault;
-use crate::limits::CHILD_GRACE;
+use crate::limits::{
+    CHILD_GRACE, REPEATED_HEADER_BYTES_MAX, REPLIES_PENDING_MAX, REPLY_POSTS_MAX,
+    REQUEST_ID_BYTES_MAX,
+};
 use crate::tool::RawTool;
 
 /// Bytes of an error body that are looked at to tell the server's era.
@@ -37,6 +41,7 @@ const UNEXPECTED: &str = "unexpected JSON-RPC response ";
 
 /// A server after its handshake.
 pub(crate) struct HttpConnection {
+    server: String,
     client: HttpClient,
     url: String,
     handshake: Duration,
@@ -46,6 +51,14 @@ pub(crate) struct HttpConnection {
     session: RwLock<Session>,
     /// Held while a lost session is replaced.
     renewing: tokio::sync::Mutex<()>,
+    list_changed: AtomicBool,
+    replies: Replies,
+}
+
+/// Room for answers to what the server asks: each is a request of its own, and a server decides how many it asks for.
+struct Replies {
+    pending: Arc<Semaphore>,
+    posting: Arc<Semaphore>,
 }
 
 /// What the server remembers of us, or the era in which it remembers nothing.
@@ -76,11 +89,13 @@ impl From<WorldFault> for Refusal {
 
 impl HttpConnection {
     pub async fn open(
+        server: &str,
         config: &HttpConfig,
         auth: AuthHeaders,
         carrier: Option<&Arc<dyn Carrier>>,
     ) -> Result<Self, WorldFault> {
         let connection = Self {
+            server: server.to_owned(),
             client: HttpClient::new(&config.remote, None, &auth, carrier)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
@@ -89,6 +104,11 @@ impl HttpConnection {
             next_id: AtomicU64::new(1),
             session: RwLock::new(Session::default()),
             renewing: tokio::sync::Mutex::new(()),
+            list_changed: AtomicBool::new(false),
+            replies: Replies {
+                pending: Arc::new(Semaphore::new(REPLIES_PENDING_MAX)),
+                posting: Arc::new(Semaphore::new(REPLY_POSTS_MAX)),
+            },
         };
         connection.shake_hands().await.map_err(at_handshake)?;
         Ok(connection)
@@ -146,6 +166,7 @@ impl HttpConnection {
                     .ok()
                     .and_then(|result| result.get("protocolVersion"))
                     .and_then(Json::as_str)
+                    .filter(|version| version.len() <= REPEATED_HEADER_BYTES_MAX)
                     .and_then(|version| HeaderValue::from_str(&version).ok());
                 session
                     .write()
@@ -304,11 +325,11 @@ impl HttpConnection {
         loop {
             let chunk = response.chunk().await.map_err(|_| ()).unwrap_or(None);
             let mut found = None;
-            let mut asked = Vec::new();
+            let mut refused = Ok(());
             let mut take = |data: &[u8]| {
-                if found.is_none() {
+                if found.is_none() && refused.is_ok() {
                     found = find_reply(data, id);
-                    asked.extend(requests(data));
+                    refused = self.take_asked(held, data);
                 }
             };
             match &chunk {
@@ -321,11 +342,7 @@ impl HttpConnection {
                 }
                 None => events.finish(&mut take),
             }
-            for reply in asked {
-                let client = self.client.clone();
-                let (url, extra) = (self.url.clone(), headers(&current(held)));
-                tokio::spawn(async move { client.post(&url, extra, reply).await.map(|_| ()) });
-            }
+            refused?;
             match (found, chunk) {
                 (Some(outcome), _) => return outcome,
                 (None, Some(_)) => {}
@@ -335,6 +352,66 @@ impl HttpConnection {
                 }
             }
         }
+    }
+
+    /// Whether the server said that its tools changed since this was last asked.
+    pub fn take_list_changed(&self) -> bool {
+        self.list_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Answers what a message or a batch asks of us, unless it is more than a server may ask.
+    fn take_asked(&self, held: &RwLock<Session>, data: &[u8]) -> Result<(), WorldFault> {
+        let Ok(json) = ptc_rpc::parse(data) else {
+            return Ok(());
+        };
+        let one = |json: Json<'_>| {
+            let Ok(frame) = Frame::parse(json.text().as_bytes()) else {
+                return Ok(());
+            };
+            let Some(method) = frame.method_name() else {
+                return Ok(());
+            };
+            if frame
+                .id
+                .is_some_and(|id| id.text().len() > REQUEST_ID_BYTES_MAX)
+            {
+                return Err(WorldFault::error(format!(
+                    "mcp_http stream ended: the id of a request in it exceeded {REQUEST_ID_BYTES_MAX} bytes"
+                )));
+            }
+            match frame.request_id() {
+                Some(id) => self.reply(held, reply_to(&id, &method)),
+                None => {
+                    if method == LIST_CHANGED && !self.list_changed.swap(true, Ordering::Relaxed) {
+                        log_list_changed(&self.server);
+                    }
+                    Ok(())
+                }
+            }
+        };
+        match json.kind() {
+            Kind::Array => json.elements().try_for_each(one),
+            _ => one(json),
+        }
+    }
+
+    /// Sends a reply of ours by a POST of its own, a few at the same time, each no longer than a request may take.
+    fn reply(&self, held: &RwLock<Session>, reply: Vec<u8>) -> Result<(), WorldFault> {
+        let Ok(pending) = Arc::clone(&self.replies.pending).try_acquire_owned() else {
+            return Err(WorldFault::error(format!(
+                "mcp_http stream ended: {REPLIES_PENDING_MAX} answers to requests in it wait to be taken"
+            )));
+        };
+        let posting = Arc::clone(&self.replies.posting);
+        let client = self.client.clone();
+        let (url, extra) = (self.url.clone(), headers(&current(held)));
+        let limit = self.request;
+        tokio::spawn(async move {
+            let _pending = pending;
+            let _posting = posting.acquire_owned().await;
+            let _ = tokio::time::timeout(limit, client.post(&url, extra, reply)).await;
+        });
+        Ok(())
     }
 
     fn session(&self) -> Session {
@@ -355,7 +432,8 @@ fn current(held: &RwLock<Session>) -> Session {
 
 /// Any answer that is no refusal may name the session from now on.
 fn note_session(held: &RwLock<Session>, response: &Response) {
-    if let Some(id) = response.headers().get("mcp-session-id") {
+    let id = response.headers().get("mcp-session-id");
+    if let Some(id) = id.filter(|id| id.len() <= REPEATED_HEADER_BYTES_MAX) {
         held.write().unwrap_or_else(PoisonError::into_inner).id = Some(id.clone());
     }
 }
@@ -417,31 +495,14 @@ fn reply_in(message: Json<'_>, id: u64) -> Option<Result<String, Refusal>> {
     frame.result.map(|result| Ok(result.text().to_owned()))
 }
 
-/// Replies to what a message or a batch asks of us.
-fn requests(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let Ok(json) = ptc_rpc::parse(bytes) else {
-        return Vec::new();
-    };
-    let mut replies = Vec::new();
-    let mut one = |json: Json<'_>| {
-        let Ok(frame) = Frame::parse(json.text().as_bytes()) else {
-            return;
-        };
-        if let (Some(method), Some(id)) = (frame.method_name(), frame.request_id()) {
-            let mut reply = Vec::new();
-            if method == "ping" {
-                write_result(&mut reply, &id, |out| out.extend_from_slice(b"{}"));
-            } else {
-                write_error(&mut reply, Some(&id), &RpcError::METHOD_NOT_FOUND);
-            }
-            replies.push(reply);
-        }
-    };
-    match json.kind() {
-        Kind::Array => json.elements().for_each(&mut one),
-        _ => one(json),
+/// What is answered to a request of the server's own: `ping` is polite, for everything else this client has no capability.
+fn reply_to(id: &Id, method: &str) -> Vec<u8> {
+    let mut reply = Vec::new();
+    match method {
+        "ping" => write_result(&mut reply, id, |out| out.extend_from_slice(b"{}")),
+        _ => write_error(&mut reply, Some(id), &RpcError::METHOD_NOT_FOUND),
     }
-    replies
+    reply
 }
 
 fn headers(session: &Session) -> HeaderMap {

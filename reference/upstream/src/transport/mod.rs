@@ -2,8 +2,11 @@
 
 pub(crate) mod carrier;
 pub(crate) mod child;
+#[cfg(target_os = "linux")]
+pub mod keeper;
 mod lines;
 pub(crate) mod listing;
+mod outbox;
 mod revision;
 pub(crate) mod stdio;
 
@@ -113,7 +116,7 @@ impl Connection {
         match self {
             Self::Stdio(stdio) => stdio.take_list_changed(),
             #[cfg(feature = "http")]
-            Self::Http(_) => false,
+            Self::Http(http) => http.take_list_changed(),
         }
     }
 

@@ -20,10 +20,11 @@ use tokio::time::Instant;
 
 use super::child::{Child, Group, Launcher, Life};
 use super::lines::{Cut, Event, Lines, id_at_start};
+use super::outbox::{Outbox, Overflow, Queued};
 use super::{Answer, CallLimits, Outgoing, listing};
 use crate::config::StdioConfig;
 use crate::fault::{Reason, WorldFault};
-use crate::limits::CHILD_GRACE;
+use crate::limits::{ANSWER_BYTES_QUEUED_MAX, CHILD_GRACE, REQUEST_ID_BYTES_MAX};
 use crate::tool::RawTool;
 use crate::trace_context::TraceContext;
 use crate::transport::revision::{initialize_params, with_meta, with_trace};
@@ -47,11 +48,14 @@ pub(crate) struct StdioConnection {
 }
 
 struct Shared {
+    server: String,
+    redactor: Redactor,
     next_id: AtomicU64,
     waiting: Mutex<Waiting>,
-    /// Frames for the child; `None` once its input was closed.
-    outbox: Mutex<Option<mpsc::UnboundedSender<Vec<u8>>>>,
+    outbox: Outbox,
     list_changed: AtomicBool,
+    /// The end is ours, and no news.
+    closing: AtomicBool,
     group: Box<dyn Group>,
 }
 
@@ -83,17 +87,25 @@ impl StdioConnection {
             mut life,
             group,
         } = launcher.launch(config)?;
-        let (outbox, frames) = mpsc::unbounded_channel();
+        let (outbox, frames) = Outbox::new();
         let (ending_tx, ending) = watch::channel(false);
         let shared = Arc::new(Shared {
+            server: name.to_owned(),
+            redactor: redactor.clone(),
             next_id: AtomicU64::new(1),
             waiting: Mutex::new(Waiting::default()),
-            outbox: Mutex::new(Some(outbox)),
+            outbox,
             list_changed: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             group,
         });
         tokio::spawn(log_stderr(name.to_owned(), stderr, redactor.clone()));
-        tokio::spawn(write_frames(Arc::clone(&shared), stdin, frames));
+        tokio::spawn(write_frames(
+            Arc::clone(&shared),
+            stdin,
+            frames,
+            ending.clone(),
+        ));
         let reader = Arc::clone(&shared);
         tokio::spawn(async move {
             let fault = read_until_end(&reader, stdout, &mut *life).await;
@@ -101,6 +113,7 @@ impl StdioConnection {
             reader.group.signal(Signal::SIGKILL);
             let _ = life.wait().await;
             reader.end(fault);
+            reader.log_end();
             let _ = ending_tx.send(true);
         });
         let connection = Self {
@@ -144,11 +157,8 @@ impl StdioConnection {
 
     /// Closes the child's input, then asks it to end, then ends it, with everything it started.
     pub async fn close(&self) {
-        self.shared
-            .outbox
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.shared.closing.store(true, Ordering::Relaxed);
+        self.shared.outbox.close();
         let mut ending = self.ending.clone();
         for signal in [Signal::SIGTERM, Signal::SIGKILL] {
             if tokio::time::timeout(CHILD_GRACE, ending.wait_for(|over| *over))
@@ -171,7 +181,7 @@ impl StdioConnection {
             Ok(_) => {
                 let mut frame = Vec::new();
                 write_notification(&mut frame, "notifications/initialized", Some("{}"));
-                self.shared.send(frame);
+                self.shared.outbox.request(frame).await;
                 Ok(())
             }
             // A server of the stateless revisions has no initialize; asking it what it speaks settles the matter.
@@ -227,14 +237,19 @@ impl StdioConnection {
             );
         }
         // Dropped with the wait, whether it ended, timed out or was cancelled with the program.
-        let _abandon = Abandon {
+        let mut wait = Wait {
             shared: &self.shared,
             id,
+            asked: false,
         };
         let mut frame = Vec::with_capacity(params.len() + 80);
         write_request(&mut frame, &Id::number(id), method, Some(params));
-        self.shared.send(frame);
-        match tokio::time::timeout(limits.remaining(), answer).await {
+        let exchange = async {
+            self.shared.outbox.request(frame).await;
+            wait.asked = true;
+            answer.await
+        };
+        match tokio::time::timeout(limits.remaining(), exchange).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(WorldFault::unavailable("mcp_stdio process has gone")),
             Err(_) => Err(WorldFault::new(
@@ -246,14 +261,16 @@ impl StdioConnection {
 }
 
 /// Takes a waiter out when nobody waits any more, and tells the child.
-struct Abandon<'a> {
+struct Wait<'a> {
     shared: &'a Shared,
     id: u64,
+    /// The request is on its way: one that never found room needs no cancellation.
+    asked: bool,
 }
 
-impl Drop for Abandon<'_> {
+impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if self.shared.lock().calls.remove(&self.id).is_none() {
+        if self.shared.lock().calls.remove(&self.id).is_none() || !self.asked {
             return;
         }
         let mut frame = Vec::new();
@@ -262,13 +279,14 @@ impl Drop for Abandon<'_> {
             self.id
         );
         write_notification(&mut frame, "notifications/cancelled", Some(&params));
-        self.shared.send(frame);
+        self.shared.say(frame);
     }
 }
 
 impl Drop for StdioConnection {
     fn drop(&mut self) {
         if self.ended().is_none() {
+            self.shared.closing.store(true, Ordering::Relaxed);
             self.shared.group.signal(Signal::SIGKILL);
         }
     }
@@ -279,12 +297,29 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, mut frame: Vec<u8>) {
-        frame.push(b'\n');
-        let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(outbox) = outbox.as_ref() {
-            // A closed channel means that the child is ending; the reader tells everyone who waits.
-            let _ = outbox.send(frame);
+    /// Says what the child's behaviour asks for, or ends it: one that lets so much pile up reads nothing.
+    fn say(&self, frame: Vec<u8>) {
+        if let Err(Overflow) = self.outbox.answer(frame) {
+            self.expel(format!(
+                "mcp_stdio process ended: it left {ANSWER_BYTES_QUEUED_MAX} bytes of answers unread"
+            ));
+        }
+    }
+
+    /// Ends a child that asks for more than a peer may.
+    fn expel(&self, why: String) {
+        self.end(WorldFault::unavailable(why));
+        self.group.signal(Signal::SIGKILL);
+    }
+
+    fn log_end(&self) {
+        if self.closing.load(Ordering::Relaxed) {
+            return;
+        }
+        let waiting = self.lock();
+        if let Some((fault, _)) = &waiting.ended {
+            let server = self.server.as_str();
+            tracing::warn!(event = "upstream_ended", server, message = %fault.told(&self.redactor));
         }
     }
 
@@ -306,10 +341,7 @@ impl Shared {
         for waiter in calls.into_values() {
             let _ = waiter.reply.send(Err(fault.clone()));
         }
-        self.outbox
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.outbox.close();
     }
 
     fn answer(&self, id: u64, outcome: Result<String, WorldFault>) {
@@ -355,10 +387,20 @@ impl Shared {
 
     fn take_frame(&self, frame: &Frame<'_>, bytes: usize) {
         if let Some(method) = frame.method_name() {
+            if frame
+                .id
+                .is_some_and(|id| id.text().len() > REQUEST_ID_BYTES_MAX)
+            {
+                return self.expel(format!(
+                    "mcp_stdio process ended: the id of its request exceeded {REQUEST_ID_BYTES_MAX} bytes"
+                ));
+            }
             match frame.request_id() {
                 Some(id) => self.serve(&id, &method),
-                None if method == "notifications/tools/list_changed" => {
-                    self.list_changed.store(true, Ordering::Relaxed);
+                None if method == LIST_CHANGED => {
+                    if !self.list_changed.swap(true, Ordering::Relaxed) {
+                        log_list_changed(&self.server);
+                    }
                 }
                 None => {}
             }
@@ -399,7 +441,7 @@ impl Shared {
         } else {
             write_error(&mut frame, Some(id), &RpcError::METHOD_NOT_FOUND);
         }
-        self.send(frame);
+        self.say(frame);
     }
 
     /// An over-long line, at the cut and at its end. Says whether somebody was told.
@@ -422,14 +464,32 @@ impl Shared {
 /// Largest line that is read when no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
+/// What an upstream says when its tools are others.
+pub(crate) const LIST_CHANGED: &str = "notifications/tools/list_changed";
+
+/// Tells the operator; what programs see is decided by the catalog's mode.
+pub(crate) fn log_list_changed(server: &str) {
+    tracing::info!(event = "upstream_tools_changed", server);
+}
+
 /// Feeds the child. One that takes no more input can answer nothing more: it is ended, and so are its calls.
 async fn write_frames(
     shared: Arc<Shared>,
     mut stdin: impl AsyncWrite + Unpin,
-    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut frames: mpsc::UnboundedReceiver<Queued>,
+    mut ending: watch::Receiver<bool>,
 ) {
-    while let Some(frame) = frames.recv().await {
-        if stdin.write_all(&frame).await.is_err() || stdin.flush().await.is_err() {
+    while let Some(queued) = frames.recv().await {
+        let written = async {
+            stdin.write_all(&queued.frame).await?;
+            stdin.flush().await
+        };
+        let written = tokio::select! {
+            written = written => written,
+            // Whoever holds its input open still reads nothing for us.
+            _ = ending.wait_for(|over| *over) => return,
+        };
+        if written.is_err() {
             tokio::time::sleep(ENDING).await;
             shared.end(WorldFault::unavailable(
                 "mcp_stdio process closed its input",
@@ -478,7 +538,7 @@ async fn read_until_end(
     }
     if exit.is_none() {
         // Its output ended first: usually because it is just exiting.
-        exit = tokio::time::timeout(DRAIN, life.wait()).await.ok();
+        exit = tokio::time::timeout(ENDING, life.wait()).await.ok();
     }
     WorldFault::unavailable(match exit {
         Some(Ok(status)) => ending_words(status),

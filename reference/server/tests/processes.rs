@@ -1,0 +1,444 @@
+//! Real processes: what a stdio upstream starts ends with it and with the server, however the server ends, and an upstream that
+//! asks for more than its share takes no memory and no file descriptors.
+//!
+//! Knows the server through its pipes and `/proc` only.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Lines, Read as _, Write as _};
+use std::net::TcpListener;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+/// On a machine under load; what is waited for takes milliseconds.
+const SOON: Duration = Duration::from_secs(20);
+/// An MCP server that first runs `$BEGIN`, and at each call `$CALL`.
+const SERVER: &str = r#"
+reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
+eval "$BEGIN"
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case $line in
+    *initialize\"*) reply "$id" '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"p","version":"1"}}' ;;
+    *tools/list*) reply "$id" '{"tools":[{"name":"go"}]}' ;;
+    *tools/call*) eval "$CALL"; reply "$id" '{"content":[{"type":"text","text":"gone"}]}' ;;
+  esac
+done
+"#;
+/// Starts a grandchild in the group, one that leaves it, and one that leaves it behind a parent that is gone; none ends by
+/// itself, and none minds what a terminal or a pipe does.
+const FAMILY: &str = r#"
+stubborn='trap "" TERM HUP INT PIPE; echo $$ >> pids; exec 0<&- 1>&- 2>&-; while :; do sleep 1000; done'
+echo $$ >> pids
+sh -c "$stubborn" &
+setsid sh -c "$stubborn" &
+(setsid sh -c "sh -c '$stubborn' & exit" &)
+while [ "$(wc -l < pids)" -lt 4 ]; do sleep 0.01; done
+"#;
+
+/// A server with the upstream `fx`.
+struct Served {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+    home: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(entry: &Value, prepare: impl FnOnce(&mut Command)) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let config = json!({ "upstreams": { "fx": entry } });
+        std::fs::write(home.path().join("u.json"), config.to_string()).unwrap();
+        let mut command = Command::new(PTC);
+        command
+            .args(["start", "--upstreams-config", "u.json"])
+            .current_dir(home.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        prepare(&mut command);
+        let mut process = command.spawn().unwrap();
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut served = Served {
+            process,
+            input,
+            output,
+            home,
+        };
+        let client = json!({ "name": "test", "version": "1" });
+        served.ask(
+            "initialize",
+            &json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client }),
+        );
+        served
+    }
+
+    fn with_script(begin: &str, call: &str) -> Self {
+        Self::start(&script(begin, call), |_| {})
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        writeln!(self.input.as_ref().unwrap(), "{frame}").unwrap();
+        let line = self.output.next().expect("the server answers").unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// The text that `program` is answered with.
+    fn eval(&mut self, program: &str) -> String {
+        let reply = self.ask(
+            "tools/call",
+            &json!({ "name": "lisp_eval", "arguments": { "program": program } }),
+        );
+        reply["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_raw(self.process.id().cast_signed())
+    }
+
+    /// The processes that wrote their ids into `pids`, all of which live.
+    fn family(&self) -> Vec<Pid> {
+        let file = self.home.path().join("pids");
+        let pids = std::fs::read_to_string(file).unwrap();
+        let pids: Vec<Pid> = pids
+            .lines()
+            .map(|id| Pid::from_raw(id.parse().unwrap()))
+            .collect();
+        assert_eq!(pids.len(), 4, "the upstream, and what it started");
+        assert!(pids.iter().all(|&id| lives(id)), "they live");
+        pids
+    }
+
+    fn ends(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the server ends", || {
+            status = self.process.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn script(begin: &str, call: &str) -> Value {
+    json!({ "transport": "mcp_stdio", "command": "sh", "args": ["-c", SERVER], "env": { "BEGIN": begin, "CALL": call } })
+}
+
+fn stat(id: Pid) -> Option<(char, Pid)> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let mut behind = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = behind.next()?.chars().next()?;
+    Some((state, Pid::from_raw(behind.next()?.parse().ok()?)))
+}
+
+fn lives(id: Pid) -> bool {
+    stat(id).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn all_end(family: &[Pid]) {
+    wait_until("none of them is left", || {
+        !family.iter().any(|&id| lives(id))
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_nothing_behind() {
+    let mut served = Served::with_script(FAMILY, "");
+    let family = served.family();
+    kill(served.id(), Signal::SIGKILL).unwrap();
+    assert_eq!(served.ends().signal(), Some(Signal::SIGKILL as i32));
+    all_end(&family);
+}
+
+#[test]
+fn nor_does_one_that_is_told_to_end() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let mut served = Served::with_script(FAMILY, "");
+        let family = served.family();
+        kill(served.id(), signal).unwrap();
+        assert_eq!(served.ends().code(), Some(0), "{signal}");
+        all_end(&family);
+    }
+}
+
+#[test]
+fn nor_does_one_whose_input_ends() {
+    let mut served = Served::with_script(FAMILY, "");
+    let family = served.family();
+    served.input.take();
+    assert_eq!(served.ends().code(), Some(0));
+    all_end(&family);
+}
+
+#[test]
+fn an_upstream_that_ends_takes_what_it_started_with_it() {
+    let mut served = Served::with_script(FAMILY, "exit 3");
+    let family = served.family();
+    let said = served.eval("(:message (tool/call {:server :fx :tool :go}))");
+    assert_eq!(said, "user=> \"mcp_stdio process exited with status 3\"");
+    all_end(&family);
+}
+
+#[test]
+fn an_upstream_that_is_killed_is_told_apart() {
+    let mut served = Served::with_script(FAMILY, "kill -9 $$");
+    let family = served.family();
+    let said = served.eval("(:message (tool/call {:server :fx :tool :go}))");
+    assert_eq!(said, "user=> \"mcp_stdio process was ended by signal 9\"");
+    all_end(&family);
+}
+
+/// Started again on the thread of a program, which ends with the program, a child must live on.
+#[test]
+fn an_upstream_that_a_program_started_outlives_the_program() {
+    let mut served = Served::with_script("", "[ -e once ] || { : > once; exit 3; }");
+    served.eval("(tool/call {:server :fx :tool :go})");
+    wait_until("it is started again", || {
+        served.eval("(:value (tool/call {:server :fx :tool :go}))") == "user=> \"gone\""
+    });
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(20));
+        let said = served.eval("(:value (tool/call {:server :fx :tool :go}))");
+        assert_eq!(said, "user=> \"gone\"");
+    }
+}
+
+/// The keeper is no single point of failure: the kernel ends the command with it.
+#[test]
+fn an_upstream_does_not_outlive_its_keeper() {
+    let served = Served::with_script("echo $$ > pid", "");
+    let id = std::fs::read_to_string(served.home.path().join("pid")).unwrap();
+    let id = Pid::from_raw(id.trim().parse().unwrap());
+    let (_, keeper) = stat(id).unwrap();
+    assert_ne!(keeper, served.id());
+    kill(keeper, Signal::SIGKILL).unwrap();
+    all_end(&[keeper, id]);
+}
+
+#[test]
+fn an_upstream_gets_its_three_streams_and_no_other() {
+    let served = Served::with_script("echo $$ > pid", "");
+    let id = std::fs::read_to_string(served.home.path().join("pid")).unwrap();
+    // What this test runs with may come from whoever started it.
+    let given = open_files("self");
+    let theirs: Vec<_> = open_files(id.trim())
+        .into_iter()
+        .filter(|file| !given.contains(file))
+        .collect();
+    assert_eq!(theirs.len(), 3, "{theirs:?}");
+}
+
+/// What the descriptors of a process stand for.
+fn open_files(id: &str) -> Vec<std::path::PathBuf> {
+    let fds = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
+    fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok())
+        .collect()
+}
+
+#[test]
+fn a_server_that_is_to_outlive_its_terminal_does() {
+    let mut served = Served::start(&script("", ""), |command| {
+        // What `nohup` does, done by a shell that then becomes the server.
+        let words = format!("trap '' HUP; exec {PTC} start --upstreams-config u.json");
+        let directory = command.get_current_dir().map(Path::to_path_buf);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &words]).current_dir(directory.unwrap());
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        *command = shell;
+    });
+    kill(served.id(), Signal::SIGHUP).unwrap();
+    let said = served.eval("(:value (tool/call {:server :fx :tool :go}))");
+    assert_eq!(said, "user=> \"gone\"");
+}
+
+/// Files of `/proc` that tell secrets belong to root while a process is not dumpable, whoever runs it.
+#[test]
+fn nobody_reads_the_memory_of_a_server() {
+    use std::os::unix::fs::MetadataExt as _;
+    const NOBODY: u32 = 65_534;
+    let ours = std::fs::metadata("/proc/self").unwrap().uid();
+    let program = tempfile::tempdir().unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(program.path(), mode).unwrap();
+    let copy = program.path().join("ptc");
+    // Nobody may enter the directory that the executable was built in.
+    std::fs::hard_link(PTC, &copy)
+        .or_else(|_| std::fs::copy(PTC, &copy).map(drop))
+        .unwrap();
+    let mut command = Command::new(&copy);
+    command
+        .arg("start")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    if ours == 0 {
+        command.current_dir("/").uid(NOBODY);
+    }
+    let mut server = command.spawn().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut input = server.stdin.take().unwrap();
+    writeln!(input, r#"{{"jsonrpc":"2.0","id":1,"method":"ping"}}"#).unwrap();
+    output.read_line(&mut String::new()).unwrap();
+    let owner = std::fs::metadata(format!("/proc/{}/environ", server.id()))
+        .unwrap()
+        .uid();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(owner, 0);
+}
+
+/// Bytes that the process holds.
+fn resident(id: Pid) -> usize {
+    let statm = std::fs::read_to_string(format!("/proc/{id}/statm")).unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+/// What a server that holds too much would go beyond, and one that is bounded stays far below.
+const GROWTH_MAX: usize = 48 << 20;
+
+#[test]
+fn an_upstream_that_asks_and_never_reads_takes_no_memory() {
+    let floods = [
+        r#"while echo '{"jsonrpc":"2.0","id":1,"method":"ping"}'; do :; done"#,
+        // Ids of a million bytes, of the largest that is answered, and requests that are refused.
+        r#"id=$(head -c 1000000 /dev/zero | tr '\0' x); while echo "{\"id\":\"$id\",\"method\":\"ping\"}"; do :; done"#,
+        r#"id=$(head -c 1000 /dev/zero | tr '\0' x); while echo "{\"id\":\"$id\",\"method\":\"roots/list\"}"; do :; done"#,
+        r#"id=$(head -c 1000000 /dev/zero | tr '\0' x); while echo "{\"method\":\"notifications/$id\"}"; do :; done"#,
+    ];
+    for flood in floods {
+        let mut served = Served::with_script("", flood);
+        served.eval("1");
+        let before = resident(served.id());
+        let said = served.eval("(:reason (tool/call {:server :fx :tool :go}))");
+        assert!(
+            ["user=> :upstream_unavailable", "user=> :timeout"].contains(&said.as_str()),
+            "{said}"
+        );
+        let grown = resident(served.id()).saturating_sub(before);
+        assert!(grown < GROWTH_MAX, "{grown} bytes: {flood}");
+    }
+}
+
+/// Programs send what the upstream never reads.
+#[test]
+fn an_upstream_that_never_reads_keeps_no_requests() {
+    let mut served = Served::start(&script("", "while :; do sleep 1000; done"), |command| {
+        command.args([
+            "--upstream-call-timeout-ms",
+            "150",
+            "--program-timeout-ms",
+            "9000",
+        ]);
+    });
+    served.eval("(tool/call {:server :fx :tool :go})");
+    let before = resident(served.id());
+    for _ in 0..5 {
+        let program = "(let [s (reduce (fn [s _] (str s s)) \"x\" (range 20))] (frequencies (map (fn [_] (:reason (tool/call {:server :fx :tool :go :args {:s s}}))) (range 20))))";
+        assert_eq!(served.eval(program), "user=> {:timeout 20}");
+    }
+    let grown = resident(served.id()).saturating_sub(before);
+    assert!(grown < GROWTH_MAX, "{grown} bytes");
+}
+
+/// An event stream with 20,000 pings in a megabyte: each answer is a request of its own, none of which is ever answered.
+#[test]
+fn an_event_stream_of_pings_takes_no_file_descriptors() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || play(stream));
+        }
+    });
+    let entry = json!({ "transport": "mcp_http", "url": url, "allow_insecure_http": true, "request_timeout_ms": 3000 });
+    let mut served = Served::start(&entry, |_| {});
+    let before = resident(served.id());
+    for _ in 0..3 {
+        let said = served.eval("(:message (tool/call {:server :fx :tool :go}))");
+        assert!(said.contains("64 answers"), "{said}");
+        let open = std::fs::read_dir(format!("/proc/{}/fd", served.id()))
+            .unwrap()
+            .count();
+        assert!(open < 100, "{open} file descriptors");
+    }
+    let grown = resident(served.id()).saturating_sub(before);
+    assert!(grown < GROWTH_MAX, "{grown} bytes");
+}
+
+/// One connection of an MCP server that floods each call with pings, and lets answers to them wait.
+fn play(mut stream: std::net::TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let line = line.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let frame: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let id = &frame["id"];
+        let (kind, body) = match frame["method"].as_str() {
+            Some("initialize") => ("application/json", json!({ "jsonrpc": "2.0", "id": id, "result": { "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": { "name": "p", "version": "1" } } }).to_string()),
+            Some("tools/list") => ("application/json", json!({ "jsonrpc": "2.0", "id": id, "result": { "tools": [{ "name": "go" }] } }).to_string()),
+            Some("tools/call") => {
+                let ping = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n";
+                ("text/event-stream", ping.repeat(20_000))
+            }
+            Some(_) => {
+                let _ = stream.write_all(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n");
+                continue;
+            }
+            // An answer to a ping.
+            None => {
+                std::thread::sleep(SOON);
+                return;
+            }
+        };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        if stream
+            .write_all(head.as_bytes())
+            .and_then(|()| stream.write_all(body.as_bytes()))
+            .is_err()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The process between the server and a stdio upstream's command, for one purpose: whatever the command starts ends with it, and
+//! with the server, however either ends.
+//!
+//! A process that calls `setsid` leaves its group, and a process whose parent dies is handed to init: neither can be found again
+//! by a server that is killed. The keeper is its descendants' reaper, so none gets away, and the kernel tells it when the server's
+//! launching thread ends. The command's standard streams pass it by. Knows nothing of what goes over them.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, kill, killpg, raise};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout, getpid, getppid};
+
+use crate::limits::CHILD_GRACE;
+
+/// The word of the command line that makes a process a keeper.
+pub const WORD: &str = "keep-upstream";
+/// The executable of this very process, whatever happened to its file since.
+pub(super) const SELF: &str = "/proc/self/exe";
+/// The command's own process before it becomes the command.
+const INNER: &str = "--inner";
+/// "Kill everything now", which `SIGKILL` can't say: it would end the keeper alone.
+pub(super) const END_NOW: Signal = Signal::SIGUSR1;
+/// How long what the command started may go on writing after the command itself ended.
+const DRAIN: Duration = Duration::from_millis(50);
+/// How often descendants are looked for before the keeper gives up, and the pause between two looks.
+const ROUNDS_MAX: usize = 400;
+const PAUSE: Duration = Duration::from_millis(5);
+/// How often what still runs is held before it is killed all the same.
+const HOLDS_MAX: usize = 20;
+/// Statuses of a shell for a command that can't be run, and that isn't there.
+const NOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+/// Added to a signal's number for a shell's status of a process that it ended.
+const BY_SIGNAL: u8 = 128;
+
+/// Keeps the command of `arguments` (behind [`WORD`]: the id of the process to be a child of, then the command), and ends as it
+/// ended.
+pub fn keep(arguments: &[String]) -> ExitCode {
+    let (inner, arguments) = match arguments.split_first() {
+        Some((first, rest)) if first == INNER => (true, rest),
+        _ => (false, arguments),
+    };
+    let parent = arguments.first().and_then(|id| id.parse().ok());
+    let (Some(parent), Some(command @ [_, ..])) = (parent, arguments.get(1..)) else {
+        eprintln!("{WORD} is for the server's own use");
+        return ExitCode::FAILURE;
+    };
+    let parent = Pid::from_raw(parent);
+    match inner {
+        true => become_command(parent, command),
+        false => watch_over(parent, command),
+    }
+}
+
+/// Turns this process into the command, to be killed with the keeper.
+fn become_command(keeper: Pid, command: &[String]) -> ExitCode {
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    if getppid() != keeper {
+        return ExitCode::FAILURE;
+    }
+    let error = Command::new(&command[0]).args(&command[1..]).exec();
+    eprintln!("{}: {error}", command[0]);
+    ExitCode::from(match error.kind() {
+        std::io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_RUN,
+    })
+}
+
+fn watch_over(server: Pid, command: &[String]) -> ExitCode {
+    let signals = awaited();
+    // Blocked, they wait for `wait` below; a command starts with none blocked.
+    let _ = signals.thread_block();
+    let _ = prctl::set_child_subreaper(true);
+    let _ = prctl::set_pdeathsig(Signal::SIGTERM);
+    // It may have ended before the kernel was asked to tell.
+    if getppid() != server {
+        return ExitCode::FAILURE;
+    }
+    let spawned = Command::new(SELF)
+        .args([WORD, INNER, &getpid().to_string()])
+        .args(command)
+        .process_group(0)
+        .spawn();
+    let child = match spawned {
+        Ok(child) => Pid::from_raw(child.id().cast_signed()),
+        Err(error) => {
+            eprintln!("{}: {error}", command[0]);
+            return ExitCode::from(NOT_RUN);
+        }
+    };
+    release_streams();
+    let mut ending = false;
+    loop {
+        let status = match signals.wait() {
+            Ok(Signal::SIGCHLD) => match reap(child) {
+                None => continue,
+                status => {
+                    if !descendants().is_empty() {
+                        std::thread::sleep(DRAIN);
+                    }
+                    end_all(child);
+                    status
+                }
+            },
+            Ok(END_NOW) => end_all(child),
+            Ok(_) if ending => continue,
+            Ok(_) => {
+                ending = true;
+                let _ = killpg(child, Signal::SIGTERM);
+                let _ = std::thread::Builder::new().spawn(|| {
+                    std::thread::sleep(CHILD_GRACE);
+                    let _ = kill(getpid(), END_NOW);
+                });
+                continue;
+            }
+            Err(_) => end_all(child),
+        };
+        return end_like(status.unwrap_or(WaitStatus::StillAlive));
+    }
+}
+
+fn awaited() -> SigSet {
+    [
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+        END_NOW,
+        Signal::SIGCHLD,
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// Lets go of the command's streams: who else holds them decides when they end.
+fn release_streams() {
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null");
+    if let Ok(null) = null {
+        let _ = dup2_stdin(&null);
+        let _ = dup2_stdout(&null);
+        let _ = dup2_stderr(&null);
+    }
+}
+
+/// Takes every child that ended off the kernel's list; how `child` ended, if it is among them.
+fn reap(child: Pid) -> Option<WaitStatus> {
+    let mut found = None;
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => return found,
+            Ok(status) if status.pid() == Some(child) => found = Some(status),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return found,
+        }
+    }
+}
+
+/// Kills everything that descends from this process; how `child` ended, if it had not before. Those that run are held first: a
+/// process that forks faster than it is killed would get away for ever.
+fn end_all(child: Pid) -> Option<WaitStatus> {
+    let mut ended = None;
+    for _ in 0..ROUNDS_MAX {
+        for _ in 0..HOLDS_MAX {
+            let running: Vec<Descendant> = descendants()
+                .into_iter()
+                .filter(|found| !found.held)
+                .collect();
+            if running.is_empty() {
+                break;
+            }
+            for found in running {
+                let _ = kill(found.id, Signal::SIGSTOP);
+            }
+        }
+        for found in descendants() {
+            let _ = kill(found.id, Signal::SIGKILL);
+        }
+        ended = reap(child).or(ended);
+        if descendants().is_empty() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    ended
+}
+
+/// A living process below this one.
+struct Descendant {
+    id: Pid,
+    held: bool,
+}
+
+fn descendants() -> Vec<Descendant> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut all: Vec<(i32, i32, char)> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|id: i32| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            // A name may hold anything, brackets and blanks too, but the last bracket is the name's.
+            let mut behind = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+            let state = behind.next()?.chars().next()?;
+            Some((id, behind.next()?.parse().ok()?, state))
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut parents = vec![getpid().as_raw()];
+    while let Some(parent) = parents.pop() {
+        all.retain(|&(id, its_parent, state)| {
+            if its_parent != parent {
+                return true;
+            }
+            parents.push(id);
+            // A zombie is dead; its children, if any, have another parent already.
+            if !matches!(state, 'Z' | 'X') {
+                found.push(Descendant {
+                    id: Pid::from_raw(id),
+                    held: matches!(state, 'T' | 't'),
+                });
+            }
+            false
+        });
+    }
+    found
+}
+
+/// Ends this process as the command ended.
+fn end_like(status: WaitStatus) -> ExitCode {
+    match status {
+        WaitStatus::Exited(_, code) => ExitCode::from(code.to_le_bytes()[0]),
+        WaitStatus::Signaled(_, signal, _) => {
+            // One core is enough.
+            let _ = prctl::set_dumpable(false);
+            let _ = SigSet::all().thread_unblock();
+            let _ = raise(signal);
+            // One that is ignored here.
+            ExitCode::from(BY_SIGNAL + (signal as i32).to_le_bytes()[0])
+        }
+        _ => ExitCode::from(BY_SIGNAL + (Signal::SIGKILL as i32).to_le_bytes()[0]),
+    }
+}
