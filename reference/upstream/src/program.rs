@@ -136,6 +136,9 @@ impl ProgramCalls {
                 let tool = self.known_tool(call, &tools)?;
                 call.effect = effect(tools.get(&call.tool));
                 call.arguments = self.encode(call, &tool.input_schema)?;
+                if let Err(problem) = upstream.judge(&tool.name, &call.arguments) {
+                    return self.reject(call, &problem);
+                }
                 let outgoing = Outgoing {
                     tool,
                     arguments: &call.arguments,
@@ -355,24 +358,20 @@ impl ProgramCalls {
     fn encode(&self, call: &Call, schema: &serde_json::Value) -> Result<String, HostFault> {
         let text = match arguments::encode(&call.args, schema) {
             Ok(text) => text,
-            Err(problem) => {
-                let message = format!(
-                    "tool '{}.{}' rejected args: {problem}",
-                    call.server, call.tool
-                );
-                return self.raise(message, None);
-            }
+            Err(problem) => return self.reject(call, &problem),
         };
         let missing = arguments::missing(&text, schema);
         if missing.is_empty() {
             return Ok(text);
         }
         let missing = missing.join(", ");
+        self.reject(call, &format!("missing required args {missing}"))
+    }
+
+    fn reject<T>(&self, call: &Call, problem: &str) -> Result<T, HostFault> {
+        let (server, tool) = (&call.server, &call.tool);
         self.raise(
-            format!(
-                "tool '{}.{}' rejected args: missing required args {missing}",
-                call.server, call.tool
-            ),
+            format!("tool '{server}.{tool}' rejected args: {problem}"),
             None,
         )
     }

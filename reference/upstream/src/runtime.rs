@@ -461,6 +461,18 @@ impl Upstream {
         answer
     }
 
+    /// Whether arguments (the text of a JSON object) can't make a call to `tool` another one.
+    ///
+    /// # Errors
+    /// What is wrong with which.
+    pub fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
+        match &self.link {
+            Link::Mcp { .. } => Ok(()),
+            #[cfg(feature = "http")]
+            Link::OpenApi(service) => service.judge(tool, arguments),
+        }
+    }
+
     async fn answer(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         match &self.link {
             Link::Mcp { .. } => {

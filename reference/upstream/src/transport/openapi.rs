@@ -2,6 +2,7 @@
 
 mod compile;
 mod names;
+mod path;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -92,12 +93,32 @@ impl Service {
             .ok_or_else(|| WorldFault::error("operation is not compiled"))?;
         let arguments = ptc_rpc::parse(call.arguments.as_bytes())
             .map_err(|_| WorldFault::error("arguments are not JSON"))?;
-        let url = address(&self.config.remote.url, operation, arguments)?;
+        let url = address(&self.config.remote.url, operation, arguments)
+            .map_err(Unaddressed::into_fault)?;
         let limit = limits.remaining().min(self.config.remote.request_timeout);
         let cap = limits.bytes_max.min(self.config.remote.response_bytes_max);
         let mut extra = HeaderMap::new();
         set_trace(&mut extra, call.trace);
         within(limit, answer(&loaded.client, &url, extra, cap)).await
+    }
+
+    /// Whether the arguments stay within the tool's operation.
+    ///
+    /// # Errors
+    /// What is wrong with which.
+    pub fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let operation = loaded
+            .as_ref()
+            .and_then(|loaded| loaded.operations.get(tool));
+        let (Some(operation), Ok(arguments)) = (operation, ptc_rpc::parse(arguments.as_bytes()))
+        else {
+            return Ok(());
+        };
+        match address(&self.config.remote.url, operation, arguments) {
+            Err(Unaddressed::Refused(why)) => Err(why),
+            Ok(_) | Err(Unaddressed::Fault(_)) => Ok(()),
+        }
     }
 
     async fn fetch_schema(&self, client: &HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {
@@ -173,39 +194,76 @@ async fn answer(
     Err(fault)
 }
 
+/// Why arguments make no address.
+#[derive(Debug)]
+enum Unaddressed {
+    /// They would lead out of the operation: the program's fault.
+    Refused(String),
+    /// They have a form that operations don't take.
+    Fault(WorldFault),
+}
+
+impl Unaddressed {
+    fn into_fault(self) -> WorldFault {
+        match self {
+            Self::Refused(why) => WorldFault::error(why),
+            Self::Fault(fault) => fault,
+        }
+    }
+}
+
+impl From<String> for Unaddressed {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+impl From<WorldFault> for Unaddressed {
+    fn from(fault: WorldFault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
 /// The request's URL: path and query filled in from arguments, defaults under them.
-fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<String, WorldFault> {
+fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<String, Unaddressed> {
     let base = base
         .split(['?', '#'])
         .next()
         .unwrap_or(base)
         .trim_end_matches('/');
-    let mut url = base.to_owned();
-    for piece in &operation.path {
-        match piece {
-            compile::Piece::Literal(text) => url.push_str(text),
-            compile::Piece::Parameter(name) => {
-                let text = match (arguments.get(name), operation.defaults.get(name)) {
-                    (Some(value), _) => scalar(value).ok_or_else(|| unsupported("path", name))?,
-                    (None, Some(default)) => default.clone().unwrap_or_default(),
-                    (None, None) => String::new(),
-                };
-                url.push_str(&percent(&text, false));
-            }
-        }
+    let filled = operation.path.fill(|name| {
+        Ok::<_, Unaddressed>(match (arguments.get(name), operation.defaults.get(name)) {
+            (Some(value), _) => scalar(value).ok_or_else(|| unsupported("path", name))?,
+            (None, Some(default)) => default.clone().unwrap_or_default(),
+            (None, None) => String::new(),
+        })
+    })?;
+    let claimed = operation
+        .excluded
+        .iter()
+        .find(|other| other.claims(&filled, &operation.path));
+    if let Some(other) = claimed {
+        return Err(Unaddressed::Refused(format!(
+            "path args name GET {}, an operation that is not included",
+            other.text
+        )));
     }
+    if !is_plain(&filled.path) {
+        return Err(Unaddressed::Refused("path args name another path".into()));
+    }
+    let mut url = format!("{base}{}", filled.path);
     let mut separator = '?';
     for name in &operation.query {
         let text = match (arguments.get(name), operation.defaults.get(name)) {
-            (Some(value), _) if value.is_null() => return Err(unsupported("query", name)),
+            (Some(value), _) if value.is_null() => return Err(unsupported("query", name).into()),
             (Some(value), _) => scalar(value).ok_or_else(|| unsupported("query", name))?,
             (None, Some(default)) => default.clone().ok_or_else(|| unsupported("query", name))?,
             (None, None) => continue,
         };
         url.push(separator);
-        url.push_str(&percent(name, true));
+        url.push_str(&form(name));
         url.push('=');
-        url.push_str(&percent(&text, true));
+        url.push_str(&form(&text));
         separator = '&';
     }
     Ok(url)
@@ -227,21 +285,30 @@ fn scalar(value: Json<'_>) -> Option<String> {
     }
 }
 
-/// Percent-encodes all but unreserved characters; in a query a blank is `+`.
-fn percent(text: &str, query: bool) -> String {
+/// Whether a URL parser reads the path as it is written: the same segments, none of them resolved away.
+fn is_plain(path: &str) -> bool {
+    // A host of its own, so that nothing of the path can become part of it unseen.
+    let Ok(url) = reqwest::Url::parse(&format!("http://h{path}")) else {
+        return false;
+    };
+    let written = path.split(['?', '#']).next().unwrap_or(path);
+    url.host_str() == Some("h")
+        && url.port().is_none()
+        && url.username().is_empty()
+        && url.path().split('/').count() == written.split('/').count()
+}
+
+/// Percent-encodes all but unreserved characters, a blank as `+`: for queries.
+fn form(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
                 out.push(char::from(byte))
             }
-            b' ' if query => out.push('+'),
+            b' ' => out.push('+'),
             _ => out.push_str(&format!("%{byte:02X}")),
         }
-    }
-    // A segment of dots alone would be resolved away by the URL parser and reach another path.
-    if !query && (out == "." || out == "..") {
-        out = out.replace('.', "%2E");
     }
     out
 }
@@ -274,6 +341,53 @@ pub(crate) fn check_compile(text: &str) {
             assert_eq!(tools.len(), config.include.len());
             assert_eq!(tools.len(), operations.len());
             assert!(tools.iter().all(|tool| operations.contains_key(&tool.name)));
+            operations.values().for_each(check_addresses);
+        }
+    }
+}
+
+/// Texts that a program could try to leave an operation with.
+const HOSTILE: &[&str] = &[
+    "x", "..", ".", "%2e%2e", "%252e.", "a/b", "a%2fb", "..\\", "", "?q=1", "#f", "@h", ":1",
+    "\r\nX: y", "%c0%af", ";", "é",
+];
+
+/// An argument never leaves the host, nor adds or removes a segment, a query or a fragment.
+fn check_addresses(operation: &Operation) {
+    let sample = |text: &str| {
+        let names = operation
+            .path
+            .parameters()
+            .chain(operation.query.iter().map(String::as_str));
+        let members: serde_json::Map<String, serde_json::Value> =
+            names.map(|name| (name.to_owned(), text.into())).collect();
+        let arguments = serde_json::Value::Object(members).to_string();
+        let arguments = ptc_rpc::parse(arguments.as_bytes()).expect("JSON was written");
+        address("https://host/base", operation, arguments).ok()
+    };
+    let parts = |url: &str| {
+        let url = reqwest::Url::parse(url).expect("an address is a URL");
+        assert_eq!(url.host_str(), Some("host"));
+        assert!(url.path().starts_with("/base/"));
+        let query = url.query_pairs().count();
+        (
+            url.path().split('/').count(),
+            query,
+            url.fragment().map(str::to_owned),
+        )
+    };
+    let Some(plain) = sample("zzzz").map(|url| parts(&url)) else {
+        return;
+    };
+    for text in HOSTILE {
+        if let Some(url) = sample(text) {
+            let found = parts(&url);
+            // A fragment of the description's own may hold an argument.
+            assert_eq!(
+                (found.0, found.1, found.2.is_some()),
+                (plain.0, plain.1, plain.2.is_some()),
+                "{text:?}"
+            );
         }
     }
 }

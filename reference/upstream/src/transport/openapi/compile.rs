@@ -2,10 +2,12 @@
 //! Reads the description only; sends nothing.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::names::normalize;
+use super::path::Template;
 use crate::config::OpenApiConfig;
 use crate::tool::RawTool;
 
@@ -23,7 +25,9 @@ const REFERENCE_DEPTH_MAX: usize = 64;
 /// What it takes to call an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Operation {
-    pub path: Vec<Piece>,
+    pub path: Template,
+    /// Templates of GET operations that were not included and must not be reached by an argument of this one.
+    pub excluded: Arc<[Template]>,
     /// Query parameters by name.
     pub query: BTreeSet<String>,
     /// Default arguments as text; `None` for one that is no scalar.
@@ -58,6 +62,7 @@ pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, S
             missing.join(", ")
         ));
     }
+    let excluded = excluded(root, &operations, config);
     let mut tools = Vec::new();
     let mut compiled = HashMap::new();
     for id in &config.include {
@@ -67,6 +72,7 @@ pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, S
             id,
             source,
             config,
+            excluded: &excluded,
             nodes: 0,
             depth: 0,
         };
@@ -118,11 +124,37 @@ fn collect(root: &Map<String, Value>) -> HashMap<&str, Source<'_>> {
     found
 }
 
+/// Paths with a GET operation that was not included.
+fn excluded(
+    root: &Map<String, Value>,
+    operations: &HashMap<&str, Source<'_>>,
+    config: &OpenApiConfig,
+) -> Arc<[Template]> {
+    let included: BTreeSet<&str> = config
+        .include
+        .iter()
+        .filter_map(|id| operations.get(id.as_str()))
+        .map(|source| source.path)
+        .collect();
+    let paths = root.get("paths").and_then(Value::as_object);
+    paths
+        .into_iter()
+        .flatten()
+        .filter(|(path, item)| {
+            // What a reference stands for may have one.
+            let gets = item.get("get").is_some() || item.get("$ref").is_some();
+            gets && !included.contains(path.as_str())
+        })
+        .map(|(path, _)| Template::new(path))
+        .collect()
+}
+
 struct Compiler<'a> {
     root: &'a Value,
     id: &'a str,
     source: &'a Source<'a>,
     config: &'a OpenApiConfig,
+    excluded: &'a Arc<[Template]>,
     nodes: usize,
     depth: usize,
 }
@@ -139,17 +171,10 @@ impl Compiler<'_> {
         let operation = self.source.operation;
         self.check_method()?;
         let parameters = self.parameters()?;
-        let path = pieces(self.source.path);
+        let path = self.path()?;
         let undeclared: Vec<&str> = path
-            .iter()
-            .filter_map(|piece| match piece {
-                Piece::Parameter(name)
-                    if !parameters.iter().any(|p| p.in_path && p.name == *name) =>
-                {
-                    Some(name.as_str())
-                }
-                _ => None,
-            })
+            .parameters()
+            .filter(|name| !parameters.iter().any(|p| p.in_path && p.name == *name))
             .collect();
         if !undeclared.is_empty() {
             let names = undeclared.join(", ");
@@ -223,10 +248,25 @@ impl Compiler<'_> {
             tool,
             Operation {
                 path,
+                excluded: Arc::clone(self.excluded),
                 query,
                 defaults,
             },
         ))
+    }
+
+    /// The template, which behind a host's name must not make another, nor lead up.
+    fn path(&self) -> Result<Template, String> {
+        let path = self.source.path;
+        if !path.starts_with('/') {
+            return self.refuse(&format!("has a path that does not start with /: {path}"));
+        }
+        let template = Template::new(path);
+        let sample = template.fill(|_| Ok::<_, String>("x".to_owned()));
+        match sample.is_ok_and(|sample| super::is_plain(&sample.path)) {
+            true => Ok(template),
+            false => self.refuse(&format!("has a path that names another: {path}")),
+        }
     }
 
     fn check_method(&self) -> Result<(), String> {
@@ -454,21 +494,6 @@ fn decode(pointer: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn pieces(path: &str) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut rest = path;
-    while let Some((before, after)) = rest.split_once('{') {
-        let Some((name, tail)) = after.split_once('}') else {
-            break;
-        };
-        pieces.push(Piece::Literal(before.to_owned()));
-        pieces.push(Piece::Parameter(name.to_owned()));
-        rest = tail;
-    }
-    pieces.push(Piece::Literal(rest.to_owned()));
-    pieces
 }
 
 fn scalar(value: &Value) -> Option<String> {

@@ -1,0 +1,374 @@
+//! Paths of operations: templates, what arguments may stand in them, and whose operation a filled one is.
+//!
+//! An argument comes from a program and must not lead out of the operation that was included, however often whoever stands between
+//! us and the service decodes it. Sends nothing.
+
+use super::compile::Piece;
+
+/// A template cut at its slashes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Template {
+    /// As the description writes it.
+    pub text: String,
+    segments: Vec<Vec<Piece>>,
+}
+
+impl Template {
+    pub fn new(text: &str) -> Self {
+        let mut segments = vec![Vec::new()];
+        for piece in pieces(text) {
+            match piece {
+                Piece::Literal(text) => {
+                    for (index, part) in text.split('/').enumerate() {
+                        if index > 0 {
+                            segments.push(Vec::new());
+                        }
+                        if let (Some(segment), false) = (segments.last_mut(), part.is_empty()) {
+                            segment.push(Piece::Literal(part.to_owned()));
+                        }
+                    }
+                }
+                parameter => {
+                    if let Some(segment) = segments.last_mut() {
+                        segment.push(parameter);
+                    }
+                }
+            }
+        }
+        Self {
+            text: text.to_owned(),
+            segments,
+        }
+    }
+
+    /// Names of the parameters, in order.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.segments
+            .iter()
+            .flatten()
+            .filter_map(|piece| match piece {
+                Piece::Parameter(name) => Some(name.as_str()),
+                Piece::Literal(_) => None,
+            })
+    }
+
+    /// The path with `value` in place of each parameter, percent-encoded.
+    ///
+    /// # Errors
+    /// Why an argument can't stand there.
+    pub fn fill<E: From<String>>(
+        &self,
+        mut value: impl FnMut(&str) -> Result<String, E>,
+    ) -> Result<Filled, E> {
+        let mut path = String::new();
+        let mut plain = Vec::with_capacity(self.segments.len());
+        for (index, segment) in self.segments.iter().enumerate() {
+            if index > 0 {
+                path.push('/');
+            }
+            let mut text = String::new();
+            let mut filled_in = None;
+            for piece in segment {
+                match piece {
+                    Piece::Literal(literal) => {
+                        path.push_str(literal);
+                        text.push_str(literal);
+                    }
+                    Piece::Parameter(name) => {
+                        let value = value(name)?;
+                        path.push_str(&percent(&value));
+                        text.push_str(&value);
+                        filled_in = Some(name);
+                    }
+                }
+            }
+            let text = decoded(text.as_bytes());
+            if let Some(name) = filled_in
+                && let Some(why) = unfit(&text)
+            {
+                return Err(format!("path arg '{name}' {why}").into());
+            }
+            plain.push(text);
+        }
+        Ok(Filled { path, plain })
+    }
+
+    /// Whether a service that knows both templates takes `filled`, made from `ours`, for this one: it fits, and is somewhere more
+    /// definite.
+    pub fn claims(&self, filled: &Filled, ours: &Template) -> bool {
+        let pairs = || self.segments.iter().zip(&ours.segments);
+        self.segments.len() == filled.plain.len()
+            && pairs().any(|(their, our)| definite(their) > definite(our))
+            && self
+                .segments
+                .iter()
+                .zip(&filled.plain)
+                .all(|(segment, text)| fits(segment, text))
+    }
+}
+
+/// A template with its arguments.
+pub(super) struct Filled {
+    /// As it is sent.
+    pub path: String,
+    /// Its segments, decoded as often as can be.
+    plain: Vec<Vec<u8>>,
+}
+
+fn pieces(path: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, tail)) = after.split_once('}') else {
+            break;
+        };
+        pieces.push(Piece::Literal(before.to_owned()));
+        pieces.push(Piece::Parameter(name.to_owned()));
+        rest = tail;
+    }
+    pieces.push(Piece::Literal(rest.to_owned()));
+    pieces
+}
+
+/// Why a decoded segment that holds an argument is none, or is another than it looks like.
+fn unfit(segment: &[u8]) -> Option<&'static str> {
+    if segment.iter().any(|byte| matches!(byte, b'/' | b'\\')) {
+        return Some("must not contain a slash or a backslash");
+    }
+    if segment.iter().any(|&byte| byte.is_ascii_control()) {
+        return Some("must not contain a control character");
+    }
+    // Bytes of no UTF-8: the overlong forms of the above.
+    if segment.iter().any(|byte| matches!(byte, 0xC0 | 0xC1)) {
+        return Some("must not contain overlong UTF-8");
+    }
+    // Some servers cut what a semicolon begins before they look for dots.
+    let name = segment
+        .split(|&byte| byte == b';')
+        .next()
+        .unwrap_or(segment);
+    if !name.iter().all(|byte| matches!(byte, b'.' | b' ')) {
+        return None;
+    }
+    Some(match name.contains(&b'.') {
+        true => "must not make a path segment of dots",
+        false => "must not leave a path segment empty",
+    })
+}
+
+/// How much of a segment its template tells: all, a part, nothing.
+fn definite(segment: &[Piece]) -> u8 {
+    let parameters = segment
+        .iter()
+        .filter(|piece| matches!(piece, Piece::Parameter(_)))
+        .count();
+    match (parameters, segment.len()) {
+        (0, _) => 2,
+        (1, 1) => 0,
+        _ => 1,
+    }
+}
+
+/// Whether a decoded segment can be `template`'s, for a service that tells upper from lower case, or one that doesn't.
+fn fits(template: &[Piece], segment: &[u8]) -> bool {
+    let mut rest = segment.to_ascii_lowercase();
+    let mut open = false;
+    for (index, piece) in template.iter().enumerate() {
+        let Piece::Literal(literal) = piece else {
+            open = true;
+            continue;
+        };
+        let literal = decoded(literal.as_bytes()).to_ascii_lowercase();
+        let last = index + 1 == template.len();
+        let at = match open {
+            false => rest.starts_with(&literal).then_some(0),
+            true if last => rest.ends_with(&literal).then(|| rest.len() - literal.len()),
+            true => rest
+                .windows(literal.len())
+                .position(|window| window == literal),
+        };
+        let Some(at) = at else { return false };
+        rest.drain(..at + literal.len());
+        open = false;
+    }
+    open || rest.is_empty()
+}
+
+/// Percent-encodes all but unreserved characters.
+fn percent(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(byte))
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// `%XX` and `%uXXXX` decoded, and what comes of that again, until nothing is left to decode. One pass: what a program sends may
+/// be a million bytes of percent signs.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for &byte in text {
+        out.push(byte);
+        while let Some((length, code)) = escape_at_end(&out) {
+            out.truncate(out.len() - length);
+            match u8::try_from(code) {
+                Ok(byte) => out.push(byte),
+                Err(_) => {
+                    let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+                    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The length and the meaning of an escape that the text ends with.
+fn escape_at_end(text: &[u8]) -> Option<(usize, u32)> {
+    let hex = |digits: &[u8]| {
+        let all = digits.iter().all(u8::is_ascii_hexdigit);
+        let digits = std::str::from_utf8(digits).ok().filter(|_| all)?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    match text {
+        [.., b'%', b'u' | b'U', a, b, c, d] => hex(&[*a, *b, *c, *d]).map(|code| (6, code)),
+        _ => None,
+    }
+    .or_else(|| match text {
+        [.., b'%', a, b] => hex(&[*a, *b]).map(|code| (3, code)),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(template: &str, value: &str) -> Result<String, String> {
+        let filled = Template::new(template).fill(|_| Ok::<_, String>(value.to_owned()));
+        filled.map(|filled| filled.path)
+    }
+
+    /// Spellings of `text`, one around another.
+    fn spellings(text: &str) -> Vec<String> {
+        let mut all = vec![text.to_owned()];
+        let encode = |text: &str, upper: bool| {
+            let byte = |byte: u8| match upper {
+                true => format!("%{byte:02X}"),
+                false => format!("%{byte:02x}"),
+            };
+            text.bytes().map(byte).collect::<String>()
+        };
+        for _ in 0..3 {
+            let inner = all.last().cloned().unwrap_or_default();
+            all.push(encode(&inner, true));
+            all.push(inner.replace('%', "%25"));
+        }
+        all.push(encode(text, false));
+        all.push(text.bytes().map(|byte| format!("%u{byte:04x}")).collect());
+        // Some of its characters only.
+        for at in 0..text.len() {
+            let (head, tail) = text.split_at(at);
+            all.push(format!("{head}{}", encode(tail, false)));
+            all.push(format!("{}{tail}", encode(head, true)));
+        }
+        all
+    }
+
+    #[test]
+    fn nothing_leads_out() {
+        let hostile = [
+            ".", "..", "...", "../x", "..\\x", "x/y", "x\\y", "/", "\\", "/..", "..;a", ".;", "",
+            " ", ". ", "a\r\nb", "\0", "\u{7f}", "a\tb",
+        ];
+        for text in hostile {
+            for spelled in spellings(text) {
+                for template in ["/a/{id}/b", "/a/{id}", "/{id}"] {
+                    let filled = fill(template, &spelled);
+                    assert!(filled.is_err(), "{spelled:?} in {template}: {filled:?}");
+                }
+            }
+        }
+        for (template, value) in [
+            ("/a/{x}{y}/b", "."),
+            ("/a/.{x}/b", "."),
+            ("/a/{x}./b", "."),
+            ("/a/%2e{x}/b", "."),
+            ("/a/{x}{y}/b", ""),
+            ("/a/%2{x}/b", "e"),
+            ("/a/%{x}%{x}", "2e"),
+            ("/a/%{x}b", "2f"),
+            ("/{x}", "%c0%ae"),
+        ] {
+            let filled = fill(template, value);
+            assert!(filled.is_err(), "{value:?} in {template}: {filled:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_text_is_sent_encoded() {
+        for (template, value, path) in [
+            ("/a/{id}/b", "x", "/a/x/b"),
+            (
+                "/a/{id}/b",
+                "a b;c?d#e&f=g@h:i",
+                "/a/a%20b%3Bc%3Fd%23e%26f%3Dg%40h%3Ai/b",
+            ),
+            ("/a/{id}", "é%", "/a/%C3%A9%25"),
+            ("/a/{id}", "100%25", "/a/100%2525"),
+            ("/a/{id}", "..x", "/a/..x"),
+            ("/a/{id}", ".well-known", "/a/.well-known"),
+            ("/a/v{id}.json", "1.0", "/a/v1.0.json"),
+            ("/a/.{id}", ".x", "/a/..x"),
+            ("/a/", "unused", "/a/"),
+        ] {
+            assert_eq!(
+                fill(template, value).as_deref(),
+                Ok(path),
+                "{value:?} in {template}"
+            );
+        }
+    }
+
+    #[test]
+    fn decoding_takes_one_pass() {
+        let text = format!("%{}2e", "25".repeat(500_000));
+        assert_eq!(decoded(text.as_bytes()), b".");
+    }
+
+    #[test]
+    fn the_more_definite_template_is_meant() {
+        let claims = |theirs: &str, ours: &str, value: &str| {
+            let ours = Template::new(ours);
+            let filled = ours.fill(|_| Ok::<_, String>(value.to_owned()));
+            let filled = filled.unwrap_or_else(|why| panic!("{why}"));
+            Template::new(theirs).claims(&filled, &ours)
+        };
+        for (theirs, ours, value) in [
+            ("/users/me", "/users/{id}", "me"),
+            ("/users/me", "/users/{id}", "ME"),
+            ("/users/me", "/users/{id}", "%6de"),
+            ("/users/m%65", "/users/{id}", "me"),
+            ("/{kind}/me", "/users/{id}", "me"),
+            ("/users/{id}.json", "/users/{id}", "7.json"),
+            ("/users/v{a}-{b}", "/users/{id}", "v1-2"),
+        ] {
+            assert!(claims(theirs, ours, value), "{theirs} {ours} {value}");
+        }
+        for (theirs, ours, value) in [
+            ("/users/me", "/users/{id}", "you"),
+            ("/users/me/x", "/users/{id}", "me"),
+            ("/users/{name}", "/users/{id}", "me"),
+            ("/{kind}/{id}", "/users/{id}", "me"),
+            ("/users/{id}.json", "/users/{id}", "7.xml"),
+            ("/users/v{a}-{b}", "/users/{id}", "v12"),
+        ] {
+            assert!(!claims(theirs, ours, value), "{theirs} {ours} {value}");
+        }
+    }
+}
