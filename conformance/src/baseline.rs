@@ -32,11 +32,12 @@ struct Entry {
 }
 
 /// The list that leaves nothing to complain about, as TOML. Entries of `old` that still hold for all their cases
-/// keep their reason; each other failure gets an entry of its own.
+/// keep their reason; each other failure gets an entry of its own. Unless `whole` says that every case was tried, entries that
+/// name none of the tried cases stay.
 ///
 /// # Errors
 /// When `old` is no list of expected failures.
-pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)]) -> Result<String, String> {
+pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)], whole: bool) -> Result<String, String> {
     let list: List = toml::from_str(old).map_err(|error| error.to_string())?;
     let mut text = HEAD.to_owned();
     let mut covered: BTreeSet<&str> = BTreeSet::new();
@@ -48,7 +49,8 @@ pub fn rewritten(old: &str, judged: &[(&Case, &Verdict)]) -> Result<String, Stri
             .collect();
         let failing = mine.iter().filter(|(_, verdict)| excuses(entry, verdict));
         let failing: Vec<&str> = failing.map(|(case, _)| case.id.as_str()).collect();
-        if !failing.is_empty() && !mine.iter().any(|(_, verdict)| verdict.is_pass()) {
+        let untried = !whole && mine.is_empty();
+        if untried || !failing.is_empty() && !mine.iter().any(|(_, verdict)| verdict.is_pass()) {
             covered.extend(failing);
             write(
                 &mut text,

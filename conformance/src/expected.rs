@@ -1,9 +1,11 @@
 //! Failures that are known and explained, so that a run can be green without hiding anything: an entry
 //! that has become needless fails the run. Knows ids and verdicts, nothing of targets.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
-use crate::suite::{Case, Selector};
+use crate::suite::{Case, Selector, Suite};
 use crate::verdict::Verdict;
 
 /// The list, as read from a file of this shape:
@@ -17,6 +19,7 @@ use crate::verdict::Verdict;
 #[derive(Clone, Debug, Default)]
 pub struct ExpectedFailures {
     entries: Vec<Entry>,
+    divergences: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +80,41 @@ impl ExpectedFailures {
                 message: raw.message,
             });
         }
-        Ok(ExpectedFailures { entries })
+        Ok(ExpectedFailures {
+            entries,
+            divergences: BTreeSet::new(),
+        })
+    }
+
+    /// Adds the failures that recorded divergences explain. Such an entry need not be needed: whoever conforms where another was
+    /// seen to differ does nothing wrong.
+    ///
+    /// # Errors
+    /// When a word names neither a page of divergences nor an entry that a case shows.
+    pub fn expect_divergences(&mut self, words: &[String], suite: &Suite) -> Result<(), String> {
+        for word in words {
+            let means = |id: &&String| {
+                let below = id.strip_prefix(word.as_str());
+                let page = suite.section(id).map(|section| {
+                    let file = section.file.trim_end_matches(".md");
+                    file.rsplit('/').next().unwrap_or(file)
+                });
+                page == Some(word)
+                    || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let shown = suite
+                .cases
+                .iter()
+                .filter_map(|case| case.divergence.as_ref());
+            let ids: BTreeSet<String> = shown.filter(means).cloned().collect();
+            if ids.is_empty() {
+                return Err(format!(
+                    "no case shows a divergence called `{word}`; name a page of spec/divergences (original-0.12) or an entry of one"
+                ));
+            }
+            self.divergences.extend(ids);
+        }
+        Ok(())
     }
 
     /// Whether a verdict is a failure that is listed.
@@ -91,7 +128,12 @@ impl ExpectedFailures {
             .find(|entry| entry.covers(case, verdict))
         {
             Some(entry) => Standing::Expected(entry.reason.clone()),
-            None => Standing::Plain,
+            None => match &case.divergence {
+                Some(id) if self.divergences.contains(id) => {
+                    Standing::Expected(format!("recorded divergence {id}"))
+                }
+                _ => Standing::Plain,
+            },
         }
     }
 
@@ -173,7 +215,6 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::suite::Suite;
 
     const PAGE: &str = "# A {#a}\n```clj\n;name one\n1 ;=> 1\n;name two\n2 ;=> 2\n```\n# B {#b}\n```clj\n;name one\n1 ;=> 1\n```\n";
 

@@ -184,7 +184,6 @@ fn case(number: usize, transport: Transport, status: Status) -> CaseRecord {
         } else {
             Vec::new()
         },
-        unobserved: Vec::new(),
         source: wrong.then(|| "(+ 1 1) ;=> 1".to_owned()),
         traffic: if wrong {
             vec![
@@ -197,9 +196,10 @@ fn case(number: usize, transport: Transport, status: Status) -> CaseRecord {
         } else {
             Vec::new()
         },
-        stderr: None,
+        page: "lang.page".to_owned(),
         duration_us: 1500,
         rerun: wrong.then(|| "ptc-conformance run --filter x".to_owned()),
+        ..CaseRecord::default()
     }
 }
 

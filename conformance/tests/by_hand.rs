@@ -83,11 +83,22 @@ $ ptc repl -
 exit 0
 ```
 
+## Over HTTP {#few.http}
+
+```http #one
+-> POST /mcp
+Content-Type: application/json
+Accept: application/json, text/event-stream
+
+{"jsonrpc": "2.0", "id": 7, "method": "nothing"}
+<- 400
+```
+
 ## Not by hand {#few.not}
 
 ```http #one
--> GET /health
-<- 200
+->raw GET /health HTTP/1.1\r\n\r\n
+<- 400
 ```
 ```wire #two
 -> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -143,6 +154,7 @@ fn the_commands_of_a_case_do_what_the_harness_does() {
         ("few.bytes/one", &["-32700", "\"id\":7"]),
         ("few.commands/one", &["3"]),
         ("few.commands/two", &["42"]),
+        ("few.http/one", &["HTTP/1.1 4"]),
     ] {
         let printed = by_hand(id).unwrap_or_else(|| panic!("no commands for {id}"));
         for piece in pieces {

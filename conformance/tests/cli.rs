@@ -63,9 +63,7 @@ impl Bench {
 
     /// Runs the suite and gives exit status, standard output and the JSON report.
     fn run(&self, more: &[&str]) -> (Option<i32>, String, Run) {
-        let server =
-            Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/scripted");
-        let server = format!("{} none", server.display());
+        let server = scripted();
         let report = format!("json={}", self.word("report.json"));
         let (suite, launch) = (self.word("spec"), self.word("launch.toml"));
         let mut arguments = vec![
@@ -82,6 +80,12 @@ impl Bench {
             .unwrap_or_else(|missing| panic!("{missing}\n{text}{error}"));
         (output.status.code(), text, run)
     }
+}
+
+fn scripted() -> String {
+    let server =
+        Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/scripted");
+    format!("{} none", server.display())
 }
 
 fn statuses(run: &Run) -> Vec<Status> {
@@ -293,40 +297,136 @@ fn a_baseline_excuses_and_may_not_grow_stale() {
 }
 
 #[test]
-fn a_baseline_is_rewritten_by_whole_runs_only() {
+fn a_baseline_is_rewritten_as_far_as_a_run_goes() {
     let bench = Bench::new();
     let list = bench.word("known.toml");
-    std::fs::write(
-        &list,
-        "[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n",
-    )
-    .expect("a list");
-    let partial = bench.call(&[
-        "run",
-        "--stdio",
-        "true",
-        "--suite",
-        &bench.word("spec"),
-        "--filter",
-        "sums.add",
-        "--baseline",
-        &list,
-        "--fix-baseline",
-    ]);
-    assert_eq!(
-        partial.status.code(),
-        Some(2),
-        "{}",
-        String::from_utf8_lossy(&partial.stdout)
-    );
-    let (_, text, _) = bench.run(&["--baseline", &list, "--fix-baseline"]);
-    let fixed = std::fs::read_to_string(&list).expect("a list");
+    let entries = "[[case]]\nid = \"sums.add/*\"\nreason = \"no longer\"\n[[case]]\nid = \"sums.wrong/wrong\"\nreason = \"hard\"\n";
+    std::fs::write(&list, entries).expect("a list");
+    let kept = || std::fs::read_to_string(&list).expect("a list");
+    // What a part of the suite does not try stays as it is.
+    let fix = ["--baseline", &list, "--fix-baseline"];
+    let (_, text, _) = bench.run(&[&fix[..], &["--filter", "sums.add"]].concat());
     assert!(
-        fixed.contains("sums.wrong/wrong") && !fixed.contains("sums.add"),
-        "{fixed}\n{text}"
+        kept().contains("\"hard\"") && !kept().contains("sums.add"),
+        "{}\n{text}",
+        kept()
     );
+    std::fs::write(&list, "").expect("a list");
+    let (_, text, _) = bench.run(&fix);
+    assert!(kept().contains("sums.wrong/wrong"), "{}\n{text}", kept());
     let (status, text, _) = bench.run(&["--baseline", &list]);
     assert_eq!(status, Some(0), "{text}");
+}
+
+#[test]
+fn recorded_divergences_are_expected_where_that_is_asked() {
+    let bench = Bench::new();
+    let spec = bench.path("spec");
+    for directory in ["corpus", "divergences"] {
+        std::fs::create_dir_all(spec.join(directory)).expect("a directory");
+    }
+    std::fs::write(
+        spec.join("divergences/other-1.md"),
+        "# Other {#other}\n\n## Sums {#other.sums}\n\nIt adds badly.\n",
+    )
+    .expect("a page");
+    std::fs::write(
+        spec.join("corpus/sums.jsonl"),
+        "{\"id\": \"many/1\", \"section\": \"sums\", \"program\": \"(+ 1 1)\", \"expect\": {\"result\": \"user=> 3\"}, \"divergence\": \"other.sums\", \"why\": \"three is more\"}\n",
+    )
+    .expect("a corpus");
+    let only = ["--filter", "many/*", "--filter", "sums.add"];
+    let (status, text, run) = bench.run(&only);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(
+        text.contains("recorded divergence: other.sums") && text.contains("why: three is more"),
+        "{text}"
+    );
+    assert_eq!(run.count(Status::Fail), 1);
+    for word in ["other-1", "other.sums", "other"] {
+        let (status, text, run) = bench.run(&[&only[..], &["--by-divergence", word]].concat());
+        assert_eq!(status, Some(0), "{word}: {text}");
+        assert_eq!(run.count(Status::ExpectedFailure), 1);
+        assert!(text.contains("as expected, 1 known failure"), "{text}");
+    }
+    let output = bench.call(&[
+        "run",
+        "--stdio",
+        &scripted(),
+        "--suite",
+        &bench.word("spec"),
+        "--by-divergence",
+        "others",
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn implementations_are_compared_clause_by_clause() {
+    let bench = Bench::new();
+    bench.run(&[]);
+    let (report, page) = (bench.word("report.json"), bench.word("side.html"));
+    let output = bench.call(&[
+        "compare",
+        &format!("mine={report}"),
+        &format!("theirs={report}"),
+        "--html",
+        &page,
+    ]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("mine") && text.contains("theirs") && text.contains("◐ 3/6"),
+        "{text}"
+    );
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(
+        page.contains("sums.wrong") && page.contains("✗ 0/1"),
+        "{page}"
+    );
+}
+
+#[test]
+fn parts_are_balanced_by_the_times_of_an_earlier_run() {
+    let bench = Bench::new();
+    let (_, _, mut run) = bench.run(&[]);
+    // One case takes as long as all others together.
+    for case in &mut run.cases {
+        case.duration_us = match case.id.as_str() {
+            "sums.wrong/wrong" => 5_000_000,
+            _ => 1_000_000,
+        };
+    }
+    let times = bench.word("times.json");
+    std::fs::write(&times, run.json()).expect("a report");
+    let listed = |part: &str| -> Vec<String> {
+        let output = bench.call(&[
+            "list",
+            "--suite",
+            &bench.word("spec"),
+            "--format",
+            "ids",
+            "--shard",
+            part,
+            "--times",
+            &times,
+        ]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().map(str::to_owned).collect()
+    };
+    let (first, second) = (listed("1/2"), listed("2/2"));
+    assert_eq!(first, ["sums.wrong/wrong"]);
+    assert_eq!(second.len(), 5);
+}
+
+#[test]
+fn quiet_runs_print_the_verdict_only_and_colours_are_for_terminals() {
+    let bench = Bench::new();
+    let (_, text, _) = bench.run(&["--quiet"]);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let (_, text, _) = bench.run(&[]);
+    assert!(!text.contains('\u{1b}'), "{text}");
+    assert!(text.contains("failures by page:\n  sums: 1 of 6"), "{text}");
 }
 
 #[test]
@@ -519,6 +619,20 @@ fn two_reports_are_compared() {
     let worse = bench.call(&["diff", &old, &new]);
     assert_eq!(worse.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&worse.stdout).contains("broken: 1"));
+    let otherwise = std::fs::read_to_string(&old)
+        .expect("a report")
+        .replace("expected 13, observed 12", "expected 13, observed 99");
+    std::fs::write(&new, otherwise).expect("a report");
+    let differs = bench.call(&["diff", &old, &new]);
+    assert_eq!(differs.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&differs.stdout).into_owned();
+    for piece in [
+        "fails differently: 1",
+        "before: result: expected 13, observed 12",
+        "observed 99",
+    ] {
+        assert!(said.contains(piece), "no {piece:?} in\n{said}");
+    }
 }
 
 /// What the action's step runs, without cargo: it ends before it would build.

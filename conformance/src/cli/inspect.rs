@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::runner::{by_hand, script};
+use crate::runner::by_hand::{self, Subject};
+use crate::runner::script;
 use crate::suite::{Case, Suite};
+use crate::target::launch::Launch;
 
 use super::{ListArgs, ListFormat, ShowArgs, load, say};
 
@@ -41,14 +43,43 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
 pub fn show(args: &ShowArgs) -> Result<(), String> {
     let suite = load(args.suite.as_deref())?;
     let text = match suite.case(&args.id) {
-        Some(case) => case_page(&suite, case),
+        Some(case) => case_page(&suite, case, &subject(args)?),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
     say(&mut std::io::stdout(), &text);
     Ok(())
 }
 
-fn case_page(suite: &Suite, case: &Case) -> String {
+/// The server that the case is to be shown against: the reference, when none is named.
+fn subject(args: &ShowArgs) -> Result<Subject, String> {
+    let mut subject = Subject::default();
+    if let Some(path) = &args.launch {
+        subject.launch = Launch::read(path)?;
+        if !subject.launch.command.is_empty() {
+            subject.command = Some(subject.launch.command.clone());
+        }
+        if !subject.launch.testee.is_empty() {
+            subject.testee.clone_from(&subject.launch.testee);
+        }
+    }
+    let words = |text: &String| {
+        shell_words::split(text)
+            .map_err(|error| format!("`{text}` is not a shell command: {error}"))
+    };
+    if let Some(command) = &args.stdio {
+        subject.command = Some(words(command)?);
+    }
+    if let Some(command) = &args.testee {
+        subject.testee = words(command)?;
+    }
+    if let Some(url) = &args.url {
+        subject.command = None;
+        subject.url.clone_from(url);
+    }
+    Ok(subject)
+}
+
+fn case_page(suite: &Suite, case: &Case, subject: &Subject) -> String {
     let mut text = format!("{} ({}:{})\n\n", case.id, case.file, case.line);
     if let Some(section) = suite.section(&case.section) {
         text.push_str(&format!("# {}\n\n", section.title));
@@ -82,7 +113,7 @@ fn case_page(suite: &Suite, case: &Case) -> String {
     if let Some(divergence) = &case.divergence {
         text.push_str(&format!("\nDivergence: {divergence}\n"));
     }
-    if let Some(commands) = by_hand::commands(case) {
+    if let Some(commands) = by_hand::commands(case, subject) {
         text.push_str(&format!("\nBy hand:\n\n{}\n", indented(&commands)));
     }
     text.push_str(&format!(

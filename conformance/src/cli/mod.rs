@@ -6,6 +6,7 @@ mod record;
 mod run;
 mod selftest;
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
-use crate::report::{self, Run, Wanted, compare, html};
+use crate::report::{self, Run, Wanted, compare, html, matrix};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
@@ -64,6 +65,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
+    /// Put the JSON reports of several implementations side by side, page by page; as a page, clause by clause
+    Compare {
+        /// The reports, each `FILE` or `NAME=FILE`
+        #[arg(required = true)]
+        reports: Vec<String>,
+        /// Write the table of clauses
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+    },
     /// Play a scripted upstream until standard input ends
     Peer {
         /// The script
@@ -103,6 +113,9 @@ pub(crate) struct SuiteArgs {
     /// Only the i-th of n parts
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
+    /// A JSON report of an earlier run, whose times balance the parts
+    #[arg(long, value_name = "FILE", requires = "shard")]
+    times: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -128,6 +141,18 @@ enum ListFormat {
 struct ShowArgs {
     /// A case, a clause or a section
     id: String,
+    /// Show it against this server, as one shell-quoted command; default: the reference
+    #[arg(long, value_name = "CMD")]
+    stdio: Option<String>,
+    /// Show it against a server that runs already
+    #[arg(long, value_name = "URL", conflicts_with = "stdio")]
+    url: Option<String>,
+    /// Show operations of a library against this adapter
+    #[arg(long, value_name = "CMD")]
+    testee: Option<String>,
+    /// How that server is started: a launch template (spec/protocol/launch.md)
+    #[arg(long, value_name = "FILE")]
+    launch: Option<PathBuf>,
     /// A directory of fixtures, or an exported bundle
     #[arg(long, value_name = "PATH")]
     suite: Option<PathBuf>,
@@ -173,6 +198,7 @@ pub fn main() -> ExitCode {
         Command::Mutate(args) => selftest::mutate(&args),
         Command::Diff { old, new, html } => diff(&old, &new, html.as_deref()),
         Command::Merge { parts, reports } => merge(&parts, &reports),
+        Command::Compare { reports, html } => beside(&reports, html.as_deref()),
         Command::Peer { script } => peer::play(&script).map(|()| PASSED),
         Command::Peers { scripts } => peers(&scripts).map(|()| PASSED),
     };
@@ -282,6 +308,25 @@ fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
     })
 }
 
+fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
+    let mut runs = Vec::new();
+    for report in reports {
+        let (name, path) = match report.split_once('=') {
+            Some((name, path)) => (Some(name.to_owned()), path),
+            None => (None, report.as_str()),
+        };
+        let run = Run::read(Path::new(path))?;
+        let name = name.or_else(|| run.server.clone());
+        runs.push((name.unwrap_or_else(|| run.target.clone()), run));
+    }
+    let matrix = matrix::join(&runs);
+    if let Some(page) = page {
+        report::keep(page, &matrix.html()?)?;
+    }
+    say(&mut std::io::stdout(), &matrix.render());
+    Ok(PASSED)
+}
+
 fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     let parts: Result<Vec<Run>, String> = parts.iter().map(|part| Run::read(part)).collect();
     let whole = compare::merge(parts?)?;
@@ -360,8 +405,18 @@ impl SuiteArgs {
             skips: selectors(&self.skip)?,
             skip_waiting: self.skip_waiting,
             shard: self.shard,
+            times: self.times.as_deref().map(times).transpose()?,
         })
     }
+}
+
+/// How long each case took in an earlier run, over all its transports.
+fn times(path: &Path) -> Result<HashMap<String, u64>, String> {
+    let mut times = HashMap::new();
+    for case in Run::read(path)?.cases {
+        *times.entry(case.id).or_default() += case.duration_us;
+    }
+    Ok(times)
 }
 
 /// Writes text. A reader that closed its end has seen enough.

@@ -1,9 +1,10 @@
 //! Turns what came of the cases into the record of the run. Knows the suite and the trials, not the target.
 
 use crate::report::{CaseRecord, Finding, Status, Transport};
+use crate::runner::by_hand::{self, Subject};
 use crate::runner::script;
 use crate::runner::trial::Trial;
-use crate::suite::{Case, Level, Suite};
+use crate::suite::{Case, Level, Suite, page_name};
 use crate::verdict::Verdict;
 
 /// How cases are recorded.
@@ -16,6 +17,8 @@ pub struct Style {
     pub transport: Option<Transport>,
     /// The command that repeats a run, to which the case is added.
     pub rerun: String,
+    /// What a case is shown against, by hand.
+    pub subject: Subject,
 }
 
 /// The record of one case.
@@ -25,10 +28,14 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
     });
     let mut record = CaseRecord {
         id: case.id.clone(),
+        page: page_name(case),
         section: case.section.clone(),
         clause: case.clauses.first().cloned(),
         sentence: None,
         place: format!("{}:{}", case.file, case.line),
+        divergence: case.divergence.clone(),
+        rulings: case.rulings.clone(),
+        why: case.why.clone(),
         transport: style.transport,
         status,
         cause: None,
@@ -39,6 +46,7 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
         traffic: Vec::new(),
         stderr: None,
         duration_us: 0,
+        by_hand: None,
         rerun: None,
     };
     let Some(trial) = trial else {
@@ -64,6 +72,7 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
     record.source = Some(script::source(case));
     record.traffic.clone_from(&trial.traffic);
     record.stderr = Some(trial.stderr.clone()).filter(|stderr| !stderr.is_empty());
+    record.by_hand = by_hand::commands(case, &style.subject);
     record.rerun = Some(format!(
         "{} --filter {}",
         style.rerun,

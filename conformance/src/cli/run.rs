@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::baseline;
 use crate::expected::{ExpectedFailures, Standing};
 use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal};
+use crate::runner::by_hand::Subject;
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
 use crate::runner::{self, Orders, Trials};
@@ -82,10 +83,16 @@ pub struct RunArgs {
     /// Expected failures
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// Expect what a page of divergences records (original-0.12), or one entry of it; repeatable
+    #[arg(long, value_name = "PAGE|ID")]
+    by_divergence: Vec<String>,
     /// Rewrite the baseline so that it fits this run
     #[arg(long)]
     fix_baseline: bool,
-    /// Write a report: json, junit, tap, markdown, html or badge; repeatable
+    /// Print only what was counted and what it proves, and no progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Write a report: json, junit, tap, markdown, html, badge or badges; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
     reports: Vec<Wanted>,
 }
@@ -157,7 +164,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         for _ in 0..args.repeat.max(1) {
             let mut trials = Trials::new();
             tokio::select! {
-                outcome = play(&suite, &places, &orders, &mut trials) => {
+                outcome = play(&suite, &places, &orders, &mut trials, args.quiet) => {
                     server = outcome.server.or(server);
                     if let Some(why) = outcome.unable {
                         unable.push((transport, why));
@@ -200,7 +207,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         cases: passes
             .iter()
-            .flat_map(|pass| records(&suite, &places, pass, &args))
+            .flat_map(|pass| records(&suite, &places, pass, &args, &orders))
             .collect(),
         complaints: unable
             .iter()
@@ -210,31 +217,35 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     if let Some(path) = baseline_path(&args) {
         let judged = judged(&suite, &places, &passes);
         if args.fix_baseline {
-            if run.partial {
-                return Err(
-                    "a partial run cannot rewrite a baseline: run the whole suite".to_owned(),
-                );
-            }
             let old = if path.is_file() {
                 read(&path)?
             } else {
                 String::new()
             };
-            let text = baseline::rewritten(&old, &judged)?;
+            let text = baseline::rewritten(&old, &judged, !run.partial)?;
             std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let list = ExpectedFailures::read(&read(&path)?)
+        let mut list = ExpectedFailures::read(&read(&path)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
+        list.expect_divergences(&args.by_divergence, &suite)?;
         excuse(&mut run, &list, &suite, &places, &passes);
         run.complaints
             .extend(list.stale(judged.iter().copied(), !run.partial));
     } else if args.fix_baseline {
         return Err("--fix-baseline needs --baseline FILE".to_owned());
+    } else if !args.by_divergence.is_empty() {
+        let mut list = ExpectedFailures::default();
+        list.expect_divergences(&args.by_divergence, &suite)?;
+        excuse(&mut run, &list, &suite, &places, &passes);
     }
     for wanted in &args.reports {
         wanted.write(&run)?;
     }
-    say(&mut std::io::stdout(), &terminal::render(&run));
+    let text = match args.quiet {
+        true => terminal::verdict(&run),
+        false => terminal::render(&run),
+    };
+    say(&mut anstream::stdout(), &text);
     Ok(if unable.is_empty() {
         status(&run)
     } else {
@@ -284,11 +295,17 @@ async fn play(
     places: &[usize],
     orders: &Orders,
     trials: &mut Trials,
+    quiet: bool,
 ) -> runner::Outcome {
-    let progress = progress(places.len());
+    let progress = progress(places.len(), quiet);
+    let mut failures = 0_usize;
     let outcome = runner::run(Arc::clone(suite), places, orders.clone(), trials, |trial| {
         if trial.verdict.is_failure() {
-            progress.set_message("failures seen");
+            failures += 1;
+            progress.set_message(match failures {
+                1 => "1 failure so far".to_owned(),
+                failures => format!("{failures} failures so far"),
+            });
         }
         progress.inc(1);
     })
@@ -444,12 +461,37 @@ fn target(args: &RunArgs, launch: &mut Launch) -> Result<Target, String> {
     })
 }
 
-fn records(suite: &Suite, places: &[usize], pass: &Pass, args: &RunArgs) -> Vec<CaseRecord> {
+/// What cases are shown against by hand.
+fn subject(orders: &Orders) -> Subject {
+    let mut subject = Subject {
+        launch: orders.launch.clone(),
+        testee: orders.launch.testee.clone(),
+        ..Subject::default()
+    };
+    match &orders.target {
+        Target::Command { argv, .. } => subject.command = Some(argv.clone()),
+        Target::Url(endpoint) => {
+            subject.command = None;
+            subject.url.clone_from(&endpoint.url);
+        }
+        Target::Testee { argv } => subject.testee.clone_from(argv),
+    }
+    subject
+}
+
+fn records(
+    suite: &Suite,
+    places: &[usize],
+    pass: &Pass,
+    args: &RunArgs,
+    orders: &Orders,
+) -> Vec<CaseRecord> {
     let style = record::Style {
         strict: args.strict,
         whole: args.keep_traffic,
         transport: pass.transport,
         rerun: rerun(args, pass.transport),
+        subject: subject(orders),
     };
     let of = |place: &usize| {
         let case = &suite.cases[*place];
@@ -579,12 +621,12 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn progress(cases: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+fn progress(cases: usize, quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(cases as u64);
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {per_sec} {msg}");
+    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {per_sec}, {eta} to go {msg}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 

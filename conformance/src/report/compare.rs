@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CaseRecord, Run, Status, Transport, labelled};
+use super::{CaseRecord, Run, Status, Transport, Visible, labelled};
 
 /// How the second run differs from the first, by ids, with the transport where that matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,10 +13,14 @@ pub struct Difference {
     pub broken: Vec<String>,
     /// The target did not end or fall silent on it before, and does now.
     pub new_crashes: Vec<String>,
+    /// Failed before and fails now, but otherwise.
+    pub fails_differently: Vec<String>,
     /// Only in the second run.
     pub added: Vec<String>,
     /// Only in the first run.
     pub removed: Vec<String>,
+    /// What the second run says of those that fail, by id; behind it what the first said, where that was something else.
+    pub messages: BTreeMap<String, (String, Option<String>)>,
 }
 
 /// Causes that count as crashes: the target was gone or silent, whatever it should have said.
@@ -44,9 +48,24 @@ pub fn difference(old: &Run, new: &Run) -> Difference {
             Some(then) if now.status == Status::Pass && then.status != Status::Pass => {
                 &mut difference.fixed
             }
+            Some(then)
+                if now.status.is_failure()
+                    && then.status.is_failure()
+                    && now.message != then.message =>
+            {
+                &mut difference.fails_differently
+            }
             Some(_) => continue,
         };
-        kind.push(labelled(key.0, key.1));
+        let label = labelled(key.0, key.1);
+        if let Some(message) = now.message.as_ref().filter(|_| now.status.is_failure()) {
+            let then = before.get(key).and_then(|then| then.message.clone());
+            let then = then.filter(|then| then != message);
+            difference
+                .messages
+                .insert(label.clone(), (message.clone(), then));
+        }
+        kind.push(label);
     }
     let gone = before.keys().filter(|key| !after.contains_key(*key));
     difference
@@ -62,11 +81,12 @@ impl Difference {
     }
 
     /// The kinds of change with their ids, those that count first.
-    pub fn kinds(&self) -> [(&'static str, &[String]); 5] {
+    pub fn kinds(&self) -> [(&'static str, &[String]); 6] {
         [
             ("fixed", &self.fixed),
             ("broken", &self.broken),
             ("new crashes", &self.new_crashes),
+            ("fails differently", &self.fails_differently),
             ("added", &self.added),
             ("removed", &self.removed),
         ]
@@ -79,6 +99,12 @@ impl Difference {
             text.push_str(&format!("{name}: {}\n", ids.len()));
             for id in ids {
                 text.push_str(&format!("  {id}\n"));
+                if let Some((now, then)) = self.messages.get(id) {
+                    if let Some(then) = then {
+                        text.push_str(&format!("    before: {}\n", Visible(then)));
+                    }
+                    text.push_str(&format!("    now: {}\n", Visible(now)));
+                }
             }
         }
         text

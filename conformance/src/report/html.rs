@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::compare::Difference;
+use super::groups::{self, Group};
+use super::levels::{self, Standing};
 use super::{CaseRecord, Finding, Run, Status, Traffic, Transport};
 
 #[derive(Template)]
@@ -22,6 +24,8 @@ struct Page<'a> {
     partial: bool,
     strict: bool,
     complaints: &'a [String],
+    levels: Vec<Standing>,
+    causes: Vec<Group<'a>>,
     areas: Vec<Area<'a>>,
     /// What the script shows, as JSON that cannot end its script element.
     data: String,
@@ -72,6 +76,8 @@ pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<Stri
         partial: run.partial,
         strict: run.strict,
         complaints: &run.complaints,
+        levels: levels::standings(run),
+        causes: groups::of_failures(run),
         areas: areas(run),
         data: embedded(&data(run, difference))?,
     };
@@ -183,6 +189,10 @@ struct Detail<'a> {
     stderr: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rerun: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_hand: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    known: Vec<String>,
 }
 
 /// Most cases have little to tell, so a case is a list in the order that the page's script reads: id, section, status,
@@ -206,6 +216,13 @@ fn data(run: &Run, difference: Option<(&str, &Difference)>) -> Value {
             traffic: &case.traffic,
             stderr: case.stderr.as_deref(),
             rerun: case.rerun.as_deref(),
+            by_hand: case.by_hand.as_deref(),
+            // Of a case that passed nobody asks why it expects what it expects.
+            known: if case.message.is_some() {
+                case.background()
+            } else {
+                Vec::new()
+            },
         });
         let has_detail = detail.as_object().is_some_and(|detail| !detail.is_empty());
         json!([
@@ -249,45 +266,23 @@ fn embedded(value: &Value) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FORMAT;
     use super::*;
+    use crate::report::tests::{record, run};
 
     fn failed(message: &str) -> CaseRecord {
         CaseRecord {
-            id: "x/1".to_owned(),
-            section: "x".to_owned(),
-            clause: None,
-            sentence: None,
-            place: "x.md:1".to_owned(),
-            transport: Some(Transport::Stdio),
-            status: Status::Fail,
-            cause: None,
             message: Some(message.to_owned()),
-            findings: Vec::new(),
-            unobserved: Vec::new(),
-            source: None,
-            traffic: Vec::new(),
-            stderr: None,
-            duration_us: 1,
-            rerun: None,
+            ..record("x/1", Status::Fail)
         }
     }
 
     #[test]
     fn what_a_target_says_cannot_become_markup() {
-        let run = Run {
-            format: FORMAT,
-            harness: "h".to_owned(),
-            target: "<b>t</b>".to_owned(),
-            server: None,
-            suite_cases: 1,
-            partial: false,
-            interrupted: false,
-            strict: false,
-            duration_ms: 1,
-            cases: vec![failed("</script><script>alert(1)</script>")],
-            complaints: vec!["<i>".to_owned()],
-        };
+        let mut run = run(
+            "<b>t</b>",
+            vec![failed("</script><script>alert(1)</script>")],
+        );
+        run.complaints = vec!["<i>".to_owned()];
         let page = render(&run, None).expect("a page");
         assert!(!page.contains("<script>alert"));
         assert!(!page.contains("<b>t</b>"));

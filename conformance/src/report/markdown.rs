@@ -1,11 +1,12 @@
 //! Renders a run as a Markdown summary for CI pages. Knows only the record.
 
-use indexmap::IndexMap;
-
-use super::{Run, Status};
+use super::{CaseRecord, Run, Status, groups, levels};
 
 /// How many failures are listed; the rest is counted.
 const FAILURES_MAX: usize = 50;
+/// How many causes are listed, and cases of each.
+const CAUSES_MAX: usize = 20;
+const CASES_OF_CAUSE_MAX: usize = 50;
 
 /// The summary.
 pub fn render(run: &Run) -> String {
@@ -28,29 +29,56 @@ pub fn render(run: &Run) -> String {
     for complaint in &run.complaints {
         text.push_str(&format!("- {}\n", cell(complaint)));
     }
-    areas(run, &mut text);
+    levels(run, &mut text);
+    causes(run, &mut text);
+    pages(run, &mut text);
     failures(run, &mut text);
     text
 }
 
-fn areas(run: &Run, text: &mut String) {
-    let mut areas: IndexMap<&str, [usize; 3]> = IndexMap::new();
-    for case in &run.cases {
-        let area = case.section.split('.').next().unwrap_or_default();
-        let counts = areas.entry(area).or_default();
-        let column = match case.status {
-            Status::Pass => 0,
-            status if status.is_failure() => 1,
-            _ => 2,
-        };
-        counts[column] += 1;
+fn levels(run: &Run, text: &mut String) {
+    text.push_str("| level | |\n|---|---|\n");
+    for standing in levels::standings(run) {
+        let (name, words) = (standing.level.name, standing.words());
+        text.push_str(&format!("| {name} | {words} |\n"));
     }
-    text.push_str("| area | passed | failed | other |\n|---|--:|--:|--:|\n");
-    for (area, [passed, failed, other]) in areas {
+    text.push('\n');
+}
+
+/// Failures by what they share, each with a few examples and the rest behind a click.
+fn causes(run: &Run, text: &mut String) {
+    for group in groups::of_failures(run).iter().take(CAUSES_MAX) {
+        let pages: Vec<&str> = group.pages.keys().copied().collect();
         text.push_str(&format!(
-            "| {} | {passed} | {failed} | {other} |\n",
-            cell(area)
+            "<details><summary>{} × {}</summary>\n\non {}\n\n",
+            group.cases.len(),
+            cell(&group.cause),
+            pages.join(", ")
         ));
+        for case in group.cases.iter().take(CASES_OF_CAUSE_MAX) {
+            text.push_str(&format!("- `{}`\n", run.label(case)));
+        }
+        let more = group.cases.len().saturating_sub(CASES_OF_CAUSE_MAX);
+        if more > 0 {
+            text.push_str(&format!("- … and {more} more\n"));
+        }
+        text.push_str("\n</details>\n\n");
+    }
+}
+
+fn pages(run: &Run, text: &mut String) {
+    text.push_str("| page | passed | failed | other |\n|---|--:|--:|--:|\n");
+    for (page, counts) in groups::pages(run) {
+        let [mut passed, mut failed, mut other] = [0; 3];
+        for (status, count) in counts {
+            match status {
+                Status::Pass => passed += count,
+                status if status.is_failure() => failed += count,
+                _ => other += count,
+            }
+        }
+        let page = cell(page);
+        text.push_str(&format!("| {page} | {passed} | {failed} | {other} |\n"));
     }
 }
 
@@ -68,12 +96,22 @@ fn failures(run: &Run, text: &mut String) {
         text.push_str(&format!(
             "| `{}` | {} | {} |\n",
             run.label(case),
-            case.clause.as_deref().map(cell).unwrap_or_default(),
-            cell(case.message.as_deref().unwrap_or_default())
+            cell(case.anchor()),
+            cell(&explained(case))
         ));
     }
     if failed.len() > FAILURES_MAX {
         text.push_str(&format!("\n… and {} more.\n", failed.len() - FAILURES_MAX));
+    }
+}
+
+/// The message, with what is known about the case.
+fn explained(case: &CaseRecord) -> String {
+    let message = case.message.clone().unwrap_or_default();
+    let known = case.background();
+    match known.is_empty() {
+        true => message,
+        false => format!("{message} ({})", known.join("; ")),
     }
 }
 

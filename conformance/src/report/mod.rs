@@ -4,9 +4,12 @@
 pub mod badge;
 pub mod compare;
 pub mod conclusion;
+pub mod groups;
 pub mod html;
 pub mod junit;
+pub mod levels;
 pub mod markdown;
+pub mod matrix;
 pub mod tap;
 pub mod terminal;
 
@@ -52,10 +55,13 @@ pub struct Run {
 }
 
 /// What became of one case.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseRecord {
     /// Unique and stable.
     pub id: String,
+    /// The page that it belongs to, such as `lang.reader`; also for a case of a corpus file.
+    #[serde(default)]
+    pub page: String,
     /// The section that it belongs to.
     pub section: String,
     /// The clause that it proves, when it stands below one.
@@ -66,6 +72,15 @@ pub struct CaseRecord {
     pub sentence: Option<String>,
     /// File and line of the case.
     pub place: String,
+    /// Id of the recorded divergence that it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergence: Option<String>,
+    /// Numbers of the rulings that decided it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rulings: Vec<u32>,
+    /// Why it expects what it expects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// How the target was reached; absent for a library behind an adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
@@ -94,6 +109,9 @@ pub struct CaseRecord {
     pub stderr: Option<String>,
     /// How long the case took, in microseconds.
     pub duration_us: u64,
+    /// The commands that do the same by hand: the target with all its flags, and what is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_hand: Option<String>,
     /// The command that reruns just this case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<String>,
@@ -123,7 +141,18 @@ impl Transport {
 
 /// What became of a case.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -144,6 +173,7 @@ pub enum Status {
     /// The target does not claim what the case needs.
     NotClaimed,
     /// The run ended before the case's turn.
+    #[default]
     NotRun,
 }
 
@@ -250,6 +280,23 @@ impl Traffic {
             text.to_owned()
         };
         Self { direction, text }
+    }
+}
+
+impl CaseRecord {
+    /// The clause that it proves; the section of a case that stands below no clause.
+    pub fn anchor(&self) -> &str {
+        self.clause.as_deref().unwrap_or(&self.section)
+    }
+
+    /// What is known about its expectation: divergence, rulings and reason, a line each.
+    pub fn background(&self) -> Vec<String> {
+        let divergence = self.divergence.as_ref();
+        let divergence = divergence.map(|id| format!("recorded divergence: {id}"));
+        let numbers: Vec<String> = self.rulings.iter().map(u32::to_string).collect();
+        let rulings = (!numbers.is_empty()).then(|| format!("ruling: {}", numbers.join(", ")));
+        let why = self.why.as_ref().map(|why| format!("why: {why}"));
+        [divergence, rulings, why].into_iter().flatten().collect()
     }
 }
 
@@ -410,6 +457,8 @@ pub enum Format {
     Html,
     /// A badge, in the shape that shields.io reads.
     Badge,
+    /// The badges of the levels, by name.
+    Badges,
 }
 
 /// Every format, with its name.
@@ -420,6 +469,7 @@ const FORMATS: &[(&str, Format)] = &[
     ("markdown", Format::Markdown),
     ("html", Format::Html),
     ("badge", Format::Badge),
+    ("badges", Format::Badges),
 ];
 
 /// A report that was asked for: `FORMAT=FILE`.
@@ -468,6 +518,7 @@ impl Wanted {
             Format::Markdown => markdown::render(run),
             Format::Html => html::render(run, None)?,
             Format::Badge => badge::render(run),
+            Format::Badges => levels::badges(run),
         };
         keep(&self.path, &text)
     }
@@ -504,5 +555,41 @@ impl fmt::Display for Visible<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The record of a case, as plain as can be.
+    pub(crate) fn record(id: &str, status: Status) -> CaseRecord {
+        let section = id.split('/').next().unwrap_or_default();
+        CaseRecord {
+            id: id.to_owned(),
+            page: "lang.page".to_owned(),
+            section: section.to_owned(),
+            place: "lang/page.md:1".to_owned(),
+            transport: Some(Transport::Stdio),
+            status,
+            ..CaseRecord::default()
+        }
+    }
+
+    /// A run of these cases.
+    pub(crate) fn run(target: &str, cases: Vec<CaseRecord>) -> Run {
+        Run {
+            format: FORMAT,
+            harness: "ptc-conformance 0".to_owned(),
+            target: target.to_owned(),
+            server: None,
+            suite_cases: cases.len(),
+            partial: false,
+            interrupted: false,
+            strict: false,
+            duration_ms: 1,
+            cases,
+            complaints: Vec::new(),
+        }
     }
 }

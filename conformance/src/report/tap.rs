@@ -51,6 +51,10 @@ fn line(text: &mut String, number: usize, label: &str, case: &CaseRecord) {
             entry("found", &finding.observed);
             entry("wanted", &finding.expected);
         }
+        entry("clause", case.anchor());
+        for known in case.background() {
+            entry("known", &known);
+        }
         if let Some(rerun) = &case.rerun {
             entry("rerun", rerun);
         }

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::{CaseRecord, Run, Status, Visible};
+use indexmap::IndexMap;
+
+use super::{CaseRecord, Run, Status, Visible, groups, levels};
 
 /// Failures of one cause that are shown in full before the rest is only named.
 const SAME_CAUSE_SHOWN_MAX: usize = 3;
@@ -21,6 +23,9 @@ const TRAFFIC_SHOWN_MAX: usize = 24;
 pub fn render(run: &Run) -> String {
     let mut text = String::new();
     failures(run, &mut text);
+    causes(run, &mut text);
+    pages(run, &mut text);
+    levels(run, &mut text);
     for status in [Status::Warning, Status::Unobservable, Status::NotClaimed] {
         let of_status = run.cases.iter().filter(|case| case.status == status);
         let messages = of_status.map(|case| case.message.as_deref().unwrap_or("no reason given"));
@@ -29,18 +34,44 @@ pub fn render(run: &Run) -> String {
     let passed = run.cases.iter().filter(|case| case.status == Status::Pass);
     let unseen = passed.flat_map(|case| case.unobserved.iter().map(String::as_str));
     reasons("passed in part", unseen, &mut text);
+    text.push_str(&verdict(run));
+    text
+}
+
+/// What was counted, and what it proves.
+pub fn verdict(run: &Run) -> String {
+    let mut text = String::new();
     for complaint in &run.complaints {
-        let _infallible = writeln!(text, "complaint: {}", Visible(complaint));
+        let _infallible = writeln!(text, "{}: {}", BAD.paint("complaint"), Visible(complaint));
     }
+    let conclusion = run.conclusion();
+    let paint = match conclusion.is_good() {
+        true => GOOD,
+        false => BAD,
+    };
     let _infallible = writeln!(
         text,
         "{}\n{} ({:.1} s against {})",
         run.summary().join("\n"),
-        run.conclusion().words(),
+        paint.paint(&conclusion.words()),
         run.duration_ms as f64 / 1000.0,
         Visible(&run.target)
     );
     text
+}
+
+/// A colour, where there is a terminal: whoever writes the text takes it away where there is none, or `NO_COLOR` is set.
+#[derive(Clone, Copy)]
+struct Paint(anstyle::Style);
+
+const GOOD: Paint = Paint(anstyle::AnsiColor::Green.on_default().bold());
+const BAD: Paint = Paint(anstyle::AnsiColor::Red.on_default().bold());
+
+impl Paint {
+    fn paint(self, text: &str) -> String {
+        let Paint(style) = self;
+        format!("{style}{text}{style:#}")
+    }
 }
 
 /// Everything about one case that did not pass.
@@ -57,6 +88,9 @@ pub fn details(case: &CaseRecord) -> String {
     line(&format!("  at {}{}", case.place, over.unwrap_or_default()));
     if let (Some(clause), Some(sentence)) = (&case.clause, &case.sentence) {
         line(&format!("  clause {clause}: {}", Visible(sentence)));
+    }
+    for known in case.background() {
+        line(&format!("  {}", Visible(&known)));
     }
     if let Some(source) = &case.source {
         line("  case:");
@@ -90,10 +124,72 @@ pub fn details(case: &CaseRecord) -> String {
         line("  standard error of the target:");
         line(&indented(stderr.trim_end(), "    "));
     }
+    if let Some(commands) = &case.by_hand {
+        line("  by hand:");
+        line(&indented(commands, "    "));
+    }
     if let Some(rerun) = &case.rerun {
         line(&format!("  rerun: {rerun}"));
     }
     text
+}
+
+/// Failures by what they share, when there is more to say than each failure says by itself.
+fn causes(run: &Run, text: &mut String) {
+    let groups = groups::of_failures(run);
+    if groups.iter().all(|group| group.cases.len() == 1) {
+        return;
+    }
+    let _infallible = writeln!(text, "failures by cause:");
+    for group in groups.iter().take(NAMED_MAX) {
+        let _infallible = writeln!(text, "  {} × {}", group.cases.len(), Visible(&group.cause));
+        let pages: Vec<&str> = group.pages.keys().copied().collect();
+        let _infallible = writeln!(text, "      on {}", pages.join(", "));
+        for case in group.cases.iter().take(groups::EXAMPLES) {
+            let _infallible = writeln!(text, "      such as {}", run.label(case));
+        }
+    }
+    if groups.len() > NAMED_MAX {
+        let _infallible = writeln!(text, "  … and {} more causes", groups.len() - NAMED_MAX);
+    }
+    text.push('\n');
+}
+
+/// The pages on which something failed.
+fn pages(run: &Run, text: &mut String) {
+    let pages = groups::pages(run);
+    let failed = |counts: &IndexMap<Status, usize>| {
+        let of = |(status, count): (&Status, &usize)| status.is_failure().then_some(*count);
+        counts.iter().filter_map(of).sum::<usize>()
+    };
+    let rows: Vec<_> = pages
+        .iter()
+        .map(|(page, counts)| (page, failed(counts), counts.values().sum::<usize>()))
+        .filter(|(_, failed, _)| *failed > 0)
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    let _infallible = writeln!(text, "failures by page:");
+    for (page, failed, all) in rows {
+        let _infallible = writeln!(text, "  {page}: {failed} of {all}");
+    }
+    text.push('\n');
+}
+
+/// The levels, when a whole suite was tried: of a part they would say nothing.
+fn levels(run: &Run, text: &mut String) {
+    let standings = levels::standings(run);
+    let shown = standings.iter().filter(|standing| standing.passed > 0);
+    if run.partial || shown.count() < 2 {
+        return;
+    }
+    let _infallible = writeln!(text, "levels:");
+    for standing in standings {
+        let name = standing.level.name;
+        let _infallible = writeln!(text, "  {name}: {}", standing.words());
+    }
+    text.push('\n');
 }
 
 fn failures(run: &Run, text: &mut String) {
@@ -105,8 +201,9 @@ fn failures(run: &Run, text: &mut String) {
         *seen += 1;
         if *seen <= SAME_CAUSE_SHOWN_MAX && shown < SHOWN_MAX {
             shown += 1;
-            text.push_str(&details(case));
-            text.push('\n');
+            let told = details(case);
+            let (head, rest) = told.split_once('\n').unwrap_or((&told, ""));
+            let _infallible = writeln!(text, "{}\n{rest}", BAD.paint(head));
         } else {
             unshown.push(case);
         }

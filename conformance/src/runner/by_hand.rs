@@ -1,4 +1,4 @@
-//! Writes a case as the shell commands that show a person what the reference does with it: the files, peers, variables and flags
+//! Writes a case as the shell commands that show a person what a server does with it: the files, peers, variables and flags
 //! that it needs, and what is sent. Knows what the harness would do; starts nothing, and knows nothing of verdicts.
 
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::json::Json;
 use crate::judge;
 use crate::suite::{
-    CallCase, Captures, Case, CaseBody, CliCase, CljCase, Control, TargetSpec, Text, Transport,
-    WireAction, WireCase,
+    CallCase, Captures, Case, CaseBody, CliCase, CljCase, Control, HttpAction, HttpCase,
+    HttpRequest, TargetSpec, Text, Transport, WireAction, WireCase,
 };
 use crate::target::launch::Launch;
 use crate::target::link::{self, Evaluation};
@@ -24,14 +24,45 @@ const PEERS_FILE: &str = "peers.json";
 const ANSWER_SECONDS: &str = "1";
 const SLOW_ANSWER_SECONDS: &str = "3";
 
-/// The commands; none for what a few commands cannot do: exchanges over HTTP, signals, values that only an answer gives, long texts.
-pub fn commands(case: &Case) -> Option<String> {
+/// The server that a case is shown against.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// How it is started, without flags; none for one that runs already.
+    pub command: Option<Vec<String>>,
+    /// The adapter for operations of its library.
+    pub testee: Vec<String>,
+    /// How it takes flags and variables.
+    pub launch: Launch,
+    /// Where it is reached over HTTP.
+    pub url: String,
+}
+
+impl Default for Subject {
+    /// The reference.
+    fn default() -> Self {
+        let word = |word: &str| word.to_owned();
+        Self {
+            command: Some(reference::command(Path::new(reference::BINARY))),
+            testee: vec![word(reference::BINARY), word(reference::TESTEE)],
+            launch: Launch::default(),
+            url: format!("http://127.0.0.1:{SHOWN_PORT}/mcp"),
+        }
+    }
+}
+
+/// The port of commands that start a server over HTTP.
+const SHOWN_PORT: u16 = 7332;
+
+/// The commands; none for what a few commands cannot do: signals, values that only an answer gives to a later request over standard
+/// streams, bytes that are no request, long texts.
+pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
     let pause = match case.waits() {
         true => SLOW_ANSWER_SECONDS,
         false => ANSWER_SECONDS,
     };
     let mut lines = Vec::new();
     match &case.body {
+        CaseBody::Http(body) => exchange(body, case, subject, &mut lines)?,
         _ if case.target.transport == Transport::Http => return None,
         CaseBody::Clj(body) => {
             // The end of input gives a call only a moment more.
@@ -39,21 +70,23 @@ pub fn commands(case: &Case) -> Option<String> {
             let mut input = vec![Act::Write(program(body)?)];
             input.extend(lasts.then_some(Act::Sleep(pause.to_owned())));
             stage(&case.target, &mut lines)?;
-            lines.push(fed(&input, &server(&case.target, true)?));
+            lines.push(fed(&input, &server(&case.target, subject, true)?));
         }
         CaseBody::Wire(body) => {
             stage(&case.target, &mut lines)?;
-            lines.push(fed(&sends(body, pause)?, &server(&case.target, false)?));
+            lines.push(fed(
+                &sends(body, pause)?,
+                &server(&case.target, subject, false)?,
+            ));
         }
         CaseBody::Call(body) => {
-            let testee = [reference::BINARY, reference::TESTEE];
             lines.push(fed(
                 &[Act::Write(operation(body))],
-                &shell_words::join(testee),
+                &shell_words::join(&subject.testee),
             ));
         }
         CaseBody::Cli(body) => command(body, &case.target, &mut lines)?,
-        CaseBody::Http(_) | CaseBody::Fixture(_) => return None,
+        CaseBody::Fixture(_) => return None,
     }
     if lines.len() > 1 {
         lines.insert(0, "cd \"$(mktemp -d)\"".to_owned());
@@ -140,6 +173,73 @@ fn line(text: String) -> Vec<u8> {
     (text + "\n").into_bytes()
 }
 
+/// Requests over HTTP, each as a call of `curl`, to a server that is started for them.
+fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<String>) -> Option<()> {
+    let origin = subject.url.split('/').take(3).collect::<Vec<_>>().join("/");
+    if subject.command.is_some() {
+        stage(&of.target, lines)?;
+        let mut server = server(&of.target, subject, false)?;
+        server.push(' ');
+        server.push_str(&shell_words::join(subject.launch.http_words(SHOWN_PORT)?));
+        lines.push(format!("{server} &"));
+        lines.push(format!(
+            "until curl -sf -o ready {origin}{}; do sleep 0.1; done",
+            subject.launch.http_ready
+        ));
+    }
+    for step in &case.steps {
+        match &step.action {
+            HttpAction::Request(request) => lines.push(curl(request, &origin)?),
+            HttpAction::Raw { .. } => return None,
+            HttpAction::Control(Control::Wait { ms } | Control::Silence { ms }) => {
+                let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
+                lines.push(format!("sleep {seconds}"));
+            }
+            HttpAction::Control(
+                Control::Signal { .. } | Control::KillPeer { .. } | Control::Eof,
+            ) => return None,
+            // These look at what came of it.
+            HttpAction::Response(_)
+            | HttpAction::Dropped { .. }
+            | HttpAction::Control(
+                Control::Exit { .. }
+                | Control::PeerReceived { .. }
+                | Control::Log { .. }
+                | Control::Trace { .. },
+            ) => {}
+        }
+    }
+    if subject.command.is_some() {
+        lines.push("kill $!".to_owned());
+    }
+    Some(())
+}
+
+/// One request. A value that an earlier answer gave stands as `{{name}}`, to be filled in by hand. Without a tag it is waited for.
+fn curl(request: &HttpRequest, origin: &str) -> Option<String> {
+    let mut words = vec!["curl".to_owned(), "-si".to_owned()];
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    add("-X", request.method.clone());
+    for (name, value) in &request.headers {
+        add("-H", format!("{name}: {}", shown(value)?));
+    }
+    if let Some(body) = &request.body {
+        add("--data-binary", shown(body)?);
+    }
+    words.push(format!("{origin}{}", shown(&request.path)?));
+    let line = shell_words::join(words);
+    Some(match request.tag {
+        Some(_) => format!("{line} &"),
+        None => line,
+    })
+}
+
+/// A text with what it is made of filled in; one that needs an earlier answer as its source.
+fn shown(text: &Text) -> Option<String> {
+    let filled = text.string(&Captures::new());
+    Some(filled.unwrap_or_else(|_| text.source()))
+}
+
 /// Files and peers that a server needs.
 fn stage(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     for (name, content) in &spec.files {
@@ -175,16 +275,17 @@ fn upstreams(spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
 }
 
 /// The server's command with the variables and flags of `spec`; `observing` adds the flags that make results visible.
-fn server(spec: &TargetSpec, observing: bool) -> Option<String> {
-    let launch = Launch::default();
+fn server(spec: &TargetSpec, subject: &Subject, observing: bool) -> Option<String> {
+    let launch = &subject.launch;
     let place = |text: &str| start::in_place(text, Path::new("."));
-    let flags = start::flags(&launch, spec, observing, place).ok()?;
+    let flags = start::flags(launch, spec, observing, place).ok()?;
     let named = flags.iter().map(|(name, value)| (name.as_str(), value));
     let mut words = Vec::new();
     for (name, value) in &spec.env {
-        words.push(format!("{name}={}", placed(value)?));
+        words.push(format!("{}={}", launch.variable(name), placed(value)?));
     }
-    words = with_variables(words, reference::command(Path::new(reference::BINARY)));
+    let command = subject.command.iter().flatten().chain(&launch.arguments);
+    words = with_variables(words, command.cloned().collect());
     words.extend(launch.words(named).ok()?);
     if spec.upstreams.is_some() || !spec.peers.is_empty() {
         words.extend(launch.upstreams_words(Path::new(UPSTREAMS_FILE))?);

@@ -1,5 +1,6 @@
 //! Which cases of a suite are run: filters, skips and shards. Knows nothing of targets.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use crate::suite::{Selector, Suite};
@@ -40,6 +41,8 @@ pub struct Selection {
     pub skip_waiting: bool,
     /// Only this part of them.
     pub shard: Option<Shard>,
+    /// Microseconds that each case took before, by id, to balance the parts by.
+    pub times: Option<HashMap<String, u64>>,
 }
 
 impl Selection {
@@ -59,7 +62,10 @@ impl Selection {
         let places = wanted.map(|(place, _)| place);
         let places: Vec<usize> = match self.shard {
             None => places.collect(),
-            Some(shard) => places.skip(shard.part - 1).step_by(shard.of).collect(),
+            Some(shard) => match &self.times {
+                None => places.skip(shard.part - 1).step_by(shard.of).collect(),
+                Some(times) => balanced(suite, places.collect(), times, shard),
+            },
         };
         if places.is_empty() {
             return Err(
@@ -77,4 +83,34 @@ impl Selection {
             || self.skip_waiting
             || self.shard.is_some_and(|shard| shard.of > 1)
     }
+}
+
+/// The places of one part, when each case goes, the longest first, to the part that has least to do. A case that was not there
+/// before takes as long as the middle one.
+fn balanced(
+    suite: &Suite,
+    mut places: Vec<usize>,
+    times: &HashMap<String, u64>,
+    shard: Shard,
+) -> Vec<usize> {
+    let mut known: Vec<u64> = times.values().copied().collect();
+    known.sort_unstable();
+    let middle = known.get(known.len() / 2).copied().unwrap_or(1);
+    let time = |place: &usize| {
+        let known = times.get(&suite.cases[*place].id);
+        known.copied().unwrap_or(middle).max(1)
+    };
+    places.sort_by_key(|place| (std::cmp::Reverse(time(place)), *place));
+    let mut loads = vec![0_u64; shard.of];
+    let mut mine = Vec::new();
+    for place in places {
+        let least = (0..shard.of).min_by_key(|part| (loads[*part], *part));
+        let part = least.unwrap_or_default();
+        loads[part] += time(&place);
+        if part + 1 == shard.part {
+            mine.push(place);
+        }
+    }
+    mine.sort_unstable();
+    mine
 }

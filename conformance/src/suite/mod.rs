@@ -33,7 +33,7 @@ pub use self::case::{
     Reason, Returned, WireAction, WireCase, WireStep,
 };
 pub use self::pattern::{Hole, HoleKind, Pattern};
-pub use self::select::Selector;
+pub use self::select::{Selector, page_name};
 pub use self::target::{TargetSpec, Transport};
 pub use self::text::{Captures, Fault, Part, TEXT_BYTES_MAX, Text, Use};
 

@@ -114,6 +114,6 @@ impl Selector {
 }
 
 /// The page of a case, as globs name it: `lang.reader`.
-fn page_name(case: &Case) -> String {
+pub fn page_name(case: &Case) -> String {
     case.page.trim_end_matches(".md").replace('/', ".")
 }

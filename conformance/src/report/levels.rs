@@ -1,0 +1,192 @@
+//! The levels that an implementation can reach, in an order in which to build it. Knows the pages of the specification by name, and
+//! the record.
+
+use serde_json::json;
+
+use super::{Run, Status};
+
+/// A part of the specification that is worth a badge of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// As badges and tables name it.
+    pub name: &'static str,
+    /// What an implementation of it does.
+    pub means: &'static str,
+    /// Its pages: exact, or all below a name that ends with a dot.
+    pub pages: &'static [&'static str],
+}
+
+/// Every level, in an order in which to build: each needs only those above it.
+pub const LEVELS: &[Level] = &[
+    Level {
+        name: "language core",
+        means: "reads, evaluates and prints programs: reader, special forms, names, errors, limits",
+        pages: &[
+            "divergences.",
+            "lang.control",
+            "lang.destructuring",
+            "lang.errors",
+            "lang.forms",
+            "lang.limits",
+            "lang.names",
+            "lang.parallel",
+            "lang.printing",
+            "lang.reader",
+        ],
+    },
+    Level {
+        name: "library",
+        means: "has the functions of the language",
+        pages: &["lib."],
+    },
+    Level {
+        name: "wire format",
+        means: "renders and validates payloads, schemas and signatures as a library",
+        pages: &["protocol."],
+    },
+    Level {
+        name: "stdio",
+        means: "offers `lisp_eval` over standard streams: framing, lifecycle, profiles, settings, concurrency",
+        pages: &[
+            "mcp.concurrency",
+            "mcp.dispatch",
+            "mcp.framing",
+            "mcp.lifecycle",
+            "mcp.limits",
+            "mcp.lisp_eval",
+            "mcp.profiles",
+            "mcp.settings",
+        ],
+    },
+    Level {
+        name: "HTTP",
+        means: "offers it over Streamable HTTP: tokens, origins, protocol sessions, draining",
+        pages: &["mcp.http", "mcp.metrics", "mcp.security", "mcp.stateless"],
+    },
+    Level {
+        name: "sessions",
+        means: "keeps definitions between programs, and tells what it ran",
+        pages: &["mcp.sessions", "mcp.debug"],
+    },
+    Level {
+        name: "aggregator",
+        means: "lets programs call upstream servers: catalog, discovery, calls, faults, redaction",
+        pages: &["upstream.", "lang.discovery"],
+    },
+    Level {
+        name: "agent",
+        means: "runs models that write programs",
+        pages: &["agent.", "lang.tasks"],
+    },
+];
+
+/// What a run shows of a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The level.
+    pub level: &'static Level,
+    /// Cases that passed.
+    pub passed: usize,
+    /// Cases that failed, whether that was expected or not.
+    pub failed: usize,
+    /// Cases that the target doesn't claim.
+    pub unclaimed: usize,
+    /// Cases that were not run, or cannot be seen on this target.
+    pub unseen: usize,
+}
+
+impl Standing {
+    /// Whether everything that was judged passed, and something was.
+    pub fn is_reached(&self) -> bool {
+        self.failed == 0 && self.passed > 0
+    }
+
+    /// As tables and badges print it.
+    pub fn words(&self) -> String {
+        let of = self.passed + self.failed;
+        let share = format!("{}/{of}", self.passed);
+        match (self.is_reached(), self.unclaimed) {
+            (true, 0) => format!("reached, {share}"),
+            (true, unclaimed) => format!("reached in part, {share}, {unclaimed} not claimed"),
+            (false, _) if of == 0 => "not shown".to_owned(),
+            (false, _) => format!("not reached, {share}"),
+        }
+    }
+}
+
+impl Level {
+    /// Whether a page belongs to it.
+    pub fn holds(&self, page: &str) -> bool {
+        self.pages.iter().any(|own| match own.strip_suffix('.') {
+            Some(_) => page.starts_with(own),
+            None => page == *own,
+        })
+    }
+}
+
+/// What the run shows of each level.
+pub fn standings(run: &Run) -> Vec<Standing> {
+    let of = |level: &'static Level| {
+        let mut standing = Standing {
+            level,
+            passed: 0,
+            failed: 0,
+            unclaimed: 0,
+            unseen: 0,
+        };
+        for case in run.cases.iter().filter(|case| level.holds(&case.page)) {
+            match case.status {
+                Status::Pass => standing.passed += 1,
+                Status::Fail | Status::Flaky | Status::ExpectedFailure => standing.failed += 1,
+                Status::NotClaimed => standing.unclaimed += 1,
+                Status::Unobservable | Status::NotRun => standing.unseen += 1,
+                // A SHOULD that is not followed does not keep anybody from a level.
+                Status::Warning | Status::SelfCheck => {}
+            }
+        }
+        standing
+    };
+    LEVELS.iter().map(of).collect()
+}
+
+/// The badges of all levels by name, each in the shape that shields.io's endpoint reads.
+pub fn badges(run: &Run) -> String {
+    let of = |standing: &Standing| {
+        let color = match (standing.is_reached(), standing.unclaimed) {
+            (true, 0) => "brightgreen",
+            (true, _) => "yellow",
+            (false, _) if standing.failed == 0 => "lightgrey",
+            (false, _) => "red",
+        };
+        let badge = json!({
+            "schemaVersion": 1,
+            "label": format!("PTC-Lisp {}", standing.level.name),
+            "message": standing.words(),
+            "color": color,
+        });
+        (standing.level.name.to_owned(), badge)
+    };
+    let all: serde_json::Map<_, _> = standings(run).iter().map(of).collect();
+    format!("{}\n", serde_json::Value::from(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_belongs_to_one_level() {
+        let suite = crate::fixture::carried().expect("the specification can be read");
+        let pages: std::collections::BTreeSet<String> = suite
+            .cases
+            .iter()
+            .map(crate::suite::page_name)
+            .filter(|page| page != "README")
+            .collect();
+        assert!(pages.len() > 40, "{pages:?}");
+        for page in pages {
+            let levels = LEVELS.iter().filter(|level| level.holds(&page));
+            assert_eq!(levels.count(), 1, "{page}");
+        }
+    }
+}
