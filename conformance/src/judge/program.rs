@@ -1,6 +1,8 @@
 //! Judges the outcome of a program. Every part of the expectation is met, unmet or unseen; a part
 //! that the target can't show is never counted as met.
 
+use std::borrow::Cow;
+
 use super::{Part, mismatch, output_schema, text, verdict};
 use crate::edn::Edn;
 use crate::json::Json;
@@ -245,7 +247,11 @@ fn raised(
     for wanted in kind.iter().chain(&expected.message) {
         parts.push(match message {
             None => unseen("message"),
-            Some(message) => says(wanted, message),
+            Some(message) => match says(wanted, &spelled(wanted, message)) {
+                // A failure shows the message as it came.
+                Part::Unmet(_) => says(wanted, message),
+                other => other,
+            },
         });
     }
     if let Some(letters) = &expected.value_text {
@@ -255,6 +261,25 @@ fn raised(
         parts.push(data("failed value", source, value, cut));
     }
     parts
+}
+
+/// The message with its finer kind spelled as expected: that is a word, and `arity error` and `arity_error` are one.
+fn spelled<'m>(wanted: &MessageExpect, message: &'m str) -> Cow<'m, str> {
+    let (MessageExpect::Exact(text) | MessageExpect::Prefix(text)) = wanted;
+    let Some(TextPart::Lit(letters)) = text.parts.first() else {
+        return Cow::Borrowed(message);
+    };
+    let end = letters
+        .find(|c: char| !c.is_ascii_lowercase() && c != '_')
+        .unwrap_or(letters.len());
+    let kind = &letters[..end];
+    let apart = kind.replace('_', " ");
+    match message.strip_prefix(&apart) {
+        Some(rest) if kind.contains('_') && rest.starts_with(':') => {
+            Cow::Owned(format!("{kind}{rest}"))
+        }
+        _ => Cow::Borrowed(message),
+    }
 }
 
 fn says(wanted: &MessageExpect, message: &str) -> Part {

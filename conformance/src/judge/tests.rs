@@ -381,9 +381,76 @@ fn errors_and_prints_are_judged() {
     );
     assert_eq!(told(&program(&kind, &error("timeout", "too long"))), "pass");
     assert_eq!(
+        told(&program(&kind, &error("runtime_error", "type error: x"))),
+        "pass"
+    );
+    assert_eq!(
         told(&program(&kind, &error("runtime_error", "type_error"))),
         "fail: message: expected type_error: …, observed type_error"
     );
+}
+
+#[test]
+fn the_kind_that_opens_a_message_is_a_word() {
+    let rows = [
+        (
+            ";!! runtime_error: arity_error: inc",
+            "arity error: inc expects",
+        ),
+        (";!! runtime_error: arity_error", "arity error: inc expects"),
+        (";!! runtime_error: arity_error", "arity error of inc"),
+        (";!! runtime_error: arity_error", "argument error: inc"),
+        (";!! runtime_error = arity_error: x_y", "arity error: x_y"),
+        (";!! runtime_error = arity_error: x_y", "arity error: x y"),
+        (";!! runtime_error: my_name", "my name"),
+    ];
+    let told: Vec<String> = rows
+        .iter()
+        .map(|(marks, message)| {
+            told(&program(
+                &expectation(marks),
+                &error("runtime_error", message),
+            ))
+        })
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    pass
+    pass
+    fail: message: expected arity_error…, observed arity error of inc
+    fail: message: expected arity_error…, observed argument error: inc
+    pass
+    fail: message: expected arity_error: x_y, observed arity error: x y
+    fail: message: expected my_name…, observed my name
+    ");
+}
+
+#[test]
+fn one_of_several_ends_will_do() {
+    let marks = ";!! timeout\n;or !! memory_limit\n;or => 1\n;>> a";
+    let printed = |run: ProgramRun| ProgramRun {
+        prints: Some(vec!["a".to_owned()]),
+        ..run
+    };
+    let rows = [
+        error("timeout", "x"),
+        error("memory_limit", "x"),
+        printed(value("1", "")),
+        value("1", ""),
+        printed(value("2", "")),
+        error("runtime_error", "x"),
+    ];
+    let told: Vec<String> = rows
+        .iter()
+        .map(|run| told(&program(&expectation(marks), run)))
+        .collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    pass
+    pass
+    pass
+    fail: outcome: expected timeout, observed the value 1
+    fail: outcome: expected timeout, observed the value 2
+    fail: reason: expected timeout, observed runtime_error: x
+    "#);
 }
 
 #[test]

@@ -226,7 +226,8 @@ impl<'a> Lexer<'a> {
         let mut at = end;
         if self.byte(at) == Some(b'.') {
             let from = at + 1;
-            at = self.digits(from)?;
+            // Only digits that make the number great are counted.
+            at = self.scan(DIGIT, from);
             if at == from {
                 return Err(self.bad_number());
             }
