@@ -41,6 +41,22 @@ pub enum ProgramOutcome {
     },
 }
 
+impl ProgramOutcome {
+    /// One line for people.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Returned { text, .. } => match text {
+                Some(Some(text)) => format!("the value {text}"),
+                Some(None) => "no result text".to_owned(),
+                None => "a value".to_owned(),
+            },
+            Self::Raised {
+                reason, message, ..
+            } => format!("{reason}: {}", message.as_deref().unwrap_or("")),
+        }
+    }
+}
+
 /// An HTTP response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpMessage {

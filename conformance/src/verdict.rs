@@ -70,6 +70,9 @@ pub struct Mismatch {
     /// Line by line, `-` expected and `+` observed; empty when both are one short line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
+    /// The clause that is broken, where it is not the case's own but one that every case is held to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clause: Option<String>,
     /// Line of the step in the fixture, where there are steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,

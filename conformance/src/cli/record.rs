@@ -64,6 +64,12 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
         return record;
     }
     record.sentence = Some(suite.sentence(case).to_owned());
+    if let Verdict::Fail(mismatch) = &trial.verdict
+        && let Some(clause) = mismatch.clause.as_deref().and_then(|id| suite.clause(id))
+    {
+        record.clause = Some(clause.id.clone());
+        record.sentence = Some(clause.sentence.clone());
+    }
     record.message = Some(trial.verdict.message()).filter(|message| !message.is_empty());
     if matches!(status, Status::Unobservable | Status::NotClaimed) {
         return record;

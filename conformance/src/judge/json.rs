@@ -30,6 +30,7 @@ pub fn json(what: &str, pattern: &Pattern, observed: &Json, captures: &mut Captu
                 expected: difference.expected,
                 observed: difference.observed,
                 diff: whole,
+                clause: None,
                 line: None,
             })
         }

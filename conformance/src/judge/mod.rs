@@ -14,6 +14,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod text;
+mod words;
 
 pub use self::command::command;
 pub use self::fixture::fixture;
@@ -22,6 +23,7 @@ pub use self::message::{http, line};
 pub use self::program::program;
 pub use self::schema::output_schema;
 pub use self::text::{raw_line, text};
+pub use self::words::{error_messages, own_words};
 
 use crate::verdict::{Mismatch, Verdict};
 
@@ -79,6 +81,7 @@ fn mismatch(
         expected,
         observed,
         diff,
+        clause: None,
         line: None,
     }
 }

@@ -55,21 +55,13 @@ fn one(expect: &ProgramExpect, run: &ProgramRun) -> Verdict {
             value.as_ref(),
             run.truncated.unwrap_or(false),
         ),
-        (
-            Outcome::Returns(expected),
-            ProgramOutcome::Raised {
-                reason, message, ..
-            },
-        ) => {
-            let observed = format!("{reason}: {}", message.as_deref().unwrap_or(""));
+        (Outcome::Returns(expected), ProgramOutcome::Raised { .. }) => {
+            let observed = run.outcome.words();
             return Verdict::Fail(mismatch("outcome", wanted(expected), observed));
         }
-        (Outcome::Raises(expected), ProgramOutcome::Returned { text, .. }) => {
-            let observed = match text {
-                Some(Some(text)) => format!("the value {text}"),
-                _ => "a value".to_owned(),
-            };
-            return Verdict::Fail(mismatch("outcome", expected.reason.word(), observed));
+        (Outcome::Raises(expected), ProgramOutcome::Returned { .. }) => {
+            let (expected, observed) = (expected.reason.word(), run.outcome.words());
+            return Verdict::Fail(mismatch("outcome", expected, observed));
         }
     };
     parts.extend(
@@ -209,11 +201,17 @@ fn exact(expect: &ProgramExpect, expected: &Json, json: Option<&Option<Json>>) -
             wrong.diff = super::diff::lines(&expected.pretty(), &observed.pretty());
             Part::Unmet(wrong)
         }
-        Some(None) => Part::Unmet(mismatch(
-            "json",
-            expected.to_string(),
-            "no value, though one was asked for",
-        )),
+        Some(None) => {
+            let schema = output_schema(expect).map(|schema| schema.to_string());
+            Part::Unmet(mismatch(
+                "json",
+                expected.to_string(),
+                format!(
+                    "no `validated`, though the call asked for it with the output_schema {}",
+                    schema.unwrap_or_default()
+                ),
+            ))
+        }
         None => {
             let reason = output_schema(expect).err();
             Part::Unseen(

@@ -62,10 +62,7 @@ async fn attempt(
         .transpose()?
         .unwrap_or_default();
     let began = Instant::now();
-    let waited = case
-        .expect
-        .within_ms
-        .map_or(patience.exit.max(patience.reply), Duration::from_millis);
+    let waited = patience.within(case.expect.within_ms, patience.exit.max(patience.reply));
     let mut traffic = vec![Traffic::new(
         Direction::Sent,
         &shell_words::join(&spawn.argv),
@@ -93,8 +90,15 @@ async fn attempt(
         Ok(()) => Verdict::pass(),
         Err(mismatch) => Verdict::Fail(mismatch),
     };
+    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
+    let failed = run.status != Some(0);
     Ok(Trial {
-        stderr: String::from_utf8_lossy(&run.stderr).into_owned(),
+        messages: if failed {
+            vec![stderr.clone()]
+        } else {
+            Vec::new()
+        },
+        stderr,
         traffic,
         took: began.elapsed(),
         ..Trial::of(verdict)

@@ -180,7 +180,7 @@ impl Play<'_> {
         tag: Option<&str>,
         within_ms: Option<u64>,
     ) -> Result<Result<HttpMessage, Fault>, Stop> {
-        let waited = within_ms.map_or(self.patience.reply, Duration::from_millis);
+        let waited = self.patience.within(within_ms, self.patience.reply);
         let found = self
             .open
             .iter()

@@ -1,6 +1,7 @@
 //! Runs the cases of a suite against a target: plans, starts, tries, and gives each case its trial.
 //! Knows nothing of reports, baselines or command lines.
 
+mod again;
 pub mod by_hand;
 mod command;
 mod exchange;
@@ -12,6 +13,7 @@ mod served;
 pub mod start;
 mod transcript;
 pub mod trial;
+mod warm_up;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -59,6 +61,19 @@ pub struct Orders {
     pub fail_fast: bool,
 }
 
+impl Orders {
+    /// Where operations of the library are asked: the target itself, or the adapter of the template.
+    fn library(&self) -> Option<Target> {
+        match &self.target {
+            Target::Testee { .. } => Some(self.target.clone()),
+            _ if self.launch.testee.is_empty() => None,
+            _ => Some(Target::Testee {
+                argv: self.launch.testee.clone(),
+            }),
+        }
+    }
+}
+
 /// The trial of each selected case, by its place in the suite; absent when the run ended before its turn.
 pub type Trials = BTreeMap<usize, Trial>;
 
@@ -80,11 +95,16 @@ pub struct Session {
     answered: AtomicBool,
     failed_starts: AtomicUsize,
     over: AtomicBool,
+    again: again::List,
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
 
 impl Session {
     fn report(&self, case: usize, trial: Trial) {
+        let trial = trial.in_own_words(&self.suite.cases[case]);
+        let Some(trial) = self.again.keep(case, trial) else {
+            return;
+        };
         // The receiver lives as long as the run.
         let _run_is_over = self.trials.send((case, trial));
     }
@@ -125,6 +145,7 @@ pub async fn run(
         answered: AtomicBool::new(false),
         failed_starts: AtomicUsize::new(0),
         over: AtomicBool::new(false),
+        again: again::List::default(),
         trials: sender,
     });
     let fail_fast = orders.fail_fast;
@@ -268,6 +289,7 @@ async fn direct(
         });
     }
     while tasks.join_next().await.is_some() {}
+    again::all(session, &orders).await;
     Ok(name)
 }
 
@@ -320,15 +342,13 @@ async fn adapter(
     needy: &[usize],
     claims: &Claims,
 ) -> Result<Option<(Target, Claims)>, Box<Trial>> {
-    if let Target::Testee { .. } = &orders.target {
-        return Ok(Some((orders.target.clone(), claims.clone())));
-    }
     let calls = |place: &usize| matches!(session.suite.cases[*place].body, CaseBody::Call(_));
-    if session.launch.testee.is_empty() || !needy.iter().any(calls) {
-        return Ok(None);
-    }
-    let target = Target::Testee {
-        argv: session.launch.testee.clone(),
+    let target = match orders.library() {
+        Some(target) if matches!(orders.target, Target::Testee { .. }) => {
+            return Ok(Some((target, claims.clone())));
+        }
+        Some(target) if needy.iter().any(calls) => target,
+        _ => return Ok(None),
     };
     let mut offered = Claims::default();
     first_contact(session, &target, &mut offered).await?;
@@ -382,7 +402,9 @@ async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
     };
     match tried {
         Err(refusal) => Trial::refused(&refusal),
-        Ok(Some((wire, prepared))) => wire::play(wire, &prepared, session.patience).await,
+        Ok(Some((wire, prepared))) => {
+            wire::play(wire, &prepared, session.patience, warm_up::is_unseen(case)).await
+        }
         Ok(None) => over_http(session, orders, case).await,
     }
 }
@@ -422,7 +444,16 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
     };
     let trial = match &case.body {
         CaseBody::Http(http) => exchange::play(http, server, &endpoint, session.patience).await,
-        CaseBody::Wire(wire) => posted::play(wire, server, &endpoint, session.patience).await,
+        CaseBody::Wire(wire) => {
+            posted::play(
+                wire,
+                server,
+                &endpoint,
+                session.patience,
+                warm_up::is_unseen(case),
+            )
+            .await
+        }
         _ => Trial::harness("the case is not an exchange"),
     };
     drop(files);

@@ -15,7 +15,7 @@ use crate::observed::{CallAnswer, ProgramRun};
 use crate::suite::{CallCase, Captures, CaseBody, CljCase, Outcome, Reason, TargetSpec};
 use crate::target::link::{Evaluation, Link};
 use crate::target::{Answer, program};
-use crate::verdict::Verdict;
+use crate::verdict::{Mismatch, Verdict};
 
 use super::Session;
 use super::start::{Refusal, Target};
@@ -182,6 +182,10 @@ async fn alone(
             Attempt::Noisy(trial) | Attempt::Broke(trial) => {
                 *strikes += 1;
                 suspects.explained = true;
+                let trial = Trial {
+                    seen_alone: true,
+                    ..trial
+                };
                 session.report(case, trial.clone());
                 return Some(trial);
             }
@@ -274,9 +278,14 @@ fn overloaded() -> Trial {
 }
 
 async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> Attempt {
+    let mut schema = None;
     let asked = match &session.suite.cases[case].body {
         CaseBody::Clj(body) => match evaluation(body, &group.spec, link.is_testee()) {
-            Ok(evaluation) => link.eval(&evaluation, session.patience.reply).await,
+            Ok(evaluation) => {
+                let asked = link.eval(&evaluation, session.patience.reply).await;
+                schema = evaluation.output_schema.is_some().then_some(evaluation);
+                asked
+            }
             Err(trial) => return Attempt::Done(*trial),
         },
         CaseBody::Call(body) => {
@@ -300,7 +309,26 @@ async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> 
             if !expects_busy && program::refusal(&answer.received).as_deref() == Some(BUSY) {
                 return Attempt::Busy;
             }
-            judge_program(body, &answer, link.is_testee())
+            let verdict = judge_program(body, &answer, link.is_testee());
+            match (verdict, schema) {
+                (Verdict::Fail(mismatch), Some(evaluation))
+                    if program::failed(&answer.received) =>
+                {
+                    // The schema was the harness's idea: what the program gives without it counts as well.
+                    let plain = Evaluation {
+                        output_schema: None,
+                        ..evaluation.clone()
+                    };
+                    match link.eval(&plain, session.patience.reply).await {
+                        Ok(answer) => without_schema(body, &answer, mismatch, &evaluation),
+                        Err(failed) => {
+                            let trial = Trial::failed(&failed, link.stderr(), true);
+                            return Attempt::Broke(trial);
+                        }
+                    }
+                }
+                (verdict, _) => verdict,
+            }
         }
         CaseBody::Call(body) => judge_call(body, &answer),
         _ => Verdict::HarnessError {
@@ -392,6 +420,44 @@ fn judge_program(body: &CljCase, answer: &Answer, testee: bool) -> Verdict {
     }
 }
 
+/// The verdict on a program whose call failed under the schema that the harness added: that of its text, with both answers.
+fn without_schema(
+    body: &CljCase,
+    plain: &Answer,
+    under_schema: Mismatch,
+    asked: &Evaluation,
+) -> Verdict {
+    let schema = asked.output_schema.as_deref().unwrap_or_default();
+    let run = match program::from_tool_result(&plain.received, false) {
+        Ok(run) => run,
+        Err(_) => return Verdict::Fail(under_schema),
+    };
+    let both = |observed: &str| {
+        format!(
+            "{observed} (with the output_schema {schema}: {})",
+            under_schema.observed
+        )
+    };
+    match judge::program(&body.expect, &run) {
+        Verdict::Pass { mut unobserved } => {
+            unobserved.retain(|part| !part.starts_with("json: "));
+            unobserved.push(format!(
+                "json: the call with an output_schema failed: {}",
+                under_schema.observed
+            ));
+            Verdict::Pass { unobserved }
+        }
+        Verdict::Fail(mismatch) => Verdict::Fail(Mismatch {
+            observed: both(&mismatch.observed),
+            ..mismatch
+        }),
+        _ => Verdict::Fail(Mismatch {
+            observed: both(&run.outcome.words()),
+            ..under_schema
+        }),
+    }
+}
+
 fn judge_call(body: &CallCase, answer: &Answer) -> Verdict {
     let reply = Json::parse(&answer.received).ok();
     let member = |name: &str| reply.as_ref().and_then(|reply| reply.get(name)).cloned();
@@ -408,11 +474,12 @@ fn judge_call(body: &CallCase, answer: &Answer) -> Verdict {
 
 fn malformed(expected: String, answer: &Answer) -> Verdict {
     let line = answer.received.clone();
-    Verdict::Fail(crate::verdict::Mismatch {
+    Verdict::Fail(Mismatch {
         what: "reply".to_owned(),
         observed: crate::target::fault::quote(&line),
         expected: expected.clone(),
         diff: String::new(),
+        clause: None,
         line: None,
     })
 }

@@ -24,12 +24,13 @@ const HEAD_START: Duration = Duration::from_millis(25);
 /// How long output that no step asked for may still arrive.
 const FAREWELL: Duration = Duration::from_millis(10);
 
-/// Plays the case against the server at `endpoint`, and takes the server down.
+/// Plays the case against the server at `endpoint`, and takes the server down; `warm` says that a program may run first.
 pub async fn play(
     case: &WireCase,
     server: Server,
     endpoint: &Endpoint,
     patience: Patience,
+    warm: bool,
 ) -> Trial {
     let began = Instant::now();
     let ends =
@@ -48,6 +49,7 @@ pub async fn play(
                 server: &server,
                 link: std::sync::Arc::clone(&link),
                 patience,
+                warm,
                 record: &mut record,
                 sender,
                 replies,
@@ -99,6 +101,7 @@ struct Play<'a> {
     server: &'a Server,
     link: std::sync::Arc<HttpLink>,
     patience: Patience,
+    warm: bool,
     record: &'a mut Record,
     sender: mpsc::UnboundedSender<Result<String, Fault>>,
     replies: mpsc::UnboundedReceiver<Result<String, Fault>>,
@@ -124,6 +127,11 @@ impl Play<'_> {
         self.record.sent(answer.sent.as_bytes());
         self.record.received(&answer.received);
         self.send(link::INITIALIZED.to_owned()).await;
+        if self.warm {
+            let (method, params) = link::Evaluation::warm_up().request();
+            let frame = |id| link::frame(id, method, Some(&params));
+            let _whatever = self.link.ask(frame, self.patience.start).await;
+        }
         for step in &case.steps {
             self.step(step).await?;
         }
@@ -222,6 +230,6 @@ impl Play<'_> {
     }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
-        within_ms.map_or(self.patience.reply, Duration::from_millis)
+        self.patience.within(within_ms, self.patience.reply)
     }
 }

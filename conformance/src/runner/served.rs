@@ -62,7 +62,7 @@ impl Server {
                 sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
             }
             Control::Exit { status, within_ms } => {
-                let waited = within_ms.map_or(patience.exit, Duration::from_millis);
+                let waited = patience.within(*within_ms, patience.exit);
                 let exited = self.process("an exit status")?.exited(waited).await;
                 let Some(exit) = exited else {
                     return Err(Stop::Fault(Fault::StillRunning { waited }));
@@ -81,7 +81,10 @@ impl Server {
                 line: wanted,
             } => {
                 let stderr = self.process("its log")?.stderr().clone();
-                look(record, line, "log", *present, wanted, || stderr.text()).await
+                look(record, line, "log", *present, wanted, patience, || {
+                    stderr.text()
+                })
+                .await
             }
             Control::Trace {
                 present,
@@ -90,7 +93,7 @@ impl Server {
                 let Some(directory) = &self.traces else {
                     return Err(harness("the target block names no `trace_dir`".to_owned()));
                 };
-                look(record, line, "trace", *present, wanted, || {
+                look(record, line, "trace", *present, wanted, patience, || {
                     files_in(directory)
                 })
                 .await
@@ -103,7 +106,18 @@ impl Server {
                 peer,
                 present,
                 pattern,
-            } => look_at_peer(record, line, &self.directory, peer, *present, pattern).await,
+            } => {
+                look_at_peer(
+                    record,
+                    line,
+                    &self.directory,
+                    peer,
+                    *present,
+                    pattern,
+                    patience,
+                )
+                .await
+            }
         }
     }
 

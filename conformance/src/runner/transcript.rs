@@ -11,6 +11,7 @@ use crate::judge;
 use crate::peer::stage;
 use crate::report::{Direction, Traffic};
 use crate::suite::{Captures, LineMatch, Pattern, Text};
+use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::verdict::{Mismatch, Verdict};
 
@@ -18,8 +19,8 @@ use super::trial::Trial;
 
 /// How often logs and traces are looked into while a line is waited for.
 const POLL: Duration = Duration::from_millis(5);
-/// How long a log or trace line is waited for.
-pub const LINE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a log or trace line is waited for, before the factor of the target's patience.
+const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a transcript ended before its last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub struct Record {
     pub captures: Captures,
     /// Whether the target ever answered.
     pub answered: bool,
+    /// The error messages among what was received.
+    pub messages: Vec<String>,
 }
 
 impl Record {
@@ -70,6 +73,8 @@ impl Record {
             verdict,
             cause,
             traffic: self.traffic,
+            messages: self.messages,
+            seen_alone: false,
             took: began.elapsed(),
         }
     }
@@ -82,6 +87,7 @@ impl Record {
     /// Notes what came.
     pub fn received(&mut self, text: &str) {
         self.answered = true;
+        self.messages.extend(judge::error_messages(text));
         self.push(Direction::Received, text);
     }
 
@@ -121,6 +127,7 @@ pub fn differs(line: u32, what: &str, expected: &str, observed: &str) -> Stop {
             expected: expected.to_owned(),
             observed: observed.to_owned(),
             diff: String::new(),
+            clause: None,
             line: None,
         },
     )
@@ -154,9 +161,10 @@ pub async fn look(
     what: &str,
     present: bool,
     wanted: &LineMatch,
+    patience: Patience,
     source: impl Fn() -> String,
 ) -> Result<(), Stop> {
-    let deadline = Instant::now() + LINE_PATIENCE;
+    let deadline = Instant::now() + patience.stretched(LINE_PATIENCE);
     loop {
         let text = source();
         for candidate in text.lines() {
@@ -199,6 +207,7 @@ pub async fn look_at_peer(
     peer: &str,
     present: bool,
     pattern: &Pattern,
+    patience: Patience,
 ) -> Result<(), Stop> {
     if stage::received(directory, peer).is_none() {
         let message = format!("the target block names no peer `{peer}`");
@@ -207,7 +216,7 @@ pub async fn look_at_peer(
     let wanted = LineMatch::Json(pattern.clone());
     let what = format!("peer {peer}");
     let source = || stage::received(directory, peer).unwrap_or_default();
-    look(record, line, &what, present, &wanted, source).await
+    look(record, line, &what, present, &wanted, patience, source).await
 }
 
 /// All that stands in the files of a directory, in the order of their names.

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use crate::judge;
 use crate::report::{Direction, Traffic};
+use crate::suite::Case;
 use crate::target::Answer;
 use crate::target::fault::Fault;
 use crate::target::link::Failed;
@@ -22,6 +24,10 @@ pub struct Trial {
     pub traffic: Vec<Traffic>,
     /// The end of the target's error output.
     pub stderr: String,
+    /// Whether the case was tried alone, besides its trial in company.
+    pub seen_alone: bool,
+    /// The error messages that the target gave, whatever the case expects of them.
+    pub messages: Vec<String>,
     /// How long it took.
     pub took: Duration,
 }
@@ -34,6 +40,8 @@ impl Trial {
             cause: None,
             traffic: Vec::new(),
             stderr: String::new(),
+            seen_alone: false,
+            messages: Vec::new(),
             took: Duration::ZERO,
         }
     }
@@ -83,6 +91,7 @@ impl Trial {
         Self {
             traffic,
             stderr,
+            messages: judge::error_messages(&answer.received),
             took: answer.took,
             ..Self::of(verdict)
         }
@@ -96,8 +105,34 @@ impl Trial {
         }
     }
 
+    /// The trial of a case that ran out of time beside others, which ended as `first` says.
+    pub fn tried_again(mut self, first: &str) -> Self {
+        let note = format!("tried again alone, after it had run out of time: {first}");
+        match &mut self.verdict {
+            Verdict::Pass { unobserved } => unobserved.push(note),
+            Verdict::Fail(mismatch) => mismatch.observed.push_str(&format!(" ({note})")),
+            Verdict::Crashed { detail }
+            | Verdict::TimedOut { detail }
+            | Verdict::Silent { detail }
+            | Verdict::Junk { detail } => detail.push_str(&format!(" ({note})")),
+            _ => {}
+        }
+        self
+    }
+
+    /// Fails a case that passed when an error message shows text of the host.
+    pub fn in_own_words(mut self, case: &Case) -> Self {
+        if self.verdict.is_pass()
+            && let Some(mismatch) = judge::own_words(case, &self.messages)
+        {
+            self.verdict = Verdict::Fail(mismatch);
+        }
+        self
+    }
+
     /// A fault that a case met among others, when it met none alone.
     pub fn not_seen_alone(mut self) -> Self {
+        self.seen_alone = true;
         if let Verdict::Crashed { detail }
         | Verdict::TimedOut { detail }
         | Verdict::Silent { detail }

@@ -27,8 +27,8 @@ const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "ptc-conformance";
 
-/// Starts the process and plays the case.
-pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience) -> Trial {
+/// Starts the process and plays the case; `warm` says that a program may run first.
+pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm: bool) -> Trial {
     let began = Instant::now();
     let process = match link::launch(&prepared.spawn) {
         Ok(process) => process,
@@ -40,6 +40,7 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience) -> T
         patience,
         record: Record::default(),
         ended: false,
+        warm,
     };
     let stopped = play.all(case).await.err();
     let control = play.process.control();
@@ -61,12 +62,17 @@ struct Play<'a> {
     record: Record,
     /// Whether an `exit` step has seen the process end.
     ended: bool,
+    /// Whether a program runs before the steps.
+    warm: bool,
 }
 
 impl Play<'_> {
     async fn all(&mut self, case: &WireCase) -> Result<(), Stop> {
         if case.handshake {
             self.shake().await?;
+            if self.warm {
+                self.warm_up().await?;
+            }
         }
         for step in &case.steps {
             self.step(step).await?;
@@ -88,6 +94,14 @@ impl Play<'_> {
         }
         self.write(format!("{}\n", link::INITIALIZED).as_bytes())
             .await
+    }
+
+    /// Lets the server run a program that no case counts: the first one may pay for loading what all need.
+    async fn warm_up(&mut self) -> Result<(), Stop> {
+        let (method, params) = link::Evaluation::warm_up().request();
+        let frame = link::frame(link::quoted(HANDSHAKE_ID), method, Some(&params));
+        self.write((frame + "\n").as_bytes()).await?;
+        self.line(self.patience.start).await.map(drop)
     }
 
     async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
@@ -158,9 +172,15 @@ impl Play<'_> {
                 line: wanted,
             } => {
                 let stderr = self.process.control().stderr().clone();
-                look(&mut self.record, line, "log", *present, wanted, || {
-                    stderr.text()
-                })
+                look(
+                    &mut self.record,
+                    line,
+                    "log",
+                    *present,
+                    wanted,
+                    self.patience,
+                    || stderr.text(),
+                )
                 .await
             }
             Control::Trace {
@@ -171,9 +191,15 @@ impl Play<'_> {
                     let message = "the target block names no `trace_dir`".to_owned();
                     return Err(Stop::Verdict(Verdict::HarnessError { message }));
                 };
-                look(&mut self.record, line, "trace", *present, wanted, || {
-                    files_in(directory)
-                })
+                look(
+                    &mut self.record,
+                    line,
+                    "trace",
+                    *present,
+                    wanted,
+                    self.patience,
+                    || files_in(directory),
+                )
                 .await
             }
             Control::KillPeer { peer } => {
@@ -187,7 +213,16 @@ impl Play<'_> {
                 pattern,
             } => {
                 let directory = &self.prepared.directory;
-                look_at_peer(&mut self.record, line, directory, peer, *present, pattern).await
+                look_at_peer(
+                    &mut self.record,
+                    line,
+                    directory,
+                    peer,
+                    *present,
+                    pattern,
+                    self.patience,
+                )
+                .await
             }
         }
     }
@@ -218,7 +253,7 @@ impl Play<'_> {
         status: Option<i32>,
         within_ms: Option<u64>,
     ) -> Result<(), Stop> {
-        let waited = within_ms.map_or(self.patience.exit, Duration::from_millis);
+        let waited = self.patience.within(within_ms, self.patience.exit);
         let exited = tokio::time::timeout(waited, self.process.control().exited()).await;
         let Ok(exit) = exited else {
             return Err(Stop::Fault(Fault::StillRunning { waited }));
@@ -308,7 +343,7 @@ impl Play<'_> {
         } else {
             self.patience.reply.max(self.patience.start)
         };
-        within_ms.map_or(usual, Duration::from_millis)
+        self.patience.within(within_ms, usual)
     }
 }
 

@@ -81,6 +81,8 @@ pub struct PatienceMs {
     pub exit: Option<u64>,
     /// How long silence is watched.
     pub silence: Option<u64>,
+    /// What every wait is multiplied by, those that cases ask for included.
+    pub factor: Option<u32>,
 }
 
 /// Prefix of the variables in the suite's vocabulary.
@@ -198,11 +200,15 @@ impl Launch {
     /// `base`, with the waits that the template sets.
     pub fn patience(&self, base: Patience) -> Patience {
         let of = |given: Option<u64>, base| given.map_or(base, std::time::Duration::from_millis);
+        let factor = self.patience.factor.unwrap_or(base.factor).max(1);
+        let stretched = |given, base| of(given, base).saturating_mul(factor);
         Patience {
-            start: of(self.patience.start, base.start),
-            reply: of(self.patience.reply, base.reply),
-            exit: of(self.patience.exit, base.exit),
+            start: stretched(self.patience.start, base.start),
+            reply: stretched(self.patience.reply, base.reply),
+            exit: stretched(self.patience.exit, base.exit),
+            // Whoever listens to silence does not wait for the target.
             silence: of(self.patience.silence, base.silence),
+            factor,
         }
     }
 
@@ -252,6 +258,18 @@ mod tests {
                 "500"
             ]
         );
+    }
+
+    #[test]
+    fn a_factor_stretches_every_wait() {
+        let launch: Launch =
+            toml::from_str("[patience]\nfactor = 3\nexit = 100").expect("a template");
+        let patience = launch.patience(Patience::default());
+        let ms = std::time::Duration::from_millis;
+        assert_eq!(patience.start, ms(30_000));
+        assert_eq!(patience.exit, ms(300));
+        assert_eq!(patience.within(Some(2000), patience.reply), ms(6000));
+        assert_eq!(patience.within(None, patience.reply), patience.reply);
     }
 
     #[test]

@@ -66,7 +66,18 @@ pub struct Evaluation {
     pub limits: Option<String>,
 }
 
+/// The program that a server runs before it is judged; it touches what programs of cases need.
+const WARM_UP: &str = r##"(let [f (fn [x] (+ x 1))] (str (map f [1 2.5]) {:a #{1}} (json/parse-string "[1]") (re-find #"a+" "aa")))"##;
+
 impl Evaluation {
+    /// A program that no case counts.
+    pub fn warm_up() -> Self {
+        Self {
+            program: WARM_UP.to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// As a JSON object: the arguments of `lisp_eval`, and the input of the testee's `lisp_run`.
     pub fn json(&self) -> String {
         let mut text = format!("{{\"program\":{}", quoted(&self.program));
@@ -264,6 +275,7 @@ impl Link {
                 match told {
                     Ok(()) => {
                         self.name = server_name(&answer.received);
+                        self.warm_up(patience).await;
                         return Ok(self);
                     }
                     Err(fault) => Box::new((fault, INITIALIZED.to_owned())),
@@ -283,6 +295,13 @@ impl Link {
         }
         let stderr = self.stderr();
         Err((failed, stderr))
+    }
+
+    /// Lets a server run a program that no case counts: the first one may pay for loading what all need. Whatever comes of it,
+    /// the cases will tell.
+    async fn warm_up(&self, patience: Patience) {
+        let program = Evaluation::warm_up();
+        let _whatever = self.eval(&program, patience.start).await;
     }
 
     async fn ask(

@@ -42,6 +42,20 @@ pub struct Patience {
     pub exit: Duration,
     /// How long silence is watched where a case asserts it.
     pub silence: Duration,
+    /// What every wait is multiplied by, those that cases ask for (`within 2s`) included.
+    pub factor: u32,
+}
+
+impl Patience {
+    /// A wait for this target.
+    pub fn stretched(&self, wait: Duration) -> Duration {
+        wait.saturating_mul(self.factor)
+    }
+
+    /// The wait that a case asks for, or else the usual one, which is stretched already.
+    pub fn within(&self, asked_ms: Option<u64>, usual: Duration) -> Duration {
+        asked_ms.map_or(usual, |ms| self.stretched(Duration::from_millis(ms)))
+    }
 }
 
 impl Default for Patience {
@@ -51,6 +65,7 @@ impl Default for Patience {
             reply: Duration::from_secs(10),
             exit: Duration::from_secs(5),
             silence: Duration::from_millis(150),
+            factor: 1,
         }
     }
 }

@@ -93,6 +93,16 @@ pub fn refusal(line: &str) -> Option<String> {
     }
 }
 
+/// Whether a call failed: by an error of the protocol or of the program.
+pub fn failed(line: &str) -> bool {
+    let Ok(frame) = Json::parse(line) else {
+        return false;
+    };
+    let result = frame.get("result");
+    let is_error = result.and_then(|result| result.get("isError")?.as_bool());
+    frame.get("error").is_some() || is_error == Some(true)
+}
+
 fn text_block(result: &Json) -> Result<&str, Unreadable> {
     let content = result.get("content").and_then(Json::as_array);
     match content {

@@ -1,0 +1,262 @@
+//! Looks for text of the host in error messages: what an implementation's own language prints of its values, modules and
+//! traces. Knows how a few languages print; knows nothing of what was expected.
+
+use std::sync::LazyLock;
+
+use fancy_regex::Regex;
+
+use crate::json::Json;
+use crate::suite::Case;
+use crate::verdict::Mismatch;
+
+/// The clause that every error message is held to, whatever its case is about.
+pub const CLAUSE: &str = "errors.words.host";
+
+/// What hosts print, and nobody else: a regex for each, and the hosts that do.
+const HOST_TEXT: &[(&str, &str)] = &[
+    // Elixir and Erlang.
+    (r"%\{", "a map of Elixir"),
+    (r"%[A-Z][\w.]*\{", "a struct of Elixir"),
+    (r"\{:[a-z_]+, ", "a tuple of Elixir"),
+    (r"#(?:Function|PID|Reference|Port)<", "a term of Erlang"),
+    (r"MapSet\.new\(", "a set of Elixir"),
+    (
+        r"no function clause|no case clause|FunctionClauseError",
+        "a fault of Elixir",
+    ),
+    (r"\bElixir\.|\bPtcRunner\b", "a module of Elixir"),
+    (
+        r"\b[A-Z]\w*(?:\.[A-Z]\w*)*\.[a-z_]\w*[!?]?/\d",
+        "a function of Elixir",
+    ),
+    (r"\b[A-Z]\w*(?:\.[A-Z]\w*){2,}", "a path of modules"),
+    (r"\*\* \(", "a fault of Elixir"),
+    (r"~[rUNDT]\[", "a sigil of Elixir"),
+    // Rust and C++.
+    (r"\b(?:Some|Ok|Err)\(", "a value of Rust"),
+    (r"panicked at|RUST_BACKTRACE", "a panic of Rust"),
+    (r"\b\w+::\w", "a path of Rust or C++"),
+    (
+        r"\.(?:rs|exs?|erl|py|js|ts|java|go|rb|cs|cpp):\d+",
+        "a place in a source",
+    ),
+    // Python.
+    (
+        r"Traceback|<class '|\bNoneType\b| object at 0x",
+        "a text of Python",
+    ),
+    (
+        r"\b(?:Type|Value|Key|Index|Attribute|Name|Range|Reference|Syntax|Runtime|ZeroDivision|Recursion|Assertion)Error\b",
+        "a fault of Python or JavaScript",
+    ),
+    // JavaScript.
+    (
+        r"\[object |\[native code\]|\bat Object\.|Cannot read propert(?:y|ies) of",
+        "a text of JavaScript",
+    ),
+    // The JVM, .NET, Ruby and Go.
+    (
+        r"Exception in thread|\b(?:[a-z]\w*\.){2,}[A-Z]\w*Exception|\b[A-Z]\w+Exception\b|\bclojure\.lang\.",
+        "a text of the JVM",
+    ),
+    (
+        r"NoMethodError|undefined method `|#<[A-Z]\w*(?::0x|>)",
+        "a text of Ruby",
+    ),
+    (
+        r"goroutine \d+|panic: |%!\w\(|interface \{\}|\bnil pointer\b",
+        "a text of Go",
+    ),
+    (r"\b0x[0-9a-f]{6,}\b|#<\w+@", "an address"),
+];
+
+static REGEXES: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    let compiled = HOST_TEXT.iter().map(|(regex, what)| {
+        let regex = Regex::new(regex).expect("the regexes of the table are tested");
+        (regex, *what)
+    });
+    compiled.collect()
+});
+
+/// The first text of a host in a message, with its name. What `said` says is the program's own, and is passed over.
+pub fn host_text<'m>(message: &'m str, said: &str) -> Option<(&'m str, &'static str)> {
+    REGEXES.iter().find_map(|(regex, what)| {
+        let mut found = regex
+            .find_iter(message)
+            .flatten()
+            .map(|found| found.as_str());
+        found
+            .find(|text| !said.contains(text))
+            .map(|text| (text, *what))
+    })
+}
+
+/// What is wrong with the words of the error messages that a case met, if anything is. The case itself may hold any text:
+/// programs, contexts, peers, files, and what it expects.
+pub fn own_words(case: &Case, messages: &[String]) -> Option<Mismatch> {
+    let suspect = |message: &&String| host_text(message, "").is_some();
+    if !messages.iter().any(|message| suspect(&message)) {
+        return None;
+    }
+    let said = said(case);
+    messages.iter().find_map(|message| {
+        let (text, what) = host_text(message, &said)?;
+        let mismatch = super::mismatch(
+            "message",
+            format!("words of the program, without `{text}`, {what}"),
+            message.as_str(),
+        );
+        Some(Mismatch {
+            clause: Some(CLAUSE.to_owned()),
+            ..mismatch
+        })
+    })
+}
+
+/// All texts of a case, unescaped.
+fn said(case: &Case) -> String {
+    let mut out = String::new();
+    if let Ok(value) = serde_json::to_value(case) {
+        letters(&value, &mut out);
+    }
+    out
+}
+
+fn letters(value: &serde_json::Value, out: &mut String) {
+    match value {
+        serde_json::Value::String(text) => {
+            out.push_str(text);
+            out.push('\n');
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| letters(item, out)),
+        serde_json::Value::Object(members) => {
+            for (name, value) in members {
+                out.push_str(name);
+                out.push('\n');
+                letters(value, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The error messages in what a target wrote: a frame, a reply of an adapter, or an HTTP answer with such a body.
+pub fn error_messages(written: &str) -> Vec<String> {
+    let body = written
+        .strip_prefix("HTTP ")
+        .and_then(|answer| answer.split_once("\n\n"))
+        .map_or(written, |(_, body)| body);
+    let mut messages = Vec::new();
+    match Json::parse(body) {
+        Ok(frame) => collect(&frame, &mut messages),
+        // A stream of events, each of which holds a frame.
+        Err(_) => {
+            let frames = body
+                .lines()
+                .filter_map(|line| line.strip_prefix("data:"))
+                .filter_map(|data| Json::parse(data.trim()).ok());
+            frames.for_each(|frame| collect(&frame, &mut messages));
+        }
+    }
+    messages
+}
+
+fn collect(frame: &Json, messages: &mut Vec<String>) {
+    match frame.get("error") {
+        Some(Json::String(message)) => messages.push(message.clone()),
+        Some(error) => push(error, &["message"], messages),
+        None => {}
+    }
+    let Some(result) = frame.get("result") else {
+        return;
+    };
+    if result.get("isError").and_then(Json::as_bool) != Some(true) {
+        return;
+    }
+    if let Some(payload) = result.get("structuredContent") {
+        push(payload, &["message", "feedback"], messages);
+        return;
+    }
+    let blocks = result.get("content").and_then(Json::as_array);
+    for block in blocks.into_iter().flatten() {
+        push(block, &["text"], messages);
+    }
+}
+
+fn push(object: &Json, names: &[&str], messages: &mut Vec<String>) {
+    let texts = names.iter().filter_map(|name| object.get(name)?.as_str());
+    messages.extend(texts.map(str::to_owned));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hosts_print_is_found_and_what_programs_say_is_not() {
+        let hosts = [
+            "expected a name, got %PtcRunner.Lisp.Env.Builtin{name: :filter}",
+            "got %{a: 1}",
+            "cannot iterate MapSet.new([\"sort\"])",
+            "no function clause matching in Enum.take/2",
+            "{:unsupported_pattern, [1]}",
+            "#Function<3.12/1 in Lisp.run>",
+            "** (ArgumentError) oops",
+            "got Some(1)",
+            "thread 'main' panicked at src/main.rs:3",
+            "no method ptc_lang::eval::call",
+            "Traceback (most recent call last):",
+            "'int' and 'NoneType'",
+            "KeyError: 'a'",
+            "got [object Object]",
+            "Cannot read properties of undefined",
+            "java.lang.ClassCastException: x",
+            "undefined method `+' for nil",
+            "goroutine 1 [running]",
+            "<main.f object at 0x7f00deadbeef>",
+        ];
+        for message in hosts {
+            assert!(host_text(message, "").is_some(), "{message}");
+        }
+        let own = [
+            "type_error: + expects numbers, got nil and string \"a\"",
+            "Unsupported method '.foo'. There are .length, .indexOf, .toUpperCase",
+            "expected one of LocalDate/parse, Instant/now, java.util.Date., Math/floor",
+            "Undefined variable: x. Did you mean y?",
+            "{:a 1 :b 2} and {\"k\" [1 2]}",
+            "not callable: 42",
+            "#fn[map], #'x, #\"a+\"",
+            "Unsupported type at result.at, see data/items or 2025-03-09T10:00:00Z",
+            "JSON.parse is called json/parse-string here",
+            "id 7 is already in flight (%{percent})",
+        ];
+        for (index, message) in own.iter().enumerate() {
+            // The last one quotes the program.
+            let said = if index + 1 == own.len() {
+                "%{percent}"
+            } else {
+                ""
+            };
+            assert_eq!(host_text(message, said), None, "{message}");
+        }
+    }
+
+    #[test]
+    fn messages_are_found_where_errors_carry_them() {
+        let written = [
+            r#"{"id":1,"error":{"code":-1,"message":"a"}}"#,
+            r#"{"id":1,"result":{"isError":true,"content":[{"type":"text","text":"b"}]}}"#,
+            r#"{"id":1,"result":{"isError":true,"content":[{"type":"text","text":"{}"}],"structuredContent":{"message":"c","feedback":"d"}}}"#,
+            r#"{"id":1,"result":{"isError":false,"content":[{"type":"text","text":"no"}]}}"#,
+            r#"{"id":1,"error":"e"}"#,
+            "HTTP 200\na: b\n\n{\"error\":{\"message\":\"f\"}}",
+            "HTTP 200\na: b\n\ndata: {\"error\":{\"message\":\"g\"}}\n\n",
+            "HTTP 400\n\nplain",
+        ];
+        let found: Vec<String> = written
+            .iter()
+            .flat_map(|text| error_messages(text))
+            .collect();
+        assert_eq!(found, ["a", "b", "c", "d", "e", "f", "g"]);
+    }
+}
