@@ -73,6 +73,26 @@ fn ten_faulty_servers_are_caught_by_their_clauses() {
 }
 
 #[test]
+fn a_server_that_is_right_in_another_way_is_not_accused() {
+    let reference = reference();
+    let binary = env!("CARGO_BIN_EXE_ptc-conformance");
+    for other in mutant::harmless() {
+        let words = [
+            binary,
+            "mutate",
+            other.name,
+            "--",
+            reference.to_str().expect("a path in UTF-8"),
+            "start",
+        ];
+        let command = shell_words::join(words);
+        let output = harness(&["run", "--stdio", &command, "--filter", other.clause]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}:\n{text}", other.name);
+    }
+}
+
+#[test]
 fn the_right_server_passes_what_catches_the_others() {
     let reference = reference();
     let reference = reference.to_str().expect("a path in UTF-8");

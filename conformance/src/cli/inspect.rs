@@ -1,11 +1,13 @@
 //! `list` and `show`: looks into the suite without a target.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::runner::by_hand::{self, Subject};
 use crate::runner::script;
 use crate::suite::{Case, Suite};
 use crate::target::launch::Launch;
+use crate::target::capability::{CAPABILITIES, Known};
 
 use super::{ListArgs, ListFormat, ShowArgs, load, say};
 
@@ -34,6 +36,35 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
                 text.push_str(&format!("{section}\t{count}\n"));
             }
         }
+    }
+    say(&mut std::io::stdout(), &text);
+    Ok(())
+}
+
+/// Lists the capabilities, with the number of cases that need each.
+pub fn capabilities(suite: Option<&Path>) -> Result<(), String> {
+    let suite = load(suite)?;
+    let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in &suite.cases {
+        let needs: BTreeSet<&str> = case.needs().collect();
+        needs
+            .into_iter()
+            .for_each(|need| *needed.entry(need).or_default() += 1);
+    }
+    let mut text = String::from("capability\tcases\tknown\tmeaning\n");
+    for row in CAPABILITIES {
+        let cases = needed.remove(row.name).unwrap_or_default();
+        let known = row.known.words();
+        text.push_str(&format!(
+            "{}\t{cases}\t{known}\tthe target {}\n",
+            row.name, row.meaning
+        ));
+    }
+    for (name, cases) in needed {
+        let known = Known::Declared.words();
+        text.push_str(&format!(
+            "{name}\t{cases}\t{known}\tonly this suite knows\n"
+        ));
     }
     say(&mut std::io::stdout(), &text);
     Ok(())

@@ -46,6 +46,12 @@ enum Command {
     Run(Box<run::RunArgs>),
     /// List the cases: id, kind, level, place
     List(ListArgs),
+    /// List what a target can have, how that is known, and how many cases each capability unlocks
+    Capabilities {
+        /// A directory of fixtures, or an exported bundle; default: the specification of this workspace
+        #[arg(long, value_name = "PATH")]
+        suite: Option<PathBuf>,
+    },
     /// Show a case: prose, clause, case, and how to run it by hand
     Show(ShowArgs),
     /// Write the suite as one JSON bundle
@@ -187,6 +193,7 @@ pub fn main() -> ExitCode {
     let status = match cli.command {
         Command::Run(args) => with_runtime(|stop| run::run(*args, stop)),
         Command::List(args) => inspect::list(&args).map(|()| PASSED),
+        Command::Capabilities { suite } => inspect::capabilities(suite.as_deref()).map(|()| PASSED),
         Command::Show(args) => inspect::show(&args).map(|()| PASSED),
         Command::Export(args) => export(&args).map(|()| PASSED),
         Command::Selftest(args) => with_runtime(|stop| async {

@@ -17,6 +17,13 @@ macro_rules! taken {
     };
 }
 
+/// Servers that are right in another way than the reference: nothing may catch them.
+pub const HARMLESS: &[Mutant] = &[row(
+    "kinds-in-blanks",
+    "errors.*",
+    Mutation::Payload(kinds_in_blanks),
+)];
+
 /// The mutants of protocol and language. Those of protocol and profiles come first, then printing and limits, then one a builtin or form.
 pub const MUTANTS: &[Mutant] = &[
     // Framing and the stream of replies.
@@ -305,6 +312,21 @@ pub const MUTANTS: &[Mutant] = &[
         "kind-lost",
         "errors.reasons.kinds",
         Mutation::Payload(kind_lost),
+    ),
+    row(
+        "message-of-elixir",
+        "errors.words.host",
+        Mutation::Payload(message_of_elixir),
+    ),
+    row(
+        "message-of-rust",
+        "errors.words.host",
+        Mutation::Payload(message_of_rust),
+    ),
+    row(
+        "message-of-python",
+        "errors.words.host",
+        Mutation::Payload(message_of_python),
     ),
     row(
         "arity-as-type-error",
@@ -964,6 +986,15 @@ fn kind(payload: &mut Json, from: &str, to: &str) {
     }
 }
 
+fn kinds_in_blanks(payload: &mut Json) {
+    for (kind, apart) in [
+        ("arity_error: ", "arity error: "),
+        ("type_error: ", "type error: "),
+    ] {
+        self::kind(payload, kind, apart);
+    }
+}
+
 fn kind_lost(payload: &mut Json) {
     for prefix in [
         "type_error: ",
@@ -973,6 +1004,25 @@ fn kind_lost(payload: &mut Json) {
     ] {
         kind(payload, prefix, "");
     }
+}
+
+/// Adds to the message, so that its beginning stays as cases expect it.
+fn more_words(payload: &mut Json, words: &str) {
+    if let Some(Json::String(message)) = at(payload, &["message"]) {
+        message.push_str(words);
+    }
+}
+
+fn message_of_elixir(payload: &mut Json) {
+    more_words(payload, ", got %{name: :filter}");
+}
+
+fn message_of_rust(payload: &mut Json) {
+    more_words(payload, ", got Some(Value)");
+}
+
+fn message_of_python(payload: &mut Json) {
+    more_words(payload, "\nTraceback (most recent call last): KeyError");
 }
 
 fn arity_as_type_error(payload: &mut Json) {

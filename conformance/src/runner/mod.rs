@@ -26,6 +26,7 @@ use tokio::task::JoinSet;
 use crate::judge;
 use crate::suite::{Case, CaseBody, Suite, TargetSpec, Transport};
 use crate::target::Patience;
+use crate::target::capability;
 use crate::target::claims::Claims;
 use crate::target::launch::Launch;
 use crate::verdict::Verdict;
@@ -95,6 +96,7 @@ pub struct Session {
     answered: AtomicBool,
     failed_starts: AtomicUsize,
     over: AtomicBool,
+    takes_schemas: AtomicBool,
     again: again::List,
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
@@ -115,6 +117,11 @@ impl Session {
 
     fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether a server may be asked for a result by an `output_schema`.
+    fn takes_schemas(&self) -> bool {
+        self.takes_schemas.load(Ordering::Relaxed)
     }
 
     fn is_over(&self) -> bool {
@@ -145,6 +152,7 @@ pub async fn run(
         answered: AtomicBool::new(false),
         failed_starts: AtomicUsize::new(0),
         over: AtomicBool::new(false),
+        takes_schemas: AtomicBool::new(true),
         again: again::List::default(),
         trials: sender,
     });
@@ -226,6 +234,10 @@ async fn direct(
             return Err(trial.told());
         }
     };
+    let takes_schemas = claims.has(capability::OUTPUT_SCHEMA);
+    session
+        .takes_schemas
+        .store(takes_schemas, Ordering::Relaxed);
     let adapter = adapter(session, &orders, &needy, &claims).await;
     let mut groups = Groups::default();
     let mut single = Vec::new();
@@ -364,8 +376,7 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
     {
         return Some("stdio, which this kind of target does not have".to_owned());
     }
-    let needs = case.target.requires.iter().map(String::as_str).chain(body);
-    claims.refusal(case, needs)
+    claims.refusal(case, case.needs())
 }
 
 /// Whether a target of this kind can be asked for a capability at all.

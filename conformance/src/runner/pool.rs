@@ -280,7 +280,7 @@ fn overloaded() -> Trial {
 async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> Attempt {
     let mut schema = None;
     let asked = match &session.suite.cases[case].body {
-        CaseBody::Clj(body) => match evaluation(body, &group.spec, link.is_testee()) {
+        CaseBody::Clj(body) => match evaluation(session, body, &group.spec, link.is_testee()) {
             Ok(evaluation) => {
                 let asked = link.eval(&evaluation, session.patience.reply).await;
                 schema = evaluation.output_schema.is_some().then_some(evaluation);
@@ -309,7 +309,7 @@ async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> 
             if !expects_busy && program::refusal(&answer.received).as_deref() == Some(BUSY) {
                 return Attempt::Busy;
             }
-            let verdict = judge_program(body, &answer, link.is_testee());
+            let verdict = judge_program(body, &answer, link.is_testee(), schema.is_some());
             match (verdict, schema) {
                 (Verdict::Fail(mismatch), Some(evaluation))
                     if program::failed(&answer.received) =>
@@ -351,7 +351,12 @@ async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> 
 }
 
 /// The request that runs a case's program and makes as much of its outcome visible as the target can show.
-fn evaluation(body: &CljCase, spec: &TargetSpec, testee: bool) -> Result<Evaluation, Box<Trial>> {
+fn evaluation(
+    session: &Session,
+    body: &CljCase,
+    spec: &TargetSpec,
+    testee: bool,
+) -> Result<Evaluation, Box<Trial>> {
     let text = |text: &crate::suite::Text| {
         text.string(&Captures::new())
             .map_err(|fault| Box::new(Trial::harness(format!("the case cannot be sent: {fault}"))))
@@ -368,7 +373,7 @@ fn evaluation(body: &CljCase, spec: &TargetSpec, testee: bool) -> Result<Evaluat
         context,
         output_schema: judge::output_schema(&body.expect)
             .ok()
-            .filter(|_| !testee)
+            .filter(|_| !testee && session.takes_schemas())
             .map(|schema| schema.to_string()),
         limits: if testee { limits(spec)? } else { None },
     })
@@ -408,11 +413,11 @@ fn limits(spec: &TargetSpec) -> Result<Option<String>, Box<Trial>> {
     Ok((!limits.is_empty()).then(|| Json::object(limits).to_string()))
 }
 
-fn judge_program(body: &CljCase, answer: &Answer, testee: bool) -> Verdict {
+fn judge_program(body: &CljCase, answer: &Answer, testee: bool, asked: bool) -> Verdict {
     let read: Result<ProgramRun, String> = if testee {
         program::from_testee(&answer.received)
     } else {
-        program::from_tool_result(&answer.received, judge::output_schema(&body.expect).is_ok())
+        program::from_tool_result(&answer.received, asked)
     };
     match read {
         Ok(run) => judge::program(&body.expect, &run),

@@ -41,6 +41,34 @@ pub struct Case {
     pub why: Option<String>,
 }
 
+/// Flags that switch a capability on, which a case with the flag needs.
+const SWITCHES: &[(&str, &str)] = &[
+    ("sessions", "sessions"),
+    ("debug_tool", "debug"),
+    ("agentic", "agentic"),
+    ("http_metrics", "metrics"),
+];
+
+/// The member of a call by which a result is asked for as JSON.
+const SCHEMA_ARGUMENT: &str = "\"output_schema\"";
+
+impl Case {
+    /// The capabilities that the case needs of a target: those of its block, and those of what it does.
+    pub fn needs(&self) -> impl Iterator<Item = &str> {
+        let asked = self.target.requires.iter().map(String::as_str);
+        let switched = SWITCHES
+            .iter()
+            .filter(|(flag, _)| self.target.flags.get(*flag) == Some(&Json::Bool(true)))
+            .map(|(_, capability)| *capability);
+        let peers = !self.target.peers.is_empty() || self.target.upstreams.is_some();
+        asked
+            .chain(switched)
+            .chain(peers.then_some("aggregator"))
+            .chain(self.body.capability())
+            .chain(self.body.also())
+    }
+}
+
 /// What a case does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -81,6 +109,35 @@ impl CaseBody {
             CaseBody::Call(_) => Some("testee"),
             CaseBody::Cli(_) => Some("cli"),
             CaseBody::Fixture(_) => None,
+        }
+    }
+}
+
+impl CaseBody {
+    /// What the case needs by what it sends or runs.
+    fn also(&self) -> Option<&'static str> {
+        let asks = |text: &Text| text.source().contains(SCHEMA_ARGUMENT);
+        match self {
+            CaseBody::Wire(wire) => wire
+                .steps
+                .iter()
+                .any(|step| matches!(&step.action, WireAction::Send(text) if asks(text)))
+                .then_some("output_schema"),
+            CaseBody::Http(http) => http
+                .steps
+                .iter()
+                .any(|step| {
+                    matches!(&step.action, HttpAction::Request(request) if request.body.as_ref().is_some_and(asks))
+                })
+                .then_some("output_schema"),
+            // A command of `ptc` is its second word; only `start` is every server's.
+            CaseBody::Cli(cli) => match cli.argv.get(1).and_then(Text::as_plain) {
+                Some("repl" | "eval") => Some("repl"),
+                Some("doctor") => Some("doctor"),
+                Some("agent") => Some("agent_run"),
+                _ => None,
+            },
+            CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Fixture(_) => None,
         }
     }
 }

@@ -1,32 +1,15 @@
 //! What a target says that it implements. What it does not claim is reported as not claimed, never as passed.
 //! Knows nothing of what cases do; what a tool or operation implies is a table here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
 
+use super::capability::{CAPABILITIES, Known, LISP_RUN, is_extension};
 use super::link::{Link, result_of};
 use super::{Patience, fault::Fault};
 use crate::suite::{Case, Selector, Suite};
-
-/// The capability that each tool of `tools/list` shows.
-const TOOL_CAPABILITIES: &[(&str, &str)] = &[
-    ("lisp_eval", LISP_RUN),
-    ("lisp_debug", "debug"),
-    ("lisp_session_eval", "sessions"),
-    ("lisp_task", "agentic"),
-];
-
-/// The capabilities that cases need by their kind, whether or not the suite at hand has such cases.
-const KINDS: &[&str] = &[LISP_RUN, "stdio", "http", "cli", "testee"];
-
-/// What a later revision adds to the language. A target has none of them unless it says so: a server of an earlier
-/// revision is right without.
-pub const EXTENSIONS: &[&str] = &["lang-1.1"];
-
-/// Running programs at all.
-const LISP_RUN: &str = "lisp_run";
 
 /// A declaration, as `--claims FILE` gives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -36,7 +19,7 @@ pub struct Declaration {
     pub implements: Option<BTreeSet<String>>,
     /// Capabilities that it does not.
     pub lacks: BTreeSet<String>,
-    /// Extensions of the language that it has besides.
+    /// Capabilities that it has besides, of those that are off otherwise.
     pub extensions: BTreeSet<String>,
     /// Cases, clauses or sections that it claims, as globs over their ids. Absent: all.
     pub cases: Option<Vec<String>>,
@@ -72,22 +55,27 @@ impl Declaration {
     /// # Errors
     /// A message that names the glob that is none, or the word that is no capability: a slip of the pen would leave out every case.
     pub fn claims(&self, suite: &Suite) -> Result<Claims, String> {
-        let shown = TOOL_CAPABILITIES.iter().map(|(_, capability)| *capability);
-        let needed = suite
-            .cases
+        let needed = suite.cases.iter().flat_map(Case::needs);
+        let names = CAPABILITIES.iter().map(|row| row.name);
+        let known: BTreeSet<&str> = names.chain(needed).collect();
+        let mut extensions = known.iter().filter(|word| is_extension(word));
+        if let Some(word) = self
+            .extensions
             .iter()
-            .flat_map(|case| case.target.requires.iter().map(String::as_str));
-        if let Some(word) = self.extensions.iter().find(|word| !is_extension(word)) {
-            let known = EXTENSIONS.join(", ");
+            .find(|word| !extensions.clone().any(|known| known == word))
+        {
+            let known: Vec<&str> = extensions.by_ref().copied().collect();
             return Err(format!(
-                "no extension is called `{word}`; there are {known}"
+                "no extension is called `{word}`; there are {}",
+                known.join(", ")
             ));
         }
-        let known: BTreeSet<&str> = KINDS.iter().copied().chain(shown).chain(needed).collect();
         let mut words = self.implements.iter().flatten().chain(&self.lacks);
         if let Some(word) = words.find(|word| !known.contains(word.as_str())) {
             let known = Vec::from_iter(known).join(", ");
-            return Err(format!("no case needs `{word}`; capabilities are {known}"));
+            return Err(format!(
+                "no case needs `{word}`; capabilities are {known} (`ptc-conformance capabilities` says what each means)"
+            ));
         }
         let selector = |text: &String| {
             Selector::new(text).map_err(|error| format!("`{text}` is not a glob: {error}"))
@@ -129,21 +117,27 @@ impl Claims {
     /// What the reference claims: everything.
     pub fn everything() -> Self {
         Self {
-            extensions: EXTENSIONS.iter().map(|&word| word.to_owned()).collect(),
+            extensions: CAPABILITIES
+                .iter()
+                .filter(|row| is_extension(row.name))
+                .map(|row| row.name.to_owned())
+                .collect(),
             ..Self::default()
         }
     }
 
     /// Whether the target claims a capability.
     pub fn has(&self, capability: &str) -> bool {
-        if is_extension(capability) {
-            return self.extensions.contains(capability) && !self.lacks.contains(capability);
-        }
-        !self.lacks.contains(capability)
-            && self
-                .implements
-                .as_ref()
-                .is_none_or(|implements| implements.contains(capability))
+        let named = self
+            .implements
+            .as_ref()
+            .map(|implements| implements.contains(capability));
+        let has = if is_extension(capability) {
+            self.extensions.contains(capability) || named == Some(true)
+        } else {
+            named != Some(false)
+        };
+        has && !self.lacks.contains(capability)
     }
 
     /// Adds what `tools/list`, or a testee's `capabilities`, shows. What was declared stays. `restartable` says that
@@ -178,11 +172,27 @@ impl Claims {
             expected: "a `tools/list` result".to_owned(),
             line: answer.received.clone(),
         })?;
-        for (tool, capability) in TOOL_CAPABILITIES {
-            // A server that the harness starts may show more tools when flags ask for them.
-            let conclusive = *capability == LISP_RUN || !restartable;
-            if !tools.contains(*tool) && conclusive {
-                self.lacks.insert((*capability).to_owned());
+        for row in CAPABILITIES {
+            let lacking = match row.known {
+                // A server that the harness starts may show more tools when flags ask for them.
+                Known::Tool(tool) => {
+                    let conclusive = row.name == LISP_RUN || !restartable;
+                    conclusive && !tools.contains_key(tool)
+                }
+                Known::Argument(argument) => tools
+                    .get(EVAL)
+                    .is_some_and(|arguments| !arguments.contains(argument)),
+                Known::Answered(method) => {
+                    let asked = link.call(method, Some(DISCOVERY), patience.reply).await;
+                    if asked.is_ok_and(|answer| result_of(&answer.received).is_some()) {
+                        self.extensions.insert(row.name.to_owned());
+                    }
+                    false
+                }
+                Known::Reached | Known::Granted | Known::Declared => false,
+            };
+            if lacking {
+                self.lacks.insert(row.name.to_owned());
             }
         }
         Ok(())
@@ -194,9 +204,11 @@ impl Claims {
     }
 }
 
-fn is_extension(word: &str) -> bool {
-    EXTENSIONS.contains(&word)
-}
+/// The tool that runs programs.
+const EVAL: &str = "lisp_eval";
+
+/// What a request of the stateless revision says of itself.
+const DISCOVERY: &str = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
 
 fn operations(line: &str) -> Option<BTreeSet<String>> {
     #[derive(Deserialize)]
@@ -212,7 +224,8 @@ fn operations(line: &str) -> Option<BTreeSet<String>> {
         .map(|reply| reply.ok.ops)
 }
 
-fn tools(line: &str) -> Option<BTreeSet<String>> {
+/// The tools that a server lists, with the names of their arguments.
+fn tools(line: &str) -> Option<BTreeMap<String, BTreeSet<String>>> {
     #[derive(Deserialize)]
     struct Listing {
         tools: Vec<Tool>,
@@ -220,7 +233,15 @@ fn tools(line: &str) -> Option<BTreeSet<String>> {
     #[derive(Deserialize)]
     struct Tool {
         name: String,
+        #[serde(default, rename = "inputSchema")]
+        input: Input,
+    }
+    #[derive(Default, Deserialize)]
+    struct Input {
+        #[serde(default)]
+        properties: BTreeMap<String, serde_json::Value>,
     }
     let listing: Listing = serde_json::from_value(result_of(line)?).ok()?;
-    Some(listing.tools.into_iter().map(|tool| tool.name).collect())
+    let named = |tool: Tool| (tool.name, tool.input.properties.into_keys().collect());
+    Some(listing.tools.into_iter().map(named).collect())
 }

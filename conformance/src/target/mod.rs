@@ -1,6 +1,7 @@
 //! The ways to reach an implementation under test: a process over stdio, a server over HTTP, a library behind an adapter.
 //! Knows nothing of cases or verdicts, and nothing of any one implementation but how to start it.
 
+pub mod capability;
 pub mod claims;
 pub mod fault;
 pub mod http;

@@ -1,0 +1,175 @@
+//! The capabilities that cases can ask for: what each means, and how it is known that a target has it.
+//! A table; knows nothing of any declaration or target.
+
+/// A capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capability {
+    /// Its word in `requires`, `implements`, `lacks` and `extensions`.
+    pub name: &'static str,
+    /// How it is known that a target has it.
+    pub known: Known,
+    /// What a target with it does.
+    pub meaning: &'static str,
+}
+
+/// How it is known that a target has a capability. What was declared counts in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Known {
+    /// By how the target is reached: nothing to declare.
+    Reached,
+    /// Taken for granted unless a running server lacks this tool.
+    Tool(&'static str),
+    /// Taken for granted unless `lisp_eval` lists no such argument.
+    Argument(&'static str),
+    /// Taken for granted.
+    Granted,
+    /// Off, unless this method answers with a result.
+    Answered(&'static str),
+    /// Off, unless it is declared.
+    Declared,
+}
+
+impl Known {
+    /// For people.
+    pub fn words(self) -> String {
+        match self {
+            Self::Reached => "by how the target is reached".to_owned(),
+            Self::Tool(tool) => format!("on, unless a running server lists no `{tool}`"),
+            Self::Argument(argument) => {
+                format!("on, unless `lisp_eval` lists no argument `{argument}`")
+            }
+            Self::Granted => "on, unless the declaration says otherwise".to_owned(),
+            Self::Answered(method) => {
+                format!("off, unless `{method}` is answered or it is declared")
+            }
+            Self::Declared => "off, unless it is declared".to_owned(),
+        }
+    }
+}
+
+/// Running programs at all.
+pub const LISP_RUN: &str = "lisp_run";
+
+/// Results as JSON under a schema.
+pub const OUTPUT_SCHEMA: &str = "output_schema";
+
+const fn row(name: &'static str, known: Known, meaning: &'static str) -> Capability {
+    Capability {
+        name,
+        known,
+        meaning,
+    }
+}
+
+/// Every capability. What an earlier server cannot know is off until somebody says that it is there: a server is not
+/// accused of lacking what no document asks of it.
+pub const CAPABILITIES: &[Capability] = &[
+    row(LISP_RUN, Known::Tool("lisp_eval"), "runs programs"),
+    row(
+        "stdio",
+        Known::Reached,
+        "speaks MCP over its standard streams",
+    ),
+    row("http", Known::Reached, "speaks MCP over Streamable HTTP"),
+    row(
+        "cli",
+        Known::Reached,
+        "is a program with commands; a launch template names it under `[programs]`",
+    ),
+    row(
+        "testee",
+        Known::Reached,
+        "has an adapter that calls its library",
+    ),
+    row(
+        "sessions",
+        Known::Tool("lisp_session_eval"),
+        "keeps definitions in sessions",
+    ),
+    row(
+        "debug",
+        Known::Tool("lisp_debug"),
+        "shows what it kept of earlier calls",
+    ),
+    row(
+        "agentic",
+        Known::Tool("lisp_task"),
+        "plans and runs tasks with a model",
+    ),
+    row("aggregator", Known::Granted, "calls upstream servers"),
+    row(
+        OUTPUT_SCHEMA,
+        Known::Argument(OUTPUT_SCHEMA),
+        "checks results against a schema and shows them as JSON",
+    ),
+    row(
+        "stateless",
+        Known::Answered("server/discover"),
+        "speaks the stateless revision 2026-07-28",
+    ),
+    row(
+        "modern_upstreams",
+        Known::Declared,
+        "calls upstream servers that speak the stateless revision alone",
+    ),
+    row(
+        "openapi_refs",
+        Known::Declared,
+        "resolves references inside an OpenAPI description",
+    ),
+    row(
+        "trace_context",
+        Known::Declared,
+        "hands W3C trace contexts on",
+    ),
+    row("metrics", Known::Declared, "serves Prometheus metrics"),
+    row(
+        "setting_warnings",
+        Known::Declared,
+        "logs a warning for a setting that it passes over",
+    ),
+    row("repl", Known::Declared, "has the command `repl`"),
+    row("doctor", Known::Declared, "has the command `doctor`"),
+    row("agent_run", Known::Declared, "has the command `agent run`"),
+    row(
+        "replay",
+        Known::Declared,
+        "can have a recording as its model (`replay:FILE`)",
+    ),
+    row(
+        "lang-1.1",
+        Known::Declared,
+        "has what revision 1.1 adds to the language",
+    ),
+];
+
+/// The capability of that name.
+pub fn find(name: &str) -> Option<&'static Capability> {
+    CAPABILITIES.iter().find(|row| row.name == name)
+}
+
+/// Whether a capability is off until it is declared or seen. A word that is not in the table is.
+pub fn is_extension(name: &str) -> bool {
+    let off = |row: &Capability| matches!(row.known, Known::Declared | Known::Answered(_));
+    find(name).is_none_or(off)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_the_suite_needs_no_other() {
+        let names: BTreeSet<&str> = CAPABILITIES.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), CAPABILITIES.len());
+        let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../spec"));
+        let suite = crate::fixture::load(root).expect("the specification");
+        let needed: BTreeSet<&str> = suite.cases.iter().flat_map(|case| case.needs()).collect();
+        let unknown: Vec<&&str> = needed.difference(&names).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let idle: Vec<&&str> = names.difference(&needed).collect();
+        assert!(idle.is_empty() || idle == [&"lang-1.1"], "{idle:?}");
+    }
+}
