@@ -167,7 +167,7 @@ fn values_are_judged() {
     ;json 12345678901234567890123 | fail: json: expected 12345678901234567890123, observed 12345678901234567890124
     ;json {"a": [1, null]} | pass
     ;json {"a": [1, null]} | fail: json: expected {"a":[1,null]}, observed {"a":[1]}
-    ;json 1 | fail: json: expected 1, observed no value, though one was asked for
+    ;json 1 | fail: json: expected 1, observed no `validated`, though the call asked for it with the output_schema {"type":"integer"}
     ;=> 1 | fail: outcome: expected the value 1, observed runtime_error: type_error: no
     ;=> 1 ;json 2 | fail: json: expected 2, observed 1
     "#);
@@ -339,7 +339,7 @@ fn errors_and_prints_are_judged() {
     ;!! runtime_error | pass
     ;!! runtime_error | fail: reason: expected runtime_error, observed parse_error: no
     ;!! runtime_error | fail: outcome: expected runtime_error, observed the value 1
-    ;!! runtime_error | fail: outcome: expected runtime_error, observed a value
+    ;!! runtime_error | fail: outcome: expected runtime_error, observed no result text
     ;!! runtime_error: type_error:  | pass
     ;!! runtime_error: type_error:  | fail: message: expected type_error:…, observed arity_error: no
     ;!! runtime_error = no | pass
