@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::runner::by_hand::{self, Subject};
 use crate::runner::script;
 use crate::suite::{Case, Suite};
-use crate::target::launch::Launch;
 use crate::target::capability::{CAPABILITIES, Known};
+use crate::target::launch::Launch;
 
 use super::{ListArgs, ListFormat, ShowArgs, load, say};
 
