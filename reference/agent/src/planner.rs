@@ -1,8 +1,10 @@
 //! The planner of `lisp_task`: a model writes programs for a plain-English task, turn by turn, until one ends with
 //! a terminal form. What programs can reach is the `World`'s business; what a reply may hold is `lisp_mode`'s.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ptc_lang::error::{Quote, Veil};
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Outcome, Value};
 use serde_json::{Value as Json, json};
@@ -26,6 +28,8 @@ pub trait World {
     fn notes(&self) -> Option<String>;
     /// Text without secrets.
     fn scrub(&self, text: String) -> String;
+    /// A value without secrets.
+    fn scrub_value(&self, value: &Value) -> Value;
     /// Whether nobody waits any more.
     fn is_cancelled(&self) -> bool;
 }
@@ -195,7 +199,7 @@ pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
         task,
         world,
         env: Env::new().with_context(task.context.clone()),
-        conversation: vec![("user", mission(task))],
+        conversation: vec![("user", mission(task, &|text| world.scrub(text.to_owned())))],
         outcome: TaskOutcome {
             end: TaskEnd::Cancelled,
             turns: 0,
@@ -307,6 +311,7 @@ impl Planner<'_> {
         match outcome.ended {
             Ended::Return(value) => Turned::End(TaskEnd::Returned(value)),
             Ended::Fail(value) => {
+                let value = self.world.scrub_value(&value);
                 Turned::End(failed("agent_failed", crate::turn::bounded_text(&value)))
             }
             Ended::Error(error) if error.reason() == ptc_lang::Reason::Cancelled => {
@@ -316,7 +321,8 @@ impl Planner<'_> {
                 Turned::End(failed(BUDGET, "agentic task budget exceeded"))
             }
             Ended::Error(error) => {
-                let mut text = error_block(&error.message());
+                let mut text =
+                    error_block(&error.message_behind(&|text| self.world.scrub(text.to_owned())));
                 if let Some(notes) = self.world.notes() {
                     text.push_str("\n\n");
                     text.push_str(&notes);
@@ -326,11 +332,15 @@ impl Planner<'_> {
             Ended::Value(value) => {
                 let before = crate::run::memory(&self.env);
                 self.env = after;
+                let scrubbed = |memory: BTreeMap<String, Value>| -> BTreeMap<String, Value> {
+                    let clean = |(name, value)| (name, self.world.scrub_value(&value));
+                    memory.into_iter().map(clean).collect()
+                };
                 let shown = ptc_protocol::execution_feedback(
-                    &value,
+                    &self.world.scrub_value(&value),
                     &outcome.prints,
-                    &crate::run::memory(&self.env),
-                    &before,
+                    &scrubbed(crate::run::memory(&self.env)),
+                    &scrubbed(before),
                     ptc_protocol::Turns::Several,
                     ptc_protocol::PreviewOptions::default(),
                 );
@@ -368,7 +378,7 @@ impl Planner<'_> {
         request.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let answer = answer.map(|reply| {
             request.tokens = reply.tokens;
-            reply.content.unwrap_or_default()
+            self.world.scrub(reply.content.unwrap_or_default())
         });
         match &answer {
             Ok(text) => {
@@ -473,7 +483,7 @@ fn planner_reason(kind: LlmErrorKind) -> &'static str {
 }
 
 /// The first user turn: the tool, the context, the mission.
-fn mission(task: &Task<'_>) -> String {
+fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
     let mut text = String::from(
         ";; === tools ===\ntool/call() -> any\n;; Call with named args: (tool/name {:key value})\n\n",
     );
@@ -481,7 +491,7 @@ fn mission(task: &Task<'_>) -> String {
         text.push_str(";; === data/ ===\n");
         for (key, value) in &task.context {
             if let Some(name) = key.key_text() {
-                let sample = ptc_lang::print::brief(value);
+                let sample = Quote::value(value).shown(veil);
                 text.push_str(&format!(
                     "data/{:<24} ; {}, sample: {sample}\n",
                     name.as_str(),

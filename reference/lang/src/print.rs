@@ -98,17 +98,12 @@ pub fn line(text: String, graphemes: usize) -> String {
     }
 }
 
-/// A value for a message: short, and one line.
-pub fn brief(value: &Value) -> String {
-    const ITEMS: usize = 5;
-    const GRAPHEMES: usize = 80;
-    let preview = preview(value, ITEMS, GRAPHEMES);
-    let mut text = preview.text;
-    if preview.truncated && text.graphemes(true).count() > GRAPHEMES {
-        text = text.graphemes(true).take(GRAPHEMES).collect();
-        text.push_str("...");
-    }
-    text
+/// A value with at most `items` items of each collection, as far as `bytes_max` bytes go.
+pub(crate) fn bounded(value: &Value, items: usize, bytes_max: usize) -> String {
+    let mut sink = Sink::new(String::new(), bytes_max, &Unwatched);
+    // What is over is left out.
+    let _ = Printer::new(&mut sink, items).print(value);
+    sink.into_text()
 }
 
 /// A value with at most `items` items of each collection.

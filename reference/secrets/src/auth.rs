@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::redactor::RedactorBuilder;
+use crate::redactor::{Redactor, RedactorBuilder};
 use crate::secret::Secret;
 use crate::source::Credentials;
 
@@ -111,6 +111,17 @@ impl AuthHeaders {
     /// True when there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.headers.is_empty()
+    }
+
+    /// Scrubs what comes back from whoever is sent these headers.
+    pub fn redactor(&self) -> Redactor {
+        let mut builder = Redactor::builder();
+        for (_, value) in &self.headers {
+            let text = value.to_str().unwrap_or_default();
+            let bare = text.strip_prefix("Bearer ").unwrap_or(text);
+            builder.add(&Secret::new(bare.to_owned()));
+        }
+        builder.build()
     }
 
     /// Adds the headers to a request. The values are marked sensitive: they print as `Sensitive` and are not indexed.

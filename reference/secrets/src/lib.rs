@@ -18,7 +18,7 @@ mod stream;
 pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
 pub use document::{ConfigDocument, ConfigFault, Place};
 pub use redactor::{MARKER, Redactor, RedactorBuilder};
-pub use scrubbed::{Scrub, Scrubbed, scrub_json};
+pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_COMFORTABLE, Secret};
 pub use source::{CredentialFault, Credentials, json_kind};
 pub use stream::{ScrubbingWriter, StreamScrubber};

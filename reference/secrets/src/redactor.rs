@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use memchr::memmem;
-use zeroize::Zeroizing;
 
 use crate::forms;
 use crate::scrubbed::{Scrub, Scrubbed};
@@ -17,11 +16,6 @@ use crate::stream::StreamScrubber;
 
 /// What a secret is replaced by.
 pub const MARKER: &str = "[REDACTED]";
-
-/// A shorter start of a secret at a cut is left: it could be the start of anything.
-const START_BYTES_MIN: usize = 4;
-/// What stands where text was cut.
-const ELLIPSES: [&str; 2] = ["...", "…"];
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
 const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
@@ -46,8 +40,8 @@ pub(crate) struct Automaton {
     pub(crate) pattern_bytes_max: usize,
     /// Per pattern: long enough to be looked for inside a number.
     distinctive: Vec<bool>,
-    /// All patterns in bytewise order, to find those that begin with a given text.
-    sorted: Vec<Zeroizing<String>>,
+    /// Whether a number could spell one of them.
+    numbers: bool,
 }
 
 impl Redactor {
@@ -94,18 +88,6 @@ impl Redactor {
         }
     }
 
-    /// Scrubs text that may have been cut before: the start of a secret that stands before an ellipsis or at the end goes too.
-    pub fn scrub_cut<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let clean = self.scrub_str(text);
-        match &self.inner {
-            Some(automaton) => match automaton.without_starts(&clean) {
-                Some(cleaner) => Cow::Owned(cleaner),
-                None => clean,
-            },
-            None => clean,
-        }
-    }
-
     /// Scrubs bytes; borrows them unchanged when nothing matches.
     pub fn scrub_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(automaton) = &self.inner else {
@@ -134,6 +116,13 @@ impl Redactor {
                 .find_iter(digits)
                 .any(|found| automaton.distinctive[found.pattern().as_usize()])
         })
+    }
+
+    /// True when a secret consists of digits, so that a number could spell it.
+    pub fn knows_numbers(&self) -> bool {
+        self.inner
+            .as_ref()
+            .is_some_and(|automaton| automaton.numbers)
     }
 
     /// A scrubber for one stream of chunks: finds secrets that are split across them.
@@ -169,42 +158,6 @@ impl Automaton {
             }
         }
         self.matcher.find(at(from))
-    }
-
-    /// The text with a marker for each start of a secret at a cut; `None` when there is none.
-    fn without_starts(&self, text: &str) -> Option<String> {
-        let mut cuts: Vec<usize> = ELLIPSES
-            .iter()
-            .flat_map(|ellipsis| text.match_indices(ellipsis).map(|(at, _)| at))
-            .chain([text.len()])
-            .collect();
-        cuts.sort_unstable();
-        let (mut out, mut done) = (String::new(), 0);
-        for cut in cuts {
-            let end = text[..cut].trim_end_matches(' ').len();
-            if let Some(start) = self.start_before(&text[done.min(end)..end]) {
-                out.push_str(&text[done..done + start]);
-                out.push_str(MARKER);
-                done = end;
-            }
-        }
-        (done > 0).then(|| out + &text[done..])
-    }
-
-    /// Where in `text` the longest start of a secret begins that reaches to its end.
-    fn start_before(&self, text: &str) -> Option<usize> {
-        let first = text.len().saturating_sub(self.pattern_bytes_max);
-        (first..(text.len() + 1).saturating_sub(START_BYTES_MIN))
-            .filter(|&at| text.is_char_boundary(at))
-            .find(|&at| {
-                let tail = &text[at..];
-                let next = self
-                    .sorted
-                    .partition_point(|pattern| pattern.as_str() < tail);
-                self.sorted
-                    .get(next)
-                    .is_some_and(|pattern| pattern.starts_with(tail))
-            })
     }
 
     /// Copies `bytes[..decided]` to `out` with every match replaced; matches are looked for in all of `bytes`, and those that
@@ -254,7 +207,7 @@ impl RedactorBuilder {
     }
 
     /// Builds the scrub set. Memory stays below 16 MB for 1,000 secrets of usual length.
-    pub fn build(mut self) -> Redactor {
+    pub fn build(self) -> Redactor {
         if self.patterns.is_empty() {
             return Redactor::empty();
         }
@@ -303,10 +256,9 @@ impl RedactorBuilder {
                 .iter()
                 .map(|pattern| pattern.len() >= SECRET_BYTES_COMFORTABLE)
                 .collect(),
-            sorted: std::mem::take(&mut self.patterns)
-                .into_iter()
-                .map(Zeroizing::new)
-                .collect(),
+            numbers: patterns
+                .iter()
+                .any(|pattern| pattern.bytes().all(|byte| byte.is_ascii_digit())),
         };
         Redactor {
             inner: Some(Arc::new(automaton)),

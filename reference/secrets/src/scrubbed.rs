@@ -26,13 +26,32 @@ impl<T> Scrubbed<T> {
         self.0
     }
 
+    /// What `write` makes of the value: a plain function has nothing else to put in but the program's own words.
+    pub fn derive<U>(&self, write: fn(&T) -> U) -> Scrubbed<U> {
+        Scrubbed(write(&self.0))
+    }
+
     /// Borrows with the proof.
     pub fn as_ref(&self) -> Scrubbed<&T> {
         Scrubbed(&self.0)
     }
 }
 
+/// Words of the program itself, compiled in, hold nothing of a credential.
+impl From<&'static str> for Scrubbed<String> {
+    fn from(words: &'static str) -> Self {
+        Self(words.to_owned())
+    }
+}
+
 impl Scrubbed<String> {
+    /// This text and `more` behind it.
+    #[must_use]
+    pub fn then(mut self, more: impl Into<Scrubbed<String>>) -> Self {
+        self.0.push_str(&more.into().0);
+        self
+    }
+
     /// A piece of scrubbed text is scrubbed: for previews and limits, which cut after scrubbing. `None` when the range is
     /// not on character boundaries.
     pub fn cut(&self, range: Range<usize>) -> Option<Scrubbed<String>> {
@@ -134,6 +153,70 @@ impl Scrub for Value {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         scrub_json(self, &[], redactor);
     }
+}
+
+/// Scrubs compact JSON text string by string, each as what it says and not as it is written: keys, values, and numbers that
+/// spell a secret. Borrows it unchanged when nothing matches.
+pub fn scrub_json_text<'a>(json: &'a str, redactor: &Redactor) -> Cow<'a, str> {
+    if redactor.is_empty() {
+        return Cow::Borrowed(json);
+    }
+    let bytes = json.as_bytes();
+    let mut out = String::new();
+    let (mut at, mut kept) = (0, 0);
+    while let Some(&byte) = bytes.get(at) {
+        if byte != b'"' && byte != b'-' && !byte.is_ascii_digit() {
+            at += 1;
+            continue;
+        }
+        let end = json_token_end(bytes, at);
+        if let Some(clean) = clean_token(&json[at..end], redactor) {
+            out.push_str(&json[kept..at]);
+            out.push_str(&clean);
+            kept = end;
+        }
+        at = end;
+    }
+    match kept {
+        0 => Cow::Borrowed(json),
+        _ => Cow::Owned(out + &json[kept..]),
+    }
+}
+
+/// What stands in for a string or a number of JSON text; `None` when it may stay.
+fn clean_token(token: &str, redactor: &Redactor) -> Option<String> {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let Some(inner) = token.strip_prefix('"') else {
+        return redactor
+            .finds_secret_in_number(token)
+            .then(|| quoted(MARKER));
+    };
+    let told = match inner.contains('\\') {
+        // Text that is no JSON string is looked at as it stands.
+        true => serde_json::from_str(token).map_or(Cow::Borrowed(inner), Cow::<str>::Owned),
+        false => Cow::Borrowed(inner.strip_suffix('"').unwrap_or(inner)),
+    };
+    match redactor.scrub_str(&told) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(clean) => Some(quoted(&clean)),
+    }
+}
+
+/// The end of the string or number of JSON text that starts at `at`.
+fn json_token_end(bytes: &[u8], at: usize) -> usize {
+    if bytes[at] != b'"' {
+        let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        return at + bytes[at..].iter().take_while(|byte| number(byte)).count();
+    }
+    let mut end = at + 1;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(end..).unwrap_or_default()) {
+        end += found + 1;
+        if bytes[end - 1] == b'"' {
+            return end;
+        }
+        end += 1;
+    }
+    bytes.len()
 }
 
 /// Scrubs JSON, leaving the keys named in `owned_keys` as they are (at any depth): the names that the server itself chose,

@@ -11,6 +11,7 @@ use ptc_agent::{
     Agent, Llm, Message, PreviewFn, Recorder, RunOptions, ToolFault, ToolFn, ToolSource,
     open_model, open_replay, run,
 };
+use ptc_lang::error::Quote;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value};
 use ptc_protocol::{json_to_value, to_json_value};
@@ -467,7 +468,7 @@ fn lisp_function(source: &str) -> ToolFn {
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
         match outcome.ended {
             Ended::Value(value) | Ended::Return(value) => Ok(value),
-            Ended::Fail(value) => Err(ToolFault::new(ptc_lang::print::brief(&value))),
+            Ended::Fail(value) => Err(ToolFault::new(Quote::value(&value).shown(&str::to_owned))),
             Ended::Error(error) => Err(ToolFault::new(error.message())),
         }
     })

@@ -479,6 +479,7 @@ fn run(
         if let Some(commit) = commit {
             commit();
         }
+        let reply = server.redactor.scrub(reply);
         stopped(server, &id, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
             server
@@ -488,7 +489,9 @@ fn run(
                 .observers
                 .ended(observed, server, &reply.seen(), Ending::Ran);
         }
-        server.redactor.scrub(Reply::tool(id, era, reply))
+        server
+            .redactor
+            .scrub(Reply::tool(id, era, reply.into_inner()))
     });
     abandoned(followed);
 }
@@ -642,16 +645,14 @@ pub fn handle_stateless(
         }
         Some("tools/list") => {
             let list = server.tools_list();
-            let tools = list.strip_prefix('{').unwrap_or("}");
-            let json = format!(
-                "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
-                Era::Stateless.result_members()
-            );
-            // Scrubbing what is scrubbed changes nothing.
-            Handled::Now(Reply::json(
-                id.clone(),
-                Arc::new(server.redactor.scrub(json)),
-            ))
+            let json = list.derive(|list| {
+                let tools = list.strip_prefix('{').unwrap_or("}");
+                format!(
+                    "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
+                    Era::Stateless.result_members()
+                )
+            });
+            Handled::Now(Reply::json(id.clone(), Arc::new(json)))
         }
         Some("tools/call") => {
             let place = Place {

@@ -25,7 +25,7 @@ use ptc_protocol::{
     execution_feedback_within, format_value_within, json_schema_to_type, to_json_value,
     validate_return_within,
 };
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
         PreviewOptions::default(),
         watch,
     )?;
-    let mut payload = success(&value, shown);
+    let mut payload = success(&value, shown, redactor);
     if let Some(json) = validated {
         payload.set("validated", Field::Exact(json));
     }
@@ -256,7 +256,7 @@ fn conclude_turn(
     let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
     let mut previews = Payload::new();
     for (name, preview) in &shown.memory.changed {
-        previews.set(name.clone(), preview.as_str());
+        previews.set(name.clone(), preview);
     }
     let memory = Payload::new()
         .with("changed", previews)
@@ -272,7 +272,7 @@ fn conclude_turn(
             notice.text("message").unwrap_or_default()
         ));
     }
-    let mut payload = success(&value, shown)
+    let mut payload = success(&value, shown, redactor)
         .with("feedback", feedback)
         .with("history_notices", ready.notices.clone())
         .with("memory", memory)
@@ -425,7 +425,7 @@ fn read_context(json: &str, watch: &dyn Watch) -> Result<Map, Limit> {
 }
 
 /// The full payload of a success.
-fn success(value: &Value, shown: Execution) -> Payload {
+fn success(value: &Value, shown: Execution, redactor: &Redactor) -> Payload {
     let mut payload = Payload::new()
         .with("status", "ok")
         .with("prints", shown.prints)
@@ -435,9 +435,21 @@ fn success(value: &Value, shown: Execution) -> Payload {
             shown.visible_truncated.unwrap_or(shown.truncated),
         );
     if !value.is_nil() {
-        payload.set("result", shown.result);
+        let result = shown.result.map(|result| prompted(result, redactor));
+        payload.set("result", result);
     }
     payload
+}
+
+/// What a result begins with.
+const PROMPT: &str = "user=> ";
+
+/// A result behind its prompt, which is the server's own.
+fn prompted(result: String, redactor: &Redactor) -> Field {
+    match result.strip_prefix(PROMPT) {
+        Some(shown) => Field::Clean(Scrubbed::from(PROMPT).then(redactor.scrub(shown.to_owned()))),
+        None => Field::Text(result),
+    }
 }
 
 /// Characters of a failed string that are shown.
@@ -469,8 +481,7 @@ fn limited(limit: Limit, server: &Server) -> Payload {
 
 /// The payload of an error or a limit. The limits are named as the operator set them.
 fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
-    // Messages quote values, cut.
-    let message = || server.redactor.scrub_cut(&error.message()).into_owned();
+    let message = || error.message_behind(&|text| server.redactor.scrub_str(text).into_owned());
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),
         Reason::RuntimeError => (ErrorReason::RuntimeError, message()),

@@ -7,7 +7,7 @@
 use crate::clock;
 use crate::settings::Level;
 use ptc_rpc::write_string;
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, scrub_json_text};
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -106,7 +106,10 @@ impl Log {
         let mut line = Vec::with_capacity(192);
         line.extend_from_slice(b"{\"event\":");
         write_string(&mut line, event);
-        let mut collected = Fields { json: Vec::new() };
+        let mut collected = Fields {
+            json: Vec::new(),
+            redactor: &self.redactor,
+        };
         fields(&mut collected);
         if !collected.json.is_empty() {
             line.extend_from_slice(b",\"fields\":{");
@@ -118,12 +121,11 @@ impl Log {
         line.push(b'"');
         if let Some(id) = request_id {
             line.extend_from_slice(b",\"request_id\":");
-            write_string(&mut line, id);
+            write_string(&mut line, &self.redactor.scrub_str(id));
         }
         line.extend_from_slice(b",\"ts\":\"");
         line.extend_from_slice(clock::now_text().as_bytes());
         line.extend_from_slice(b"\"}");
-        let mut line = self.redactor.scrub(line).into_inner();
         line.push(b'\n');
         if let Some(lines) = &self.lines {
             lines.0.put(&line);
@@ -222,16 +224,17 @@ impl Drop for Lines {
     }
 }
 
-/// The fields of one line.
-pub struct Fields {
+/// The fields of one line. Names are the server's own; values are scrubbed before they are written as JSON.
+pub struct Fields<'a> {
     json: Vec<u8>,
+    redactor: &'a Redactor,
 }
 
-impl Fields {
+impl Fields<'_> {
     /// Adds a text.
     pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
         self.name(name);
-        write_string(&mut self.json, value);
+        write_string(&mut self.json, &self.redactor.scrub_str(value));
         self
     }
 
@@ -239,7 +242,7 @@ impl Fields {
     pub fn maybe(&mut self, name: &str, value: Option<&str>) -> &mut Self {
         match value {
             Some(value) => self.text(name, value),
-            None => self.json(name, "null"),
+            None => self.raw(name, "null"),
         }
     }
 
@@ -250,11 +253,16 @@ impl Fields {
 
     /// Adds a boolean.
     pub fn flag(&mut self, name: &str, value: bool) -> &mut Self {
-        self.json(name, if value { "true" } else { "false" })
+        self.raw(name, if value { "true" } else { "false" })
     }
 
     /// Adds a value that is JSON text already.
     pub fn json(&mut self, name: &str, value: &str) -> &mut Self {
+        let clean = scrub_json_text(value, self.redactor);
+        self.raw(name, &clean)
+    }
+
+    fn raw(&mut self, name: &str, value: &str) -> &mut Self {
         self.name(name);
         self.json.extend_from_slice(value.as_bytes());
         self

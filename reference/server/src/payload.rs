@@ -3,13 +3,22 @@
 //! Knows nothing of profiles, limits or envelopes.
 
 use ptc_rpc::{write_float, write_string};
-use ptc_secrets::{Redactor, Scrub};
+use ptc_secrets::{Redactor, Scrub, Scrubbed, scrub_json_text};
 use std::borrow::Cow;
 
 /// An object with its fields in ascending order of their names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Payload {
-    fields: Vec<(Cow<'static, str>, Field)>,
+    fields: Vec<(Name, Field)>,
+}
+
+/// The name of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Name {
+    /// One that the server chose. Never scrubbed: a client could not read the answer.
+    Own(Cow<'static, str>),
+    /// One from outside.
+    Outside(String),
 }
 
 /// One value of a payload.
@@ -23,12 +32,18 @@ pub enum Field {
     Int(i64),
     /// A double; one that isn't finite is written as `null`.
     Float(f64),
-    /// A text.
+    /// A text from outside, in part at least.
     Text(String),
+    /// A word that the server chose. Never scrubbed.
+    Own(Cow<'static, str>),
+    /// A text that was scrubbed as it was put together.
+    Clean(Scrubbed<String>),
     /// JSON text that is exact or absent: when scrubbing would change it, it is omitted.
     Exact(String),
-    /// JSON text of the server's own making or scrubbed as text.
+    /// JSON text from outside: its strings are scrubbed, keys too.
     Json(String),
+    /// JSON text that the server wrote. Never scrubbed.
+    OwnJson(Cow<'static, str>),
     /// An array.
     List(Vec<Field>),
     /// An object.
@@ -42,13 +57,9 @@ impl Payload {
     }
 
     /// Sets a field; setting it again replaces it.
-    pub fn set(
-        &mut self,
-        name: impl Into<Cow<'static, str>>,
-        value: impl Into<Field>,
-    ) -> &mut Self {
+    pub fn set(&mut self, name: impl Into<Name>, value: impl Into<Field>) -> &mut Self {
         let (name, value) = (name.into(), value.into());
-        match self.position(&name) {
+        match self.position(name.text()) {
             Ok(at) => self.fields[at].1 = value,
             Err(at) => self.fields.insert(at, (name, value)),
         }
@@ -57,7 +68,7 @@ impl Payload {
 
     /// The same, for building in one expression.
     #[must_use]
-    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Field>) -> Self {
+    pub fn with(mut self, name: impl Into<Name>, value: impl Into<Field>) -> Self {
         self.set(name, value);
         self
     }
@@ -69,10 +80,7 @@ impl Payload {
 
     /// A field that is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
-        match self.get(name) {
-            Some(Field::Text(text)) => Some(text),
-            _ => None,
-        }
+        self.get(name).and_then(Field::as_text)
     }
 
     /// True when the field is `true`.
@@ -87,7 +95,7 @@ impl Payload {
 
     /// The fields in order.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
-        self.fields.iter().map(|(name, value)| (&**name, value))
+        self.fields.iter().map(|(name, value)| (name.text(), value))
     }
 
     /// True when there is no field.
@@ -102,7 +110,7 @@ impl Payload {
             if at > 0 {
                 out.push(b',');
             }
-            write_string(out, name);
+            write_string(out, name.text());
             out.push(b':');
             value.write(out);
         }
@@ -118,9 +126,33 @@ impl Payload {
 
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.fields
-            .binary_search_by(|(other, _)| (**other).cmp(name))
+            .binary_search_by(|(other, _)| other.text().cmp(name))
     }
 }
+
+impl Name {
+    fn text(&self) -> &str {
+        match self {
+            Name::Own(text) => text,
+            Name::Outside(text) => text,
+        }
+    }
+}
+
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Name::Own(Cow::Borrowed(name))
+    }
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Name::Outside(name)
+    }
+}
+
+/// Fields of the server's own objects whose texts come from closed lists.
+const OWN_WORDS: &[&str] = &["code", "effect", "reason", "status", "value_kind"];
 
 impl Field {
     /// Appends the value as compact JSON.
@@ -132,7 +164,10 @@ impl Field {
             Field::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
             Field::Float(value) => write_float(out, *value),
             Field::Text(text) => write_string(out, text),
+            Field::Own(text) => write_string(out, text),
+            Field::Clean(text) => write_string(out, text),
             Field::Exact(json) | Field::Json(json) => out.extend_from_slice(json.as_bytes()),
+            Field::OwnJson(json) => out.extend_from_slice(json.as_bytes()),
             Field::List(items) => {
                 out.push(b'[');
                 for (at, item) in items.iter().enumerate() {
@@ -154,11 +189,50 @@ impl Field {
         out.len()
     }
 
+    /// A word that the server chose: an id, a hash, a name of a closed list.
+    pub fn word(word: impl Into<Cow<'static, str>>) -> Self {
+        Field::Own(word.into())
+    }
+
+    /// The text, when it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Field::Text(text) => Some(text),
+            Field::Own(text) => Some(text),
+            Field::Clean(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// JSON that the server put together: keys are its own, and so are the words of closed lists; other texts are from outside.
+    pub fn own(value: &serde_json::Value) -> Self {
+        use serde_json::Value;
+        match value {
+            Value::Array(items) => Field::List(items.iter().map(Field::own).collect()),
+            Value::Object(entries) => {
+                let mut object = Payload::new();
+                for (name, value) in entries {
+                    let value = match value {
+                        Value::String(word) if OWN_WORDS.contains(&name.as_str()) => {
+                            Field::Own(Cow::Owned(word.clone()))
+                        }
+                        value => Field::own(value),
+                    };
+                    object.set(Name::Own(Cow::Owned(name.clone())), value);
+                }
+                Field::Object(object)
+            }
+            leaf => Field::from(leaf),
+        }
+    }
+
     /// Nothing worth showing: null, an empty text, list or object.
     pub fn is_blank(&self) -> bool {
         match self {
             Field::Null => true,
-            Field::Text(text) => text.is_empty(),
+            Field::Text(_) | Field::Own(_) | Field::Clean(_) => {
+                self.as_text().is_some_and(str::is_empty)
+            }
             Field::List(items) => items.is_empty(),
             Field::Object(object) => object.is_empty(),
             _ => false,
@@ -202,9 +276,15 @@ impl From<String> for Field {
     }
 }
 
-impl From<&str> for Field {
-    fn from(value: &str) -> Self {
-        Field::Text(value.to_owned())
+impl From<&'static str> for Field {
+    fn from(value: &'static str) -> Self {
+        Field::Own(Cow::Borrowed(value))
+    }
+}
+
+impl From<Scrubbed<String>> for Field {
+    fn from(value: Scrubbed<String>) -> Self {
+        Field::Clean(value)
     }
 }
 
@@ -223,6 +303,12 @@ impl From<usize> for Field {
 impl From<u64> for Field {
     fn from(value: u64) -> Self {
         Field::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<&String> for Field {
+    fn from(value: &String) -> Self {
+        Field::Text(value.clone())
     }
 }
 
@@ -247,28 +333,19 @@ impl<T: Into<Field>> From<Option<T>> for Field {
 impl Scrub for Payload {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         self.fields.retain_mut(|(_, value)| {
-            if matches!(value, Field::Exact(json) if redactor.finds_secret_in(json)) {
+            if matches!(value, Field::Exact(json) if matches!(scrub_json_text(json, redactor), Cow::Owned(_))) {
                 return false;
             }
             value.scrub_in_place(redactor);
             true
         });
-        // Names chosen by the server are static; the others come from outside.
-        if self
-            .fields
-            .iter()
-            .any(|(name, _)| matches!(name, Cow::Owned(_)))
-        {
+        let outside = |(name, _): &(Name, Field)| matches!(name, Name::Outside(_));
+        if self.fields.iter().any(outside) {
             for (name, value) in std::mem::take(&mut self.fields) {
                 match name {
-                    Cow::Owned(name) => {
-                        let name = redactor.scrub_str(&name).into_owned();
-                        self.set(name, value);
-                    }
-                    own => {
-                        self.set(own, value);
-                    }
-                }
+                    Name::Outside(name) => self.set(redactor.scrub(name).into_inner(), value),
+                    own => self.set(own, value),
+                };
             }
         }
     }
@@ -277,10 +354,22 @@ impl Scrub for Payload {
 impl Scrub for Field {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         match self {
-            Field::Text(text) | Field::Json(text) => text.scrub_in_place(redactor),
+            Field::Text(text) => text.scrub_in_place(redactor),
+            Field::Json(json) => {
+                if let Cow::Owned(clean) = scrub_json_text(json, redactor) {
+                    *json = clean;
+                }
+            }
             Field::List(items) => items.scrub_in_place(redactor),
             Field::Object(object) => object.scrub_in_place(redactor),
-            Field::Null | Field::Bool(_) | Field::Int(_) | Field::Float(_) | Field::Exact(_) => {}
+            Field::Null
+            | Field::Bool(_)
+            | Field::Int(_)
+            | Field::Float(_)
+            | Field::Own(_)
+            | Field::Clean(_)
+            | Field::Exact(_)
+            | Field::OwnJson(_) => {}
         }
     }
 }

@@ -215,7 +215,10 @@ fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> C
         .filter(|text| text.len() > limits.feedback_bytes)
     {
         let capped = capped.to_mut();
-        capped.set("feedback", prefix(feedback, limits.feedback_bytes));
+        capped.set(
+            "feedback",
+            prefix(feedback, limits.feedback_bytes).to_owned(),
+        );
         for flag in ["feedback_truncated", "truncated", "output_truncated"] {
             capped.set(flag, true);
         }
@@ -263,7 +266,7 @@ fn compact(payload: &Payload) -> Payload {
         };
         let shown = match (*name, value) {
             (_, Field::Bool(on)) => *on,
-            ("result", value) => matches!(value, Field::Text(_)),
+            ("result", value) => value.as_text().is_some(),
             (_, value) => !value.is_blank(),
         };
         if shown {
@@ -342,7 +345,7 @@ fn success_text(payload: &Payload) -> String {
             if at > 0 {
                 text.push('\n');
             }
-            if let Field::Text(line) = print {
+            if let Some(line) = print.as_text() {
                 text.push_str(line);
             }
         }
@@ -505,7 +508,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn success(result: &str) -> Payload {
+    fn success(result: &'static str) -> Payload {
         Payload::new()
             .with("status", "ok")
             .with("prints", Field::List(Vec::new()))

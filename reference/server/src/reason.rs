@@ -84,7 +84,7 @@ impl Refusal {
 }
 
 /// `{"status":"error", …}`; without `feedback` it repeats the message.
-pub fn error_payload(reason: &str, message: String, feedback: Option<String>) -> Payload {
+pub fn error_payload(reason: &'static str, message: String, feedback: Option<String>) -> Payload {
     Payload::new()
         .with("status", "error")
         .with("reason", reason)

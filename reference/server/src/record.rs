@@ -246,9 +246,9 @@ impl Record {
             .clone()
             .with("duration_ms", self.duration_ms)
             .with("reason", self.reason.clone())
-            .with("request_id", self.request_id.as_str())
+            .with("request_id", &self.request_id)
             .with("status", if self.is_error { "error" } else { "ok" })
-            .with("tool", self.tool.as_str())
+            .with("tool", Field::word(self.tool.clone()))
             .with("ts", clock::text(self.ts))
             .with("upstream_calls", calls);
         for (name, block) in [("ptc_metrics", &self.metrics), ("agentic", &self.agentic)] {

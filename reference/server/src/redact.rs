@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of payloads. What programs keep is not touched, only what is shown.
 
-use ptc_lang::Value;
+use ptc_lang::{Value, print};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
 
@@ -33,6 +33,7 @@ fn holds_secret(value: &Value, redactor: &Redactor) -> bool {
             {
                 return true;
             }
+            number if spells_secret(number, redactor) => return true,
             Value::Vector(items) => pending.extend(items.iter()),
             Value::Set(items) => pending.extend(items.iter()),
             Value::Map(map) => {
@@ -47,6 +48,19 @@ fn holds_secret(value: &Value, redactor: &Redactor) -> bool {
     false
 }
 
+/// Bits of an integer that could spell a credential; writing out a larger one would take long.
+const INTEGER_BITS_MAX: u64 = 4096;
+
+/// Whether `value` is a number whose digits are a credential's.
+fn spells_secret(value: &Value, redactor: &Redactor) -> bool {
+    let written = match value {
+        Value::Int(_) | Value::Float(_) => true,
+        Value::BigInt(int) => int.bits() <= INTEGER_BITS_MAX,
+        _ => false,
+    };
+    written && redactor.knows_numbers() && redactor.finds_secret_in_number(&print::readable(value))
+}
+
 fn scrubbed(value: &Value, redactor: &Redactor, depth: u32) -> Value {
     if depth > DEPTH_MAX || value.shape().weight > NODES_MAX {
         return Value::str(MARKER);
@@ -58,6 +72,7 @@ fn scrubbed(value: &Value, redactor: &Redactor, depth: u32) -> Value {
             Value::keyword(&*redactor.scrub_str(text.as_str()))
         }
         Value::Symbol(text) if redactor.finds_secret_in(text.as_str()) => Value::str(MARKER),
+        number if spells_secret(number, redactor) => Value::str(MARKER),
         Value::Vector(items) => Value::vector(items.iter().map(part).collect()),
         Value::Set(items) => Value::Set(items.iter().map(part).collect()),
         Value::Map(map) => Value::Map(

@@ -143,8 +143,15 @@ fn or_null(id: &Option<Id>) -> Id {
 impl Scrub for Reply {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         if let Body::Tool(tool) = &mut self.body {
-            tool.payload.scrub_in_place(redactor);
-            tool.suffix.scrub_in_place(redactor);
+            tool.scrub_in_place(redactor);
         }
+    }
+}
+
+impl Scrub for ToolReply {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.payload.scrub_in_place(redactor);
+        self.suffix.scrub_in_place(redactor);
+        self.aside.scrub_in_place(redactor);
     }
 }

@@ -156,7 +156,7 @@ impl Server {
     /// The result of `tools/list`.
     pub fn tools_list(&self) -> Arc<Scrubbed<String>> {
         self.tools_list
-            .get_or_init(|| Arc::new(self.redactor.scrub(tools::list_json(self))))
+            .get_or_init(|| Arc::new(tools::list_json(self)))
             .clone()
     }
 

@@ -115,7 +115,7 @@ impl Tracer {
             )
             .with("signature_present?", false);
         for (name, value) in sighting.trace.iter().flat_map(TraceContext::fields) {
-            metadata.set(name, value);
+            metadata.set(name, value.to_owned());
         }
         if self.policy == PayloadPolicy::Full
             && let Some(context) = &sighting.context
@@ -193,13 +193,13 @@ impl Tracer {
         let is_error = status == "error";
         let mut metadata = call_metadata(sighting)
             .with("is_error", is_error)
-            .with("status", status)
+            .with("status", if is_error { "error" } else { "ok" })
             .with("validated_present?", payload.get("validated").is_some());
         if let Some(reason) = payload.text("reason") {
-            metadata.set("reason", reason);
+            metadata.set("reason", Field::word(reason.to_owned()));
         }
         if self.policy == PayloadPolicy::Full {
-            metadata.set("result", Field::Json(payload.to_json()));
+            metadata.set("result", payload.clone());
         }
         let elapsed = trace.started.elapsed();
         trace.event(
@@ -349,7 +349,7 @@ impl Trace {
 
     fn event(
         &mut self,
-        event: &str,
+        event: &'static str,
         duration: Option<Duration>,
         measurements: Payload,
         metadata: Payload,
@@ -392,11 +392,11 @@ fn call_metadata(sighting: &Sighting) -> Payload {
     let mut metadata = Payload::new()
         .with("protocol_version", sighting.revision)
         .with("request_id", sighting.id.clone().unwrap_or_default())
-        .with("tool_name", sighting.tool.as_str());
+        .with("tool_name", named(&sighting.tool));
     if let Some((owner, session)) = &sighting.transport {
         metadata
-            .set("mcp_session_hash", session.as_str())
-            .set("owner_hash", owner.as_str())
+            .set("mcp_session_hash", Field::word(session.clone()))
+            .set("owner_hash", Field::word(owner.clone()))
             .set("transport", "http")
             .set(
                 "transport_request_id",
@@ -404,6 +404,14 @@ fn call_metadata(sighting: &Sighting) -> Payload {
             );
     }
     metadata
+}
+
+/// The name of a tool as called: one of the server's own, or whatever the client wrote.
+fn named(tool: &str) -> Field {
+    match crate::tools::names().find(|own| *own == tool) {
+        Some(own) => own.into(),
+        None => Field::Text(tool.to_owned()),
+    }
 }
 
 fn execute_metadata(sighting: &Sighting, aggregator: bool) -> Payload {

@@ -126,14 +126,12 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
                     "value_kind": summary.value_kind,
                 });
             }
-            Field::from(&call)
+            Field::own(&call)
         })
         .collect();
     payload.set("upstream_calls", Field::List(calls));
     if !in_session {
-        let results = entries
-            .iter()
-            .map(|entry| Field::from(&entry.result_json()));
+        let results = entries.iter().map(|entry| Field::own(&entry.result_json()));
         payload.set("upstream_results", Field::List(results.collect()));
     }
     let result_bytes = match is_error {
@@ -142,7 +140,7 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
     };
     let prints_bytes = payload.get("prints").map_or(0, Field::json_bytes);
     if let Some(metrics) = ptc_metrics(entries, result_bytes as u64, prints_bytes as u64) {
-        payload.set("ptc_metrics", &metrics);
+        payload.set("ptc_metrics", Field::own(&metrics));
     }
 }
 
@@ -150,8 +148,8 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
 pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
     let tool_calls = entries.iter().map(|entry| {
         let mut arguments = Payload::new()
-            .with("server", entry.server.as_str())
-            .with("tool", entry.tool.as_str());
+            .with("server", &entry.server)
+            .with("tool", &entry.tool);
         if entry.args_given {
             arguments.set("args", Field::Json(entry.arguments.clone()));
         }
@@ -163,7 +161,7 @@ pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
             .with("name", format!("{}.{}", entry.server, entry.tool))
             .with("status", entry.status_word());
         if let Some((_, error)) = &entry.error {
-            call.set("error", error.as_str());
+            call.set("error", error);
         }
         call
     });

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use ptc_lang::error::{Words, quoting};
 use ptc_lang::value::{Entries, Items, Map};
 use ptc_lang::{Value, print};
 use ptc_rpc::{write_float, write_string};
@@ -26,7 +27,7 @@ enum Open<'a> {
 
 /// The arguments as compact JSON. A key that the schema declares is sent as written, in another its hyphens become
 /// underscores; keys that become one, and values without a JSON form, are refused with their path.
-pub(crate) fn encode(args: &Map, schema: &Schema) -> Result<String, String> {
+pub(crate) fn encode(args: &Map, schema: &Schema) -> Result<String, Words> {
     let mut out = Vec::with_capacity(64);
     let mut open = vec![open_map(args, schema, "args".into())];
     out.push(b'{');
@@ -45,13 +46,14 @@ pub(crate) fn encode(args: &Map, schema: &Schema) -> Result<String, String> {
                     continue;
                 };
                 let key = sent_key(key, schema).ok_or_else(|| {
-                    format!(
-                        "not JSON-encodable (a key at {path} has no JSON form: {})",
-                        print::brief(key)
+                    quoting(
+                        format!("not JSON-encodable (a key at {path} has no JSON form: "),
+                        key,
                     )
+                    .then(")")
                 })?;
                 if !seen.insert(key.clone()) {
-                    return Err(format!("two keys at {path} become \"{key}\""));
+                    return Err(format!("two keys at {path} become \"{key}\"").into());
                 }
                 if !std::mem::take(first) {
                     out.push(b',');
@@ -101,7 +103,7 @@ pub(crate) fn encode(args: &Map, schema: &Schema) -> Result<String, String> {
                 .map_err(|why| format!("not JSON-encodable ({why} at {path})"))?,
         }
     }
-    String::from_utf8(out).map_err(|_| "not JSON-encodable (not UTF-8)".to_owned())
+    String::from_utf8(out).map_err(|_| "not JSON-encodable (not UTF-8)".into())
 }
 
 /// Names that the schema requires and the arguments (JSON text) lack. A null counts as given.
@@ -198,7 +200,7 @@ mod tests {
         let ptc_lang::Ended::Value(Value::Map(args)) = outcome.ended else {
             panic!("{program} gave no map")
         };
-        encode(&args, &schema).unwrap_or_else(|problem| problem)
+        encode(&args, &schema).unwrap_or_else(|problem| problem.to_string())
     }
 
     #[test]

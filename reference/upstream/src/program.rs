@@ -6,8 +6,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ptc_lang::error::Quote;
 use ptc_lang::value::Map;
-use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value, print};
+use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value};
+use ptc_secrets::scrub_json_text;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -233,6 +235,15 @@ impl ProgramCalls {
         Err(HostFault::Raise { kind: "", message })
     }
 
+    /// A value as a message shows it.
+    fn shown(&self, value: &Value) -> String {
+        Quote::value(value).shown(&|text| self.scrubbed(text))
+    }
+
+    fn scrubbed(&self, text: &str) -> String {
+        self.runtime.redactor().scrub_str(text).into_owned()
+    }
+
     /// The upstream of that name, or the fault that there is none.
     pub(crate) fn upstream(&self, name: &str) -> Result<&Upstream, HostFault> {
         match self.runtime.upstream(name) {
@@ -288,7 +299,7 @@ impl ProgramCalls {
         for key in request.keys() {
             let name = key.key_text().map(|text| text.as_str());
             if !name.is_some_and(|name| CALL_KEYS.contains(&name)) {
-                let shown = name.map_or_else(|| print::brief(key), |name| format!("\"{name}\""));
+                let shown = name.map_or_else(|| self.shown(key), |name| format!("\"{name}\""));
                 return self.raise(format!("tool/call got unknown key {shown}"), None);
             }
         }
@@ -302,7 +313,7 @@ impl ProgramCalls {
             None => {
                 let message = format!(
                     "tool/call requires :server (string), got {}",
-                    print::brief(field("server"))
+                    self.shown(field("server"))
                 );
                 return self.raise(message, Some(self.servers_hint()));
             }
@@ -310,7 +321,7 @@ impl ProgramCalls {
         let tool = match word(field("tool")) {
             Some(tool) => tool.to_owned(),
             None => {
-                let got = print::brief(field("tool"));
+                let got = self.shown(field("tool"));
                 return self.raise(
                     format!("tool/call on upstream '{server}' requires :tool (string), got {got}"),
                     None,
@@ -323,14 +334,14 @@ impl ProgramCalls {
             None => none.clone(),
             Some((_, Value::Map(args))) => args.clone(),
             Some((_, set @ Value::Set(_))) => {
-                let why = format!("a set at args has no JSON form: {}", print::brief(set));
+                let why = format!("a set at args has no JSON form: {}", self.shown(set));
                 return self.raise(
                     format!("tool '{server}.{tool}' rejected args: not JSON-encodable ({why})"),
                     None,
                 );
             }
             Some((_, other)) => {
-                let got = print::brief(other);
+                let got = self.shown(other);
                 return self.raise(
                     format!("tool '{server}.{tool}' rejected args: :args must be a map, got {got}"),
                     None,
@@ -358,7 +369,9 @@ impl ProgramCalls {
     fn encode(&self, call: &Call, schema: &serde_json::Value) -> Result<String, HostFault> {
         let text = match arguments::encode(&call.args, schema) {
             Ok(text) => text,
-            Err(problem) => return self.reject(call, &problem),
+            Err(problem) => {
+                return self.reject(call, &problem.told(&|text| self.scrubbed(text)));
+            }
         };
         let missing = arguments::missing(&text, schema);
         if missing.is_empty() {
@@ -400,7 +413,7 @@ impl ProgramCalls {
             result_bytes: None,
             summary: None,
             effect: call.effect,
-            arguments: redactor.scrub_str(&call.arguments).into_owned(),
+            arguments: scrub_json_text(&call.arguments, redactor).into_owned(),
             args_given: call.args_given,
         };
         let value = match outcome {

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 
 use ptc_rpc::{Json, Kind, parse, write_string};
-use ptc_secrets::{MARKER, Redactor};
+use ptc_secrets::{Redactor, scrub_json_text};
 
 use crate::fault::{Reason, WorldFault};
 use crate::transport::Answer;
-use crate::value::token_end;
 
 /// A successful call's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,38 +118,13 @@ fn nothing() -> Selected {
     }
 }
 
-/// Compact text with every string, key and telling number scrubbed. Compact text has one spelling for each string, so one
-/// search tells whether there is anything to do.
+/// Compact text with every string, key and telling number scrubbed.
 fn scrubbed_compact(json: Json<'_>, redactor: &Redactor) -> String {
     let compact = json.compact();
-    if !redactor.finds_secret_in(&compact) {
-        return compact;
+    match scrub_json_text(&compact, redactor) {
+        Cow::Borrowed(_) => compact,
+        Cow::Owned(clean) => clean,
     }
-    let bytes = compact.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        if !(byte == b'"' || byte == b'-' || byte.is_ascii_digit()) {
-            out.push(byte);
-            at += 1;
-            continue;
-        }
-        let end = token_end(bytes, at);
-        let token = &compact[at..end];
-        if byte == b'"' {
-            let text = parse(token.as_bytes())
-                .ok()
-                .and_then(Json::as_str)
-                .unwrap_or_default();
-            write_string(&mut out, &redactor.scrub_str(&text));
-        } else if redactor.finds_secret_in_number(token) {
-            write_string(&mut out, MARKER);
-        } else {
-            out.extend_from_slice(token.as_bytes());
-        }
-        at = end;
-    }
-    String::from_utf8(out).unwrap_or_default()
 }
 
 fn json_string(text: &str) -> String {

@@ -8,27 +8,6 @@ pub(crate) fn from_json(json: Json<'_>) -> Value {
     ptc_lang::json::from_str(json.text()).unwrap_or_default()
 }
 
-/// Where the string, number or word that starts at `at` ends.
-pub(crate) fn token_end(bytes: &[u8], at: usize) -> usize {
-    let rest = &bytes[at..];
-    if rest.first() != Some(&b'"') {
-        let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\t' | b'\n' | b'\r');
-        return rest
-            .iter()
-            .position(ends)
-            .map_or(bytes.len(), |length| at + length);
-    }
-    let mut end = at + 1;
-    while let Some(&byte) = bytes.get(end) {
-        match byte {
-            b'"' => return end + 1,
-            b'\\' => end += 2,
-            _ => end += 1,
-        }
-    }
-    bytes.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

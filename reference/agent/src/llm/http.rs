@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ptc_secrets::AuthHeaders;
+use ptc_secrets::{AuthHeaders, Redactor, Scrubbed};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
 
@@ -55,6 +55,8 @@ pub(super) struct Poster {
     options: ProviderOptions,
     url: String,
     headers: HeaderMap,
+    /// A provider may tell a key back to whoever sent it.
+    redactor: Redactor,
 }
 
 impl Poster {
@@ -93,6 +95,7 @@ impl Poster {
         Ok(Poster {
             runtime,
             client,
+            redactor: options.auth.redactor(),
             options,
             url,
             headers,
@@ -181,13 +184,14 @@ impl Poster {
             }
             answer.extend_from_slice(&chunk);
         }
+        let answer = serde_json::from_slice(&answer).map(|json: Json| self.redactor.scrub(json));
         if status.is_success() {
-            return serde_json::from_slice(&answer).map_err(|error| {
+            return answer.map(Scrubbed::into_inner).map_err(|error| {
                 let message = format!("the provider's answer is not JSON: {error}");
                 (LlmError::new(LlmErrorKind::Malformed, message), None)
             });
         }
-        Err((status_error(status, &answer), asked_pause))
+        Err((status_error(status, answer.as_deref().ok()), asked_pause))
     }
 }
 
@@ -204,7 +208,7 @@ fn transport_error(error: &reqwest::Error) -> LlmError {
     LlmError::new(LlmErrorKind::Unavailable, kind)
 }
 
-fn status_error(status: reqwest::StatusCode, answer: &[u8]) -> LlmError {
+fn status_error(status: reqwest::StatusCode, answer: Option<&Json>) -> LlmError {
     let kind = match status.as_u16() {
         401 | 403 => LlmErrorKind::Auth,
         408 => LlmErrorKind::Timeout,
@@ -212,8 +216,7 @@ fn status_error(status: reqwest::StatusCode, answer: &[u8]) -> LlmError {
         500..=599 => LlmErrorKind::Unavailable,
         _ => LlmErrorKind::Refused,
     };
-    let body: Json = serde_json::from_slice(answer).unwrap_or_default();
-    let detail = match body.get("error") {
+    let detail = match answer.and_then(|body| body.get("error")) {
         Some(Json::String(text)) => text.as_str(),
         Some(error) => error
             .get("message")

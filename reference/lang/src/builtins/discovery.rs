@@ -2,7 +2,7 @@
 
 use super::{Builtin, Section, between, exactly, row};
 use crate::discovery::{self, Entry};
-use crate::error::{Kind, Stop};
+use crate::error::{Kind, Stop, Words, quoting};
 use crate::eval::Eval;
 use crate::host::Discovery;
 use crate::value::{Map, Value};
@@ -20,7 +20,7 @@ pub const ROWS: &[Builtin] = &[
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-fn problem(text: impl Into<String>) -> Stop {
+fn problem(text: impl Into<Words>) -> Stop {
     Kind::Other(text.into()).into()
 }
 
@@ -29,9 +29,9 @@ fn reference(form: &str, value: &Value, keywords: bool) -> Result<String> {
     match value {
         Value::Str(text) | Value::Symbol(text) if !text.is_empty() => Ok(text.to_string()),
         Value::Keyword(text) if keywords => Ok(text.to_string()),
-        other => Err(problem(format!(
-            "{form} requires a quoted symbol or string ref, got {}",
-            crate::print::brief(other)
+        other => Err(problem(quoting(
+            format!("{form} requires a quoted symbol or string ref, got "),
+            other,
         ))),
     }
 }
@@ -40,9 +40,9 @@ fn reference(form: &str, value: &Value, keywords: bool) -> Result<String> {
 fn query(value: &Value) -> Result<String> {
     match value {
         Value::Str(text) | Value::Symbol(text) if !text.trim().is_empty() => Ok(text.to_string()),
-        other => Err(problem(format!(
-            "apropos requires query (non-empty string), got {}",
-            crate::print::brief(other)
+        other => Err(problem(quoting(
+            "apropos requires query (non-empty string), got ",
+            other,
         ))),
     }
 }
@@ -52,9 +52,9 @@ fn options(args: &[Value]) -> Result<Option<&Map>> {
     match args.get(1) {
         None => Ok(None),
         Some(Value::Map(map)) => Ok(Some(map)),
-        Some(other) => Err(problem(format!(
-            "discovery options must be a map, got {}",
-            crate::print::brief(other)
+        Some(other) => Err(problem(quoting(
+            "discovery options must be a map, got ",
+            other,
         ))),
     }
 }
@@ -80,9 +80,9 @@ fn number(
                 (0, i64::MAX) => "a non-negative integer".to_owned(),
                 _ => format!("an integer {least}..{most}"),
             };
-            Err(problem(format!(
-                "{form} :{name} must be {wanted}, got {}",
-                crate::print::brief(other)
+            Err(problem(quoting(
+                format!("{form} :{name} must be {wanted}, got "),
+                other,
             )))
         }
     }
@@ -96,9 +96,9 @@ fn apropos(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         None => false,
         Some(Value::Bool(load)) => *load,
         Some(other) => {
-            let found = crate::print::brief(other);
-            return Err(problem(format!(
-                "apropos :load must be a boolean, got {found}"
+            return Err(problem(quoting(
+                "apropos :load must be a boolean, got ",
+                other,
             )));
         }
     };

@@ -1,7 +1,7 @@
 //! Functions of functions, parallel calls, and the ends of a program.
 
 use super::{Builtin, Home, Section, at_least, exactly, made_of, row};
-use crate::error::{Kind, Stop, Unwind, bad_value};
+use crate::error::{Kind, Stop, Unwind, bad_value, got, quoting};
 use crate::eval::Eval;
 use crate::function::Combinator;
 use crate::value::Value;
@@ -99,11 +99,8 @@ fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let function = std::mem::take(function);
     if !Eval::callable(&function) {
-        let problem = format!(
-            "expected a function, got {} {}",
-            function.kind().word(),
-            crate::print::brief(&function)
-        );
+        let before = format!("expected a function, got {} ", function.kind().word());
+        let problem = quoting(before, &function);
         return Err(Kind::Parallel {
             form: "pmap",
             problem,
@@ -125,17 +122,15 @@ fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     for function in args.iter() {
         let problem = match function {
-            Value::Fn(closure) if !closure.lambda.params.is_empty() => {
-                format!(
-                    "expected functions without parameters, got one of {}",
-                    closure.lambda.params.len()
-                )
-            }
+            Value::Fn(closure) if !closure.lambda.params.is_empty() => format!(
+                "expected functions without parameters, got one of {}",
+                closure.lambda.params.len()
+            )
+            .into(),
             Value::Fn(_) | Value::Combined(_) | Value::Builtin(_) | Value::Var(_) => continue,
-            other => format!(
-                "expected functions, got {} {}",
-                other.kind().word(),
-                crate::print::brief(other)
+            other => quoting(
+                format!("expected functions, got {} ", other.kind().word()),
+                other,
             ),
         };
         return Err(Kind::Parallel {
@@ -193,9 +188,9 @@ fn step_text(part: &str, value: &Value) -> Result {
         Value::Int(_) | Value::BigInt(_) | Value::Float(_) | Value::Keyword(_) | Value::Bool(_) => {
             Ok(Value::str(crate::print::readable(value)))
         }
-        other => Err(bad_value(format!(
-            "the {part} must be a string, got {}",
-            crate::error::Found::of(other)
+        other => Err(bad_value(got(
+            format!("the {part} must be a string, got "),
+            other,
         ))),
     }
 }

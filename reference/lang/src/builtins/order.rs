@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
-use crate::error::{Found, Kind, Stop, bad_value, wrong_type};
+use crate::error::{Kind, Stop, bad_value, got, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Value, equal, term_cmp};
 
@@ -150,9 +150,9 @@ fn precedes(
         Value::Int(order) => Ok(order < 0),
         Value::BigInt(order) => Ok(order.sign() == num_bigint::Sign::Minus),
         Value::Float(order) if !order.is_nan() => Ok(order < 0.0),
-        other => Err(bad_value(format!(
-            "a comparator must return a boolean or a number, got {}",
-            Found::of(&other)
+        other => Err(bad_value(got(
+            "a comparator must return a boolean or a number, got ",
+            &other,
         ))),
     }
 }

@@ -2,7 +2,7 @@
 //! `boolean`, `keyword` and `type`.
 
 use super::{Builtin, Home, Section, exactly, row};
-use crate::error::{Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Type, Value};
 
@@ -187,9 +187,8 @@ fn keyword(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     }
     match &args[0] {
         Value::Str(name) | Value::Symbol(name) if !crate::reader::is_keyword_name(name) => {
-            Err(bad_value(format!(
-                "{} cannot be a keyword: a keyword made here has ASCII letters, digits and + - * < > = ? ! _, and no digit in front",
-                crate::print::brief(&args[0])
+            Err(bad_value(quoting("", &args[0]).then(
+                " cannot be a keyword: a keyword made here has ASCII letters, digits and + - * < > = ? ! _, and no digit in front",
             )))
         }
         Value::Str(name) | Value::Symbol(name) | Value::Keyword(name) => {

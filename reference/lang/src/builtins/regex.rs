@@ -7,9 +7,8 @@ use std::sync::Arc;
 use super::numbers::index;
 use super::strings::{long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
-use crate::error::{Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
-use crate::print;
 use crate::regex::{Match, Meter, Regex};
 use crate::value::Value;
 
@@ -119,10 +118,7 @@ fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
     }
     eval.charge(COMPILE_STEPS)?;
     let regex = Regex::new(pattern).map_err(|problem| {
-        bad_value(format!(
-            "regex {}: {problem}",
-            print::brief(&Value::from(pattern))
-        ))
+        bad_value(quoting("regex ", &Value::from(pattern)).then(format!(": {problem}")))
     })?;
     let regex = Arc::new(regex);
     eval.pattern = Some(Arc::clone(&regex));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::numbers::{amount, index};
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
-use crate::error::{Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Items, Map, Value};
 
@@ -705,10 +705,12 @@ fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()>
             }
         }
         other => {
-            return Err(bad_value(format!(
-                "a map takes entries of two items or maps, got {} {}",
-                other.kind().word(),
-                crate::print::brief(&other)
+            return Err(bad_value(quoting(
+                format!(
+                    "a map takes entries of two items or maps, got {} ",
+                    other.kind().word()
+                ),
+                &other,
             )));
         }
     }

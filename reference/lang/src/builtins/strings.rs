@@ -6,7 +6,7 @@
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
-use crate::error::{Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::print;
 use crate::sink::{Over, Sink};
@@ -451,9 +451,9 @@ fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         Value::Regex(regex) => return super::regex::split_at(eval, regex, text),
         Value::Str(delimiter) if delimiter.count() <= 1 => delimiter,
         Value::Str(_) => {
-            return Err(bad_value(format!(
-                "a delimiter has one character, use a regex for {}",
-                print::brief(&args[1])
+            return Err(bad_value(quoting(
+                "a delimiter has one character, use a regex for ",
+                &args[1],
             )));
         }
         other => return Err(wrong_type("a regex or a delimiter of one character", other)),

@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, between, exactly, row};
-use crate::error::{Stop, bad_value, wrong_type};
+use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
-use crate::print;
 use crate::time::{
     self, MICROS_PER_DAY, MICROS_PER_MILLI, MICROS_PER_SECOND, moment_of_date, within_years,
 };
@@ -165,9 +164,9 @@ fn parse(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         ));
     };
     time::parse(text).ok_or_else(|| {
-        bad_value(format!(
-            "expected a date like 2025-03-09 or a time like 2025-03-09T14:05:06Z, got {}",
-            print::brief(&args[0])
+        bad_value(quoting(
+            "expected a date like 2025-03-09 or a time like 2025-03-09T14:05:06Z, got ",
+            &args[0],
         ))
     })
 }
@@ -204,9 +203,9 @@ fn new_date(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     };
     match moment {
         Some(moment) => Ok(Value::Instant(moment)),
-        None => Err(bad_value(format!(
-            "expected seconds or milliseconds in the years 0 to 9999, or text in ISO 8601 or RFC 2822, got {}",
-            print::brief(arg)
+        None => Err(bad_value(quoting(
+            "expected seconds or milliseconds in the years 0 to 9999, or text in ISO 8601 or RFC 2822, got ",
+            arg,
         ))),
     }
 }

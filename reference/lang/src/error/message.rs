@@ -2,13 +2,24 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use super::{Found, Kind};
+use super::{Found, Kind, Quote, Veil};
 use crate::builtins::{Arity, METHODS};
 
-impl Display for Kind {
+/// A kind's sentence behind a veil.
+pub(super) struct Told<'a>(&'a Kind, &'a Veil<'a>);
+
+impl Kind {
+    /// The sentence, with what it quotes veiled.
+    pub(super) fn told<'a>(&'a self, veil: &'a Veil<'a>) -> Told<'a> {
+        Told(self, veil)
+    }
+}
+
+impl Display for Told<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self {
-            Kind::Read(error) => write!(f, "{error}"),
+        let Told(kind, veil) = *self;
+        match kind {
+            Kind::Read(error) => f.write_str(&error.told(veil)),
             Kind::Usage { expected } => write!(f, "Analysis error: expected {expected}"),
             Kind::Form(problem) => write!(f, "invalid_form: {problem}"),
             Kind::Unbound(names) => unbound(f, names),
@@ -16,17 +27,17 @@ impl Display for Kind {
                 write!(f, "duplicate_key: duplicate {part} {text} in {literal} literal")
             }
             Kind::Type { function, expected, found } => {
-                write!(f, "type_error: {}expected {expected}, got {found}", Prefix(function))
+                write!(f, "type_error: {}expected {expected}, got {}", Prefix(function), met(found, veil))
             }
-            Kind::Value { function, problem } => write!(f, "type_error: {}{problem}", Prefix(function)),
+            Kind::Value { function, problem } => write!(f, "type_error: {}{}", Prefix(function), problem.told(veil)),
             Kind::Arity { function, accepts, given } => {
                 write!(f, "arity_error: {function} expects {accepts}, got {given}")
             }
             Kind::Pairs(problem) => write!(f, "arity_error: {problem}"),
             Kind::Arithmetic(problem) => write!(f, "arithmetic_error: {problem}"),
-            Kind::NotCallable(text) => write!(f, "not callable: {text}"),
+            Kind::NotCallable(quote) => write!(f, "not callable: {}", quote.shown(veil)),
             Kind::Destructure { expected, found } => {
-                write!(f, "destructure_error: expected {expected}, got {found}")
+                write!(f, "destructure_error: expected {expected}, got {}", met(found, veil))
             }
             Kind::LoopLimit(limit) => write!(
                 f,
@@ -45,14 +56,14 @@ impl Display for Kind {
             Kind::UnknownTool { name, available } => {
                 write!(f, "Unknown tool: {name}. Available tools: {}", available.join(", "))
             }
-            Kind::ToolArgs { name, found } => tool_args(f, name, found.as_deref()),
-            Kind::Branch { form, index, cause } => write!(f, "{form}_error: item {index}: {cause}"),
-            Kind::Parallel { form, problem } => write!(f, "{form}_error: {problem}"),
+            Kind::ToolArgs { name, found } => tool_args(f, name, found.as_ref().map(|quote: &Quote| quote.shown(veil)).as_deref()),
+            Kind::Branch { form, index, cause } => write!(f, "{form}_error: item {index}: {}", cause.told(veil)),
+            Kind::Parallel { form, problem } => write!(f, "{form}_error: {}", problem.told(veil)),
             Kind::Capacity => f.write_str(
                 "parallel_capacity_exceeded: all parallel workers are busy; nest pmap and pcalls less, or run one of them with map",
             ),
             Kind::Host { message, .. } => f.write_str(message),
-            Kind::Other(problem) => write!(f, "runtime_error: {problem}"),
+            Kind::Other(problem) => write!(f, "runtime_error: {}", problem.told(veil)),
             Kind::Timeout => f.write_str("the program ran longer than its time limit"),
             Kind::Memory => f.write_str("the program wanted more memory than its limit"),
             Kind::Cancelled => f.write_str("the call was cancelled"),
@@ -73,14 +84,13 @@ impl Display for Prefix<'_> {
     }
 }
 
-impl Display for Found {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        // `nil nil` would say it twice.
-        if self.kind.word() == self.text {
-            f.write_str(&self.text)
-        } else {
-            write!(f, "{} {}", self.kind.word(), self.text)
-        }
+/// A value's kind and the value.
+fn met(found: &Found, veil: &Veil<'_>) -> String {
+    let (word, text) = (found.kind.word(), found.text.shown(veil));
+    // `nil nil` would say it twice.
+    match word == text {
+        true => text,
+        false => format!("{word} {text}"),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Why a program stopped, as data. Knows no sentences: those live in `message`.
 
 mod message;
+pub(crate) mod quote;
 
 use crate::builtins::Arity;
 use crate::form::Span;
 use crate::reader::ReadError;
 use crate::value::{Type, Value};
+
+pub use quote::{Quote, Veil, Words, got, quoting};
 
 /// The closed union of outcome reasons that the language itself can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +84,7 @@ pub enum Kind {
         /// The function as written; empty until the caller fills it in.
         function: String,
         /// What is wrong.
-        problem: String,
+        problem: Words,
     },
     /// The wrong number of arguments.
     Arity {
@@ -97,7 +100,7 @@ pub enum Kind {
     /// Arithmetic without a result, in words.
     Arithmetic(&'static str),
     /// A value in call position that cannot be called.
-    NotCallable(String),
+    NotCallable(Quote),
     /// A binding pattern met a value that it cannot take apart.
     Destructure {
         /// What the pattern takes.
@@ -122,8 +125,8 @@ pub enum Kind {
     ToolArgs {
         /// As written, without `tool/`.
         name: String,
-        /// The single argument it was given, printed.
-        found: Option<String>,
+        /// The single argument it was given.
+        found: Option<Quote>,
     },
     /// A branch of `pmap` or `pcalls` failed.
     Branch {
@@ -139,7 +142,7 @@ pub enum Kind {
         /// `pmap` or `pcalls`.
         form: &'static str,
         /// What is wrong.
-        problem: String,
+        problem: Words,
     },
     /// No worker was free.
     Capacity,
@@ -151,7 +154,7 @@ pub enum Kind {
         message: String,
     },
     /// Anything else, in words.
-    Other(String),
+    Other(Words),
     /// The wall clock ran out.
     Timeout,
     /// Memory ran out.
@@ -165,8 +168,8 @@ pub enum Kind {
 pub struct Found {
     /// What it is.
     pub kind: Type,
-    /// It, printed and cut.
-    pub text: String,
+    /// It.
+    pub text: Quote,
 }
 
 impl Found {
@@ -174,7 +177,7 @@ impl Found {
     pub fn of(value: &Value) -> Found {
         Found {
             kind: value.kind(),
-            text: crate::print::brief(value),
+            text: Quote::value(value),
         }
     }
 }
@@ -192,7 +195,12 @@ impl Error {
 
     /// The sentence.
     pub fn message(&self) -> String {
-        self.kind.to_string()
+        self.message_behind(&quote::open)
+    }
+
+    /// The sentence as somebody may be told it: what it quotes goes through `veil` before it is cut.
+    pub fn message_behind(&self, veil: &Veil<'_>) -> String {
+        self.kind.told(veil).to_string()
     }
 }
 
@@ -321,7 +329,7 @@ pub fn wrong_type(expected: &'static str, found: &Value) -> Stop {
 
 /// A value of the right kind that will not do; the caller of the function fills in its name.
 #[cold]
-pub fn bad_value(problem: impl Into<String>) -> Stop {
+pub fn bad_value(problem: impl Into<Words>) -> Stop {
     Kind::Value {
         function: String::new(),
         problem: problem.into(),

@@ -9,7 +9,7 @@ use super::{Eval, Frame, Outcome, at, not_callable};
 use crate::analyze::ir::{Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
-use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
+use crate::error::{Kind, Limit, Quote, Stop, bad_value, wrong_type};
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
 use crate::value::{Items, Map, Value};
@@ -375,7 +375,7 @@ impl<'r> Eval<'r> {
             [found] => {
                 return Err(Kind::ToolArgs {
                     name: name.into(),
-                    found: Some(crate::print::brief(found)),
+                    found: Some(Quote::value(found)),
                 }
                 .into());
             }

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin};
 use crate::env::{Brief, Definition, Env};
-use crate::error::{Error, Kind, Limit, Stop, Unwind};
+use crate::error::{Error, Kind, Limit, Quote, Stop, Unwind};
 use crate::form::Span;
 use crate::function::Closure;
 use crate::heap;
@@ -770,7 +770,7 @@ impl<'r> Eval<'r> {
 /// A value that cannot be called.
 #[cold]
 pub(crate) fn not_callable(value: &Value) -> Stop {
-    Kind::NotCallable(crate::print::brief(value)).into()
+    Kind::NotCallable(Quote::value(value)).into()
 }
 
 /// Lets an error say where it happened, unless it knows.

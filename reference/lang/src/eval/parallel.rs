@@ -149,12 +149,12 @@ fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
         Unwind::Limit(limit @ (Limit::Time | Limit::Cancelled | Limit::Memory)) => limit.into(),
         Unwind::Return(_) => Kind::Parallel {
             form,
-            problem: format!("return called inside {form}"),
+            problem: format!("return called inside {form}").into(),
         }
         .into(),
         Unwind::Fail(_) => Kind::Parallel {
             form,
-            problem: format!("fail called inside {form}"),
+            problem: format!("fail called inside {form}").into(),
         }
         .into(),
     }

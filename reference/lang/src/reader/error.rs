@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::error::quote::{self, Quote, Veil};
 use crate::form::Span;
 
 /// The bracket that opens a collection, with its prefix.
@@ -50,8 +51,8 @@ impl Opener {
 pub struct ReadError {
     /// What is wrong.
     pub kind: ReadErrorKind,
-    /// The malformed token, cut after 40 characters; empty when no token is to blame.
-    pub found: String,
+    /// The malformed token; empty when no token is to blame.
+    pub found: Quote,
     /// The text to blame.
     pub span: Span,
     /// The line of the span's start, from 1. Only a line feed ends a line.
@@ -225,7 +226,7 @@ impl ReadError {
         let (line, column) = position(text, span.start);
         let error = Self {
             kind,
-            found: String::new(),
+            found: Quote::token(""),
             span: Span {
                 start: span.start as u32,
                 end: span.end as u32,
@@ -238,10 +239,7 @@ impl ReadError {
 
     /// The same fault, blamed on the whole of `token`.
     pub(super) fn found(mut self, token: &str) -> Self {
-        self.found = token.chars().take(TOKEN_CHARS_MAX).collect();
-        if self.found.len() < token.len() {
-            self.found.push('…');
-        }
+        self.found = Quote::token(token);
         self
     }
 
@@ -250,9 +248,6 @@ impl ReadError {
         !matches!(self.kind, ReadErrorKind::Symbols { .. })
     }
 }
-
-/// Characters of the malformed token that an error quotes.
-pub(super) const TOKEN_CHARS_MAX: usize = 40;
 
 /// Line and column of a byte offset, both from 1.
 pub(super) fn position(text: &str, at: usize) -> (u32, u32) {
@@ -269,25 +264,29 @@ pub(super) fn position(text: &str, at: usize) -> (u32, u32) {
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, advice) = self.words();
-        if !self.is_syntax() {
-            return write!(f, "{what}: {advice}");
-        }
-        write!(
-            f,
-            "{what} at line {}, column {}: {advice}",
-            self.line, self.column
-        )
+        f.write_str(&self.told(&quote::open))
     }
 }
 
 impl std::error::Error for ReadError {}
 
 impl ReadError {
+    /// The sentence, with the token that it quotes veiled.
+    pub(crate) fn told(&self, veil: &Veil<'_>) -> String {
+        let (what, advice) = self.words(veil);
+        if !self.is_syntax() {
+            return format!("{what}: {advice}");
+        }
+        format!(
+            "{what} at line {}, column {}: {advice}",
+            self.line, self.column
+        )
+    }
+
     /// What is wrong, and what to write instead.
-    fn words(&self) -> (String, String) {
+    fn words(&self, veil: &Veil<'_>) -> (String, String) {
         use ReadErrorKind as Kind;
-        let token = printable(&self.found);
+        let token = printable(&self.found.shown(veil));
         let not_a = |what: &str| format!("`{token}` is not {what}");
         let unsupported = |what: &str| format!("{what} `{token}` is not supported");
         let (what, advice): (String, &str) = match &self.kind {

@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
         let kind = ReadErrorKind::Unclosed {
             opener,
             open: self.depth,
-            closers: open.take(error::TOKEN_CHARS_MAX).collect(),
+            closers: open.take(crate::error::quote::TOKEN_CHARS_MAX).collect(),
         };
         self.lexer
             .fault_at(kind, innermost.start, opener.text().len() as u32)

@@ -16,6 +16,7 @@ use crate::connection::{Answer, Arrival, Connection, Transport};
 use crate::counters::Gauges;
 use crate::digest;
 use crate::dispatch::{self, Handled};
+use crate::payload::Field;
 use crate::reply::{Body as ReplyBody, Reply};
 use crate::server::Server;
 use crate::settings::{HttpSettings, Level};
@@ -276,8 +277,8 @@ impl Endpoint {
     }
 
     fn ready(&self) -> HttpResponse {
-        let instance =
-            crate::payload::Payload::new().with("instance", self.settings.instance.as_str());
+        let instance = crate::payload::Payload::new()
+            .with("instance", Field::word(self.settings.instance.clone()));
         if self.draining.load(Ordering::SeqCst) {
             json(
                 StatusCode::SERVICE_UNAVAILABLE,

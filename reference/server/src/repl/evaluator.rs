@@ -14,6 +14,7 @@ use serde_json::json;
 use super::options::{Display, Options};
 use crate::clock;
 use crate::eval::as_runtime_error;
+use crate::redact;
 
 /// Native stack of the thread that evaluates.
 const STACK_BYTES: usize = 16 << 20;
@@ -166,13 +167,21 @@ impl Evaluator {
                 self.env.remember(value.clone());
                 Shown {
                     prints: Vec::new(),
-                    text: self.render(&value, &outcome.prints, &entries),
+                    text: self.render(
+                        &redact::value(&value, &self.redactor),
+                        &outcome.prints,
+                        &entries,
+                    ),
                     ok: true,
                 }
             }
-            Ended::Fail(value) => failure("fail", &print::readable(&value)),
+            Ended::Fail(value) => {
+                let value = redact::value(&value, &self.redactor);
+                failure("fail", &print::readable(&value))
+            }
             Ended::Error(error) => {
-                let mut message = error.message();
+                let mut message =
+                    error.message_behind(&|text| self.redactor.scrub_str(text).into_owned());
                 if error.code() == "timeout" {
                     message = format!("execution exceeded {}ms limit", self.timeout.as_millis());
                 }
@@ -185,7 +194,7 @@ impl Evaluator {
         if !(shown.ok && self.display == Display::Envelope) {
             shown.prints = outcome.prints;
         }
-        shown.text = self.redactor.scrub_cut(&shown.text).into_owned();
+        shown.text = self.redactor.scrub_str(&shown.text).into_owned();
         for line in &mut shown.prints {
             *line = self.redactor.scrub_str(line).into_owned();
         }

@@ -177,7 +177,7 @@ impl Exceeded {
             .with("limit", self.limit)
             .with("max", self.max);
         if let Some(name) = &self.name {
-            detail.set("name", name.as_str());
+            detail.set("name", name);
         }
         detail
     }
@@ -390,7 +390,7 @@ impl Sessions {
         let summary = Payload::new()
             .with("binding_count", count)
             .with("memory_bytes", memory_bytes)
-            .with("session_id", turn.session.id.as_str())
+            .with("session_id", Field::word(turn.session.id.clone()))
             .with("turn", state.turn);
         Ok(Ready {
             state,
@@ -535,7 +535,7 @@ impl Session {
             )
             .with("expires_at", self.expires_at())
             .with("memory_bytes", state.memory_bytes)
-            .with("session_id", self.id.as_str())
+            .with("session_id", Field::word(self.id.clone()))
             .with("title", self.title.clone())
             .with("turn", state.turn)
             .with("updated_at", clock::text(state.updated_micros))

@@ -62,7 +62,7 @@ pub fn inspect(sessions: &Sessions, session: &Session, view: &str, redactor: &Re
         .unwrap_or(&VIEWS[0]);
     let mut reply = Payload::new()
         .with("status", "ok")
-        .with("session_id", session.id.as_str())
+        .with("session_id", Field::word(session.id.clone()))
         .with("session", summary)
         .with("view", *name);
     add(sessions, &state, &mut reply);
@@ -153,8 +153,9 @@ fn memory(_: &Sessions, state: &State, reply: &mut Payload) {
 }
 
 fn prints(_: &Sessions, state: &State, reply: &mut Payload) {
-    let lines: Vec<&str> = state.prints.iter().map(String::as_str).collect();
-    reply.set("prints", lines).set("text", prints_text(state));
+    reply
+        .set("prints", Vec::from_iter(&state.prints))
+        .set("text", prints_text(state));
 }
 
 fn tool_calls(sessions: &Sessions, state: &State, reply: &mut Payload) {
@@ -300,7 +301,6 @@ fn tool_calls_text(sessions: &Sessions, state: &State) -> String {
         let name = call.text("name").unwrap_or_default();
         let arguments = match call.get("args") {
             Some(Field::Object(arguments)) => arguments.to_json(),
-            Some(Field::Json(json)) => json.clone(),
             _ => "{}".into(),
         };
         let arguments = ptc_lang::json::read(&arguments, Duplicates::First, &Unwatched);

@@ -3,6 +3,7 @@
 use crate::server::Server;
 use crate::settings::ResponseProfile;
 use ptc_protocol::{Profile, tool_description};
+use ptc_secrets::Scrubbed;
 
 /// What the description of `lisp_eval` says about the response profile; empty for `debug`.
 pub fn profile_note(profile: ResponseProfile) -> &'static str {
@@ -31,7 +32,7 @@ PTC-Lisp is a subset of Clojure. One or more top-level forms; the value of the l
 - Not there: files, network, processes, macros, ns/require, atoms, Java classes, sorted-map.";
 
 /// The description of `lisp_eval`.
-pub fn lisp_eval(server: &Server) -> String {
+pub fn lisp_eval(server: &Server) -> Scrubbed<String> {
     describe(
         server,
         tool_description(Profile::McpNoTools),
@@ -40,33 +41,38 @@ pub fn lisp_eval(server: &Server) -> String {
 }
 
 /// The description of `lisp_session_eval`.
-pub fn session_eval(server: &Server) -> String {
+pub fn session_eval(server: &Server) -> Scrubbed<String> {
     describe(server, SESSION, SESSION)
 }
 
 /// Without upstreams the profile note comes first; with upstreams the discovery hint does, and note and catalog follow.
-fn describe(server: &Server, alone: &str, with_upstreams: &str) -> String {
+fn describe(
+    server: &Server,
+    alone: &'static str,
+    with_upstreams: &'static str,
+) -> Scrubbed<String> {
     let note = profile_note(server.settings.profile);
-    let parts = match &server.upstreams {
-        None => vec![note.to_owned(), alone.to_owned(), LANGUAGE.to_owned()],
+    let parts: Vec<Scrubbed<String>> = match &server.upstreams {
+        None => vec![note.into(), alone.into(), LANGUAGE.into()],
         Some(upstreams) => {
             let faults = match server.settings.profile {
                 ResponseProfile::Slim => WORLD_FAULTS,
                 _ => "",
             };
             vec![
-                DISCOVERY_HINT.to_owned(),
-                with_upstreams.to_owned(),
-                CALLING.to_owned(),
-                LANGUAGE.to_owned(),
-                upstreams.catalog_text().into_inner(),
-                note.to_owned(),
-                faults.to_owned(),
+                DISCOVERY_HINT.into(),
+                with_upstreams.into(),
+                CALLING.into(),
+                LANGUAGE.into(),
+                upstreams.catalog_text(),
+                note.into(),
+                faults.into(),
             ]
         }
     };
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join("\n\n")
+    let parts = parts.into_iter().filter(|part| !part.is_empty());
+    let joined = parts.reduce(|text, part| text.then("\n\n").then(part));
+    joined.unwrap_or_else(|| "".into())
 }
 
 const DISCOVERY_HINT: &str = "\

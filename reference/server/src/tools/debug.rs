@@ -11,6 +11,7 @@ use crate::server::Server;
 use crate::settings::PayloadPolicy;
 use crate::trace::Tracer;
 use ptc_rpc::{Json, Kind};
+use ptc_secrets::{Redactor, scrub_json_text};
 use std::collections::BTreeMap;
 
 /// What is asked.
@@ -43,11 +44,9 @@ const TOP_REDUCERS: usize = 10;
 
 /// Answers at once.
 pub fn run(request: &Request<'_>) -> ToolReply {
-    let question = match read(request.arguments) {
+    let question = match read(request.arguments, &request.server.redactor) {
         Ok(question) => question,
         Err(message) => {
-            // It may echo an argument, cut.
-            let message = request.server.redactor.scrub_cut(&message).into_owned();
             return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
         }
     };
@@ -72,15 +71,15 @@ pub fn entry(_: &Server) -> Payload {
             "Look at recent tool calls of this server: op \"stats\" sums them up, \"recent\" lists them, \"get\" shows one by its \
              request id. Everything is scrubbed of credentials.",
         )
-        .with("inputSchema", Field::Json(INPUT_SCHEMA.into()))
-        .with("outputSchema", Field::Json(OUTPUT_SCHEMA.into()))
+        .with("inputSchema", Field::OwnJson(INPUT_SCHEMA.into()))
+        .with("outputSchema", Field::OwnJson(OUTPUT_SCHEMA.into()))
 }
 
 const INPUT_SCHEMA: &str = r#"{"additionalProperties":false,"properties":{"errors_only":{"description":"stats/recent: only calls that failed","type":"boolean"},"limit":{"description":"recent: most records returned (default 20)","maximum":200,"minimum":1,"type":"integer"},"op":{"enum":["stats","recent","get"],"type":"string"},"request_id":{"description":"get: the call to show (required for op=get)","maxLength":256,"type":"string"},"since_seconds":{"description":"stats/recent: only calls newer than this","maximum":86400,"minimum":1,"type":"integer"}},"required":["op"],"type":"object"}"#;
 
 const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":["args_error","unknown_tool","shutting_down"],"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
 
-fn read(arguments: Option<Json<'_>>) -> Result<Question, String> {
+fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, String> {
     let arguments = arguments.filter(|arguments| arguments.kind() == Kind::Object);
     let argument = |name: &str| {
         arguments
@@ -98,19 +97,25 @@ fn read(arguments: Option<Json<'_>>) -> Result<Question, String> {
         .as_str()
         .and_then(|word| OPS.iter().find(|(name, _)| *name == word))
         .map(|(_, op)| *op)
-        .ok_or_else(|| format!("argument `op` must be one of {names} (got: {})", shown(op)))?;
-    let limit = integer("limit", argument("limit"), LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
+        .ok_or_else(|| {
+            format!(
+                "argument `op` must be one of {names} (got: {})",
+                shown(op, redactor)
+            )
+        })?;
+    let limit = integer("limit", argument("limit"), LIMIT_MAX, redactor)?.unwrap_or(LIMIT_DEFAULT);
     let since_seconds = integer(
         "since_seconds",
         argument("since_seconds"),
         SINCE_SECONDS_MAX,
+        redactor,
     )?;
     let errors_only = match argument("errors_only") {
         None => false,
         Some(value) => value.as_bool().ok_or_else(|| {
             format!(
                 "argument `errors_only` must be a boolean (got: {})",
-                shown(value)
+                shown(value, redactor)
             )
         })?,
     };
@@ -131,7 +136,7 @@ fn read(arguments: Option<Json<'_>>) -> Result<Question, String> {
         (_, None, Some(value)) => {
             return Err(format!(
                 "argument `request_id` must be a string (got: {})",
-                shown(value)
+                shown(value, redactor)
             ));
         }
         (_, None, None) => String::new(),
@@ -145,27 +150,35 @@ fn read(arguments: Option<Json<'_>>) -> Result<Question, String> {
     })
 }
 
-fn integer(name: &str, value: Option<Json<'_>>, max: i64) -> Result<Option<i64>, String> {
+fn integer(
+    name: &str,
+    value: Option<Json<'_>>,
+    max: i64,
+    redactor: &Redactor,
+) -> Result<Option<i64>, String> {
     let Some(value) = value else { return Ok(None) };
     if value.kind() != Kind::Integer {
         return Err(format!(
             "argument `{name}` must be an integer (got: {})",
-            shown(value)
+            shown(value, redactor)
         ));
     }
     match value.as_i64().filter(|number| (1..=max).contains(number)) {
         Some(number) => Ok(Some(number)),
         None => Err(format!(
             "argument `{name}` must be between 1 and {max} (got: {})",
-            shown(value)
+            shown(value, redactor)
         )),
     }
 }
 
 /// A value as a message echoes it: the quotes of a string stand around what is left of it.
-fn shown(value: Json<'_>) -> String {
+fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     const CHARS_MAX: usize = 64;
-    let text = value.as_str().map_or_else(|| value.compact(), Into::into);
+    let text = match value.as_str() {
+        Some(text) => redactor.scrub_str(&text).into_owned(),
+        None => scrub_json_text(&value.compact(), redactor).into_owned(),
+    };
     let kept: String = text.chars().take(CHARS_MAX).collect();
     let is_cut = kept.len() < text.len();
     let mut shown = match value.kind() {
@@ -250,7 +263,7 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 }
 
 fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
-    let payload = head("get", ring).with("request_id", question.request_id.as_str());
+    let payload = head("get", ring).with("request_id", &question.request_id);
     let record = ring.find(&question.request_id);
     let observers = &request.server.observers;
     let trace = observers
@@ -322,7 +335,7 @@ fn inline(_: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<F
         .lines()
         .map(|line| match ptc_rpc::parse(line.as_bytes()) {
             Ok(json) => Field::Json(json.compact()),
-            Err(_) => Field::Object(Payload::new().with("_raw", line)),
+            Err(_) => Field::Object(Payload::new().with("_raw", line.to_owned())),
         });
     Ok(Field::List(lines.collect()))
 }
@@ -538,8 +551,8 @@ fn payload_reduction(records: &[Record]) -> Option<Payload> {
             Payload::new()
                 .with("final_result_bytes", number(metrics, "final_result_bytes"))
                 .with("ratio", Field::Float(*ratio))
-                .with("request_id", record.request_id.as_str())
-                .with("tool", record.tool.as_str())
+                .with("request_id", &record.request_id)
+                .with("tool", Field::word(record.tool.clone()))
                 .with("ts", clock::text(record.ts))
                 .with(
                     "upstream_result_bytes",
@@ -654,7 +667,7 @@ mod tests {
 
     fn verdict(arguments: &str) -> String {
         let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
-        match read(Some(json)) {
+        match read(Some(json), &Redactor::empty()) {
             Ok(question) => format!("{:?} {}", question.op, question.limit),
             Err(message) => message,
         }

@@ -1,6 +1,8 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
 use super::{Done, NotReady, Request, Work, annotations, card, program};
+use std::borrow::Cow;
+
 use crate::eval::{self, Job};
 use crate::payload::{Field, Payload};
 use crate::profile::View;
@@ -39,14 +41,14 @@ pub fn entry(server: &Server) -> Payload {
     let mut entry = Payload::new()
         .with("annotations", hints)
         .with("description", card::lisp_eval(server))
-        .with("inputSchema", Field::Json(input_schema(server)));
+        .with("inputSchema", Field::OwnJson(input_schema(server).into()));
     match server.settings.profile {
         ResponseProfile::Slim => {}
         ResponseProfile::Structured => {
-            entry.set("outputSchema", Field::Json(STRUCTURED_SCHEMA.into()));
+            entry.set("outputSchema", Field::OwnJson(STRUCTURED_SCHEMA.into()));
         }
         ResponseProfile::Debug => {
-            entry.set("outputSchema", Field::Json(debug_schema(server)));
+            entry.set("outputSchema", Field::OwnJson(debug_schema(server).into()));
         }
     }
     entry
@@ -61,11 +63,10 @@ fn input_schema(server: &Server) -> String {
         }
         true => " Leave it out while exploring upstream answers.",
     };
-    let text = |words: &str| Field::Text(words.into());
-    let property = |kind: &str, words: &str| {
+    let property = |kind: &'static str, words: Cow<'static, str>| {
         Payload::new()
             .with("type", kind)
-            .with("description", text(words))
+            .with("description", Field::word(words))
     };
     Payload::new()
         .with("type", "object")
@@ -75,11 +76,11 @@ fn input_schema(server: &Server) -> String {
             Payload::new()
                 .with(
                     "context",
-                    property("object", "Optional map of values that the program reads as data/NAME. Keys are strings, values any JSON.")
+                    property("object", "Optional map of values that the program reads as data/NAME. Keys are strings, values any JSON.".into())
                         .with("additionalProperties", true),
                 )
-                .with("output_schema", property("object", &format!("{types}{advice}")))
-                .with("program", property("string", "PTC-Lisp source code. Not empty after trimming.")),
+                .with("output_schema", property("object", format!("{types}{advice}").into()))
+                .with("program", property("string", "PTC-Lisp source code. Not empty after trimming.".into())),
         )
         .to_json()
 }

@@ -13,6 +13,7 @@ use crate::profile::View;
 use crate::reply::ToolReply;
 use crate::server::Server;
 use ptc_rpc::{Id, Json};
+use ptc_secrets::Scrubbed;
 use std::sync::Arc;
 
 /// One tool.
@@ -200,11 +201,12 @@ pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
 }
 
 /// The result of `tools/list` as JSON.
-pub fn list_json(server: &Server) -> String {
+pub fn list_json(server: &Server) -> Scrubbed<String> {
     let tools: Vec<Field> = listed(server)
         .map(|tool| Field::Object((tool.entry)(server).with("name", tool.name)))
         .collect();
-    Payload::new().with("tools", Field::List(tools)).to_json()
+    let list = Payload::new().with("tools", Field::List(tools));
+    server.redactor.scrub(list).derive(Payload::to_json)
 }
 
 /// The four hints of a tool.

@@ -84,7 +84,7 @@ pub fn start(request: &Request<'_>) -> ToolReply {
         Ok(Payload::new()
             .with("expires_at", session.expires_at())
             .with("limits", sessions.limits())
-            .with("session_id", session.id.as_str())
+            .with("session_id", Field::word(session.id.clone()))
             .with("status", "ok"))
     })())
 }
@@ -139,7 +139,7 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
         Ok(Payload::new()
             .with("cleared", words)
             .with("removed_bindings", removed)
-            .with("session_id", session.id.as_str())
+            .with("session_id", Field::word(session.id.clone()))
             .with("status", "ok")
             .with("stored_keys", view::stored_keys(&session))
             .with("usage", view::usage(&session)))
@@ -183,7 +183,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
         Ok(Payload::new()
             .with("closed", true)
             .with("reason", reason)
-            .with("session_id", session.id.as_str())
+            .with("session_id", Field::word(session.id.clone()))
             .with("status", "ok"))
     })())
 }
@@ -349,13 +349,7 @@ fn changed_keys(payload: &Payload) -> Option<String> {
     let Some(Field::List(keys)) = memory.get("changed_keys") else {
         return None;
     };
-    let names: Vec<&str> = keys
-        .iter()
-        .filter_map(|key| match key {
-            Field::Text(name) => Some(name.as_str()),
-            _ => None,
-        })
-        .collect();
+    let names: Vec<&str> = keys.iter().filter_map(Field::as_text).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
@@ -494,7 +488,7 @@ pub fn close_entry(_: &Server) -> Payload {
 /// Entry of `lisp_session_eval`.
 pub fn eval_entry(server: &Server) -> Payload {
     let mut entry = entry(
-        &card::session_eval(server),
+        card::session_eval(server),
         r#"{"additionalProperties":false,"properties":{"context":{"type":"object"},"output_schema":{"description":"Optional JSON Schema that the returned value must match; on a mismatch the eval is rejected and nothing is kept.","type":"object"},"program":{"type":"string"},"session_id":{"type":"string"}},"required":["session_id","program"],"type":"object"}"#.into(),
         &["status", "session"],
     );
@@ -530,11 +524,11 @@ const PROPERTIES: &[(&str, &str)] = &[
 ];
 
 /// An entry whose output schema has `required` in a success. A reply cut by the envelope guard satisfies it too.
-fn entry(description: &str, input: String, required: &[&str]) -> Payload {
-    let branch = |status: &str, required: &[&str]| {
+fn entry(description: impl Into<Field>, input: String, required: &[&'static str]) -> Payload {
+    let branch = |status: &'static str, required: &[&'static str]| {
         let mut properties = Payload::new().with("status", Payload::new().with("const", status));
         for (name, schema) in PROPERTIES {
-            properties.set(*name, Field::Json((*schema).into()));
+            properties.set(*name, Field::OwnJson((*schema).into()));
         }
         Payload::new()
             .with("additionalProperties", true)
@@ -553,7 +547,7 @@ fn entry(description: &str, input: String, required: &[&str]) -> Payload {
     let error = branch("error", &["status", "reason", "message"]);
     Payload::new()
         .with("description", description)
-        .with("inputSchema", Field::Json(input))
+        .with("inputSchema", Field::OwnJson(input.into()))
         .with(
             "outputSchema",
             Payload::new()

@@ -9,8 +9,9 @@ use ptc_agent::{
     Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt,
     run_task, task_answer,
 };
-use ptc_lang::{Env, Outcome};
+use ptc_lang::{Env, Outcome, Value};
 use ptc_rpc::{Json as Frame, Kind};
+use ptc_secrets::Scrubbed;
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
 use serde_json::{Map, Value as Json, json};
 
@@ -18,7 +19,7 @@ use super::{Done, NotReady, Request, Work, annotations, program};
 use crate::connection::Call;
 use crate::digest;
 use crate::eval;
-use crate::payload::{Field, Payload};
+use crate::payload::{Field, Name, Payload};
 use crate::profile::View;
 use crate::reply::ToolReply;
 use crate::server::Server;
@@ -41,23 +42,28 @@ pub fn entry(server: &Server) -> Payload {
         false => annotations(false, true, false, true),
         true => annotations(true, false, false, true),
     };
-    let mut description = DESCRIPTION.to_owned();
+    let mut description: Scrubbed<String> = DESCRIPTION.into();
     if let Some(runtime) = &server.upstreams {
         let bytes_max =
             usize::try_from(server.settings.agentic.capability_summary_bytes).unwrap_or(usize::MAX);
         let summary = server.agentic.capability_summary(runtime, bytes_max);
         if !summary.is_empty() {
-            description.push_str("\n\nAvailable upstream capabilities:\n");
-            description.push_str(&summary);
+            description = description
+                .then("\n\nAvailable upstream capabilities:\n")
+                .then(server.redactor.scrub(summary));
         }
     }
     Payload::new()
         .with("annotations", hints)
         .with("description", description)
-        .with("inputSchema", Field::Json(INPUT_SCHEMA.into()))
+        .with("inputSchema", Field::OwnJson(INPUT_SCHEMA.into()))
         .with(
             "outputSchema",
-            Field::Json(OUTPUT_SCHEMA.replace("PROPERTIES", OUTPUT_PROPERTIES)),
+            Field::OwnJson(
+                OUTPUT_SCHEMA
+                    .replace("PROPERTIES", OUTPUT_PROPERTIES)
+                    .into(),
+            ),
         )
 }
 
@@ -223,12 +229,14 @@ fn payload(
     let bytes_max = usize::try_from(settings.result_bytes).unwrap_or(usize::MAX);
     let ended = match &outcome.end {
         TaskEnd::Returned(value) => {
-            task_answer(value, &arguments.constraints, bytes_max).map_err(|error| {
-                (
-                    "agent_failed",
-                    format!("the task's value has no JSON form: {error}"),
-                )
-            })
+            task_answer(&world.scrub_value(value), &arguments.constraints, bytes_max).map_err(
+                |error| {
+                    (
+                        "agent_failed",
+                        format!("the task's value has no JSON form: {error}"),
+                    )
+                },
+            )
         }
         TaskEnd::Failed { reason, message } => Err((*reason, message.clone())),
         TaskEnd::Cancelled => Err(("cancelled", "cancelled".to_owned())),
@@ -320,10 +328,14 @@ fn aside(shown: &Json, program: Option<&str>) -> Payload {
         .with("retries", turns.saturating_sub(1))
 }
 
+/// The reply of a task: its own keys and words, but for the result, which is a value of the program.
 fn payload_of(json: &Json) -> Payload {
     let mut payload = Payload::new();
     for (key, value) in json.as_object().into_iter().flatten() {
-        payload.set(key.clone(), value);
+        match key.as_str() {
+            "structured_result" => payload.set("structured_result", value),
+            _ => payload.set(Name::Own(key.clone().into()), Field::own(value)),
+        };
     }
     payload
 }
@@ -410,6 +422,10 @@ impl World for Upstreams<'_> {
 
     fn scrub(&self, text: String) -> String {
         self.server.redactor.scrub(text).into_inner()
+    }
+
+    fn scrub_value(&self, value: &Value) -> Value {
+        crate::redact::value(value, &self.server.redactor).into_owned()
     }
 
     fn is_cancelled(&self) -> bool {

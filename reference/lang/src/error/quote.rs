@@ -1,0 +1,145 @@
+//! What a message quotes of a program or of a value. It is kept whole until the message is told, so that whoever tells it can
+//! take out what must not be told before anything is cut. Knows nothing of what that is.
+
+use std::fmt::{Display, Formatter, Result};
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::value::Value;
+
+/// Takes out of a text what must not be told.
+pub type Veil<'a> = dyn Fn(&str) -> String + 'a;
+
+/// The veil of somebody who may be told everything.
+pub(crate) fn open(text: &str) -> String {
+    text.to_owned()
+}
+
+/// A quoted text, and how much of it a message shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quote {
+    text: String,
+    style: Style,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Value,
+    Token,
+}
+
+/// Bytes that are kept for a veil to look at: far more than is shown, and no more than an error may hold.
+const QUOTE_BYTES_MAX: usize = 64 * 1024;
+/// Graphemes of a value that are shown.
+const VALUE_GRAPHEMES_MAX: usize = 80;
+/// Items of each collection of a value that are shown.
+const VALUE_ITEMS_MAX: usize = 5;
+/// Characters of a malformed token that are shown.
+pub(crate) const TOKEN_CHARS_MAX: usize = 40;
+
+impl Quote {
+    /// A value, as one short line.
+    pub fn value(value: &Value) -> Quote {
+        Quote {
+            text: crate::print::bounded(value, VALUE_ITEMS_MAX, QUOTE_BYTES_MAX),
+            style: Style::Value,
+        }
+    }
+
+    /// A piece of program text.
+    pub fn token(text: &str) -> Quote {
+        Quote {
+            text: text[..text.floor_char_boundary(QUOTE_BYTES_MAX)].to_owned(),
+            style: Style::Token,
+        }
+    }
+
+    /// What a message shows of it: veiled first, cut afterwards.
+    pub fn shown(&self, veil: &Veil<'_>) -> String {
+        let mut text = veil(&self.text);
+        let (end, ellipsis) = match self.style {
+            Style::Value => {
+                let mut graphemes = text.grapheme_indices(true);
+                (graphemes.nth(VALUE_GRAPHEMES_MAX), "...")
+            }
+            Style::Token => {
+                let mut chars = text.char_indices();
+                (chars.nth(TOKEN_CHARS_MAX).map(|(at, _)| (at, "")), "…")
+            }
+        };
+        if let Some((end, _)) = end {
+            text.truncate(end);
+            text.push_str(ellipsis);
+        }
+        text
+    }
+}
+
+/// A sentence that may quote one value.
+#[derive(Clone, Debug)]
+pub struct Words {
+    before: String,
+    quote: Option<Quote>,
+    after: String,
+}
+
+impl Words {
+    /// Goes on with `after` behind the quote.
+    #[must_use]
+    pub fn then(mut self, after: impl Into<String>) -> Words {
+        self.after = after.into();
+        self
+    }
+
+    /// The sentence, with what it quotes veiled and cut.
+    pub fn told(&self, veil: &Veil<'_>) -> String {
+        let quote = self.quote.as_ref().map(|quote| quote.shown(veil));
+        [
+            &self.before,
+            quote.as_deref().unwrap_or_default(),
+            &self.after,
+        ]
+        .concat()
+    }
+}
+
+/// `before`, and then `value` as a message shows values.
+pub fn quoting(before: impl Into<String>, value: &Value) -> Words {
+    Words {
+        before: before.into(),
+        quote: Some(Quote::value(value)),
+        after: String::new(),
+    }
+}
+
+/// `before`, and then the kind of `value` and the value.
+pub fn got(before: impl Into<String>, value: &Value) -> Words {
+    let (mut before, word) = (before.into(), value.kind().word());
+    let quote = Quote::value(value);
+    // `nil nil` would say it twice.
+    if quote.text != word {
+        before.push_str(word);
+        before.push(' ');
+    }
+    Words {
+        before,
+        quote: Some(quote),
+        after: String::new(),
+    }
+}
+
+impl<T: Into<String>> From<T> for Words {
+    fn from(text: T) -> Words {
+        Words {
+            before: text.into(),
+            quote: None,
+            after: String::new(),
+        }
+    }
+}
+
+impl Display for Words {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(&self.told(&open))
+    }
+}
