@@ -23,6 +23,7 @@ table="
 reader      lang       programs    512
 program     lang       programs    2048
 eval        -          -           512
+hostile     -          -           256
 print_read  -          -           512
 snapshot    -          -           1024
 snapshots   -          -           4096

@@ -1,6 +1,7 @@
 //! Check functions for hostile input: each takes any input, and panics when a promise is broken.
 //! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
 
+mod hostile;
 mod program;
 mod session;
 
@@ -9,6 +10,7 @@ use crate::json::{self, Duplicates};
 use crate::meter::Unwatched;
 use crate::reader::{ReadLimits, read};
 
+pub use hostile::{Gauge, hostile, hostile_text, measured};
 pub use program::{eval, generated, print_read, program, reads};
 pub use session::{same_session, snapshot, snapshot_bytes};
 

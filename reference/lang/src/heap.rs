@@ -196,6 +196,11 @@ pub fn step(steps: u32) -> bool {
     })
 }
 
+/// Makes a look due at the next step.
+pub fn run_dry() {
+    THREAD.with(|thread| thread.fuel.set(1));
+}
+
 /// New fuel, and the account told: what comes before a look.
 pub fn refuel() {
     THREAD.with(|thread| {

@@ -55,6 +55,8 @@ pub enum Problem {
     Number,
     /// The program that reads may not go on.
     Limit(Limit),
+    /// An integer of more digits than there may be.
+    Integer,
 }
 
 impl fmt::Display for JsonError {
@@ -69,6 +71,7 @@ impl fmt::Display for JsonError {
             Problem::Number => "malformed number",
             Problem::Limit(Limit::Memory) => "the values take too much memory",
             Problem::Limit(_) => "there was no time to read it all",
+            Problem::Integer => "an integer has more digits than the limit of 78,913",
         };
         write!(f, "{what} at line {} column {}", self.line, self.column)
     }
@@ -237,6 +240,9 @@ pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     out.push_str(&text[clean..])?;
     out.push('"')
 }
+
+/// Digits of an integer. Converting more takes long, so they are counted before.
+pub(crate) const INTEGER_DIGITS_MAX: usize = 78_913;
 
 /// The integer that `digits`, with or without a minus, stand for. Far below quadratic in their number.
 pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
@@ -558,6 +564,9 @@ impl<'t> Parser<'t> {
                 .iter()
                 .fold(0, |size, digit| size * 10 + i64::from(digit - b'0'));
             return Ok(Value::Int(if negative { -size } else { size }));
+        }
+        if digits > INTEGER_DIGITS_MAX {
+            return Err(Problem::Integer);
         }
         parse_integer(text)
             .map(Value::integer)

@@ -17,6 +17,7 @@
 
 mod analyze;
 mod builtins;
+mod clock;
 mod discovery;
 mod env;
 pub mod error;
@@ -35,6 +36,7 @@ pub mod reader;
 mod regex;
 pub mod sink;
 pub mod snapshot;
+mod substring;
 mod time;
 pub mod value;
 
@@ -140,7 +142,12 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
         workers: AtomicUsize::new(0),
     };
     let mut eval = Eval::new(&shared, &env);
-    let result = eval.run(&analysis.body, analysis.slots, analysis.levels);
+    let mut result = eval.run(&analysis.body, analysis.slots, analysis.levels);
+    let stopped = matches!(&result, Err(stop) if matches!(**stop, Unwind::Limit(_)));
+    // A program that ends too late has not ended in time, however it ends.
+    if !stopped && let Err(stop) = eval.refuel() {
+        result = Err(stop);
+    }
     let prints = std::mem::take(&mut eval.prints);
     let Eval {
         globals,

@@ -1,6 +1,7 @@
 //! One program's time and memory, from reading its context to the last byte of what is shown of it. Knows nothing of how a
 //! program runs.
 
+use crate::clock;
 use crate::error::Limit;
 use crate::heap::{self, Account};
 use crate::host::Host;
@@ -43,7 +44,7 @@ impl<'h> Meter<'h> {
 
     /// Runs `work` with everything that this thread allocates charged to the program.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.account.within(work)
+        clock::within(self.host, || self.account.within(work))
     }
 
     /// The most bytes that were held.

@@ -36,10 +36,17 @@ fn reference(form: &str, value: &Value, keywords: bool) -> Result<String> {
     }
 }
 
-/// What `apropos` looks for: a string or a quoted symbol, not blank.
+/// What `apropos` looks for: a string or a quoted symbol, not blank. What stands far behind its beginning does not count.
 fn query(value: &Value) -> Result<String> {
+    const QUERY_BYTES_MAX: usize = 1_024;
     match value {
-        Value::Str(text) | Value::Symbol(text) if !text.trim().is_empty() => Ok(text.to_string()),
+        Value::Str(text) | Value::Symbol(text)
+            if !text[..text.floor_char_boundary(QUERY_BYTES_MAX)]
+                .trim()
+                .is_empty() =>
+        {
+            Ok(text[..text.floor_char_boundary(QUERY_BYTES_MAX)].to_owned())
+        }
         other => Err(problem(quoting(
             "apropos requires query (non-empty string), got ",
             other,
@@ -102,7 +109,7 @@ fn apropos(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             )));
         }
     };
-    eval.charge(query.len())?;
+    eval.charge(1_024 + query.len())?;
     let found = discovery::search(&query);
     let local: Vec<Value> = found
         .iter()

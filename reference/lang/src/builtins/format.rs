@@ -8,7 +8,6 @@ use super::{Builtin, Home, Section, at_least, row};
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Text, Value};
-use unicode_segmentation::UnicodeSegmentation;
 
 /// The rows of this area.
 pub const ROWS: &[Builtin] = &[row(
@@ -252,8 +251,15 @@ fn padded(
     after: &str,
     fill: char,
 ) -> Result<(), Stop> {
-    let length = before.len() + after.len() + text.graphemes(true).count();
-    let missing = directive.width.saturating_sub(length);
+    // Counting takes long for long texts, and serves the width alone.
+    let missing = match directive.width {
+        0 => 0,
+        width => {
+            let length = before.len() + after.len() + Text::from(text).count();
+            width.saturating_sub(length)
+        }
+    };
+    eval.charge(8 + (text.len() + missing) / 64)?;
     eval.reserve(out.capacity().saturating_add(missing))?;
     let padding = |out: &mut String, here: bool| {
         if here {
@@ -292,6 +298,7 @@ fn zeros(eval: &mut Eval<'_>, out: &mut String, count: usize) -> Result<(), Stop
 fn fixed(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
     let precision = precision.unwrap_or(PRECISION);
     let places = precision.min(EXACT_PLACES);
+    eval.charge(8 + places / 8)?;
     let mut text = format!("{value:.places$}");
     // Only a value that ends exactly with a half was rounded to even.
     let longer = format!("{value:.*}", places + 1);
@@ -306,6 +313,7 @@ fn fixed(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<St
 fn scientific(eval: &mut Eval<'_>, value: f64, precision: Option<usize>) -> Result<String, Stop> {
     let precision = precision.unwrap_or(PRECISION);
     let places = precision.min(EXACT_PLACES);
+    eval.charge(8 + places / 8)?;
     let text = format!("{value:.places$e}");
     let longer = format!("{value:.*e}", places + 1);
     let (mut mantissa, mut exponent) = halves(&text);

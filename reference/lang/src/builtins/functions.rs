@@ -156,6 +156,8 @@ fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         super::strings::append(eval, &mut line, arg, crate::print::write_display)?;
     }
+    // Nothing is shown of a program that has to stop.
+    eval.refuel()?;
     eval.print(line);
     Ok(Value::Nil)
 }

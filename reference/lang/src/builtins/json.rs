@@ -42,6 +42,7 @@ fn parse_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> 
         Ok(value) => Ok(value),
         Err(error) => match error.problem {
             Problem::Limit(limit) => Err(limit.into()),
+            Problem::Integer => Err(eval.out_of_memory()),
             _ => Ok(Value::Nil),
         },
     }

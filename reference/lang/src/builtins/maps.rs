@@ -80,7 +80,11 @@ fn path(eval: &mut Eval<'_>, value: &Value) -> Result<Vec<Value>> {
 }
 
 /// What the whole of `steps` leads to.
-pub fn look_along(eval: &mut Eval<'_>, holder: &Value, steps: &[Value]) -> Result<Option<Value>> {
+pub fn look_along<'s>(
+    eval: &mut Eval<'_>,
+    holder: &Value,
+    steps: impl IntoIterator<Item = &'s Value>,
+) -> Result<Option<Value>> {
     let mut at = holder.clone();
     for step in steps {
         eval.see_through(&mut at);

@@ -25,6 +25,7 @@ use std::sync::{Arc, LazyLock};
 
 pub use functions::{STEP_DONE, TASK_RESET};
 
+use crate::clock::Meter;
 use crate::error::{Stop, wrong_type};
 use crate::eval::Eval;
 use crate::function::{Combinator, Combined};
@@ -508,6 +509,18 @@ const fn same(a: &str, b: &str) -> bool {
     true
 }
 
+impl Meter for Eval<'_> {
+    fn work(&mut self, steps: usize) -> Result<(), Stop> {
+        /// Steps of some nanoseconds in the time of one step of a program, about.
+        const STEPS: usize = 32;
+        self.charge(1 + steps / STEPS)
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), Stop> {
+        Eval::reserve(self, bytes)
+    }
+}
+
 /// Refuses what cannot be called.
 pub fn callable(value: &Value) -> Result<(), Stop> {
     if Eval::callable(value) {
@@ -528,10 +541,7 @@ pub fn key_of(eval: &mut Eval<'_>, key: &Value, item: &Value) -> Result<Value, S
             _ => eval.call1(key, item.clone()),
         },
         Value::Str(_) => Ok(maps::look_up(eval, item, key)?.unwrap_or_default()),
-        Value::Vector(steps) => {
-            let steps: Vec<Value> = steps.iter().cloned().collect();
-            Ok(maps::look_along(eval, item, &steps)?.unwrap_or_default())
-        }
+        Value::Vector(steps) => Ok(maps::look_along(eval, item, steps.iter())?.unwrap_or_default()),
         _ => eval.call1(key, item.clone()),
     }
 }

@@ -5,6 +5,7 @@ use num_integer::Integer as _;
 use num_traits::{FromPrimitive as _, Signed as _, ToPrimitive as _, Zero as _};
 
 use super::{Builtin, Home, Section, at_least, exactly, row};
+use crate::clock;
 use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::Value;
@@ -51,9 +52,13 @@ pub const ROWS: &[Builtin] = &[
     row("bit-flip", "bits.bit-flip", Section::Math, &[Home::Core, Home::Math], exactly(2), "(bit-flip x n)", "Inverts the bit at an index.", bit_flip),
 ];
 
-/// Integers larger than this many bits are refused as memory: reading and printing them takes
-/// quadratic time.
-const INTEGER_BITS_MAX: u64 = 1 << 20;
+/// Integers larger than this many bits are refused as memory: reading and printing them takes quadratic time, and one
+/// operation must not take long (`limits.numbers.size`).
+const INTEGER_BITS_MAX: u64 = 1 << 18;
+
+// What JSON may hold is no larger. A digit is less than 3.321929 bits.
+const _: () =
+    assert!(crate::json::INTEGER_DIGITS_MAX as u64 * 3_321_928 / 1_000_000 < INTEGER_BITS_MAX);
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
@@ -106,9 +111,12 @@ fn big_float(int: &BigInt) -> f64 {
 
 /// An integer result, refused when it is too large to handle.
 fn whole(int: BigInt) -> Result {
-    if int.bits() > INTEGER_BITS_MAX {
+    let bits = int.bits();
+    if bits > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
+    // Copying the operands and making the result took time too.
+    clock::check(1 + bits as usize / 64)?;
     Ok(Value::integer(int))
 }
 
@@ -143,6 +151,11 @@ fn times(a: &Value, b: &Value) -> Result {
     {
         return Ok(Value::Int(product));
     }
+    if let (Value::BigInt(a), Value::BigInt(b)) = (a, b)
+        && a.bits() + b.bits() > INTEGER_BITS_MAX + 1
+    {
+        return Err(Limit::Memory.into());
+    }
     mixed(a, b, |a, b| a * b, |a, b| a * b)
 }
 
@@ -157,7 +170,7 @@ fn mixed(
         return Ok(Value::Float(floats(a.float(), b.float())));
     }
     let (a, b) = (a.big(), b.big());
-    if a.bits() + b.bits() > 2 * INTEGER_BITS_MAX {
+    if a.bits().max(b.bits()) > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
     whole(ints(a, b))
@@ -344,7 +357,7 @@ fn abs(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Number::Int(int) => int
             .checked_abs()
             .map_or_else(|| Value::integer(-BigInt::from(int)), Value::Int),
-        Number::Big(int) => Value::integer(int.abs()),
+        Number::Big(int) => whole(int.abs())?,
         Number::Float(float) => Value::Float(float.abs()),
     })
 }
@@ -439,7 +452,10 @@ fn min(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn integer(value: &Value) -> Result<BigInt> {
     match value {
         Value::Int(int) => Ok(BigInt::from(*int)),
-        Value::BigInt(int) => Ok((**int).clone()),
+        Value::BigInt(int) => {
+            clock::check(int.bits() as usize / 64)?;
+            Ok((**int).clone())
+        }
         _ => Err(wrong_type("an integer", value)),
     }
 }
@@ -473,7 +489,7 @@ fn bit_and_not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn bit_not(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::integer(not(integer(&args[0])?)))
+    whole(not(integer(&args[0])?))
 }
 
 fn not(int: BigInt) -> BigInt {

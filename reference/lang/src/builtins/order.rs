@@ -186,9 +186,9 @@ fn sort_keyed(
                 // Each key is looked at about once for every level of the merge.
                 eval.walk_weight(weight.saturating_mul(u64::from(items.len().ilog2()) + 1))?;
                 if matches!(comparator, Comparator::Ascending) {
-                    items.sort_by(|(a, _), (b, _)| term_cmp(a, b));
+                    crate::value::sort_by(&mut items, |(key, _)| key, term_cmp);
                 } else {
-                    items.sort_by(|(a, _), (b, _)| term_cmp(b, a));
+                    crate::value::sort_by(&mut items, |(key, _)| key, |a, b| term_cmp(b, a));
                 }
             }
             Comparator::Function(function) => items = merge_sort(eval, items, function)?,

@@ -9,7 +9,7 @@ use super::strings::{long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
-use crate::regex::{Match, Meter, Regex};
+use crate::regex::{Match, Regex};
 use crate::value::Value;
 
 const REGEX: &[Home] = &[Home::Regex];
@@ -123,18 +123,6 @@ fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
     let regex = Arc::new(regex);
     eval.pattern = Some(Arc::clone(&regex));
     Ok(regex)
-}
-
-impl Meter for Eval<'_> {
-    fn work(&mut self, steps: usize) -> Result<(), Stop> {
-        /// Steps of a search in the time of one step of a program, about.
-        const STEPS: usize = 32;
-        self.charge(1 + steps / STEPS)
-    }
-
-    fn reserve(&mut self, bytes: usize) -> Result<(), Stop> {
-        Eval::reserve(self, bytes)
-    }
 }
 
 type Span = (usize, usize);

@@ -10,6 +10,7 @@ use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::print;
 use crate::sink::{Over, Sink};
+use crate::substring::{self, Needle};
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -85,7 +86,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trim s)",
         "Removes whitespace from both ends.",
-        |eval, args| trimmed(eval, args, <str>::trim),
+        |eval, args| trimmed(eval, args, true, true, char::is_whitespace),
     ),
     row(
         "triml",
@@ -95,7 +96,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(triml s)",
         "Removes whitespace from the start.",
-        |eval, args| trimmed(eval, args, <str>::trim_start),
+        |eval, args| trimmed(eval, args, true, false, char::is_whitespace),
     ),
     row(
         "trimr",
@@ -105,7 +106,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trimr s)",
         "Removes whitespace from the end.",
-        |eval, args| trimmed(eval, args, <str>::trim_end),
+        |eval, args| trimmed(eval, args, false, true, char::is_whitespace),
     ),
     row(
         "trim-newline",
@@ -115,7 +116,11 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trim-newline s)",
         "Removes newlines and carriage returns from the end.",
-        |eval, args| trimmed(eval, args, |text| text.trim_end_matches(['\n', '\r'])),
+        |eval, args| {
+            trimmed(eval, args, false, true, |character| {
+                matches!(character, '\n' | '\r')
+            })
+        },
     ),
     row(
         "replace",
@@ -464,9 +469,13 @@ fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             push_part(eval, &mut parts, grapheme)?;
         }
     } else {
-        for part in text.split(delimiter.as_str()) {
-            push_part(eval, &mut parts, part)?;
+        let delimiter = Needle::new(delimiter);
+        let mut from = 0;
+        while let Some(at) = delimiter.find(text, from, eval)? {
+            push_part(eval, &mut parts, &text[from..at])?;
+            from = at + delimiter.len();
         }
+        push_part(eval, &mut parts, &text[from..])?;
     }
     Ok(parts_of(text, parts))
 }
@@ -502,14 +511,49 @@ pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
     Value::vector(parts)
 }
 
-fn trimmed(eval: &mut Eval<'_>, args: &mut [Value], trim: fn(&str) -> &str) -> Result<Value, Stop> {
+/// The string without the `unwanted` characters at its start, at its end, or both.
+fn trimmed(
+    eval: &mut Eval<'_>,
+    args: &mut [Value],
+    at_start: bool,
+    at_end: bool,
+    unwanted: fn(char) -> bool,
+) -> Result<Value, Stop> {
     let text = string(args, 0)?;
-    eval.charge(text.len() / 16)?;
-    let inner = trim(text);
+    let mut inner = text.as_str();
+    if at_start {
+        let kept = first_kept(eval, inner.char_indices(), unwanted)?;
+        inner = kept.map_or("", |(at, _)| &inner[at..]);
+    }
+    if at_end {
+        let kept = first_kept(eval, inner.char_indices().rev(), unwanted)?;
+        inner = kept.map_or("", |(at, last)| &inner[..at + last.len_utf8()]);
+    }
     if inner.len() == text.len() {
         return Ok(std::mem::take(&mut args[0]));
     }
+    eval.charge(inner.len() / 64)?;
+    eval.reserve(inner.len())?;
     Ok(Value::from(inner))
+}
+
+/// The first character that is not `unwanted`.
+fn first_kept(
+    eval: &mut Eval<'_>,
+    characters: impl Iterator<Item = (usize, char)>,
+    unwanted: fn(char) -> bool,
+) -> Result<Option<(usize, char)>, Stop> {
+    /// Characters looked at in the time of one step, about.
+    const STEP_CHARACTERS: usize = 32;
+    for (count, (at, character)) in characters.enumerate() {
+        if !unwanted(character) {
+            return Ok(Some((at, character)));
+        }
+        if count % STEP_CHARACTERS == 0 {
+            eval.charge(1)?;
+        }
+    }
+    Ok(None)
 }
 
 fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -523,13 +567,24 @@ fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             let replacement = string(args, 2)?;
             let mut out = String::new();
             let mut from = 0;
-            for (at, found) in text.match_indices(wanted.as_str()) {
-                eval.charge(1)?;
+            if wanted.is_empty() {
+                for (at, _) in text.char_indices() {
+                    eval.charge(1)?;
+                    push(eval, &mut out, &text[from..at])?;
+                    push(eval, &mut out, replacement)?;
+                    from = at;
+                }
+                push(eval, &mut out, &text[from..])?;
+                push(eval, &mut out, replacement)?;
+                return Ok(Value::from(out));
+            }
+            let wanted = Needle::new(wanted);
+            while let Some(at) = wanted.find(text, from, eval)? {
                 push(eval, &mut out, &text[from..at])?;
                 push(eval, &mut out, replacement)?;
-                from = at + found.len();
+                from = at + wanted.len();
             }
-            if from == 0 && out.is_empty() && !wanted.is_empty() {
+            if from == 0 {
                 return Ok(args[0].clone());
             }
             push(eval, &mut out, &text[from..])?;
@@ -562,25 +617,52 @@ fn replace_items(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
 }
 
 pub(super) fn upper_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    let text = string(args, 0)?;
-    eval.charge(text.len() / 64)?;
-    eval.reserve(text.len().saturating_mul(2))?;
-    Ok(Value::from(text.to_uppercase()))
+    in_case(eval, string(args, 0)?, |slice| slice.to_uppercase())
 }
 
 pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    let text = string(args, 0)?;
-    eval.charge(text.len() / 64)?;
+    in_case(eval, string(args, 0)?, |slice| slice.to_lowercase())
+}
+
+/// Changes case in slices. A word is never cut: how its last letter is written depends on its place.
+fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Result<Value, Stop> {
+    const SLICE_BYTES: usize = 8 * 1024;
     eval.reserve(text.len().saturating_mul(2))?;
-    Ok(Value::from(text.to_lowercase()))
+    if text.len() <= SLICE_BYTES {
+        eval.charge(text.len() / 32)?;
+        return Ok(Value::from(change(text)));
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let space = |from: usize| {
+            rest.as_bytes()[from..]
+                .iter()
+                .position(|byte| *byte == b' ')
+        };
+        let end = match rest.len() <= SLICE_BYTES {
+            true => rest.len(),
+            false => space(SLICE_BYTES).map_or(rest.len(), |at| SLICE_BYTES + at),
+        };
+        // A word of many kilobytes is cut nevertheless, unless it holds the letter that is written in two ways.
+        let end = match end > 8 * SLICE_BYTES && !rest[..end].contains('Σ') {
+            true => rest.floor_char_boundary(SLICE_BYTES),
+            false => end,
+        };
+        let changed = change(&rest[..end]);
+        push(eval, &mut out, &changed)?;
+        eval.charge(end / 32)?;
+        rest = &rest[end..];
+    }
+    Ok(Value::from(out))
 }
 
 fn is_blank(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match &args[0] {
         Value::Nil => Ok(Value::Bool(true)),
         Value::Str(text) => {
-            eval.charge(text.len() / 16)?;
-            Ok(Value::Bool(text.trim_start().is_empty()))
+            let kept = first_kept(eval, text.char_indices(), char::is_whitespace)?;
+            Ok(Value::Bool(kept.is_none()))
         }
         other => Err(wrong_type("a string or nil", other)),
     }
@@ -599,28 +681,26 @@ pub(super) fn ends_with(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value
 }
 
 pub(super) fn includes(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    let text = string(args, 0)?;
-    eval.charge(text.len() / 64)?;
-    Ok(Value::Bool(text.contains(string(args, 1)?.as_str())))
+    let (text, wanted) = (string(args, 0)?, string(args, 1)?);
+    let found = Needle::new(wanted).find(text, 0, eval)?;
+    Ok(Value::Bool(found.is_some()))
 }
 
 /// The index of the first occurrence, from the index at 2 on.
 pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (string(args, 0)?, string(args, 1)?);
-    eval.charge(text.len() / 16)?;
     let from = match args.get(2) {
         None => 0,
         Some(_) => usize::try_from(index(&args[2])?).unwrap_or(0),
     };
     let from = text.byte_offset(from).unwrap_or(text.len());
-    let found = text[from..].find(wanted.as_str());
-    Ok(found.map(|at| text.grapheme_index(from + at)))
+    let found = Needle::new(wanted).find(text, from, eval)?;
+    Ok(found.map(|at| text.grapheme_index(at)))
 }
 
 /// The index of the last occurrence that starts at or before the index at 2.
 pub(super) fn last_index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (string(args, 0)?, string(args, 1)?);
-    eval.charge(text.len() / 16)?;
     let mut end = text.len();
     if args.len() > 2 {
         let Ok(from) = usize::try_from(index(&args[2])?) else {
@@ -638,9 +718,8 @@ pub(super) fn last_index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Optio
             }
         }
     }
-    Ok(text[..end]
-        .rfind(wanted.as_str())
-        .map(|at| text.grapheme_index(at)))
+    let found = substring::find_last(&text[..end], wanted, eval)?;
+    Ok(found.map(|at| text.grapheme_index(at)))
 }
 
 fn name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

@@ -186,8 +186,12 @@ impl<'r> Eval<'r> {
         if weight > WALK_MAX {
             return Err(Limit::Time.into());
         }
-        // Slices let the clock be looked at in between.
-        self.charge(weight as usize)
+        self.charge(weight as usize)?;
+        if weight > 1_024 {
+            // What is walked over looks at the clock itself: if it gave up, nothing more happens.
+            heap::run_dry();
+        }
+        Ok(())
     }
 
     #[cold]

@@ -144,7 +144,7 @@ pub fn program(bytes: &[u8]) -> String {
 }
 
 /// Choices; all zero once they are used up.
-struct Bytes<'b>(&'b [u8]);
+pub(super) struct Bytes<'b>(pub(super) &'b [u8]);
 
 impl Bytes<'_> {
     fn byte(&mut self) -> u8 {
@@ -155,7 +155,7 @@ impl Bytes<'_> {
         *first
     }
 
-    fn below(&mut self, count: usize) -> usize {
+    pub(super) fn below(&mut self, count: usize) -> usize {
         let choice = usize::from(self.byte());
         let choice = if count > 256 {
             choice << 8 | usize::from(self.byte())

@@ -8,8 +8,9 @@ use regex_automata::{Anchored, Input, MatchKind, meta};
 use regex_syntax::hir::{Capture, Class, Hir, Look, Repetition};
 use smallvec::SmallVec;
 
+use super::Slots;
 use super::parse::{Assert, Greed, Node};
-use super::{Meter, Slots};
+use crate::clock::Meter;
 use crate::error::Stop;
 
 /// Bytes that a compiled pattern may take.

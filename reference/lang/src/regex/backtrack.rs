@@ -3,9 +3,10 @@
 
 use smallvec::SmallVec;
 
+use super::Slots;
 use super::parse::Greed;
 use super::program::{Inst, Place, Program, Set, holds};
-use super::{Meter, Slots};
+use crate::clock::Meter;
 use crate::error::Stop;
 
 /// Steps between two calls of the meter.

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use regex_automata::{Input, meta};
 use smallvec::SmallVec;
 
+use crate::clock::Meter;
 use crate::error::Stop;
 use automata::{Automata, Built};
 use parse::{Assert, Node, TOO_LARGE};
@@ -37,15 +38,6 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Where each slot stands: the start and the end of the match and of each group; `usize::MAX` for nowhere.
 type Slots = SmallVec<[usize; 8]>;
-
-/// What a search has to ask.
-pub trait Meter {
-    /// Tells of `steps` done, each of some nanoseconds. Errors when the program has to stop.
-    fn work(&mut self, steps: usize) -> Result<(), Stop>;
-
-    /// Asks for `bytes` before they are allocated.
-    fn reserve(&mut self, bytes: usize) -> Result<(), Stop>;
-}
 
 /// A compiled regular expression.
 pub struct Regex {

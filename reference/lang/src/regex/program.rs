@@ -186,9 +186,14 @@ fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
             false
         }
         Node::Cat(nodes) => nodes.iter().all(|node| begins(node, first)),
-        Node::Alt(nodes) => nodes
-            .iter()
-            .fold(false, |open, node| begins(node, first) || open),
+        Node::Alt(nodes) => {
+            let mut open = false;
+            for node in nodes {
+                // Each branch adds what it begins with.
+                open |= begins(node, first);
+            }
+            open
+        }
         Node::Group(_, node) | Node::Atomic(node) => begins(node, first),
         Node::Repeat { node, min, max, .. } => *max == Some(0) || begins(node, first) || *min == 0,
     }

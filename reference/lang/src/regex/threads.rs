@@ -5,8 +5,9 @@
 
 use smallvec::SmallVec;
 
+use super::Slots;
 use super::program::{Inst, Place, Program, holds};
-use super::{Meter, Slots};
+use crate::clock::Meter;
 use crate::error::Stop;
 
 /// Steps between two calls of the meter.

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::order::key_cmp;
+use super::order::{key_cmp, sort_by};
 use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat};
 use super::{Text, Value};
 
@@ -329,7 +329,7 @@ impl From<Vec<(Value, Value)>> for Map {
             }
         }
         if !sorted {
-            entries.sort_by(|a, b| key_cmp(&a.0, &b.0));
+            sort_by(&mut entries, |(key, _)| key, key_cmp);
             // The later of two equal neighbours is kept: swap the values, drop the second.
             entries.dedup_by(|later, earlier| {
                 let same = key_cmp(&later.0, &earlier.0) == Ordering::Equal;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use map::{Entries, Map};
 pub use num_bigint::BigInt;
-pub use order::{equal, key_cmp, number_cmp, term_cmp};
+pub use order::{equal, key_cmp, number_cmp, sort_by, term_cmp};
 pub use set::{Members, Set};
 pub use shape::Shape;
 pub use text::Text;

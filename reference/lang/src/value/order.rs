@@ -1,5 +1,5 @@
-//! Comparing values: identity of keys, term order, and `=`. Knows nothing of meters: callers charge
-//! by weight before they compare.
+//! Comparing values: identity of keys, term order, and `=`. Callers charge by weight before they compare; what takes
+//! long looks at the clock besides, and gives up when the program has to stop.
 //!
 //! Three relations, all without native recursion:
 //! - key identity (`Eq`, `Ord` of [`Value`]): by value and kind; 1 and 1.0 differ, NaN equals itself;
@@ -14,6 +14,10 @@ use num_traits::FromPrimitive;
 use smallvec::SmallVec;
 
 use super::Value;
+use crate::clock;
+
+/// Steps of the clock that one pair of parts takes.
+const NODE_STEPS: usize = 4;
 
 /// Which numbers are level.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,12 +43,87 @@ pub fn key_cmp(a: &Value, b: &Value) -> Ordering {
     }
 }
 
+/// Sorts `items`, stably, by what `key` says of each. When the program has to stop, they are in any order.
+pub fn sort_by<T>(
+    items: &mut Vec<T>,
+    key: impl Fn(&T) -> &Value + Copy,
+    compare: impl Fn(&Value, &Value) -> Ordering + Copy,
+) {
+    /// Nodes that are sorted at one go, in much less than a millisecond.
+    const RUN_WEIGHT: u64 = 4_096;
+    let weight = |item: &T| key(item).shape().weight;
+    let sort = |run: &mut Vec<T>| {
+        // The library's sort panics when a comparison gives up.
+        if run.len() > 1 {
+            clock::without_looks(|| run.sort_by(|a, b| compare(key(a), key(b))));
+        }
+    };
+    let total = items.iter().map(weight).fold(0, u64::saturating_add);
+    if total <= RUN_WEIGHT {
+        return sort(items);
+    }
+    let mut runs: Vec<Vec<T>> = Vec::new();
+    let mut run_weight = u64::MAX;
+    for item in items.drain(..) {
+        run_weight = run_weight.saturating_add(weight(&item));
+        match runs.last_mut() {
+            Some(run) if run_weight <= RUN_WEIGHT => run.push(item),
+            _ => {
+                run_weight = weight(&item);
+                runs.push(vec![item]);
+            }
+        }
+    }
+    for run in &mut runs {
+        clock::goes_on(RUN_WEIGHT as usize);
+        sort(run);
+    }
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(right) => merge(left, right, key, compare),
+                None => left,
+            });
+        }
+        runs = merged;
+    }
+    *items = runs.pop().unwrap_or_default();
+}
+
+/// Two sorted runs in one.
+fn merge<T>(
+    left: Vec<T>,
+    right: Vec<T>,
+    key: impl Fn(&T) -> &Value,
+    compare: impl Fn(&Value, &Value) -> Ordering,
+) -> Vec<T> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(earlier), Some(later)) = (left.peek(), right.peek()) {
+        if !clock::goes_on(NODE_STEPS) {
+            break;
+        }
+        merged.extend(match compare(key(later), key(earlier)) {
+            Ordering::Less => right.next(),
+            _ => left.next(),
+        });
+    }
+    merged.extend(left);
+    merged.extend(right);
+    merged
+}
+
 /// Equality as `=` sees it.
 pub fn equal(a: &Value, b: &Value) -> bool {
     let mut pending: SmallVec<[(Side<'_>, Side<'_>); 4]> = SmallVec::new();
     let mut next = Some((a, b));
     loop {
         if let Some((a, b)) = next {
+            if !pending.is_empty() && !clock::goes_on(NODE_STEPS) {
+                return false;
+            }
             match (a, b) {
                 (Value::Vector(a), Value::Vector(b)) => {
                     if a.len() != b.len() {
@@ -109,6 +188,9 @@ fn is_nan(value: &Value) -> bool {
 fn has_nan(value: &Value) -> bool {
     let mut pending: SmallVec<[&Value; 8]> = SmallVec::from_slice(&[value]);
     while let Some(value) = pending.pop() {
+        if !clock::goes_on(NODE_STEPS) {
+            return false;
+        }
         match value {
             Value::Float(float) if float.is_nan() => return true,
             Value::Vector(items) => pending.extend(items.iter()),
@@ -170,6 +252,9 @@ fn order(a: &Value, b: &Value, mode: Mode) -> Ordering {
     let mut next = Some((a, b, mode));
     loop {
         if let Some((a, b, mode)) = next {
+            if !pending.is_empty() && !clock::goes_on(NODE_STEPS) {
+                return Ordering::Equal;
+            }
             let found = match (a, b) {
                 (Value::Vector(a), Value::Vector(b)) if !a.same(b) => {
                     pending.push((Side::Items(a.iter()), Side::Items(b.iter()), mode));

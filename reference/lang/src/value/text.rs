@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use unicode_segmentation::UnicodeSegmentation;
+use unicode_segmentation::{GraphemeCursor, GraphemeIncomplete};
+
+use crate::clock;
 
 /// Text longer than this is given an index once positions in it are asked for.
 const SCAN_BYTES_MAX: usize = 256;
@@ -61,20 +63,20 @@ impl Text {
             None => self.graphemes().count(),
             Some(starts) => {
                 let last = starts.len() - 1;
-                last * INDEX_STEP + self.0.text[starts[last]..].graphemes(true).count()
+                last * INDEX_STEP + graphemes(&self.0.text[starts[last]..]).count()
             }
         }
     }
 
     /// The graphemes in order.
     pub fn graphemes(&self) -> impl Iterator<Item = &str> {
-        self.0.text.graphemes(true)
+        graphemes(&self.0.text)
     }
 
     /// The grapheme with index `index`.
     pub fn grapheme(&self, index: usize) -> Option<&str> {
         let offset = self.byte_offset(index)?;
-        self.0.text[offset..].graphemes(true).next()
+        graphemes(&self.0.text[offset..]).next()
     }
 
     /// Byte offset of the grapheme with index `index`; the length in bytes when `index` is the
@@ -96,7 +98,11 @@ impl Text {
         };
         let rest = &text[from..];
         // The end of the text is the start of a grapheme that is not there.
-        let starts = rest.grapheme_indices(true).map(|(at, _)| at);
+        let mut at = 0;
+        let starts = graphemes(rest).map(|grapheme| {
+            at += grapheme.len();
+            at - grapheme.len()
+        });
         starts.chain([rest.len()]).nth(skip).map(|at| from + at)
     }
 
@@ -112,18 +118,84 @@ impl Text {
                 (starts[at], at * INDEX_STEP)
             }
         };
-        let ends = self.0.text[from..].grapheme_indices(true);
-        let ends = ends.map(|(at, grapheme)| from + at + grapheme.len());
+        let mut end = from;
+        let ends = graphemes(&self.0.text[from..]).map(|grapheme| {
+            end += grapheme.len();
+            end
+        });
         before + ends.take_while(|end| *end <= offset).count()
     }
 
     /// The index of a long text; the first entry is 0.
     fn starts(&self) -> Option<&[usize]> {
         let index = self.0.index.as_ref()?;
-        (self.0.text.len() > SCAN_BYTES_MAX).then(|| {
-            let starts = || self.0.text.grapheme_indices(true).map(|(at, _)| at);
-            &**index.get_or_init(|| starts().step_by(INDEX_STEP).collect())
-        })
+        if self.0.text.len() <= SCAN_BYTES_MAX {
+            return None;
+        }
+        if let Some(starts) = index.get() {
+            return Some(starts);
+        }
+        let mut starts = Vec::new();
+        let mut at = 0;
+        for (count, grapheme) in self.graphemes().enumerate() {
+            if count % INDEX_STEP == 0 {
+                starts.push(at);
+            }
+            at += grapheme.len();
+        }
+        // What a program that had to stop did not finish is not kept: the text may live on.
+        (!clock::has_stopped()).then(|| &**index.get_or_init(|| starts.into()))
+    }
+}
+
+/// The graphemes of `text` in order. One of them may be as long as the text: each is found in slices.
+fn graphemes(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (grapheme, behind) = rest.split_at(first_grapheme(rest));
+        rest = behind;
+        (!grapheme.is_empty()).then_some(grapheme)
+    })
+}
+
+/// Where the first grapheme of `text` ends; all of it when the program has to stop.
+#[inline]
+fn first_grapheme(text: &str) -> usize {
+    match text.as_bytes() {
+        [] => 0,
+        // Of two characters of ASCII only a line end is one grapheme.
+        [first, second, ..] if first.is_ascii() && second.is_ascii() && *first != b'\r' => {
+            if clock::goes_on(1) {
+                1
+            } else {
+                text.len()
+            }
+        }
+        _ => cluster(text),
+    }
+}
+
+fn cluster(text: &str) -> usize {
+    const SLICE_BYTES: usize = 1_024;
+    let mut cursor = GraphemeCursor::new(0, text.len(), true);
+    let (mut start, mut end) = (0, text.floor_char_boundary(SLICE_BYTES));
+    loop {
+        match cursor.next_boundary(&text[start..end], start) {
+            Ok(Some(boundary)) => {
+                // A character takes some ten steps to look up.
+                let goes_on = clock::goes_on(8 + (boundary - start));
+                return if goes_on { boundary } else { text.len() };
+            }
+            Err(GraphemeIncomplete::NextChunk) if clock::goes_on(4 * SLICE_BYTES) => {
+                start = end;
+                end = text.floor_char_boundary(end + SLICE_BYTES);
+            }
+            Err(GraphemeIncomplete::PreContext(before)) => {
+                let from = text.floor_char_boundary(before.saturating_sub(SLICE_BYTES));
+                cursor.provide_context(&text[from..before], from);
+            }
+            _ => return text.len(),
+        }
     }
 }
 

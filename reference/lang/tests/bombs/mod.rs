@@ -200,63 +200,63 @@ pub const NUMBERS: &[Bomb] = &[
     ("memory_limit", "(bit-set 0 1000000000000)"),
     (
         "timeout|memory_limit",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (* x x)) (range 1000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (* x x)) (range 1000))))",
     ),
     (
         "timeout|memory_limit",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (quot x (+ i (bit-shift-left 3 900000)))) (range 1000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (quot x (+ i (bit-shift-left 3 130000)))) (range 1000))))",
     ),
     (
         "timeout|memory_limit",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (mod x (+ i (bit-shift-left 3 900000)))) (range 1000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (mod x (+ i (bit-shift-left 3 130000)))) (range 1000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (str x)))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (str x)))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (format \"%d\" x)))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (format \"%d\" x)))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (format \"%x\" x)))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (format \"%x\" x)))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (json/generate-string {:a x}))",
+        "(let [x (dec (bit-shift-left 1 262000))] (json/generate-string {:a x}))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] x)",
+        "(let [x (dec (bit-shift-left 1 262000))] x)",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (< 1.5 (* 1.0 x))) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (filter (fn [i] (< 1.5 (* 1.0 x))) (range 100000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (+ x i)) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (+ x i)) (range 100000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000)) y (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (= x y)) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000)) y (dec (bit-shift-left 1 262000))] (count (filter (fn [i] (= x y)) (range 100000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (= x 1.5)) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (filter (fn [i] (= x 1.5)) (range 100000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (filter (fn [i] (even? x)) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (filter (fn [i] (even? x)) (range 100000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (bit-and x x)) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (bit-and x x)) (range 100000))))",
     ),
     (
         "timeout|memory_limit|ok",
-        "(let [x (dec (bit-shift-left 1 2000000))] (count (map (fn [i] (/ x 3)) (range 100000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (/ x 3)) (range 100000))))",
     ),
     (
         "runtime_error|timeout|ok|memory_limit",

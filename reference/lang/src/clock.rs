@@ -1,0 +1,132 @@
+//! Looks at the clock from where no evaluator can be asked: comparisons, counting graphemes, reading and writing
+//! values. Knows nothing of limits: the host says whether the program may go on.
+//!
+//! A loop that finds out here that it has to stop gives up with whatever result comes handy. No such result is ever
+//! seen: the evaluator looks at the clock itself before the next thing that shows, and after the last expression.
+
+use std::cell::Cell;
+
+use crate::error::{Limit, Stop};
+use crate::host::{Host, Pulse};
+
+/// What work inside a builtin has to ask.
+pub trait Meter {
+    /// Tells of `steps` done, each of some nanoseconds. Errors when the program has to stop.
+    fn work(&mut self, steps: usize) -> Result<(), Stop>;
+
+    /// Asks for `bytes` before they are allocated.
+    fn reserve(&mut self, bytes: usize) -> Result<(), Stop>;
+}
+
+/// Steps of some nanoseconds each between two looks.
+const STEPS: u32 = 16 * 1024;
+
+scoped_tls_hkt::scoped_thread_local!(static HOST: for<'h> &'h dyn Host);
+
+thread_local! {
+    static LEFT: Cell<u32> = const { Cell::new(STEPS) };
+    /// How the last look ended.
+    static SEEN: Cell<Pulse> = const { Cell::new(Pulse::Continue) };
+}
+
+/// Runs `inside`, all of whose work on this thread asks `host` whether it may go on.
+pub fn within<T>(host: &dyn Host, inside: impl FnOnce() -> T) -> T {
+    let (seen, left) = (SEEN.replace(Pulse::Continue), LEFT.replace(STEPS));
+    let result = HOST.set(host, inside);
+    SEEN.set(seen);
+    LEFT.set(left);
+    result
+}
+
+/// Counts `steps` of some nanoseconds each. False when the program has to stop.
+#[inline]
+pub fn goes_on(steps: usize) -> bool {
+    match u32::try_from(steps)
+        .ok()
+        .and_then(|steps| LEFT.get().checked_sub(steps))
+    {
+        Some(left) => {
+            LEFT.set(left);
+            true
+        }
+        None => look(),
+    }
+}
+
+/// [`goes_on`] where an error can be told.
+#[inline]
+pub fn check(steps: usize) -> Result<(), Stop> {
+    if goes_on(steps) {
+        return Ok(());
+    }
+    Err(SEEN.get().limit().err().unwrap_or(Limit::Time).into())
+}
+
+/// Runs `inside`, which takes less than a millisecond, without a look in between: it must not give up half-way. Not at
+/// all when the program has to stop already.
+pub fn without_looks(inside: impl FnOnce()) {
+    if !has_stopped() {
+        let left = LEFT.replace(u32::MAX);
+        inside();
+        LEFT.set(left);
+    }
+}
+
+/// Whether the program was seen to have to stop.
+pub fn has_stopped() -> bool {
+    SEEN.get() != Pulse::Continue
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> bool {
+    if has_stopped() {
+        return false;
+    }
+    LEFT.set(STEPS);
+    if HOST.is_set() {
+        SEEN.set(HOST.with(|host| host.pulse()));
+    }
+    if has_stopped() {
+        // Whatever asks next finds out at once.
+        LEFT.set(0);
+        return false;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    struct Looks(AtomicU32);
+
+    impl Host for Looks {
+        fn now_micros(&self) -> i64 {
+            0
+        }
+
+        fn pulse(&self) -> Pulse {
+            match self.0.fetch_add(1, Ordering::Relaxed) {
+                0..3 => Pulse::Continue,
+                _ => Pulse::Cancelled,
+            }
+        }
+    }
+
+    #[test]
+    fn work_stops_at_a_look_and_stays_stopped() {
+        let host = Looks(AtomicU32::new(0));
+        within(&host, || {
+            let done = (0..100).take_while(|_| goes_on(STEPS as usize / 2)).count();
+            assert_eq!(done, 2 + 3 * 3);
+            assert!(has_stopped() && !goes_on(1) && check(1).is_err());
+            within(&host, || assert!(!has_stopped() && goes_on(1)));
+            assert!(has_stopped());
+        });
+        assert!(!has_stopped() && goes_on(usize::MAX), "nobody to ask");
+        assert_eq!(host.0.into_inner(), 4);
+    }
+}

@@ -1,0 +1,461 @@
+//! Programs that want more than their share, made from bytes, and what must hold for each by the clock. Knows no clock
+//! itself: whoever runs it brings one.
+//!
+//! All builtins and methods are called, in loops, chains, nests, workers and sessions, with values that are large, deep,
+//! shared over and over, or awkward; and patterns from a grammar search long texts.
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use super::program::Bytes;
+use crate::meter::Unwatched;
+use crate::value::Value;
+use crate::{
+    Ended, Env, Host, HostFault, Limits, METHODS, Outcome, Program, Pulse, builtins, heap, json,
+    print, run,
+};
+
+/// What a run is measured with.
+pub struct Gauge {
+    /// Time that the calling thread has been running.
+    pub spent: fn() -> Duration,
+    /// Time that went by.
+    pub passed: fn() -> Duration,
+    /// Time that a program gets: running time of its own thread, passing time of its workers.
+    pub limit: Duration,
+    /// Running time between two looks at the clock, and behind the last one.
+    pub gap: Duration,
+    /// What `(tool/work {})` does. A tool that works without a clock must be found.
+    pub work: fn(),
+}
+
+/// Bytes that a program gets.
+const MEMORY_BYTES: u64 = 10 << 20;
+/// Bytes that a program may make its thread grow by.
+const GROWTH_BYTES_MAX: isize = 2 * MEMORY_BYTES as isize + (8 << 20);
+/// Bytes of an answer.
+const ANSWER_BYTES: usize = 64 * 1024;
+/// Programs of a session.
+const TURNS: usize = 2;
+
+/// The host of one program.
+struct Watched<'g> {
+    gauge: &'g Gauge,
+    thread: ThreadId,
+    deadline: Duration,
+    start: Duration,
+    names: Vec<String>,
+    seen: Mutex<Seen>,
+}
+
+/// What the program's own thread was seen to do.
+struct Seen {
+    /// When it looked last.
+    last: Duration,
+    /// The longest time that it did not look.
+    gap: Duration,
+    /// The most bytes that it held.
+    most: isize,
+}
+
+impl Host for Watched<'_> {
+    fn tool_names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn call(&self, _: &str, args: &Value) -> Result<Value, HostFault> {
+        (self.gauge.work)();
+        Ok(args.clone())
+    }
+
+    fn now_micros(&self) -> i64 {
+        1_700_000_000_000_000
+    }
+
+    fn pulse(&self) -> Pulse {
+        let goes_on = if std::thread::current().id() == self.thread {
+            self.look() < self.deadline
+        } else {
+            (self.gauge.passed)() < self.start + self.gauge.limit
+        };
+        if goes_on {
+            Pulse::Continue
+        } else {
+            Pulse::TimedOut
+        }
+    }
+}
+
+impl Watched<'_> {
+    fn look(&self) -> Duration {
+        let now = (self.gauge.spent)();
+        let live = heap::live();
+        if let Ok(mut seen) = self.seen.lock() {
+            seen.gap = seen.gap.max(now.saturating_sub(seen.last));
+            seen.last = now;
+            seen.most = seen.most.max(live);
+        }
+        now
+    }
+}
+
+/// What holds for each hostile program: it looks at the clock again and again, so that it ends in time however it ends;
+/// its thread does not grow beyond twice its limit; what it leaves behind serves the next program.
+pub fn hostile(bytes: &[u8], gauge: &Gauge) {
+    let mut env = Env::new();
+    let mut bytes = Bytes(bytes);
+    for _ in 0..TURNS {
+        env = measured(&hostile_program(&mut bytes), &env, gauge);
+    }
+    let (outcome, _) = run(&Program::new("(+ 1 2)"), &env, &Limits::default(), &Idle);
+    assert!(
+        matches!(outcome.ended, Ended::Value(Value::Int(3))),
+        "the next program works"
+    );
+}
+
+/// Runs one program, and panics when it broke a promise.
+pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
+    let limits = Limits {
+        memory_bytes: MEMORY_BYTES,
+        ..Limits::default()
+    };
+    let (before, live) = ((gauge.spent)(), heap::live());
+    let host = Watched {
+        gauge,
+        thread: std::thread::current().id(),
+        deadline: before + gauge.limit,
+        start: (gauge.passed)(),
+        names: vec!["work".to_owned()],
+        seen: Mutex::new(Seen {
+            last: before,
+            gap: Duration::ZERO,
+            most: live,
+        }),
+    };
+    let (outcome, env) = run(&Program::new(text), env, &limits, &host);
+    host.look();
+    let ended = (gauge.spent)();
+    shown(&outcome);
+    let shown = (gauge.spent)() - ended;
+    let seen = host
+        .seen
+        .into_inner()
+        .unwrap_or_else(|seen| seen.into_inner());
+    let how = match &outcome.ended {
+        Ended::Error(error) => error.reason().word(),
+        _ => "value",
+    };
+    assert!(
+        seen.gap <= gauge.gap,
+        "{:?} without a look at the clock ({how}): {text}",
+        seen.gap
+    );
+    let took = ended.saturating_sub(before);
+    assert!(
+        took <= gauge.limit + gauge.gap,
+        "ran for {took:?} ({how}): {text}"
+    );
+    assert!(shown <= gauge.gap, "{shown:?} to show it: {text}");
+    let grown = seen.most - live;
+    assert!(grown <= GROWTH_BYTES_MAX, "grew by {grown}: {text}");
+    env
+}
+
+/// What a server does with an outcome.
+fn shown(outcome: &Outcome) {
+    match &outcome.ended {
+        Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
+            drop(print::preview(
+                value,
+                print::PREVIEW_ITEMS,
+                print::PREVIEW_GRAPHEMES,
+            ));
+            drop(json::to_string_within(value, ANSWER_BYTES, &Unwatched));
+        }
+        Ended::Error(error) => assert!(!error.message().is_empty(), "an error has a message"),
+    }
+}
+
+struct Idle;
+
+impl Host for Idle {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+}
+
+/// Values of many kinds; `#` stands for a size, `@` for a text.
+const VALUES: &[&str] = &[
+    "(reduce (fn [s _] (str s s)) @ (range #))",
+    "(reduce (fn [s _] (str s s)) @ (range #))",
+    "(str (reduce (fn [s _] (str s s)) @ (range #)) @)",
+    "(keyword (reduce (fn [s _] (str s s)) @ (range #)))",
+    "(reduce (fn [a _] [a a]) [] (range #))",
+    "(reduce (fn [a _] [a a]) @ (range #))",
+    "(reduce (fn [a _] {:a a :b a}) {} (range #))",
+    "(reduce (fn [a _] {a a}) {} (range #))",
+    "(reduce (fn [a _] #{a [a]}) #{} (range #))",
+    "(reduce (fn [a _] (conj a a)) [1] (range #))",
+    "(reduce (fn [a _] [a]) 1 (range 3000))",
+    "(reduce (fn [a _] {:a a}) @ (range 3000))",
+    "(vec (range 60000))",
+    "(set (range 20000))",
+    "(zipmap (range 20000) (range 20000))",
+    "(map (fn [i] (str @ i)) (range 20000))",
+    "(let [s (reduce (fn [s _] (str s s)) @ (range #))] (vec (map (fn [_] s) (range 3000))))",
+    "(let [s (reduce (fn [s _] (str s s)) @ (range #))] (vec (map (fn [i] (str s i)) (range 5))))",
+    "(let [s (vec (range 1000))] (vec (map (fn [_] s) (range 1000))))",
+    "(bit-shift-left 1 262143)",
+    "(dec (bit-shift-left 1 262000))",
+    "(- (bit-shift-left 3 130000))",
+    "(vec (map (fn [i] (+ i (bit-shift-left 1 100000))) (range 20)))",
+    "(bit-shift-left 1 5000)",
+    "(re-pattern \"(?:[ab]{0,1000}){9}c\")",
+    "(re-pattern \"(?=a.*b)a\")",
+    "(LocalDate/parse \"2025-03-09\")",
+    "(Duration/ofDays 3)",
+    "(Instant/parse \"2025-03-09T10:00:00Z\")",
+    "(reduce (fn [f _] (comp f identity)) identity (range 500))",
+    "{:a 1 \"b\" 2 3 [4]}",
+    "##NaN",
+    "##Inf",
+    "9223372036854775807",
+    "[3 1 2 nil \"a\" :b 1.5 ##NaN]",
+    "(json/generate-string (vec (range 50000)))",
+    "(str (apply str (map (constantly \"[\") (range 50000))))",
+];
+
+/// What texts are made of.
+const TEXTS: &[&str] = &[
+    "\"a\"",
+    "\"a\"",
+    "\"ab\"",
+    "\"é\"",
+    "\"e\\u0301\"",
+    "\"\\u0301\"",
+    "\"\\u200d\"",
+    "\"🇨🇭\"",
+    "\"👩\\u200d🚀\"",
+    "\"\\r\\n\"",
+    "\"\\n\"",
+    "\" \"",
+    "\"1\"",
+    "\"-\"",
+    "\"[\"",
+    "\"{\\\"a\\\":\"",
+    "\",\"",
+    "\"$1\"",
+    "\"%s \"",
+    "\"%5.2f\"",
+    "\"Σ\"",
+    "\"ﬃ\"",
+    "\"\\\"\"",
+    "\"\\\\\"",
+    "\"A b-c_d\"",
+    "\"한\"",
+    "\"\\u1100\"",
+];
+
+/// Small values that go with the others.
+const SMALL: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "-1",
+    "3",
+    "1000",
+    "nil",
+    "true",
+    ":a",
+    "\"a\"",
+    "\"\"",
+    "\"b\"",
+    "\"é\"",
+    "[]",
+    "{}",
+    "[0]",
+    "[:a :b]",
+    "1.5",
+    "inc",
+    "identity",
+    "str",
+    "vector",
+    "=",
+    "<",
+    "compare",
+    "(fn [& xs] (first xs))",
+    "(fn [x] [x x])",
+    "count",
+    "#{}",
+    "\"%s\"",
+    "\"%10d\"",
+    "\"%x\"",
+    ":desc",
+    "\"a\\n\"",
+    "(range 100)",
+    "hash-map",
+];
+
+/// Repeats of `_`; `i` counts.
+const LOOPS: &[&str] = &[
+    "_",
+    "_",
+    "(count (map (fn [i] _) (range 3000)))",
+    "(reduce (fn [acc i] _) a (range 300))",
+    "(loop [i 0] (when (< i 900) _ (recur (inc i))))",
+    "(doseq [i (range 1000)] _)",
+    "(for [i (range 40) j (range 40)] _)",
+    "(pmap (fn [i] _) (range 4))",
+    "(pcalls (fn [] _) (fn [] _))",
+    "(first (filter (fn [i] _ nil) (range 3000)))",
+    "(sort-by (fn [i] _) (range 500))",
+    "(do (def kept _) (count (map (fn [i] (= kept _)) (range 300))))",
+    "(println _)",
+    "(defn f [i] (if (< i 400) (do _ (f (inc i))) i)) (f 0)",
+    "(-> a (vector _) str count)",
+    "(let [b _ a [b b]] [(= a [b b]) (pr-str a)])",
+    "(return _)",
+    "(fail [_ _])",
+    "(tool/work {:a _})",
+    "(hash-set _ _)",
+    "{_ 1 :b 2}",
+    "(case _ 1 2 3)",
+    "(str (fn [i] _) _)",
+];
+
+fn hostile_program(bytes: &mut Bytes<'_>) -> String {
+    let mut out = String::from("(let [");
+    for name in ["a", "b", "c"] {
+        let value = VALUES[bytes.below(VALUES.len())];
+        let _infallible = write!(out, "{name} ");
+        filled(&mut out, value, bytes);
+        out.push(' ');
+    }
+    // Two values that are equal, and not the same.
+    out.push_str("d (if (vector? a) (vec (map identity a)) (if (string? a) (str a \"\") a)) i 7] ");
+    for _ in 0..=bytes.below(2) {
+        let around = LOOPS[bytes.below(LOOPS.len())];
+        for (at, piece) in around.split('_').enumerate() {
+            if at > 0 {
+                call(&mut out, bytes, 0);
+            }
+            out.push_str(piece);
+        }
+        out.push(' ');
+    }
+    out.push(')');
+    out
+}
+
+fn filled(out: &mut String, shape: &str, bytes: &mut Bytes<'_>) {
+    const SIZES: [&str; 8] = ["3", "9", "12", "15", "18", "20", "21", "30"];
+    for character in shape.chars() {
+        match character {
+            '#' if shape.contains("range #") => out.push_str(SIZES[bytes.below(SIZES.len())]),
+            '@' => out.push_str(TEXTS[bytes.below(TEXTS.len())]),
+            other => out.push(other),
+        }
+    }
+}
+
+/// A call of anything that there is.
+fn call(out: &mut String, bytes: &mut Bytes<'_>, depth: usize) {
+    if bytes.below(5) == 0 {
+        return search(out, bytes);
+    }
+    let rows = builtins().count();
+    let chosen = bytes.below(rows + METHODS.len());
+    let (name, count) = match builtins().nth(chosen) {
+        Some(row) => {
+            let least = usize::from(row.arity.min);
+            let most = row.arity.max.map_or(least + 2, usize::from);
+            (row.name, least + bytes.below(most - least + 1))
+        }
+        None => (METHODS[chosen - rows], 1 + bytes.below(3)),
+    };
+    let _infallible = write!(out, "({name}");
+    for _ in 0..count {
+        out.push(' ');
+        argument(out, bytes, depth);
+    }
+    out.push(')');
+}
+
+fn argument(out: &mut String, bytes: &mut Bytes<'_>, depth: usize) {
+    match bytes.below(12) {
+        0..=3 => out.push('a'),
+        4 | 5 => out.push('b'),
+        6 => out.push('c'),
+        7 => out.push('d'),
+        8 if depth < 2 => call(out, bytes, depth + 1),
+        9 => pattern(out, bytes),
+        _ => out.push_str(SMALL[bytes.below(SMALL.len())]),
+    }
+}
+
+/// A search with a pattern.
+fn search(out: &mut String, bytes: &mut Bytes<'_>) {
+    const SEARCHES: [&str; 8] = [
+        "(re-find ~ _)",
+        "(re-seq ~ _)",
+        "(re-matches ~ _)",
+        "(split _ ~)",
+        "(replace _ ~ \"$1x\")",
+        "(extract ~ _)",
+        "(re-split ~ _)",
+        "(re-find ~ (str _ \"!\\n\"))",
+    ];
+    let shape = SEARCHES[bytes.below(SEARCHES.len())];
+    for character in shape.chars() {
+        match character {
+            '~' => pattern(out, bytes),
+            '_' => out.push_str(["a", "b", "c"][bytes.below(3)]),
+            other => out.push(other),
+        }
+    }
+}
+
+/// A regex literal from a grammar.
+fn pattern(out: &mut String, bytes: &mut Bytes<'_>) {
+    out.push_str("#\"");
+    let start = out.len();
+    branch(out, bytes, 0, start);
+    out.push('"');
+}
+
+fn branch(out: &mut String, bytes: &mut Bytes<'_>, depth: usize, start: usize) {
+    const ATOMS: [&str; 18] = [
+        "a", "b", "é", ".", "[ab]", "[^a]", "\\\\w", "\\\\s", "\\\\d", "\\\\b", "^", "$", "\\\\X",
+        "\\\\R", "\\\\p{L}", "(?i)", "\\\\1", "(?s)",
+    ];
+    const GROUPS: [&str; 9] = [
+        "(", "(", "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?:a|",
+    ];
+    const SIGNS: [&str; 14] = [
+        "", "", "", "*", "+", "?", "*?", "+?", "*+", "{2}", "{0,50}", "{3,}", "{0,1000}", "{5,9}?",
+    ];
+    const LONG: usize = 120;
+    for at in 0..=bytes.below(3) {
+        if at > 0 && bytes.below(5) == 0 {
+            out.push('|');
+        }
+        let group = depth < 4 && out.len() - start < LONG && bytes.below(3) == 0;
+        if group {
+            out.push_str(GROUPS[bytes.below(GROUPS.len())]);
+            branch(out, bytes, depth + 1, start);
+            out.push(')');
+        } else {
+            // In the reader's spelling a backslash of a pattern stands alone.
+            out.push_str(&ATOMS[bytes.below(ATOMS.len())].replace("\\\\", "\\"));
+        }
+        out.push_str(SIGNS[bytes.below(SIGNS.len())]);
+    }
+}
+
+/// A program that was made from `bytes`, as [`hostile`] runs it first.
+pub fn hostile_text(bytes: &[u8]) -> String {
+    hostile_program(&mut Bytes(bytes))
+}

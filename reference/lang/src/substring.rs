@@ -1,0 +1,205 @@
+//! Finds text in text in slices that look at the clock, however long either is. Knows nothing of graphemes.
+
+use memchr::memmem::{Finder, FinderRev};
+
+use crate::clock::Meter;
+use crate::error::Stop;
+
+/// Longer texts are found by a rolling hash: what the library prepares for them takes too long at one go.
+const SHORT_BYTES_MAX: usize = 1_024;
+/// Bytes that the library searches at one go.
+const WINDOW_BYTES: usize = 64 * 1024;
+/// Steps that a byte takes, at worst, of a hash.
+const SLICE_BYTES: usize = 8 * 1024;
+
+/// What is looked for.
+pub struct Needle<'n> {
+    bytes: &'n [u8],
+    short: Option<Finder<'n>>,
+}
+
+impl<'n> Needle<'n> {
+    /// Prepares for finding `text`.
+    pub fn new(text: &'n str) -> Needle<'n> {
+        let bytes = text.as_bytes();
+        let short = (bytes.len() <= SHORT_BYTES_MAX).then(|| Finder::new(bytes));
+        Needle { bytes, short }
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Where it occurs first in `text`, from byte `from` on.
+    pub fn find(
+        &self,
+        text: &str,
+        from: usize,
+        meter: &mut dyn Meter,
+    ) -> Result<Option<usize>, Stop> {
+        let text = &text.as_bytes()[from..];
+        let Some(finder) = &self.short else {
+            let found = hashed::<false>(text, self.bytes, meter)?;
+            return Ok(found.map(|at| from + at));
+        };
+        let mut start = 0;
+        loop {
+            // A text that lies across two windows is found in the first one.
+            let end = text.len().min(start + WINDOW_BYTES + self.bytes.len());
+            let found = finder.find(&text[start..end]);
+            let searched = found.unwrap_or(end - start);
+            meter.work(8 + (searched + self.bytes.len()) / 4)?;
+            if let Some(at) = found {
+                return Ok(Some(from + start + at));
+            }
+            if end == text.len() {
+                return Ok(None);
+            }
+            start += WINDOW_BYTES;
+        }
+    }
+}
+
+/// Where `wanted` occurs last in `text`.
+pub fn find_last(text: &str, wanted: &str, meter: &mut dyn Meter) -> Result<Option<usize>, Stop> {
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    if wanted.len() > SHORT_BYTES_MAX {
+        return hashed::<true>(text, wanted, meter);
+    }
+    let finder = FinderRev::new(wanted);
+    let mut end = text.len();
+    loop {
+        let start = end.saturating_sub(WINDOW_BYTES + wanted.len());
+        meter.work(8 + (end - start) / 4)?;
+        if let Some(at) = finder.rfind(&text[start..end]) {
+            return Ok(Some(start + at));
+        }
+        if start == 0 {
+            return Ok(None);
+        }
+        end -= WINDOW_BYTES;
+    }
+}
+
+/// Where the long `wanted` occurs in `text`: first, or last when looked for from the end.
+fn hashed<const FROM_END: bool>(
+    text: &[u8],
+    wanted: &[u8],
+    meter: &mut dyn Meter,
+) -> Result<Option<usize>, Stop> {
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    let byte = |text: &[u8], at: usize| {
+        let at = if FROM_END { text.len() - 1 - at } else { at };
+        u64::from(text[at]) + 1
+    };
+    let length = wanted.len();
+    if length > text.len() {
+        return Ok(None);
+    }
+    let (mut hash, mut here, mut power) = (0u64, 0u64, 1u64);
+    for at in 0..length {
+        hash = hash.wrapping_mul(BASE).wrapping_add(byte(wanted, at));
+        here = here.wrapping_mul(BASE).wrapping_add(byte(text, at));
+        if at > 0 {
+            power = power.wrapping_mul(BASE);
+        }
+        if at % SLICE_BYTES == 0 {
+            meter.work(SLICE_BYTES)?;
+        }
+    }
+    for at in 0..=text.len() - length {
+        if here == hash {
+            let start = if FROM_END {
+                text.len() - length - at
+            } else {
+                at
+            };
+            if same(&text[start..start + length], wanted, meter)? {
+                return Ok(Some(start));
+            }
+        }
+        if at + length < text.len() {
+            let without = here.wrapping_sub(power.wrapping_mul(byte(text, at)));
+            here = without
+                .wrapping_mul(BASE)
+                .wrapping_add(byte(text, at + length));
+        }
+        if at % SLICE_BYTES == 0 {
+            meter.work(SLICE_BYTES)?;
+        }
+    }
+    Ok(None)
+}
+
+/// Whether two texts of one length are the same.
+fn same(a: &[u8], b: &[u8], meter: &mut dyn Meter) -> Result<bool, Stop> {
+    for (a, b) in a.chunks(WINDOW_BYTES).zip(b.chunks(WINDOW_BYTES)) {
+        meter.work(WINDOW_BYTES / 8)?;
+        if a != b {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Unbounded;
+
+    impl Meter for Unbounded {
+        fn work(&mut self, _: usize) -> Result<(), Stop> {
+            Ok(())
+        }
+
+        fn reserve(&mut self, _: usize) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    fn check(text: &str, wanted: &str) {
+        let found = Needle::new(wanted).find(text, 0, &mut Unbounded).unwrap();
+        assert_eq!(
+            found,
+            text.find(wanted),
+            "{} in {}",
+            wanted.len(),
+            text.len()
+        );
+        let last = find_last(text, wanted, &mut Unbounded).unwrap();
+        assert_eq!(
+            last,
+            text.rfind(wanted),
+            "{} in {}",
+            wanted.len(),
+            text.len()
+        );
+        let hashed = hashed::<false>(text.as_bytes(), wanted.as_bytes(), &mut Unbounded);
+        assert_eq!(hashed.unwrap(), text.find(wanted));
+    }
+
+    #[test]
+    fn text_is_found_as_by_the_library() {
+        let long = "ab".repeat(70_000);
+        for (text, wanted) in [
+            ("", ""),
+            ("abc", ""),
+            ("abcabc", "bc"),
+            ("aaaaab", "aab"),
+            ("ab", "abc"),
+            ("é🌊é", "é"),
+        ] {
+            check(text, wanted);
+        }
+        let seam =
+            "x".repeat(WINDOW_BYTES - 2) + "needle" + &"x".repeat(WINDOW_BYTES) + "needle" + "y";
+        check(&seam, "needle");
+        check(&seam, "needles");
+        check(&long, &"ba".repeat(600));
+        check(&(long.clone() + "b" + &long), &("b".to_owned() + &long));
+        check(&long, &(long.clone() + "x"));
+        check(&long, &("a".to_owned() + &"ab".repeat(2_000)));
+    }
+}

@@ -1,0 +1,96 @@
+//! Hostile programs by the clock: seeded, as many as `PTC_HOSTILE_PROGRAMS` says. What must hold stands in the function.
+
+mod clock;
+
+use std::time::Duration;
+
+use ptc_lang::{Env, fuzz};
+
+/// A test build is ten times as slow.
+const SLOWNESS: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
+/// Programs where the environment does not say.
+const PROGRAMS: u64 = 150;
+/// Bytes that a program and the next one of its session are made from.
+const BYTES: usize = 160;
+/// What a thread of a server may have at least.
+const STACK_BYTES: usize = 512 * 1024;
+
+fn gauge() -> fuzz::Gauge {
+    fuzz::Gauge {
+        spent: clock::spent,
+        passed: clock::passed,
+        limit: Duration::from_millis(60),
+        gap: Duration::from_millis(50) * SLOWNESS,
+        work: || {},
+    }
+}
+
+/// Bytes from a seed, the same each time.
+fn seeded(seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..BYTES)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}
+
+fn on_small_stack(job: impl FnOnce() + Send + 'static) -> std::thread::Result<()> {
+    std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(job)
+        .expect("a thread starts")
+        .join()
+}
+
+#[test]
+fn no_program_works_without_a_clock() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test is told how long it may take"
+    )]
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
+    };
+    let from = number("PTC_HOSTILE_FROM", 0);
+    let programs = number("PTC_HOSTILE_PROGRAMS", PROGRAMS);
+    let mut failed = Vec::new();
+    for seed in from..from + programs {
+        if on_small_stack(move || fuzz::hostile(&seeded(seed), &gauge())).is_err() {
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "seeds that fail: {failed:?}");
+}
+
+#[test]
+fn work_without_a_clock_is_found() {
+    let found = on_small_stack(|| {
+        let gauge = fuzz::Gauge {
+            work: || {
+                let until = clock::spent() + Duration::from_millis(100) * SLOWNESS;
+                while clock::spent() < until {}
+            },
+            ..gauge()
+        };
+        fuzz::measured("(tool/work {})", &Env::new(), &gauge);
+    });
+    assert!(found.is_err(), "a tool that works without a clock is found");
+}
+
+#[test]
+fn memory_that_grows_is_found() {
+    let found = on_small_stack(|| {
+        let gauge = fuzz::Gauge {
+            work: || {
+                Box::leak(vec![1u8; 64 << 20].into_boxed_slice());
+            },
+            ..gauge()
+        };
+        fuzz::measured("(tool/work {})", &Env::new(), &gauge);
+    });
+    assert!(found.is_err(), "a tool that holds what it takes is found");
+}
