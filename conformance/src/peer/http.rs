@@ -299,7 +299,11 @@ fn read_request(reader: &mut impl BufRead) -> Option<Request> {
         let Some((name, value)) = line.trim_end().split_once(':') else {
             break;
         };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        // Of a field that comes twice nothing gets lost, nor does the order.
+        headers
+            .entry(name.to_ascii_lowercase())
+            .and_modify(|all: &mut String| all.push_str(&format!(", {}", value.trim())))
+            .or_insert_with(|| value.trim().to_owned());
     }
     let length: usize = headers
         .get("content-length")

@@ -71,7 +71,11 @@ fn ran_out_of_time(trial: &Trial) -> bool {
         Verdict::TimedOut { .. } | Verdict::Silent { .. } => !trial.seen_alone,
         Verdict::Fail(mismatch) => {
             let says = |text: &str| text.contains("timeout") || text.contains("timed out");
-            says(&mismatch.observed) && !says(&mismatch.expected)
+            let line = |mark: char| {
+                let mut lines = mismatch.diff.lines();
+                lines.any(|line| line.starts_with(mark) && says(line))
+            };
+            (says(&mismatch.observed) || line('+')) && !says(&mismatch.expected) && !line('-')
         }
         _ => false,
     }

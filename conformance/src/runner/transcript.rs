@@ -1,12 +1,14 @@
 //! Plays the steps that all transports share, over whatever carries the exchange.
 //! Knows peers, logs and traces of a started target; knows nothing of how frames travel.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
+use crate::json::Json;
 use crate::judge;
 use crate::peer::stage;
 use crate::report::{Direction, Traffic};
@@ -219,7 +221,7 @@ pub async fn look_at_peer(
     look(record, line, &what, present, &wanted, patience, source).await
 }
 
-/// All that stands in the files of a directory, in the order of their names.
+/// All that stands in the files of a directory, in the order of their names; before each a line that says who may use it.
 pub fn files_in(directory: &Path) -> String {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
         .into_iter()
@@ -227,9 +229,19 @@ pub fn files_in(directory: &Path) -> String {
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .collect();
     paths.sort();
-    let texts = paths.iter().filter_map(|path| std::fs::read(path).ok());
     let mut all = String::new();
-    for text in texts {
+    for path in &paths {
+        let (Ok(text), Ok(data)) = (std::fs::read(path), std::fs::metadata(path)) else {
+            continue;
+        };
+        let file = Json::from(
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .as_ref(),
+        );
+        let mode = data.permissions().mode() & 0o777;
+        all.push_str(&format!("{{\"file\":{file},\"mode\":\"{mode:03o}\"}}\n"));
         all.push_str(&String::from_utf8_lossy(&text));
         all.push('\n');
     }

@@ -1,0 +1,66 @@
+//! The original, as it was recorded: what fails on it must be known, with a divergence or a ruling that says why.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use conformance::fixture;
+use conformance::report::{Run, Status};
+
+/// Clauses of pages that the recorded server breaks, with the divergence that says so.
+const KNOWN: &[(&str, &str)] = &[("mcp.dispatch.methods.ping", "original.server.ping")];
+
+/// Corpus cases that the recording met at least, and at least did not meet: fewer mean that nothing was replayed.
+const PASSED_MIN: usize = 7000;
+const FAILED_MIN: usize = 1000;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn what_the_original_was_recorded_to_do_otherwise_is_known() {
+    let report = std::env::temp_dir().join(format!("replayer-{}.json", std::process::id()));
+    let status = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+        .current_dir(root())
+        .args([
+            "run",
+            "--launch",
+            "conformance/foreign/replayer/launch.toml",
+        ])
+        .args(["--claims", "conformance/foreign/replayer/claims.toml"])
+        .arg("--report")
+        .arg(format!("json={}", report.display()))
+        .output()
+        .expect("the harness starts");
+    let text = std::fs::read_to_string(&report).unwrap_or_else(|error| {
+        panic!("{error}: {}", String::from_utf8_lossy(&status.stderr));
+    });
+    std::fs::remove_file(&report).expect("the report");
+    let run: Run = serde_json::from_str(&text).expect("a report");
+    let suite = fixture::load(&root().join("spec")).expect("the specification");
+    let known: BTreeMap<&str, &str> = KNOWN.iter().copied().collect();
+    let (mut passed, mut failed, mut unknown) = (0, 0, Vec::new());
+    for record in &run.cases {
+        match record.status {
+            Status::Pass => passed += 1,
+            Status::Fail | Status::Warning => {
+                failed += 1;
+                let case = suite.case(&record.id).expect("a case of the suite");
+                let listed = case.clauses.iter().find_map(|id| known.get(id.as_str()));
+                let entry = case.divergence.as_deref().or(listed.copied());
+                let entered = entry.is_some_and(|id| suite.section(id).is_some());
+                if !entered && case.rulings.is_empty() {
+                    let message = record.message.as_deref().unwrap_or_default();
+                    unknown.push(format!("{}: {message}", record.id));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+    assert!(
+        passed >= PASSED_MIN && failed >= FAILED_MIN,
+        "{passed} passed and {failed} failed: is the recording there?"
+    );
+}
