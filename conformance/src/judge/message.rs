@@ -12,13 +12,9 @@ use crate::suite::{BodyExpect, Captures, HeaderExpect, HttpResponse, LineMatch};
 /// The first difference.
 pub fn http(expect: &HttpResponse, observed: &HttpMessage, captures: &mut Captures) -> Judged {
     let body = || String::from_utf8_lossy(&observed.body).into_owned();
-    if observed.status != expect.status {
+    if observed.status != expect.status && !expect.or_status.contains(&observed.status) {
         let seen = format!("{} {}", observed.status, body());
-        return Err(mismatch(
-            "status",
-            expect.status.to_string(),
-            seen.trim_end(),
-        ));
+        return Err(mismatch("status", expect.statuses(), seen.trim_end()));
     }
     let mut taken = captures.clone();
     for header in &expect.headers {

@@ -21,6 +21,8 @@ use super::trial::Trial;
 
 /// How long an exchange may take that no step waits for.
 const EXCHANGE_MAX: Duration = Duration::from_secs(120);
+/// How long a connection must stay silent on which nothing more may come.
+const QUIET: Duration = Duration::from_millis(300);
 /// The path under which cases write the MCP endpoint.
 const MCP_PATH: &str = "/mcp";
 
@@ -72,16 +74,22 @@ struct Play<'a> {
     open: Vec<Exchange>,
 }
 
-/// A request whose answer no step has looked at.
+/// A request, and the connection that it went over. Without a name it is forgotten when the next one begins.
 struct Exchange {
     tag: Option<String>,
     state: State,
 }
 
 enum State {
-    Due(JoinHandle<Result<HttpMessage, Fault>>),
-    Done(Result<HttpMessage, Fault>),
+    /// Its answer is waited for.
+    Due(JoinHandle<Result<Answered, Fault>>),
+    /// Its answer came, and no step has looked at it.
+    Done(Result<Answered, Fault>),
+    /// A step has looked at its answer.
+    Seen(Option<RawConnection>),
 }
+
+type Answered = (HttpMessage, RawConnection);
 
 impl Play<'_> {
     async fn all(&mut self, case: &HttpCase) -> Result<(), Stop> {
@@ -133,6 +141,27 @@ impl Play<'_> {
                     }
                 }
             }
+            HttpAction::Nothing { tag, within_ms } => {
+                let patience = self.patience.within(*within_ms, QUIET);
+                self.nothing(line, tag.as_deref(), patience).await
+            }
+            HttpAction::HangUp { tag } => {
+                self.record.note(&format!("[{tag}] hangs up"));
+                let found = self.find(Some(tag));
+                let exchange = found.map(|found| self.open.remove(found));
+                let Some(State::Due(task)) = exchange.map(|exchange| exchange.state) else {
+                    return Err(differs(
+                        line,
+                        "exchange",
+                        "one that is waited for",
+                        "none is open",
+                    ));
+                };
+                // With the task goes its connection.
+                task.abort();
+                let _cancelled = task.await;
+                Ok(())
+            }
             HttpAction::Control(control) => {
                 self.settle().await;
                 self.server
@@ -156,9 +185,11 @@ impl Play<'_> {
             let sent = connection.send(&bytes, EXCHANGE_MAX).await;
             match connection.receive(to_head, EXCHANGE_MAX).await {
                 Err(fault) => Err(sent.err().unwrap_or(fault)),
-                answer => answer,
+                Ok(answer) => Ok((answer, connection)),
             }
         });
+        let is_over = |exchange: &Exchange| matches!(exchange.state, State::Seen(_));
+        self.open.retain(|old| old.tag.is_some() || !is_over(old));
         self.open.push(Exchange {
             tag,
             state: State::Due(task),
@@ -181,10 +212,8 @@ impl Play<'_> {
         within_ms: Option<u64>,
     ) -> Result<Result<HttpMessage, Fault>, Stop> {
         let waited = self.patience.within(within_ms, self.patience.reply);
-        let found = self
-            .open
-            .iter()
-            .rposition(|exchange| exchange.tag.as_deref() == tag);
+        let is_new = |exchange: &Exchange| !matches!(exchange.state, State::Seen(_));
+        let found = self.find(tag).filter(|found| is_new(&self.open[*found]));
         let Some(found) = found else {
             return Err(differs(
                 line,
@@ -193,15 +222,56 @@ impl Play<'_> {
                 "none is open",
             ));
         };
-        let mut exchange = self.open.remove(found);
-        finish(&mut exchange.state, waited).await;
-        match exchange.state {
-            State::Done(answer) => Ok(answer),
+        let state = &mut self.open[found].state;
+        finish(state, waited).await;
+        match std::mem::replace(state, State::Seen(None)) {
+            State::Done(Ok((answer, connection))) => {
+                *state = State::Seen(Some(connection));
+                Ok(Ok(answer))
+            }
+            State::Done(Err(fault)) => Ok(Err(fault)),
             State::Due(task) => {
                 task.abort();
                 Ok(Err(Fault::NoReply { waited }))
             }
+            State::Seen(_) => Ok(Err(Fault::NoReply { waited })),
         }
+    }
+
+    /// Expects that nothing more comes on a connection.
+    async fn nothing(
+        &mut self,
+        line: u32,
+        tag: Option<&str>,
+        patience: Duration,
+    ) -> Result<(), Stop> {
+        let Some(found) = self.find(tag) else {
+            return Err(differs(line, "connection", "one that was used", "none was"));
+        };
+        let more = match &mut self.open[found].state {
+            State::Seen(Some(connection)) => connection.more_within(patience).await,
+            State::Seen(None) => Vec::new(),
+            state => {
+                finish(state, patience).await;
+                match state {
+                    State::Done(Ok((answer, _))) => shown(answer).into_bytes(),
+                    _ => Vec::new(),
+                }
+            }
+        };
+        if more.is_empty() {
+            self.record.note("nothing more comes");
+            return Ok(());
+        }
+        let seen = String::from_utf8_lossy(&more).into_owned();
+        self.record.received(&seen);
+        Err(differs(line, "connection", "nothing more", &seen))
+    }
+
+    /// The last exchange of a name, or without one.
+    fn find(&self, tag: Option<&str>) -> Option<usize> {
+        let mut exchanges = self.open.iter();
+        exchanges.rposition(|exchange| exchange.tag.as_deref() == tag)
     }
 
     fn compose(&self, request: &HttpRequest) -> Result<Vec<u8>, Stop> {

@@ -131,7 +131,8 @@ fn http(body: &HttpCase, lines: &mut Vec<String>) {
                 lines.push(format!("->raw {}{}", tag(named), bytes.source()));
             }
             HttpAction::Response(response) => {
-                lines.push(format!("<- {}{}", tag(&response.tag), response.status));
+                let statuses = response.statuses();
+                lines.push(format!("<- {}{statuses}", tag(&response.tag)));
                 lines.extend(response.headers.iter().map(|header| {
                     let value = header.value.as_ref();
                     let value = value.map_or("<absent>".to_owned(), crate::suite::Text::source);
@@ -147,6 +148,10 @@ fn http(body: &HttpCase, lines: &mut Vec<String>) {
             HttpAction::Dropped { tag: named, .. } => {
                 lines.push(format!("<- {}dropped", tag(named)))
             }
+            HttpAction::Nothing { tag: named, .. } => {
+                lines.push(format!("<- {}nothing", tag(named)));
+            }
+            HttpAction::HangUp { tag } => lines.push(format!("hang up [{tag}]")),
             HttpAction::Control(step) => lines.push(control(step)),
         }
     }

@@ -468,6 +468,21 @@ pub enum HttpAction {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_ms: Option<u64>,
     },
+    /// `<- nothing`: behind the answers that were looked at no more comes on that connection: the server closes it, or is silent
+    /// for so long.
+    Nothing {
+        /// The exchange; absent: the last one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tag: Option<String>,
+        /// Milliseconds; absent: 300.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_ms: Option<u64>,
+    },
+    /// `hang up [a]`: closes the connection of a tagged exchange, whose answer nobody waits for any more.
+    HangUp {
+        /// The exchange.
+        tag: String,
+    },
     /// What all transports share.
     Control(Control),
 }
@@ -498,6 +513,9 @@ pub struct HttpResponse {
     pub tag: Option<String>,
     /// The status code.
     pub status: u16,
+    /// Others that are as good (`200 or 400`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub or_status: Vec<u16>,
     /// Header fields that must be as said; others don't matter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<HeaderExpect>,
@@ -507,6 +525,15 @@ pub struct HttpResponse {
     /// Milliseconds; absent: the runner's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ms: Option<u64>,
+}
+
+impl HttpResponse {
+    /// The status codes as they are written.
+    pub fn statuses(&self) -> String {
+        let all = std::iter::once(&self.status).chain(&self.or_status);
+        let all: Vec<String> = all.map(u16::to_string).collect();
+        all.join(" or ")
+    }
 }
 
 /// An expected header field.

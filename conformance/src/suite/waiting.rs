@@ -28,7 +28,7 @@ impl Case {
             }),
             CaseBody::Http(http) => http.steps.iter().any(|step| match &step.action {
                 HttpAction::Control(control) => control.waits(),
-                HttpAction::Dropped { .. } => true,
+                HttpAction::Dropped { .. } | HttpAction::Nothing { .. } => true,
                 HttpAction::Response(response) => {
                     let body = match &response.body {
                         BodyExpect::Json(pattern) => pattern.source(),

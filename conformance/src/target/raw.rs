@@ -73,6 +73,17 @@ impl RawConnection {
         received.unwrap_or(Err(Fault::NoReply { waited: patience }))
     }
 
+    /// What else comes within `patience`, or before the server closes the connection: no more than its beginning.
+    pub async fn more_within(&mut self, patience: Duration) -> Vec<u8> {
+        while self.read.is_empty() {
+            match tokio::time::timeout(patience, self.more()).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false) | Err(_)) | Err(_) => break,
+            }
+        }
+        std::mem::take(&mut self.read)
+    }
+
     async fn reply(&mut self, to_head: bool) -> Result<HttpMessage, Fault> {
         loop {
             let head = self.until(b"\r\n\r\n", HEAD_BYTES_MAX).await?;

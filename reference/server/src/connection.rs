@@ -38,7 +38,7 @@ pub enum Transport {
 
 /// What a transport knows of a request besides its frame.
 #[derive(Clone, Debug, Default)]
-pub struct Arrival {
+pub struct RequestContext {
     /// `X-Request-Id`, given or made; none on stdio.
     pub request_id: Option<String>,
     /// The trace that its headers name.

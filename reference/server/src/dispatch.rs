@@ -3,7 +3,7 @@
 //! Knows nothing of transports; they hand in frames and a way to answer later.
 
 use crate::connection::{
-    Answer, Arrival, Call, Connection, NotAdmitted, SESSION_REVISIONS, STATELESS_REVISION,
+    Answer, Call, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION,
     Transport,
 };
 use crate::observe::{Ending, Observed};
@@ -84,13 +84,13 @@ pub fn method_names() -> impl Iterator<Item = &'static str> {
 pub fn handle(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
-    arrival: &Arrival,
+    context: &RequestContext,
     frame: &Frame<'_>,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
     let id = frame.request_id();
     if let Some(id) = id.clone().filter(|_| is_stateless(frame)) {
-        return handle_stateless(server, connection, arrival, frame, id, answer);
+        return handle_stateless(server, connection, context, frame, id, answer);
     }
     if !frame.version_ok || frame.method.is_none() {
         // A response of ours to nobody's question has no id to answer.
@@ -106,7 +106,7 @@ pub fn handle(
             let place = Place {
                 server,
                 connection,
-                arrival,
+                context,
                 key: id.clone(),
                 id,
                 era: Era::Session,
@@ -269,7 +269,7 @@ pub struct Place<'a> {
     /// Whose it is.
     pub connection: &'a Arc<Connection>,
     /// How it came.
-    pub arrival: &'a Arrival,
+    pub context: &'a RequestContext,
     key: Id,
     /// The request's id.
     pub id: Id,
@@ -279,12 +279,12 @@ pub struct Place<'a> {
 }
 
 /// The trace that a request belongs to, as its `_meta` says, else as its transport does.
-fn trace_of(params: Json<'_>, arrival: &Arrival) -> Option<TraceContext> {
+fn trace_of(params: Json<'_>, context: &RequestContext) -> Option<TraceContext> {
     let meta = params.get("_meta");
     let text = |name: &str| meta?.get(name)?.as_str();
     text("traceparent")
         .and_then(|parent| TraceContext::new(&parent, text("tracestate").as_deref()))
-        .or_else(|| arrival.trace.clone())
+        .or_else(|| context.trace.clone())
 }
 
 /// `tools/call`: refusals at once, programs later.
@@ -317,7 +317,7 @@ fn tools_call(
     }
     log_bodies(server, id, params);
     let observers = &server.observers;
-    let trace = trace_of(params, place.arrival);
+    let trace = trace_of(params, place.context);
     let observed = observers.see(&place, &name, params, trace.as_ref());
     let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
         if let Some(observed) = observed {
@@ -608,7 +608,7 @@ fn meta<'a>(frame: &Frame<'a>, key: &str) -> Option<Json<'a>> {
 pub fn handle_stateless(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
-    arrival: &Arrival,
+    context: &RequestContext,
     frame: &Frame<'_>,
     key: Id,
     answer: impl FnOnce() -> Answer,
@@ -658,7 +658,7 @@ pub fn handle_stateless(
             let place = Place {
                 server,
                 connection,
-                arrival,
+                context,
                 key,
                 id: id.clone(),
                 era: Era::Stateless,

@@ -157,7 +157,7 @@ fn listener(http: &HttpSettings, findings: &mut Findings) {
             &format!("cannot listen on {address} (--http-host, --http-port): {error}"),
         ),
     }
-    let auth = match (&http.token, http.checks_token()) {
+    let auth = match (&http.token, http.checked_token().is_some()) {
         (_, true) => "a bearer token is required",
         (Some(_), false) => "the token is not checked (--http-disable-auth)",
         (None, _) => "no token; only this machine can connect",

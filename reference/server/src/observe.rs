@@ -75,7 +75,7 @@ impl Observers {
                 .filter(|context| context.kind() == Kind::Object)
                 .map(Json::compact),
             trace: trace.cloned(),
-            transport_request_id: place.arrival.request_id.clone(),
+            transport_request_id: place.context.request_id.clone(),
             transport: match &place.connection.transport {
                 Transport::Stdio => None,
                 Transport::Http {

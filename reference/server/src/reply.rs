@@ -120,6 +120,13 @@ impl Reply {
         }
     }
 
+    /// The reply as compact JSON.
+    pub fn bytes(reply: &Scrubbed<Reply>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(512);
+        Reply::write(reply, &mut bytes);
+        bytes
+    }
+
     /// Appends the reply as compact JSON without a line end. Cutting happens here, after scrubbing.
     pub fn write(reply: &Scrubbed<Reply>, out: &mut Vec<u8>) {
         match (&reply.body, &reply.id) {

@@ -3,7 +3,7 @@
 //! Whoever reads a frame answers it when that is cheap, and runs its program when nothing else goes on; programs answer
 //! from the thread that runs them. Nothing but frames goes to stdout. Knows nothing of methods.
 
-use crate::connection::{Answer, Arrival, Connection, Transport};
+use crate::connection::{Answer, Connection, RequestContext, Transport};
 use crate::dispatch::{Handled, handle};
 use crate::intake::{self, Next, Source};
 use crate::pool::Job;
@@ -149,11 +149,17 @@ fn take(
         }
     };
     let handled = match parsed {
-        Ok(frame) => handle(server, connection, &Arrival::default(), &frame, || {
-            let output = output.clone();
-            let answer: Answer = Box::new(move |reply| output.send(&reply));
-            answer
-        }),
+        Ok(frame) => handle(
+            server,
+            connection,
+            &RequestContext::default(),
+            &frame,
+            || {
+                let output = output.clone();
+                let answer: Answer = Box::new(move |reply| output.send(&reply));
+                answer
+            },
+        ),
         Err(Refused::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
         Err(Refused::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
     };

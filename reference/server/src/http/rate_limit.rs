@@ -1,8 +1,8 @@
 //! Failed authentications per address: so many in a window, then a block. Time is handed in; knows nothing of HTTP.
 
+use super::address::AddressBlock;
 use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// The failures of every address.
 pub struct RateLimit {
     settings: RateLimitSettings,
-    sources: Mutex<HashMap<IpAddr, Source>>,
+    sources: Mutex<HashMap<AddressBlock, Source>>,
 }
 
 struct Source {
@@ -32,7 +32,7 @@ impl RateLimit {
     }
 
     /// How long `source` is still blocked; `None` when it isn't.
-    pub fn blocked(&self, source: IpAddr, now: Instant) -> Option<Duration> {
+    pub fn blocked(&self, source: AddressBlock, now: Instant) -> Option<Duration> {
         let until = self.sources().get(&source)?.blocked_until?;
         until
             .checked_duration_since(now)
@@ -40,7 +40,7 @@ impl RateLimit {
     }
 
     /// Counts a failure. Returns the length of the block that it causes, if it causes one.
-    pub fn failed(&self, source: IpAddr, now: Instant) -> Option<Duration> {
+    pub fn failed(&self, source: AddressBlock, now: Instant) -> Option<Duration> {
         let window = Duration::from_millis(self.settings.window_ms);
         let block = Duration::from_millis(self.settings.block_ms);
         let mut sources = self.sources();
@@ -72,7 +72,7 @@ impl RateLimit {
     }
 
     /// Forgets the failures of `source`.
-    pub fn succeeded(&self, source: IpAddr) {
+    pub fn succeeded(&self, source: AddressBlock) {
         let mut sources = self.sources();
         if !sources.is_empty() {
             sources.remove(&source);
@@ -88,7 +88,7 @@ impl RateLimit {
         });
     }
 
-    fn sources(&self) -> MutexGuard<'_, HashMap<IpAddr, Source>> {
+    fn sources(&self) -> MutexGuard<'_, HashMap<AddressBlock, Source>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,6 +96,11 @@ impl RateLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
+
+    fn source(number: u32) -> AddressBlock {
+        IpAddr::from(number.to_be_bytes()).into()
+    }
 
     /// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
     fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
@@ -104,7 +109,7 @@ mod tests {
             failures_max,
             block_ms,
         });
-        let source = IpAddr::from([127, 0, 0, 1]);
+        let source = source(1);
         let mut now = Instant::now();
         let mut met = Vec::new();
         for wait in waits {
@@ -148,7 +153,7 @@ mod tests {
             failures_max: 2,
             block_ms: 1000,
         });
-        let (source, now) = (IpAddr::from([10, 0, 0, 1]), Instant::now());
+        let (source, now) = (source(2), Instant::now());
         assert_eq!(limit.failed(source, now), None);
         limit.succeeded(source);
         assert_eq!(limit.failed(source, now), None);
@@ -164,7 +169,7 @@ mod tests {
         });
         let now = Instant::now();
         for number in 0..20_000u32 {
-            limit.failed(IpAddr::from(number.to_be_bytes()), now);
+            limit.failed(source(number), now);
             if number > 17_000 {
                 break;
             }

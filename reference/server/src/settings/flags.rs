@@ -205,8 +205,13 @@ flags! {
         "http-allow-unsafe-network" Kind::Bool, "false", "Accepted for compatibility; cannot be combined with --http-disable-auth.";
         "http-allowed-origin" Kind::List, "", "Origins that browsers may call from; replaces the loopback rule.";
         "http-request-timeout-ms" Kind::HttpPositive, "15000", "Time to read one request in milliseconds.";
+        "http-write-timeout-ms" Kind::HttpPositive, "30000", "Time that a client has to take what it is answered, in milliseconds.";
         "http-shutdown-grace-ms" Kind::HttpPositive, "10000", "Time that calls get to finish after SIGTERM, in milliseconds.";
         "http-max-body-bytes" Kind::HttpPositive, "--max-frame-bytes", "Largest request body in bytes.";
+        "http-max-unfinished-body-bytes" Kind::HttpPositive, "134217728", "Bodies of all requests together, in bytes; beyond that a request is answered 503.";
+        "http-max-connections" Kind::HttpPositive, "4096", "Connections of all clients. Beyond that only /health, /ready and requests with the token are answered.";
+        "http-max-connections-per-address" Kind::HttpPositive, "256", "Connections of one address (of v6, of 64 bits of it), trusted proxies excepted. Beyond that as beyond those of all.";
+        "http-trusted-proxy" Kind::List, "", "Addresses or networks of proxies whose X-Forwarded-For or Forwarded says who failed to authenticate.";
         "http-session-ttl-ms" Kind::HttpPositive, "3600000", "Longest life of a protocol session in milliseconds.";
         "http-session-idle-timeout-ms" Kind::HttpPositive, "900000", "A protocol session unused for so many milliseconds is closed.";
         "http-max-sessions" Kind::HttpPositive, "256", "Protocol sessions in the process.";

@@ -3,6 +3,7 @@
 pub mod flags;
 pub mod values;
 
+use crate::http::TrustedProxies;
 use ptc_secrets::Secret;
 use std::net::{IpAddr, Ipv4Addr};
 use values::{Ignored, Values};
@@ -254,10 +255,20 @@ pub struct HttpSettings {
     pub origins: Vec<String>,
     /// Time to read one request.
     pub request_timeout_ms: u64,
+    /// Time for what is written to leave.
+    pub write_timeout_ms: u64,
     /// Time to drain.
     pub grace_ms: u64,
     /// Largest body.
     pub body_bytes: usize,
+    /// Bodies of all requests together; never less than one body.
+    pub unfinished_body_bytes: usize,
+    /// Connections of all clients.
+    pub connections_max: usize,
+    /// Connections of one address.
+    pub connections_per_address_max: usize,
+    /// Proxies that say where a request came from.
+    pub trusted_proxies: TrustedProxies,
     /// Session life.
     pub session_ttl_ms: u64,
     /// Session idleness.
@@ -277,9 +288,9 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
-    /// Requests must carry the token.
-    pub fn checks_token(&self) -> bool {
-        self.token.is_some() && !self.auth_disabled
+    /// The token that requests must carry.
+    pub fn checked_token(&self) -> Option<&Secret> {
+        self.token.as_ref().filter(|_| !self.auth_disabled)
     }
 
     /// The address is reachable from this machine only.
@@ -515,6 +526,10 @@ fn http(values: &mut Values, frame_bytes: usize) -> Result<HttpSettings, String>
         failures_max: values.positive("http-auth-rate-limit-max-failures", 5)?,
         block_ms: values.positive("http-auth-rate-limit-block-ms", 60_000)?,
     };
+    let write_timeout_ms = values.positive("http-write-timeout-ms", 30_000)?;
+    let unfinished_body_bytes = size(values.positive("http-max-unfinished-body-bytes", 128 << 20)?);
+    let connections_max = size(values.positive("http-max-connections", 4_096)?);
+    let per_address = values.positive("http-max-connections-per-address", 256)?;
     let port = u16::try_from(port).map_err(|_| {
         format!("--http-port / PTC_RUNNER_MCP_HTTP_PORT must be at most 65535, got: \"{port}\"")
     })?;
@@ -534,10 +549,23 @@ fn http(values: &mut Values, frame_bytes: usize) -> Result<HttpSettings, String>
             .text("http-metrics-path")
             .unwrap_or_else(|| "/metrics".into()),
     );
-    let paths = [path.as_str(), "/health", "/ready", metrics_path.as_str()];
+    let paths = [
+        path.as_str(),
+        "/health",
+        "/health/",
+        "/ready",
+        "/ready/",
+        metrics_path.as_str(),
+    ];
     if (0..paths.len()).any(|at| paths[at + 1..].contains(&paths[at])) {
         return Err("HTTP paths must be distinct".into());
     }
+    let trusted_proxies = values.list("http-trusted-proxy");
+    let trusted_proxies = TrustedProxies::read(&trusted_proxies).map_err(|item| {
+        format!(
+            "--http-trusted-proxy / PTC_RUNNER_MCP_HTTP_TRUSTED_PROXY must be addresses or networks such as 10.0.0.0/8, got: {item:?}"
+        )
+    })?;
     let token = values.text("http-auth-token");
     let auth_disabled = values.boolean("http-disable-auth", false);
     let unsafe_network = values.boolean("http-allow-unsafe-network", false);
@@ -578,8 +606,13 @@ fn http(values: &mut Values, frame_bytes: usize) -> Result<HttpSettings, String>
         auth_disabled,
         origins: values.list("http-allowed-origin"),
         request_timeout_ms,
+        write_timeout_ms,
         grace_ms,
         body_bytes,
+        unfinished_body_bytes: unfinished_body_bytes.max(body_bytes),
+        connections_max,
+        connections_per_address_max: size(per_address),
+        trusted_proxies,
         session_ttl_ms,
         session_idle_ms,
         sessions_max,

@@ -5,12 +5,14 @@
 
 use super::{Choices, Story, request};
 use crate::agentic::Agentic;
+use crate::http::accept;
 use crate::http::endpoint::Endpoint;
-use crate::http::{Door, listen};
+use crate::http::stream::HangUp;
 use crate::log::Log;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
+use axum::serve::Listener;
 use ptc_secrets::Redactor;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,6 +21,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
@@ -36,6 +39,8 @@ const AHEAD_MAX: usize = 3;
 const TTL: Duration = Duration::from_millis(20_000);
 const IDLE: Duration = Duration::from_millis(6_000);
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_000);
+/// Longer than a request may take: who is slow to send is given up before who is slow to read.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(10_000);
 const GRACE: Duration = Duration::from_millis(2_000);
 const PROGRAM_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// What the server adds to a program's limit before it gives the request up.
@@ -44,8 +49,8 @@ const SLACK: Duration = Duration::from_millis(1_000);
 const TICK: Duration = Duration::from_millis(1);
 /// How far from a time limit nothing is certain.
 const MARGIN: Duration = Duration::from_millis(500);
-/// A session that expired is swept away within a second, and counts until then.
-const SWEPT_WITHIN: Duration = Duration::from_millis(1_100);
+/// The server notices within this time that the client of a running program has gone.
+const MISSED_WITHIN: Duration = Duration::from_millis(250);
 /// After the grace, written replies get a second to leave; twice as much is too long.
 const END_WITHIN: Duration = Duration::from_millis(2_000 + 2_000);
 const TOKEN: &str = "token-of-the-simulated-http-server";
@@ -70,7 +75,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
     let endpoint = Arc::new(Endpoint::new(server.clone(), settings));
     let (knock, entrance) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
-    let listening = executor.spawn(listen(endpoint.clone(), Entrance(entrance), stopped));
+    let listening = executor.spawn(accept::serve(endpoint.clone(), Entrance(entrance), stopped));
     let mut world = World {
         server,
         endpoint,
@@ -87,6 +92,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices) -> Story {
         stateful: Vec::new(),
         unheard: 0,
         ghosts: Vec::new(),
+        some_were_deaf: false,
         last: 0,
         heard: 0,
         story: Story {
@@ -140,6 +146,7 @@ fn server(caps: &Caps) -> Arc<Server> {
         format!("--http-session-ttl-ms={}", TTL.as_millis()),
         format!("--http-session-idle-timeout-ms={}", IDLE.as_millis()),
         format!("--http-request-timeout-ms={}", REQUEST_TIMEOUT.as_millis()),
+        format!("--http-write-timeout-ms={}", WRITE_TIMEOUT.as_millis()),
         format!("--http-shutdown-grace-ms={}", GRACE.as_millis()),
         format!("--program-timeout-ms={}", PROGRAM_TIMEOUT.as_millis()),
     ];
@@ -153,16 +160,62 @@ fn server(caps: &Caps) -> Arc<Server> {
 }
 
 /// Lets connections in that the scheduler makes.
-struct Entrance(mpsc::UnboundedReceiver<(DuplexStream, SocketAddr)>);
+struct Entrance(mpsc::UnboundedReceiver<(ServerEnd, SocketAddr)>);
 
-impl Door for Entrance {
-    type Stream = DuplexStream;
+impl Listener for Entrance {
+    type Io = ServerEnd;
+    type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> io::Result<(DuplexStream, SocketAddr)> {
+    async fn accept(&mut self) -> (ServerEnd, SocketAddr) {
         match self.0.recv().await {
-            Some(connection) => Ok(connection),
+            Some(connection) => connection,
             None => std::future::pending().await,
         }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+}
+
+/// The server's end of a connection.
+struct ServerEnd {
+    stream: DuplexStream,
+    /// Whether the client has closed its end; a socket shows that before what it sent is read.
+    hung_up: Arc<AtomicBool>,
+}
+
+impl HangUp for ServerEnd {
+    fn has_hung_up(&self) -> bool {
+        self.hung_up.load(Ordering::SeqCst)
+    }
+}
+
+impl AsyncRead for ServerEnd {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for ServerEnd {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -170,7 +223,7 @@ struct World {
     executor: Arc<tokio::runtime::Runtime>,
     server: Arc<Server>,
     endpoint: Arc<Endpoint>,
-    knock: mpsc::UnboundedSender<(DuplexStream, SocketAddr)>,
+    knock: mpsc::UnboundedSender<(ServerEnd, SocketAddr)>,
     stop: watch::Sender<bool>,
     listening: JoinHandle<()>,
     caps: Caps,
@@ -187,9 +240,10 @@ struct World {
     stateful: Vec<Stateful>,
     /// Protocol sessions that may have begun without anybody hearing of it.
     unheard: usize,
-    /// Programs that may run on though nobody waits for them, each until the server gives it up: the HTTP library sees that a
-    /// client is gone only when it has nothing more of it to read.
+    /// Programs that may run on though nobody waits for them, each until the server must have noticed.
     ghosts: Vec<Instant>,
+    /// Whether somebody may have been given up for not reading, so that responses are lost.
+    some_were_deaf: bool,
     /// The last number that was used for an id or a value.
     last: i64,
     /// Responses that were read.
@@ -201,6 +255,8 @@ struct World {
 struct Client {
     /// None once it is over.
     stream: Option<DuplexStream>,
+    /// Tells the server that this end is closed.
+    hung_up: Arc<AtomicBool>,
     /// What is to be sent, of which so many bytes may leave.
     out: Vec<u8>,
     allowed: usize,
@@ -211,8 +267,9 @@ struct Client {
     busy_at: Instant,
     /// Whether it is right that the server ends it with requests unanswered.
     may_end: bool,
-    /// Whether it reads what comes.
+    /// Whether it reads what comes, and since when it doesn't.
     reads: bool,
+    deaf_since: Instant,
     /// Whether something could not be sent.
     cut: bool,
 }
@@ -387,32 +444,32 @@ impl World {
 
     /// What must hold at any moment.
     fn balance(&self) {
-        let standing = self.endpoint.standing();
+        let counts = self.endpoint.counts();
         let taken = self.server.gate.taken();
         self.check(taken <= self.caps.calls, || {
             format!("{taken} calls at once")
         });
-        self.check(taken == standing.calls, || {
+        self.check(taken == counts.calls, || {
             format!(
                 "{taken} places are taken, and {} calls in flight",
-                standing.calls
+                counts.calls
             )
         });
         let most = self.caps.calls_of_a_session;
-        self.check(standing.calls_of_one_session <= most, || {
+        self.check(counts.calls_of_one_session <= most, || {
             format!(
                 "a session has {} calls in flight",
-                standing.calls_of_one_session
+                counts.calls_of_one_session
             )
         });
         let most = self.caps.sessions.min(self.caps.sessions_of_an_owner);
-        self.check(standing.sessions <= most, || {
-            format!("{} sessions", standing.sessions)
+        self.check(counts.sessions <= most, || {
+            format!("{} sessions", counts.sessions)
         });
         let alive = (0..self.sessions.len()).filter(|session| self.is_alive(*session));
         let alive = alive.count();
-        self.check(standing.sessions >= alive, || {
-            format!("{} sessions, of {alive} that must live", standing.sessions)
+        self.check(counts.sessions >= alive, || {
+            format!("{} sessions, of {alive} that must live", counts.sessions)
         });
         let programs = self.server.sessions.count();
         self.check(programs <= self.caps.programs_sessions, || {
@@ -425,6 +482,11 @@ impl World {
     fn connect(&mut self, place: usize) {
         let bytes = self.choices.one_of(&[48, 700, 16 << 10]);
         let (ours, theirs) = tokio::io::duplex(bytes);
+        let hung_up = Arc::new(AtomicBool::new(false));
+        let theirs = ServerEnd {
+            stream: theirs,
+            hung_up: hung_up.clone(),
+        };
         let port = u16::try_from(self.fresh() % 60_000).unwrap_or_default() + 1;
         let _nobody_listens = self
             .knock
@@ -432,6 +494,7 @@ impl World {
         self.tell(&format!("client {place} connects through {bytes} bytes"));
         let client = Client {
             stream: Some(ours),
+            hung_up,
             out: Vec::new(),
             allowed: 0,
             inbox: Vec::new(),
@@ -439,6 +502,7 @@ impl World {
             busy_at: Instant::now(),
             may_end: false,
             reads: true,
+            deaf_since: Instant::now(),
             cut: false,
         };
         match self.clients.get_mut(place) {
@@ -561,10 +625,11 @@ impl World {
     fn forget(&mut self, place: usize) {
         let client = &mut self.clients[place];
         client.stream = None;
+        client.hung_up.store(true, Ordering::SeqCst);
         client.out.clear();
         client.allowed = 0;
         client.inbox.clear();
-        let until = Instant::now() + (PROGRAM_TIMEOUT + SLACK) * AHEAD_MAX as u32;
+        let until = Instant::now() + MISSED_WITHIN;
         for asked in std::mem::take(&mut client.waiting) {
             if asked.what.is_program() {
                 self.ghosts.push(until);
@@ -697,7 +762,8 @@ impl World {
             && of_session
                 .iter()
                 .any(|other| matches!(other, What::Sum { id: known, .. } if known == id));
-        let full = taken >= self.caps.calls || of_session.len() >= self.caps.calls_of_a_session;
+        let crowded = session.is_some() && of_session.len() >= self.caps.calls_of_a_session;
+        let full = taken >= self.caps.calls || crowded;
         Some(taken + usize::from(!full && !twin))
     }
 
@@ -715,7 +781,10 @@ impl World {
         let beginning = waiting
             .iter()
             .filter(|what| matches!(what, What::Initialize));
-        let counts = |session: &&Session| session.over.is_none_or(|over| now < over + SWEPT_WITHIN);
+        // What has expired counts no more, swept away or not.
+        let counts = |session: &&Session| {
+            session.over.is_none() && now.duration_since(session.opened.1) < TTL
+        };
         let known = self.sessions.iter().filter(counts);
         let sessions = known.count() + self.unheard + beginning.count();
         for client in &mut self.clients {
@@ -912,7 +981,7 @@ impl World {
         }
         self.ask(What::Malformed, |number| {
             let text = head("POST /mcp", number, &[]);
-            format!("{text}content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n").into_bytes()
+            format!("{text}content-length: 3\r\ncontent-length: 4\r\n\r\n").into_bytes()
         });
     }
 
@@ -921,8 +990,8 @@ impl World {
     /// Lets a client send more of what it began, and read again.
     fn feed(&mut self) {
         let place = self.choices.below(CLIENTS);
+        self.read_again(place);
         let client = &mut self.clients[place];
-        client.reads = true;
         let left = client.out.len() - client.allowed;
         if left > 0 {
             let more = 1 + self.choices.below(left);
@@ -962,6 +1031,7 @@ impl World {
         };
         let mut context = Context::from_waker(std::task::Waker::noop());
         let _closed = Pin::new(stream).poll_shutdown(&mut context);
+        client.hung_up.store(true, Ordering::SeqCst);
         client.may_end = true;
         client.cut |= !client.out.is_empty();
         client.out.clear();
@@ -975,9 +1045,22 @@ impl World {
         self.count("half-closed");
     }
 
+    /// Lets a client read what comes. One that didn't for too long may have been given up.
+    fn read_again(&mut self, place: usize) {
+        let client = &mut self.clients[place];
+        let deaf = !client.reads && client.deaf_since.elapsed() + MARGIN >= WRITE_TIMEOUT;
+        client.may_end |= deaf;
+        client.reads = true;
+        self.some_were_deaf |= deaf;
+    }
+
     fn stop_reading(&mut self) {
         let place = self.choices.below(CLIENTS);
-        self.clients[place].reads = false;
+        let client = &mut self.clients[place];
+        if client.reads {
+            client.reads = false;
+            client.deaf_since = Instant::now();
+        }
         self.tell(&format!("client {place} stops reading"));
     }
 
@@ -1062,10 +1145,9 @@ impl World {
         if id.is_some_and(|id| reply["id"] != id) {
             return false;
         }
+        // Calls without a session have no cap but the process's.
         let of_a_session = asked.what.session().map(|_| self.caps.calls_of_a_session);
-        let places = of_a_session
-            .unwrap_or(self.caps.calls_of_a_session)
-            .min(self.caps.calls);
+        let places = of_a_session.map_or(self.caps.calls, |most| most.min(self.caps.calls));
         let ended = || match asked.what.session() {
             Some(session) => self.may_be_over(session, now),
             None => self.stopped_at.is_some(),
@@ -1184,8 +1266,9 @@ impl World {
     /// Tells the server to end, and sees what is left.
     fn end(&mut self) {
         let drains_calls = self.choices.percent(70);
-        for client in &mut self.clients {
-            client.reads = true;
+        for place in 0..CLIENTS {
+            self.read_again(place);
+            let client = &mut self.clients[place];
             client.allowed = client.out.len();
         }
         self.settle();
@@ -1213,8 +1296,9 @@ impl World {
         for _ in 0..STEPS_OF_THE_END {
             self.step();
         }
-        for client in &mut self.clients {
-            client.reads = true;
+        for place in 0..CLIENTS {
+            self.read_again(place);
+            let client = &mut self.clients[place];
             client.allowed = client.out.len();
         }
         let by = Instant::now() + END_WITHIN;
@@ -1229,10 +1313,10 @@ impl World {
         self.settle();
         (0..CLIENTS).for_each(|place| self.forget(place));
         self.settle();
-        let (standing, taken) = (self.endpoint.standing(), self.server.gate.taken());
-        let left = (standing.calls, standing.requests, taken);
-        self.check(left == (0, 0, 0), || {
-            format!("calls, requests and places that are left: {left:?}")
+        let (counts, taken) = (self.endpoint.counts(), self.server.gate.taken());
+        let left = (counts.calls, counts.requests, counts.body_bytes, taken);
+        self.check(left == (0, 0, 0, 0), || {
+            format!("calls, requests, bytes of bodies and places that are left: {left:?}")
         });
         // What nobody waits for any more runs, and answers nobody.
         while let Some(job) = self.server.pool.take(0) {
@@ -1248,7 +1332,8 @@ impl World {
             self.settle();
         }
         let waits = |client: &Client| !client.waiting.is_empty();
-        if self.clients.iter().any(waits)
+        if self.some_were_deaf
+            || self.clients.iter().any(waits)
             || self.clients.iter().all(|client| client.stream.is_none())
         {
             return;

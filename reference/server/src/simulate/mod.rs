@@ -13,7 +13,7 @@ mod peers;
 pub use choices::Choices;
 
 use crate::agentic::Agentic;
-use crate::connection::{Answer, Arrival, Connection, Transport};
+use crate::connection::{Answer, Connection, RequestContext, Transport};
 use crate::dispatch::{self, Handled};
 use crate::log::Log;
 use crate::pool::Pool;
@@ -586,7 +586,7 @@ impl World {
         let handled = dispatch::handle(
             &self.server,
             &connection,
-            &Arrival::default(),
+            &RequestContext::default(),
             &parsed,
             || {
                 let mail = self.mail.clone();

@@ -22,8 +22,8 @@ pub struct Session {
     ended: AtomicBool,
 }
 
-/// All live sessions.
-pub struct Sessions {
+/// All sessions.
+pub struct SessionStore {
     count_max: usize,
     per_owner_max: usize,
     in_flight_max: usize,
@@ -60,10 +60,10 @@ impl Expired {
     }
 }
 
-impl Sessions {
+impl SessionStore {
     /// No session yet.
     pub fn new(settings: &HttpSettings) -> Self {
-        Sessions {
+        SessionStore {
             count_max: settings.sessions_max,
             per_owner_max: settings.sessions_per_owner_max,
             in_flight_max: settings.in_flight_max,
@@ -123,8 +123,8 @@ impl Sessions {
         !session.ended.swap(true, Ordering::AcqRel)
     }
 
-    /// Takes out whatever has expired.
-    pub fn expired(&self, now: Instant) -> Vec<(Arc<Session>, Expired)> {
+    /// Takes out whatever has expired. What is left counts towards the caps.
+    pub fn take_expired(&self, now: Instant) -> Vec<(Arc<Session>, Expired)> {
         let due: Vec<_> = self
             .live()
             .values()
@@ -141,13 +141,17 @@ impl Sessions {
     }
 
     /// How many are live.
-    pub fn count(&self) -> usize {
-        self.live().len()
+    pub fn count(&self, now: Instant) -> usize {
+        let live = self.live();
+        let alive = live
+            .values()
+            .filter(|session| self.expiry(session, now).is_none());
+        alive.count()
     }
 
     /// Whether one more is refused.
-    pub fn is_full(&self) -> bool {
-        self.count() >= self.count_max
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.count(now) >= self.count_max
     }
 
     fn expiry(&self, session: &Session, now: Instant) -> Option<Expired> {
@@ -176,12 +180,12 @@ mod tests {
     use super::*;
     use crate::settings::Settings;
 
-    fn sessions(arguments: &[&str]) -> Sessions {
+    fn sessions(arguments: &[&str]) -> SessionStore {
         let arguments: Vec<String> = std::iter::once("--http")
             .chain(arguments.iter().copied())
             .map(str::to_owned)
             .collect();
-        Sessions::new(&Settings::read(&arguments, |_| None).unwrap().http.unwrap())
+        SessionStore::new(&Settings::read(&arguments, |_| None).unwrap().http.unwrap())
     }
 
     #[test]
@@ -222,10 +226,10 @@ mod tests {
             assert!(sessions.find(&session.id, "a", after(ms)).is_some());
         }
         assert!(sessions.find(&session.id, "a", after(1000)).is_none());
-        assert_eq!(sessions.expired(after(1000))[0].1, Expired::Ttl);
+        assert_eq!(sessions.take_expired(after(1000))[0].1, Expired::Ttl);
         let other = sessions.open("a", start).ok().unwrap();
         assert!(sessions.find(&other.id, "a", after(300)).is_none());
-        assert_eq!(sessions.expired(after(300))[0].1, Expired::Idle);
-        assert_eq!(sessions.count(), 0);
+        assert_eq!(sessions.take_expired(after(300))[0].1, Expired::Idle);
+        assert_eq!(sessions.count(after(1000)), 0);
     }
 }

@@ -1,0 +1,168 @@
+//! Connections: who is let in, how long each may take, and their end with the process. Knows sockets and time, not MCP.
+
+use super::address::AddressBlock;
+use super::endpoint::Endpoint;
+use super::places::{Place, Places};
+use super::router::router;
+use super::stream::{Activity, HangUp, WatchedStream};
+use crate::settings::HttpSettings;
+use axum::Router;
+use axum::serve::Listener;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tower::Service;
+
+/// How often expired sessions are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Time that written replies get to leave once everything is decided.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+/// Longest head of a request, and with it what a connection buffers.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Time that a connection of the reserve has for its first request, and in all.
+const RESERVED_HEAD: Duration = Duration::from_secs(2);
+const RESERVED_LIFE: Duration = Duration::from_secs(5);
+const _: () = assert!(RESERVED_HEAD.as_millis() < RESERVED_LIFE.as_millis());
+
+/// What connections may take.
+pub struct Limits {
+    connections_max: usize,
+    per_address_max: usize,
+    head_timeout: Duration,
+    write_timeout: Duration,
+    grace: Duration,
+}
+
+impl Limits {
+    /// As the operator asked.
+    pub fn new(settings: &HttpSettings) -> Self {
+        Limits {
+            connections_max: settings.connections_max,
+            per_address_max: settings.connections_per_address_max,
+            head_timeout: Duration::from_millis(settings.request_timeout_ms),
+            write_timeout: Duration::from_millis(settings.write_timeout_ms),
+            grace: Duration::from_millis(settings.grace_ms),
+        }
+    }
+}
+
+/// The other end of a connection, as its requests see it.
+pub struct Peer {
+    /// Where the connection comes from.
+    pub address: SocketAddr,
+    /// Its place.
+    pub place: Place,
+    /// What goes on.
+    pub activity: Arc<Activity>,
+}
+
+/// Serves whoever comes in, until `stop` turns true; then drains.
+pub async fn serve<L>(endpoint: Arc<Endpoint>, mut listener: L, mut stop: watch::Receiver<bool>)
+where
+    L: Listener<Addr = SocketAddr, Io: HangUp>,
+{
+    let limits = Arc::new(endpoint.limits());
+    let places = Places::new(limits.connections_max, limits.per_address_max);
+    let router = router(endpoint.clone());
+    let (ending, end) = watch::channel(false);
+    let sweep = tokio::spawn(sweep(endpoint.clone()));
+    let drain = tokio::spawn({
+        let (endpoint, grace) = (endpoint.clone(), limits.grace);
+        async move {
+            // A sender that is gone means the same as a signal.
+            let _ = stop.wait_for(|stop| *stop).await;
+            endpoint.drain(grace).await;
+        }
+    });
+    tokio::pin!(drain);
+    loop {
+        let (stream, address) = tokio::select! {
+            biased;
+            _ = &mut drain => break,
+            accepted = listener.accept() => accepted,
+        };
+        // A proxy speaks for many.
+        let is_proxy = endpoint.settings().trusted_proxies.contains(address.ip());
+        let block = (!is_proxy).then(|| AddressBlock::from(address.ip()));
+        let peer = Arc::new(Peer {
+            address,
+            place: places.enter(block),
+            activity: Arc::default(),
+        });
+        tokio::spawn(converse(
+            router.clone(),
+            stream,
+            peer,
+            limits.clone(),
+            end.clone(),
+        ));
+    }
+    sweep.abort();
+    let _ = ending.send(true);
+    let _ = tokio::time::timeout(LAST_WRITES, places.emptied()).await;
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn converse(
+    router: Router,
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + HangUp + Unpin + Send + 'static,
+    peer: Arc<Peer>,
+    limits: Arc<Limits>,
+    mut end: watch::Receiver<bool>,
+) {
+    let reserved = peer.place.is_reserved();
+    let known = peer.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(known.clone());
+        router.clone().call(request)
+    });
+    let head_timeout = match reserved {
+        true => limits.head_timeout.min(RESERVED_HEAD),
+        false => limits.head_timeout,
+    };
+    let stream = WatchedStream::new(stream, peer.activity.clone(), limits.write_timeout);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let leave_reserve = async {
+        if !reserved {
+            return std::future::pending().await;
+        }
+        tokio::select! {
+            () = peer.place.evicted() => {}
+            () = tokio::time::sleep(RESERVED_LIFE) => if !peer.place.is_reserved() {
+                std::future::pending().await
+            }
+        }
+    };
+    tokio::pin!(leave_reserve);
+    loop {
+        tokio::select! {
+            biased;
+            Ok(()) = end.changed() => {
+                peer.activity.end();
+                connection.as_mut().graceful_shutdown();
+            }
+            // Whatever went wrong on the wire concerns this client only.
+            _ = &mut connection => return,
+            () = &mut leave_reserve => return,
+        }
+    }
+}
+
+async fn sweep(endpoint: Arc<Endpoint>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        endpoint.sweep(Instant::now());
+    }
+}

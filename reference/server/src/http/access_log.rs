@@ -1,0 +1,90 @@
+//! One log line per HTTP request, and its count. Knows nothing of what was asked.
+
+use super::endpoint::Endpoint;
+use crate::settings::Level;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::sync::{Arc, OnceLock};
+use tokio::time::Instant;
+use tower_http::request_id::RequestId;
+
+/// What the line says of a request, filled in as it becomes known.
+#[derive(Clone, Default)]
+pub struct AccessRecord(Arc<Fields>);
+
+#[derive(Default)]
+struct Fields {
+    request_id: String,
+    owner_hash: OnceLock<String>,
+    session_hash: OnceLock<String>,
+}
+
+impl AccessRecord {
+    /// The id that the reply carries.
+    pub fn request_id(&self) -> &str {
+        &self.0.request_id
+    }
+
+    /// Notes whose session it asks for or is in. Not known while only the token was looked at.
+    pub fn owner(&self, hash: &str) {
+        let _first_counts = self.0.owner_hash.set(hash.to_owned());
+    }
+
+    /// Notes which session it is in.
+    pub fn session(&self, hash: String) {
+        let _first_counts = self.0.session_hash.set(hash);
+    }
+}
+
+/// Answers a request, then writes its line and counts it.
+pub async fn log(
+    State(endpoint): State<Arc<Endpoint>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let id = request.extensions().get::<RequestId>();
+    let id = id.map_or(&b""[..], |id| id.header_value().as_bytes());
+    let record = AccessRecord(Arc::new(Fields {
+        request_id: String::from_utf8_lossy(id).into_owned(),
+        ..Fields::default()
+    }));
+    let started = Instant::now();
+    let server = endpoint.server();
+    let named = server.log.takes(Level::Info).then(|| {
+        let method = request.method().as_str().to_owned();
+        (method, request.uri().path().to_owned())
+    });
+    request.extensions_mut().insert(record.clone());
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    if let Some(counters) = &server.counters {
+        counters.request(status);
+    }
+    let class = match status {
+        400..=499 => Some("client_error"),
+        500.. => Some("server_error"),
+        _ => None,
+    };
+    let Some((method, path)) = named else {
+        return response;
+    };
+    let id = Some(record.request_id());
+    server
+        .log
+        .event(Level::Info, "http_request_stop", id, |fields| {
+            fields
+                .number("duration_ms", started.elapsed().as_millis())
+                .maybe("error_class", class)
+                .text("instance", &endpoint.settings().instance)
+                .text("method", &method)
+                .maybe("owner_hash", record.0.owner_hash.get().map(String::as_str))
+                .text("path", &path)
+                .maybe(
+                    "session_hash",
+                    record.0.session_hash.get().map(String::as_str),
+                )
+                .number("status", status);
+        });
+    response
+}

@@ -1,0 +1,129 @@
+//! The token of a request. Failures are counted by address; the right token always passes. Knows nothing of methods.
+
+use super::accept::Peer;
+use super::endpoint::Endpoint;
+use super::refusal::{Challenge, Refusal};
+use crate::settings::Level;
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use ptc_secrets::Secret;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Lets requests pass that show the token, or all when none is asked for.
+pub async fn check(
+    State(endpoint): State<Arc<Endpoint>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let asked = endpoint.settings().checked_token();
+    if let Some(token) = asked {
+        authenticate(&endpoint, token, &peer, request.headers())?;
+    }
+    if peer.place.is_reserved() && (asked.is_none() || !peer.place.promote()) {
+        return Err(Refusal::Crowded);
+    }
+    Ok(next.run(request).await)
+}
+
+fn authenticate(
+    endpoint: &Endpoint,
+    token: &Secret,
+    peer: &Peer,
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
+    let values = headers.get_all(AUTHORIZATION).iter();
+    let shown = bearer(token, values.map(HeaderValue::as_bytes));
+    let Some(limit) = endpoint.rate_limit() else {
+        return match shown {
+            Bearer::Right => Ok(()),
+            Bearer::Missing => Err(Refusal::Unauthorized(Challenge::Token)),
+            Bearer::Wrong => Err(Refusal::Unauthorized(Challenge::AnotherToken)),
+        };
+    };
+    let settings = endpoint.settings();
+    let source = settings.trusted_proxies.client(peer.address, headers);
+    let now = Instant::now();
+    if shown == Bearer::Right {
+        limit.succeeded(source.into());
+        return Ok(());
+    }
+    if let Some(left) = limit.blocked(source.into(), now) {
+        return Err(Refusal::Blocked(left));
+    }
+    // Any page can make a browser send a request without a token. Only a wrong one is a guess.
+    if shown == Bearer::Missing {
+        return Err(Refusal::Unauthorized(Challenge::Token));
+    }
+    if let Some(block) = limit.failed(source.into(), now) {
+        let log = &endpoint.server().log;
+        log.event(Level::Warn, "http_auth_rate_limited", None, |fields| {
+            fields
+                .number("block_ms", block.as_millis())
+                .text("instance", &settings.instance)
+                .text("source", &source.to_string());
+        });
+    }
+    Err(Refusal::Unauthorized(Challenge::AnotherToken))
+}
+
+/// What a check of the `Authorization` headers found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// The one right header.
+    Right,
+    /// No header.
+    Missing,
+    /// Anything else.
+    Wrong,
+}
+
+/// Checks the values of all `Authorization` headers: exactly one, `Bearer TOKEN`, compared in constant time.
+pub fn bearer<'a>(token: &Secret, mut values: impl Iterator<Item = &'a [u8]>) -> Bearer {
+    match (values.next(), values.next()) {
+        (None, _) => Bearer::Missing,
+        (Some(value), None)
+            if value
+                .strip_prefix(b"Bearer ")
+                .is_some_and(|given| token.matches(given)) =>
+        {
+            Bearer::Right
+        }
+        _ => Bearer::Wrong,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_token_is_the_token() {
+        let token = Secret::new("Token-0123456789-0123456789-abcde".to_owned());
+        let right = "Bearer Token-0123456789-0123456789-abcde";
+        let check = |values: &[&str]| bearer(&token, values.iter().map(|value| value.as_bytes()));
+        assert_eq!(check(&[]), Bearer::Missing);
+        assert_eq!(check(&[right]), Bearer::Right);
+        assert_eq!(check(&[right, right]), Bearer::Wrong);
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer x",
+            &right.to_lowercase(),
+            &right.to_uppercase(),
+            &right.replace("Bearer", "bearer"),
+            &right.replace("Token", "token"),
+            &right.replace(' ', "  "),
+            &right[..right.len() - 1],
+            &format!("{right}e"),
+            &format!("{right} "),
+            &right.replace("abcde", "abcdf"),
+        ] {
+            assert_eq!(check(&[wrong]), Bearer::Wrong, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who a request is addressed to. On a loopback bind only loopback may be, against DNS rebinding. Knows nothing of paths.
+
+use super::endpoint::Endpoint;
+use super::refusal::Refusal;
+use axum::extract::{Request, State};
+use axum::http::header::{HOST, HeaderMap, TRANSFER_ENCODING};
+use axum::http::uri::Authority;
+use axum::http::{Uri, Version};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// Refuses requests whose addressee or body length two servers could read in two ways, and keeps the addressee of the others.
+pub async fn read(mut request: Request, next: Next) -> Result<Response, Refusal> {
+    let headers = request.headers();
+    // The HTTP library reads any coding that ends in `chunked` as chunks, and leaves the rest undone.
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    if codings
+        .next()
+        .is_some_and(|coding| !is_chunked(coding.as_bytes()))
+        || codings.next().is_some()
+    {
+        return Err(Refusal::Malformed);
+    }
+    let addressee = addressee(request.uri(), headers, request.version())?;
+    request.extensions_mut().insert(addressee);
+    Ok(next.run(request).await)
+}
+
+/// The host, and perhaps port, that a request is addressed to; none in old HTTP.
+#[derive(Clone)]
+pub struct Addressee(Option<String>);
+
+/// An absolute target counts before the header (RFC 9112, 3.2.2), which must be sound all the same.
+fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Addressee, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() || (host.is_none() && version == Version::HTTP_11) {
+        return Err(Refusal::Malformed);
+    }
+    let sound =
+        |authority: &str| !authority.contains('@') && authority.parse::<Authority>().is_ok();
+    let named = match host.map(|host| host.to_str()) {
+        None => None,
+        Some(Ok(host)) if sound(host) => Some(host),
+        Some(_) => return Err(Refusal::Malformed),
+    };
+    let target = uri.authority().map(Authority::as_str);
+    if target.is_some_and(|target| !sound(target)) {
+        return Err(Refusal::Malformed);
+    }
+    Ok(Addressee(target.or(named).map(str::to_owned)))
+}
+
+/// Lets requests pass that are addressed to a host that may be.
+pub async fn check(
+    State(endpoint): State<Arc<Endpoint>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let addressee = request.extensions().get::<Addressee>();
+    let host = addressee.and_then(|addressee| addressee.0.as_deref());
+    if endpoint.settings().is_loopback() && !host.is_none_or(is_loopback_authority) {
+        return Err(Refusal::Forbidden);
+    }
+    Ok(next.run(request).await)
+}
+
+/// Whether an authority (`host[:port]`) names this machine's loopback. Case counts, and names under `localhost` don't.
+pub fn is_loopback_authority(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, port)) if port.is_empty() || is_port(port) => {
+                return address.parse() == Ok(Ipv6Addr::LOCALHOST);
+            }
+            _ => return false,
+        },
+        None => match authority.split_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            Some(_) => return false,
+            None => authority,
+        },
+    };
+    host == "localhost" || is_loopback_v4(host)
+}
+
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':')
+        .is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// `127.0.0.1` in each of its written forms, `127.1` too.
+fn is_loopback_v4(host: &str) -> bool {
+    let parts: Vec<&str> = host.split('.').collect();
+    let number = |part: &&str| {
+        !part.is_empty()
+            && part.len() <= 3
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && part.parse::<u8>().is_ok()
+    };
+    (2..=4).contains(&parts.len()) && parts[0] == "127" && parts.iter().all(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_authorities() {
+        for right in [
+            "localhost",
+            "localhost:8080",
+            "127.0.0.1",
+            "127.0.0.5:1",
+            "127.1",
+            "[::1]",
+            "[::1]:7332",
+        ] {
+            assert!(is_loopback_authority(right), "{right}");
+        }
+        for wrong in [
+            "LOCALHOST",
+            "localhost.",
+            "sub.localhost",
+            "0.0.0.0",
+            "[::ffff:127.0.0.1]",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.256",
+            "127",
+            "",
+            "localhost:80:80",
+            "[::1",
+            "[::1]x",
+            "user@localhost",
+            "127..1",
+            "[::2]",
+        ] {
+            assert!(!is_loopback_authority(wrong), "{wrong}");
+        }
+    }
+}

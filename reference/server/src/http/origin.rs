@@ -1,0 +1,194 @@
+//! Which web pages may call: the origin of a browser's request, its preflight, and the headers that let the page read the
+//! answer (CORS). Knows nothing of tokens.
+
+use super::endpoint::Endpoint;
+use super::host::is_loopback_authority;
+use super::mcp;
+use super::refusal::Refusal;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY,
+};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::sync::Arc;
+
+static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+static REQUEST_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+static ALLOW_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// What a page may send.
+const REQUEST_HEADERS: &str = "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id, traceparent, tracestate, x-request-id";
+/// What it may read.
+const RESPONSE_HEADERS: &str = "mcp-session-id, retry-after, www-authenticate, x-request-id";
+/// How long a browser may remember a preflight.
+const PREFLIGHT_SECONDS: &str = "600";
+
+/// Refuses pages that may not call; answers the preflights of those that may, and lets them read what is answered.
+///
+/// Not `tower_http::cors`: that takes every `OPTIONS` for a preflight, and so would answer those of no browser before the token
+/// and the method are looked at.
+pub async fn check(
+    State(endpoint): State<Arc<Endpoint>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let headers = request.headers();
+    let Some(origin) = headers.get(ORIGIN) else {
+        // An image or a link of a page elsewhere names no origin, but every browser says that it is elsewhere.
+        let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
+        return match sites.any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
+            true => Err(Refusal::Forbidden),
+            false => Ok(next.run(request).await),
+        };
+    };
+    let permitted = origin
+        .to_str()
+        .is_ok_and(|origin| endpoint.origins().permits(origin));
+    if !permitted {
+        return Err(Refusal::Forbidden);
+    }
+    let origin = origin.clone();
+    let is_preflight =
+        request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = match is_preflight {
+        true => preflight(headers),
+        false => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    headers.append(VARY, HeaderValue::from_static("origin"));
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static(RESPONSE_HEADERS),
+    );
+    Ok(response)
+}
+
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = mcp::plain(StatusCode::NO_CONTENT, "");
+    let headers = response.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static(mcp::METHODS),
+    );
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static(REQUEST_HEADERS),
+    );
+    headers.insert(
+        ACCESS_CONTROL_MAX_AGE,
+        HeaderValue::from_static(PREFLIGHT_SECONDS),
+    );
+    // A public page that calls this machine asks for that as well.
+    if asked.contains_key(&REQUEST_PRIVATE_NETWORK) {
+        headers.insert(&ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// The rule for `Origin` headers.
+pub struct OriginRule {
+    allowed: Vec<String>,
+    loopback: bool,
+}
+
+impl OriginRule {
+    /// With an allow-list only its members pass; without one, on a loopback bind, every loopback origin does.
+    pub fn new(allowed: &[String], loopback: bool) -> Self {
+        OriginRule {
+            allowed: allowed.iter().filter_map(|origin| normal(origin)).collect(),
+            loopback: loopback && allowed.is_empty(),
+        }
+    }
+
+    /// Whether a request with this `Origin` may go on.
+    pub fn permits(&self, origin: &str) -> bool {
+        let Some(origin) = normal(origin) else {
+            return false;
+        };
+        if self.loopback {
+            let host = origin.split_once("://").map_or("", |(_, host)| host);
+            return is_loopback_authority(host);
+        }
+        self.allowed.contains(&origin)
+    }
+}
+
+/// `scheme://host[:port]` in lower case without a default port; `None` for what is no web origin.
+fn normal(origin: &str) -> Option<String> {
+    let lower = origin.trim().to_ascii_lowercase();
+    let (scheme, rest) = lower.split_once("://")?;
+    let default_port = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.strip_suffix(default_port).unwrap_or(authority);
+    (!host.is_empty() && !host.contains('@')).then(|| format!("{scheme}://{host}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_origins() {
+        let loopback = OriginRule::new(&[], true);
+        for right in [
+            "http://localhost",
+            "https://LOCALHOST:3000",
+            "http://127.0.0.1:5",
+            "http://[::1]:3",
+        ] {
+            assert!(loopback.permits(right), "{right}");
+        }
+        for wrong in [
+            "null",
+            "",
+            "file://x",
+            "localhost",
+            "http://evil.example",
+            "http://localhost.evil.example",
+            "http://a@localhost",
+            "http://localhost@evil.example",
+        ] {
+            assert!(!loopback.permits(wrong), "{wrong}");
+        }
+        assert!(!OriginRule::new(&[], false).permits("http://localhost"));
+    }
+
+    #[test]
+    fn a_listed_origin_is_itself_and_nothing_near_it() {
+        let listed = OriginRule::new(&["https://App.example:443".into()], true);
+        for right in [
+            "https://app.example",
+            "https://app.example/path",
+            "https://APP.example:443",
+        ] {
+            assert!(listed.permits(right), "{right}");
+        }
+        for wrong in [
+            "http://localhost",
+            "http://app.example",
+            "https://app.example:8443",
+            "https://app.example.evil.test",
+            "https://app.example.",
+            "https://app.exampl",
+            "https://xapp.example",
+            "https://evil.test/https://app.example",
+            "https://app.example@evil.test",
+            "https://evil.test?https://app.example",
+            "https:///app.example",
+            "https://app.example, https://evil.test",
+        ] {
+            assert!(!listed.permits(wrong), "{wrong}");
+        }
+    }
+}

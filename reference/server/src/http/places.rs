@@ -1,0 +1,225 @@
+//! Places for connections: so many in all, so many for one client, and a few in reserve for whoever comes when those are taken:
+//! a health check, or the holder of the token. Knows nothing of sockets or requests.
+
+use super::address::AddressBlock;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Connections in the reserve. When it is full, the oldest of them makes room, so that a newcomer always gets in.
+pub const RESERVED_MAX: usize = 64;
+/// Connections that left the reserve with the right token, beyond the cap on all.
+pub const PROVEN_MAX: usize = 256;
+
+/// All places.
+pub struct Places {
+    max: usize,
+    per_block_max: usize,
+    held: Mutex<Held>,
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct Held {
+    connections: usize,
+    general: usize,
+    blocks: HashMap<AddressBlock, usize>,
+    reserved: VecDeque<Arc<Notify>>,
+}
+
+/// One connection's place; dropping it frees it.
+pub struct Place {
+    places: Arc<Places>,
+    standing: Mutex<Standing>,
+    evicted: Arc<Notify>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Counted among all, and for this block.
+    General(Option<AddressBlock>),
+    Reserved,
+}
+
+impl Places {
+    /// `max` places, of which one block may have `per_block_max`.
+    pub fn new(max: usize, per_block_max: usize) -> Arc<Self> {
+        Arc::new(Places {
+            max,
+            per_block_max,
+            held: Mutex::default(),
+            emptied: Notify::new(),
+        })
+    }
+
+    /// A place for a connection from `block`, which has no cap of its own when it is `None`. Beyond the caps it is one of the
+    /// reserve.
+    pub fn enter(self: &Arc<Self>, block: Option<AddressBlock>) -> Place {
+        let mut held = self.held();
+        let of_block = |block| held.blocks.get(&block).copied().unwrap_or(0);
+        let crowded = block.is_some_and(|block| of_block(block) >= self.per_block_max);
+        let evicted = Arc::new(Notify::new());
+        let standing = if held.general < self.max && !crowded {
+            held.general += 1;
+            if let Some(block) = block {
+                *held.blocks.entry(block).or_default() += 1;
+            }
+            Standing::General(block)
+        } else {
+            if held.reserved.len() >= RESERVED_MAX
+                && let Some(oldest) = held.reserved.pop_front()
+            {
+                oldest.notify_one();
+            }
+            held.reserved.push_back(evicted.clone());
+            Standing::Reserved
+        };
+        held.connections += 1;
+        Place {
+            places: self.clone(),
+            standing: Mutex::new(standing),
+            evicted,
+        }
+    }
+
+    /// Waits until no connection is left.
+    pub async fn emptied(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.held().connections == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn leave_reserve(&mut self, evicted: &Arc<Notify>) -> bool {
+        let found = self
+            .reserved
+            .iter()
+            .position(|other| Arc::ptr_eq(other, evicted));
+        found.and_then(|at| self.reserved.remove(at)).is_some()
+    }
+}
+
+impl Place {
+    /// Whether it is one of the reserve.
+    pub fn is_reserved(&self) -> bool {
+        *self.standing() == Standing::Reserved
+    }
+
+    /// Moves a connection that has shown the right token out of the reserve. Returns false when it must stay there.
+    pub fn promote(&self) -> bool {
+        let mut standing = self.standing();
+        if *standing != Standing::Reserved {
+            return true;
+        }
+        let mut held = self.places.held();
+        if held.general >= self.places.max.saturating_add(PROVEN_MAX)
+            || !held.leave_reserve(&self.evicted)
+        {
+            return false;
+        }
+        held.general += 1;
+        *standing = Standing::General(None);
+        true
+    }
+
+    /// Waits until a newcomer takes the place.
+    pub async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let standing = *self.standing();
+        let mut held = self.places.held();
+        match standing {
+            Standing::Reserved => {
+                held.leave_reserve(&self.evicted);
+            }
+            Standing::General(block) => {
+                held.general -= 1;
+                if let Some(block) = block
+                    && let Some(count) = held.blocks.get_mut(&block)
+                {
+                    *count -= 1;
+                    if *count == 0 {
+                        held.blocks.remove(&block);
+                    }
+                }
+            }
+        }
+        held.connections -= 1;
+        if held.connections == 0 {
+            self.places.emptied.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn block(last: u8) -> Option<AddressBlock> {
+        Some(IpAddr::from([10, 0, 0, last]).into())
+    }
+
+    fn is_evicted(place: &Place) -> bool {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut evicted = std::pin::pin!(place.evicted());
+        evicted.as_mut().poll(&mut context).is_ready()
+    }
+
+    #[test]
+    fn one_block_leaves_room_for_others_and_all_leave_the_reserve() {
+        let places = Places::new(3, 2);
+        let first = places.enter(block(1));
+        let held = [places.enter(block(1)), places.enter(block(1))];
+        assert!(!first.is_reserved() && !held[0].is_reserved() && held[1].is_reserved());
+        let other = places.enter(block(2));
+        assert!(!other.is_reserved() && places.enter(block(3)).is_reserved());
+        drop(first);
+        assert!(!places.enter(block(1)).is_reserved());
+        drop((held, other));
+        let held = places.held();
+        assert_eq!((held.connections, held.general), (0, 0));
+        assert!(held.blocks.is_empty() && held.reserved.is_empty());
+    }
+
+    #[test]
+    fn a_full_reserve_takes_newcomers_and_loses_its_oldest() {
+        let places = Places::new(0, 1);
+        let all: Vec<Place> = (0..=RESERVED_MAX).map(|_| places.enter(None)).collect();
+        assert!(all.iter().all(Place::is_reserved));
+        assert!(is_evicted(&all[0]) && !is_evicted(&all[1]));
+        assert!(!all[0].promote(), "it has lost its place");
+    }
+
+    #[test]
+    fn the_right_token_leaves_the_reserve_as_far_as_there_is_room() {
+        let places = Places::new(0, 1);
+        let all: Vec<Place> = (0..PROVEN_MAX)
+            .map(|_| {
+                let place = places.enter(None);
+                assert!(place.promote() && !place.is_reserved() && place.promote());
+                place
+            })
+            .collect();
+        assert!(!places.enter(None).promote());
+        drop(all);
+        assert!(places.enter(None).promote());
+    }
+}

@@ -1,0 +1,92 @@
+//! The table of routes and the order of checks, which is part of the contract (`mcp.http.bearer.order`): the request's id, its log
+//! line, its addressee, its path; on the endpoint's path the host, the origin, the token; then the method. Knows nothing of what
+//! handlers do.
+
+use super::endpoint::Endpoint;
+use super::refusal::Refusal;
+use super::{access_log, bearer, host, mcp, origin, status};
+use crate::token;
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, VARY};
+use axum::middleware::{from_fn, from_fn_with_state, map_request};
+use axum::response::IntoResponse;
+use axum::routing::{MethodRouter, any, post};
+use std::sync::Arc;
+use tower::ServiceBuilder;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::{
+    MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer,
+};
+use tower_http::set_header::SetResponseHeaderLayer;
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// A longer `X-Request-Id` is replaced.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+/// What replies say of caches: they vary by an encoding that a proxy may apply, and are nobody else's.
+const CACHES: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
+const VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
+
+/// All that the endpoint serves.
+pub fn router(endpoint: Arc<Endpoint>) -> Router {
+    let settings = endpoint.settings();
+    let guarded = |route: MethodRouter<Arc<Endpoint>>| {
+        let checks = ServiceBuilder::new()
+            .layer(from_fn_with_state(endpoint.clone(), host::check))
+            .layer(from_fn_with_state(endpoint.clone(), origin::check))
+            .layer(from_fn_with_state(endpoint.clone(), bearer::check));
+        route.layer(checks)
+    };
+    let mcp = post(mcp::post)
+        .delete(mcp::delete)
+        .fallback(async || Refusal::MethodNotAllowed);
+    let mut routes = vec![
+        ("/health", any(status::health)),
+        ("/health/", any(status::health)),
+        ("/ready", any(status::ready)),
+        ("/ready/", any(status::ready)),
+        (settings.path.as_str(), guarded(mcp)),
+    ];
+    if let Some(path) = settings.metrics_path.as_deref() {
+        routes.push((path, guarded(any(status::metrics))));
+    }
+    let every_request = ServiceBuilder::new()
+        .layer(map_request(drop_long_id))
+        .layer(SetRequestIdLayer::new(REQUEST_ID.clone(), RandomId))
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID.clone()))
+        .layer(from_fn_with_state(endpoint.clone(), access_log::log))
+        .layer(SetResponseHeaderLayer::overriding(CACHE_CONTROL, CACHES))
+        .layer(SetResponseHeaderLayer::appending(VARY, VARIES))
+        .layer(CatchPanicLayer::custom(|_| {
+            Refusal::Internal.into_response()
+        }))
+        .layer(from_fn(host::read));
+    // Paths are the operator's, to the letter: what looks like a pattern is none.
+    let router = Router::new().without_v07_checks();
+    let router = routes.into_iter().fold(router, |router, (path, route)| {
+        router.route(&path.replace('{', "{{").replace('}', "}}"), route)
+    });
+    router
+        .fallback(async || Refusal::NotFound)
+        .layer(every_request)
+        .with_state(endpoint)
+}
+
+async fn drop_long_id(mut request: Request) -> Request {
+    let id = request.headers().get(&REQUEST_ID);
+    if id.is_some_and(|id| id.len() > REQUEST_ID_BYTES_MAX) {
+        request.headers_mut().remove(&REQUEST_ID);
+    }
+    request
+}
+
+/// Names requests that have no name.
+#[derive(Clone)]
+struct RandomId;
+
+impl MakeRequestId for RandomId {
+    fn make_request_id<B>(&mut self, _: &axum::http::Request<B>) -> Option<RequestId> {
+        let id = HeaderValue::from_str(&token::random(12)).ok()?;
+        Some(RequestId::new(id))
+    }
+}

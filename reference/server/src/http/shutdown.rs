@@ -1,0 +1,60 @@
+//! The time that requests get to finish when the process is told to end. Knows nothing of requests.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Counts requests under way, and waits for them once the end has begun.
+#[derive(Default)]
+pub struct ShutdownGrace {
+    begun: AtomicBool,
+    active: AtomicUsize,
+    idle: Notify,
+}
+
+/// A request between its frame and its response.
+pub struct Active<'a>(&'a ShutdownGrace);
+
+impl ShutdownGrace {
+    /// Counts a request until the guard is dropped.
+    ///
+    /// Whoever enters and then reads `has_begun` as false is waited for: both are sequentially consistent, and [`Self::wait`]
+    /// stores before it counts.
+    pub fn enter(&self) -> Active<'_> {
+        self.active.fetch_add(1, Ordering::SeqCst);
+        Active(self)
+    }
+
+    /// Whether new requests are refused.
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// Requests under way.
+    pub fn active(&self) -> usize {
+        self.active.load(Ordering::SeqCst)
+    }
+
+    /// Begins the end, and waits until nothing is under way. Returns false when that took longer than `grace`.
+    pub async fn wait(&self, grace: Duration) -> bool {
+        self.begun.store(true, Ordering::SeqCst);
+        let quiet = async {
+            loop {
+                let idle = self.idle.notified();
+                if self.active() == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        tokio::time::timeout(grace, quiet).await.is_ok()
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        if self.0.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}
