@@ -49,7 +49,7 @@ fn authenticate(
     let source = settings.trusted_proxies.client(peer.address, headers);
     let now = Instant::now();
     if shown == Bearer::Right {
-        limit.succeeded(source.into());
+        limit.succeeded(source.into(), now);
         return Ok(());
     }
     if let Some(left) = limit.blocked(source.into(), now) {

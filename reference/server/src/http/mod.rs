@@ -8,6 +8,7 @@ mod access_log;
 mod address;
 pub(crate) mod bearer;
 pub(crate) mod body;
+mod descriptors;
 pub(crate) mod endpoint;
 pub(crate) mod host;
 mod mcp;
@@ -39,7 +40,7 @@ use tokio::sync::watch;
 /// The sentence to print when the address cannot be bound.
 pub async fn serve(
     server: Arc<Server>,
-    settings: HttpSettings,
+    mut settings: HttpSettings,
     stop: watch::Receiver<bool>,
 ) -> Result<(), String> {
     let address = SocketAddr::new(settings.host, settings.port);
@@ -47,6 +48,20 @@ pub async fn serve(
         format!("cannot listen on {address} (--http-host, --http-port): {error}")
     })?;
     log_boot(&server, &settings);
+    let room = descriptors::connections(settings.connections_max);
+    if room < settings.connections_max {
+        server.log.event(
+            Level::Warn,
+            "http_max_connections_clamped",
+            None,
+            |fields| {
+                fields
+                    .number("clamped_to", room)
+                    .number("requested", settings.connections_max);
+            },
+        );
+        settings.connections_max = room;
+    }
     // Without it a small reply waits for an acknowledgement that is itself delayed.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     accept::serve(Arc::new(Endpoint::new(server, settings)), listener, stop).await;

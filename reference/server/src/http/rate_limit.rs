@@ -71,10 +71,11 @@ impl RateLimit {
         Some(block)
     }
 
-    /// Forgets the failures of `source`.
-    pub fn succeeded(&self, source: AddressBlock) {
+    /// Forgets the failures of `source`, unless they have led to a block: somebody else may be guessing there.
+    pub fn succeeded(&self, source: AddressBlock, now: Instant) {
         let mut sources = self.sources();
-        if !sources.is_empty() {
+        let state = sources.get(&source);
+        if state.is_some_and(|state| state.blocked_until.is_none_or(|until| until <= now)) {
             sources.remove(&source);
         }
     }
@@ -155,9 +156,11 @@ mod tests {
         });
         let (source, now) = (source(2), Instant::now());
         assert_eq!(limit.failed(source, now), None);
-        limit.succeeded(source);
+        limit.succeeded(source, now);
         assert_eq!(limit.failed(source, now), None);
         assert!(limit.failed(source, now).is_some() && limit.blocked(source, now).is_some());
+        limit.succeeded(source, now);
+        assert!(limit.blocked(source, now).is_some(), "the block stays");
     }
 
     #[test]

@@ -1,0 +1,24 @@
+//! How many connections the system lets this process have. Knows nothing of connections.
+
+use super::places::{PROVEN_MAX, RESERVED_MAX};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// File descriptors for whatever is no client's connection: pipes of upstreams, their sockets, files.
+const OTHERS: usize = 256;
+
+/// Raises the limit on descriptors for `wanted` connections as far as the system allows, and returns how many connections that
+/// leaves room for. A server that runs out of descriptors can't accept a health check either.
+pub fn connections(wanted: usize) -> usize {
+    let besides = RESERVED_MAX + PROVEN_MAX + OTHERS;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return wanted;
+    };
+    let needed = u64::try_from(wanted.saturating_add(besides)).unwrap_or(u64::MAX);
+    let raised = needed.min(hard).max(soft);
+    let soft = match setrlimit(Resource::RLIMIT_NOFILE, raised, hard) {
+        Ok(()) => raised,
+        Err(_) => soft,
+    };
+    let room = usize::try_from(soft).unwrap_or(usize::MAX);
+    wanted.min(room.saturating_sub(besides).max(1))
+}

@@ -1,0 +1,305 @@
+//! The built `ptc` over real sockets against clients that take and give nothing: nobody else is locked out, and nothing that they
+//! can make the server hold is without a bound. Knows the server only through its sockets.
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+const TOKEN: &str = "abcdefghijklmnopqrstuvwxyz012345";
+/// How long anything may take here before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A program that runs until it is stopped.
+const ENDLESS: &str = "(defn f [n] (if (< n 2) n (+ (f (- n 1)) (f (- n 2))))) (f 60)";
+
+/// A server of its own, which no failed test leaves running.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(flags: &[&str]) -> Self {
+        // The system knows a free port; another program may take it first, and then the next one is tried.
+        for _ in 0..10 {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let mut child = Command::new(PTC)
+                .args(["start", "--http", "--http-port", &port.to_string()])
+                .args(flags)
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+            let mut server = Server { child, port };
+            let listens =
+                |line: Result<String, _>| line.is_ok_and(|l| l.contains("http_listening"));
+            if log.by_ref().any(listens) {
+                std::thread::spawn(move || log.for_each(drop));
+                return server;
+            }
+            let _ended = server.child.wait();
+        }
+        panic!("no port is free");
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// The status and body of the answer to `request`.
+    fn ask(&self, request: &str) -> (u16, String) {
+        let mut stream = self.connect();
+        // The server may refuse before it has read everything.
+        let _refused = stream.write_all(request.as_bytes());
+        answer(&mut stream)
+    }
+
+    fn status(&self, request: &str) -> u16 {
+        self.ask(request).0
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// One answer; status 0 when the connection ends without.
+fn answer(stream: &mut TcpStream) -> (u16, String) {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    if stream.read_line(&mut line).is_err() || line.is_empty() {
+        return (0, String::new());
+    }
+    let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+    let mut length = 0;
+    loop {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        let Some((name, value)) = line.trim().split_once(": ") else {
+            break;
+        };
+        if name == "content-length" {
+            length = value.parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (status, String::from_utf8(body).unwrap())
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+/// A call without a session.
+fn call(headers: &str, program: &str) -> String {
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"{program}"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+    );
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: lisp_eval\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_late(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+#[test]
+fn connections_without_a_token_lock_nobody_out() {
+    let token = format!("Authorization: Bearer {TOKEN}\r\n");
+    for caps in [
+        [
+            "--http-max-connections=40",
+            "--http-max-connections-per-address=1000",
+        ],
+        [
+            "--http-max-connections=1000",
+            "--http-max-connections-per-address=40",
+        ],
+    ] {
+        let server = Server::start(&[caps[0], caps[1], "--http-auth-token", TOKEN]);
+        let held: Vec<TcpStream> = (0..200)
+            .map(|_| {
+                let mut stream = server.connect();
+                // One that was pushed out of the reserve already takes no more.
+                let _pushed_out = stream.write_all(b"GET /mcp HTTP/1.1\r\nX-Slow: ");
+                stream
+            })
+            .collect();
+        for _ in 0..3 {
+            assert_eq!(server.status(&get("/health")), 200);
+            assert_eq!(server.status(&get("/ready")), 200);
+            let (status, body) = server.ask(&call(&token, "(+ 40 2)"));
+            assert!(
+                status == 200 && body.contains("user=> 42"),
+                "{status} {body}"
+            );
+            assert_eq!(server.status(&call("", "1")), 401);
+        }
+        drop(held);
+        until("places are free again", || {
+            server.status(&call(&token, "1")) == 200
+        });
+    }
+}
+
+#[test]
+fn without_a_token_to_show_the_reserve_serves_health_only() {
+    let server = Server::start(&["--http-max-connections-per-address=2"]);
+    let held: Vec<TcpStream> = (0..2).map(|_| server.connect()).collect();
+    until("both places are taken", || {
+        server.status(&call("", "1")) == 503
+    });
+    assert_eq!(server.status(&get("/health")), 200);
+    drop(held);
+    until("places are free again", || {
+        server.status(&call("", "1")) == 200
+    });
+}
+
+#[test]
+fn a_client_that_does_not_read_is_given_up() {
+    let server = Server::start(&["--http-write-timeout-ms=300"]);
+    let mut deaf = server.connect();
+    deaf.set_write_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let requests = get("/health").repeat(1000);
+    let deadline = Instant::now() + PATIENCE;
+    let given_up = loop {
+        match deaf.write(requests.as_bytes()) {
+            Ok(_) => {}
+            Err(error) if is_late(&error) => {}
+            Err(_) => break true,
+        }
+        if Instant::now() > deadline {
+            break false;
+        }
+    };
+    assert!(given_up, "the server still waits for its client");
+}
+
+#[test]
+fn unfinished_bodies_have_a_bound_together() {
+    const BODY: usize = 1 << 20;
+    let flags = [
+        "--http-max-body-bytes=1048576",
+        "--http-max-unfinished-body-bytes=4194304",
+    ];
+    let server = Server::start(&flags);
+    assert_eq!(server.status(&call("", "1")), 200);
+    let before = server.resident_bytes();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {BODY}\r\n\r\n"
+    );
+    let part = "x".repeat(BODY - 1);
+    let mut held: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let mut stream = server.connect();
+            let sent = stream.write_all(head.as_bytes());
+            // Those that are refused are closed.
+            let _refused = sent.and_then(|()| stream.write_all(part.as_bytes()));
+            stream
+        })
+        .collect();
+    let refused = held.iter_mut().skip(8).filter_map(|stream| {
+        stream
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
+        let mut first = [0; 12];
+        let reset = stream
+            .read_exact(&mut first)
+            .is_err_and(|error| !is_late(&error));
+        (reset || first == *b"HTTP/1.1 503").then_some(())
+    });
+    assert!(refused.count() > 20);
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(
+        grown < 24 << 20,
+        "40 MiB of bodies made the server grow by {grown} bytes"
+    );
+    drop(held);
+    until("there is room again", || {
+        server.status(&call("", "1")) == 200
+    });
+}
+
+#[test]
+fn a_length_that_is_announced_takes_no_memory() {
+    let server = Server::start(&["--http-max-connections-per-address=1000"]);
+    assert_eq!(server.status(&call("", "1")), 200);
+    let before = server.resident_bytes();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 8388608\r\n\r\n{";
+    let held: Vec<TcpStream> = (0..150)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(server.status(&call("", "1")), 200);
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(
+        grown < 16 << 20,
+        "150 announcements made the server grow by {grown} bytes"
+    );
+    drop(held);
+}
+
+#[test]
+fn the_token_is_asked_for_before_the_body() {
+    let server = Server::start(&[
+        "--http-auth-token",
+        TOKEN,
+        "--http-request-timeout-ms=60000",
+    ]);
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n";
+    assert_eq!(server.status(head), 401);
+    // A refusal reaches a client that goes on sending.
+    let mut eager = server.connect();
+    let _refused = eager.write_all(format!("{head}{}", "x".repeat(500_000)).as_bytes());
+    assert_eq!(answer(&mut eager).0, 401);
+}
+
+#[test]
+fn a_client_that_goes_frees_its_place_whatever_it_left_unread() {
+    let server = Server::start(&["--max-concurrent-calls=1", "--program-timeout-ms=60000"]);
+    let busy = || server.ask(&call("", "1")).1.contains("busy: ");
+    for ahead in [0, 20_000] {
+        let mut client = server.connect();
+        client.write_all(call("", ENDLESS).as_bytes()).unwrap();
+        until("the program runs", busy);
+        client
+            .set_write_timeout(Some(Duration::from_millis(200)))
+            .unwrap();
+        // As much as the sockets take.
+        let _full = client.write_all(get("/health").repeat(ahead).as_bytes());
+        drop(client);
+        until("the place is free", || !busy());
+    }
+}
