@@ -90,6 +90,43 @@ pub const MUTANTS: &[Mutant] = &[
             request.drop_field("origin");
         },
     ),
+    request(
+        "http-near-origin-passes",
+        "mcp.http.origin.near",
+        |request| {
+            let near = |origin: &str| origin.starts_with("https://app.example.evil");
+            if request.field("origin").is_some_and(near) {
+                request.set_field("Origin", "https://app.example");
+            }
+        },
+    ),
+    answer("http-no-cors", "mcp.http.pages.answers", |answer, _| {
+        answer.drop_field("access-control-allow-origin");
+    }),
+    request(
+        "http-preflight-needs-token",
+        "mcp.http.pages.preflight",
+        |request| request.drop_field("access-control-request-method"),
+    ),
+    request(
+        "http-images-elsewhere-pass",
+        "mcp.http.pages.elsewhere",
+        |request| request.drop_field("sec-fetch-site"),
+    ),
+    flag(
+        "http-anybody-is-a-proxy",
+        "mcp.http.proxies.strangers",
+        "--http-trusted-proxy",
+        "0.0.0.0/0",
+    ),
+    request(
+        "http-proxies-say-nothing",
+        "mcp.http.proxies.counted",
+        |request| {
+            request.drop_field("x-forwarded-for");
+            request.drop_field("forwarded");
+        },
+    ),
     answer(
         "http-ambiguous-served",
         "mcp.http.smuggling.refused",
@@ -130,6 +167,16 @@ pub const MUTANTS: &[Mutant] = &[
         |answer, _| {
             if answer.field("www-authenticate").is_some() {
                 answer.set_field("WWW-Authenticate", "Bearer");
+            }
+        },
+    ),
+    request(
+        "http-token-in-any-case",
+        "mcp.http.bearer.wrong",
+        |request| {
+            let lower = |value: &str| value.replacen("Bearer A", "Bearer a", 1);
+            if let Some(value) = request.field("authorization").map(lower) {
+                request.set_field("Authorization", &value);
             }
         },
     ),

@@ -287,18 +287,17 @@ fn the_token_is_asked_for_before_the_body() {
 }
 
 #[test]
-fn a_client_that_goes_frees_its_place_whatever_it_left_unread() {
+fn a_client_that_goes_frees_its_place_though_it_sent_ahead() {
     let server = Server::start(&["--max-concurrent-calls=1", "--program-timeout-ms=60000"]);
     let busy = || server.ask(&call("", "1")).1.contains("busy: ");
-    for ahead in [0, 20_000] {
+    // Its end arrives behind what it sent ahead, as far as the sockets take that.
+    for ahead in [0, 1, 1_000] {
         let mut client = server.connect();
         client.write_all(call("", ENDLESS).as_bytes()).unwrap();
         until("the program runs", busy);
         client
-            .set_write_timeout(Some(Duration::from_millis(200)))
+            .write_all(get("/health").repeat(ahead).as_bytes())
             .unwrap();
-        // As much as the sockets take.
-        let _full = client.write_all(get("/health").repeat(ahead).as_bytes());
         drop(client);
         until("the place is free", || !busy());
     }

@@ -267,9 +267,9 @@ struct Client {
     busy_at: Instant,
     /// Whether it is right that the server ends it with requests unanswered.
     may_end: bool,
-    /// Whether it reads what comes, and since when it doesn't.
+    /// Whether it reads what comes, and when it last did.
     reads: bool,
-    deaf_since: Instant,
+    read_at: Instant,
     /// Whether something could not be sent.
     cut: bool,
 }
@@ -502,7 +502,7 @@ impl World {
             busy_at: Instant::now(),
             may_end: false,
             reads: true,
-            deaf_since: Instant::now(),
+            read_at: Instant::now(),
             cut: false,
         };
         match self.clients.get_mut(place) {
@@ -558,6 +558,13 @@ impl World {
             }
         }
         let wrote = moved;
+        if client.reads {
+            // One that didn't for too long may have been given up.
+            let deaf = client.read_at.elapsed() + MARGIN >= WRITE_TIMEOUT;
+            client.may_end |= deaf;
+            self.some_were_deaf |= deaf;
+            client.read_at = Instant::now();
+        }
         while client.reads {
             let mut bytes = [0; 4096];
             let mut buffer = ReadBuf::new(&mut bytes);
@@ -990,8 +997,8 @@ impl World {
     /// Lets a client send more of what it began, and read again.
     fn feed(&mut self) {
         let place = self.choices.below(CLIENTS);
-        self.read_again(place);
         let client = &mut self.clients[place];
+        client.reads = true;
         let left = client.out.len() - client.allowed;
         if left > 0 {
             let more = 1 + self.choices.below(left);
@@ -1045,22 +1052,9 @@ impl World {
         self.count("half-closed");
     }
 
-    /// Lets a client read what comes. One that didn't for too long may have been given up.
-    fn read_again(&mut self, place: usize) {
-        let client = &mut self.clients[place];
-        let deaf = !client.reads && client.deaf_since.elapsed() + MARGIN >= WRITE_TIMEOUT;
-        client.may_end |= deaf;
-        client.reads = true;
-        self.some_were_deaf |= deaf;
-    }
-
     fn stop_reading(&mut self) {
         let place = self.choices.below(CLIENTS);
-        let client = &mut self.clients[place];
-        if client.reads {
-            client.reads = false;
-            client.deaf_since = Instant::now();
-        }
+        self.clients[place].reads = false;
         self.tell(&format!("client {place} stops reading"));
     }
 
@@ -1266,9 +1260,8 @@ impl World {
     /// Tells the server to end, and sees what is left.
     fn end(&mut self) {
         let drains_calls = self.choices.percent(70);
-        for place in 0..CLIENTS {
-            self.read_again(place);
-            let client = &mut self.clients[place];
+        for client in &mut self.clients {
+            client.reads = true;
             client.allowed = client.out.len();
         }
         self.settle();
@@ -1296,9 +1289,8 @@ impl World {
         for _ in 0..STEPS_OF_THE_END {
             self.step();
         }
-        for place in 0..CLIENTS {
-            self.read_again(place);
-            let client = &mut self.clients[place];
+        for client in &mut self.clients {
+            client.reads = true;
             client.allowed = client.out.len();
         }
         let by = Instant::now() + END_WITHIN;
