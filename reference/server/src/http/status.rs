@@ -4,7 +4,7 @@ use super::endpoint::Endpoint;
 use super::mcp;
 use super::refusal::Refusal;
 use crate::counters::Gauges;
-use crate::payload::Payload;
+use crate::payload::{Field, Payload};
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
@@ -28,7 +28,7 @@ pub async fn ready(
     if method != Method::GET {
         return Err(Refusal::NotFound);
     }
-    let busy = |status: &str| {
+    let busy = |status: &'static str| {
         let payload = Payload::new().with("status", status);
         let body = payload.to_json().into_bytes();
         mcp::json(StatusCode::SERVICE_UNAVAILABLE, body)
@@ -39,7 +39,10 @@ pub async fn ready(
         busy("saturated")
     } else {
         let payload = Payload::new()
-            .with("instance", endpoint.settings().instance.as_str())
+            .with(
+                "instance",
+                Field::word(endpoint.settings().instance.clone()),
+            )
             .with("status", "ready");
         mcp::json(StatusCode::OK, payload.to_json().into_bytes())
     })
