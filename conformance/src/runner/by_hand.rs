@@ -190,7 +190,7 @@ fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<Strin
     for step in &case.steps {
         match &step.action {
             HttpAction::Request(request) => lines.push(curl(request, &origin)?),
-            HttpAction::Raw { .. } => return None,
+            HttpAction::Raw { .. } | HttpAction::HangUp { .. } => return None,
             HttpAction::Control(Control::Wait { ms } | Control::Silence { ms }) => {
                 let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
                 lines.push(format!("sleep {seconds}"));
@@ -201,6 +201,7 @@ fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<Strin
             // These look at what came of it.
             HttpAction::Response(_)
             | HttpAction::Dropped { .. }
+            | HttpAction::Nothing { .. }
             | HttpAction::Control(
                 Control::Exit { .. }
                 | Control::PeerReceived { .. }
