@@ -13,8 +13,9 @@ mod parse;
 mod program;
 mod threads;
 
+use std::cell::OnceCell;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use regex_automata::{Input, meta};
 use smallvec::SmallVec;
@@ -22,7 +23,7 @@ use smallvec::SmallVec;
 use crate::clock::Meter;
 use crate::error::Stop;
 use automata::{Automata, Built};
-use parse::{Assert, Node, TOO_LARGE};
+use parse::{Assert, Node, Parsed, TOO_LARGE};
 use program::Program;
 
 /// Longest pattern, in bytes.
@@ -39,9 +40,15 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 /// Where each slot stands: the start and the end of the match and of each group; `usize::MAX` for nowhere.
 type Slots = SmallVec<[usize; 8]>;
 
-/// A compiled regular expression.
+/// A regular expression that was found to be right. It is compiled where it searches: see [`Scratch`], so that what is
+/// kept from program to program is its text.
 pub struct Regex {
     source: Box<str>,
+    groups: usize,
+}
+
+/// What searches for a regex.
+struct Compiled {
     node: Node,
     groups: usize,
     /// Searched without stepping back.
@@ -50,14 +57,14 @@ pub struct Regex {
     steps: u64,
     /// Whether `$` stands anywhere that a last line feed changes.
     dollar: bool,
-    /// Whether `\G` stands anywhere.
+    /// Whether `\\G` stands anywhere.
     continues: bool,
     /// Of plain patterns that are not large.
     direct: Option<meta::Regex>,
     /// Compiled when first needed, as all that follows: for the whole of a text.
-    whole: OnceLock<Option<meta::Regex>>,
-    automata: OnceLock<Option<Automata>>,
-    program: OnceLock<Program>,
+    whole: OnceCell<Option<meta::Regex>>,
+    automata: OnceCell<Option<Automata>>,
+    program: OnceCell<Program>,
 }
 
 /// Where a match and its groups start and end, in bytes; a group that took no part has no place.
@@ -85,7 +92,7 @@ impl Match {
     }
 }
 
-/// What searches built, kept for the next search with the same regex.
+/// What searches compiled and built, kept for the next search with the same regex as long as the program runs.
 #[derive(Default)]
 pub struct Scratch {
     /// The last one used stands in front.
@@ -94,15 +101,21 @@ pub struct Scratch {
 
 struct Kept {
     regex: Arc<Regex>,
+    compiled: Compiled,
+    built: Caches,
+}
+
+#[derive(Default)]
+struct Caches {
     direct: Option<meta::Cache>,
     whole: Option<meta::Cache>,
-    built: Option<Built>,
+    automata: Option<Built>,
 }
 
 impl Scratch {
-    /// What is kept for `regex`.
+    /// What is kept for `regex`, compiled when it is new here.
     #[inline]
-    fn of(&mut self, regex: &Arc<Regex>) -> &mut Kept {
+    fn of(&mut self, regex: &Arc<Regex>, meter: &mut dyn Meter) -> Result<&mut Kept, Stop> {
         let known = self
             .kept
             .iter()
@@ -110,38 +123,55 @@ impl Scratch {
         match known {
             Some(0) => {}
             Some(at) => self.kept[..=at].rotate_right(1),
-            None => {
-                let mut bytes = 0;
-                self.kept.retain(|kept| {
-                    bytes += kept.bytes();
-                    bytes < KEPT_BYTES_MAX
-                });
-                self.kept.insert(
-                    0,
-                    Kept {
-                        regex: Arc::clone(regex),
-                        direct: None,
-                        whole: None,
-                        built: None,
-                    },
-                );
-            }
+            None => self.compile(regex, meter)?,
         }
-        &mut self.kept[0]
+        Ok(&mut self.kept[0])
+    }
+
+    #[cold]
+    fn compile(&mut self, regex: &Arc<Regex>, meter: &mut dyn Meter) -> Result<(), Stop> {
+        /// Steps that compiling takes, about.
+        const COMPILE_STEPS: usize = 1 << 15;
+        meter.work(COMPILE_STEPS)?;
+        let mut bytes = 0;
+        self.kept.retain(|kept| {
+            bytes += kept.bytes();
+            bytes < KEPT_BYTES_MAX
+        });
+        let parsed = checked(&regex.source).expect("the pattern was right when it was read");
+        let kept = Kept {
+            regex: Arc::clone(regex),
+            compiled: Compiled::new(parsed),
+            built: Caches::default(),
+        };
+        self.kept.insert(0, kept);
+        Ok(())
     }
 }
 
 impl Kept {
     fn bytes(&self) -> usize {
-        let caches = [&self.direct, &self.whole];
+        let caches = [&self.built.direct, &self.built.whole];
         let caches = caches.into_iter().flatten();
-        let built = self.built.as_ref().map_or(0, Built::heap_bytes);
-        caches.map(meta::Cache::memory_usage).sum::<usize>() + built + size_of::<Kept>()
+        let built = self.built.automata.as_ref().map_or(0, Built::heap_bytes);
+        caches.map(meta::Cache::memory_usage).sum::<usize>()
+            + built
+            + self.compiled.heap_bytes()
+            + size_of::<Kept>()
     }
 }
 
+/// What `pattern` says, when it is right and not too large.
+fn checked(pattern: &str) -> Result<Parsed, String> {
+    let parsed = parse::parse(pattern)?;
+    if parsed.node.size() > SIZE_MAX {
+        return Err(TOO_LARGE.to_owned());
+    }
+    Ok(parsed)
+}
+
 impl Regex {
-    /// Compiles `pattern`. Errors: a sentence that says what is wrong with it.
+    /// Reads `pattern`. Errors: a sentence that says what is wrong with it.
     pub fn new(pattern: &str) -> Result<Regex, String> {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(format!(
@@ -149,28 +179,9 @@ impl Regex {
                 pattern.len()
             ));
         }
-        let parsed = parse::parse(pattern)?;
-        let node = parsed.node;
-        let plain = node.is_plain();
-        let steps = node.size().saturating_add(2);
-        if steps > SIZE_MAX {
-            return Err(TOO_LARGE.to_owned());
-        }
-        let direct = (plain && node.states() <= STATES_MAX)
-            .then(|| automata::direct(&node, false))
-            .flatten();
         Ok(Regex {
             source: pattern.into(),
-            groups: parsed.groups,
-            plain,
-            steps,
-            dollar: node.asserts(Assert::EndOrLineFeed),
-            continues: node.asserts(Assert::Continue),
-            node,
-            direct,
-            whole: OnceLock::new(),
-            automata: OnceLock::new(),
-            program: OnceLock::new(),
+            groups: checked(pattern)?.groups,
         })
     }
 
@@ -184,22 +195,9 @@ impl Regex {
         self.groups
     }
 
-    /// Bytes that it holds on the heap by now: what was compiled when it was needed counts from then on.
+    /// Bytes that it holds on the heap: its text. What searches compile belongs to the program that searches.
     pub fn heap_bytes(&self) -> usize {
-        let compiled = [
-            self.direct.as_ref(),
-            self.whole.get().and_then(Option::as_ref),
-        ];
-        let compiled = compiled.into_iter().flatten();
-        let automata = self.automata.get().and_then(Option::as_ref);
-        // What the library does not count: the parts of the tree, and those of the engine that are made once.
-        let overhead = 512 * usize::try_from(self.node.parts()).unwrap_or(usize::MAX);
         self.source.len()
-            + overhead
-            + self.node.heap_bytes()
-            + compiled.map(meta::Regex::memory_usage).sum::<usize>()
-            + automata.map_or(0, Automata::heap_bytes)
-            + self.program.get().map_or(0, Program::heap_bytes)
     }
 
     /// Where the first match at or behind byte `from` starts and ends.
@@ -210,7 +208,10 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn Meter,
     ) -> Result<Option<(usize, usize)>, Stop> {
-        let found = self.search(text, from, 0, scratch, meter)?;
+        let Kept {
+            compiled, built, ..
+        } = scratch.of(self, meter)?;
+        let found = compiled.search(built, text, from, 0, meter)?;
         Ok(found.map(|slots| (slots[0], slots[1])))
     }
 
@@ -222,7 +223,10 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn Meter,
     ) -> Result<Option<Match>, Stop> {
-        let found = self.search(text, from, self.groups, scratch, meter)?;
+        let Kept {
+            compiled, built, ..
+        } = scratch.of(self, meter)?;
+        let found = compiled.search(built, text, from, self.groups, meter)?;
         Ok(found.map(|slots| Match { slots }))
     }
 
@@ -233,31 +237,85 @@ impl Regex {
         scratch: &mut Scratch,
         meter: &mut dyn Meter,
     ) -> Result<Option<Match>, Stop> {
-        let slots = if !self.plain {
-            backtrack::Search::run(self.program(), text, 0, true, meter)?
-        } else if self.is_little(text.len())
+        let Kept {
+            compiled, built, ..
+        } = scratch.of(self, meter)?;
+        let found = compiled.matches(built, text, meter)?;
+        Ok(found.map(|slots| Match { slots }))
+    }
+}
+
+impl Compiled {
+    fn new(parsed: Parsed) -> Compiled {
+        let node = parsed.node;
+        let plain = node.is_plain();
+        let direct = (plain && node.states() <= STATES_MAX)
+            .then(|| automata::direct(&node, false))
+            .flatten();
+        Compiled {
+            groups: parsed.groups,
+            plain,
+            steps: node.size().saturating_add(2),
+            dollar: node.asserts(Assert::EndOrLineFeed),
+            continues: node.asserts(Assert::Continue),
+            node,
+            direct,
+            whole: OnceCell::new(),
+            automata: OnceCell::new(),
+            program: OnceCell::new(),
+        }
+    }
+
+    /// Bytes on the heap, about.
+    fn heap_bytes(&self) -> usize {
+        let compiled = [
+            self.direct.as_ref(),
+            self.whole.get().and_then(Option::as_ref),
+        ];
+        let compiled = compiled.into_iter().flatten();
+        let automata = self.automata.get().and_then(Option::as_ref);
+        self.node.heap_bytes()
+            + compiled.map(meta::Regex::memory_usage).sum::<usize>()
+            + automata.map_or(0, Automata::heap_bytes)
+            + self.program.get().map_or(0, Program::heap_bytes)
+    }
+
+    /// The match of the whole `text`, with all groups.
+    fn matches(
+        &self,
+        built: &mut Caches,
+        text: &str,
+        meter: &mut dyn Meter,
+    ) -> Result<Option<Slots>, Stop> {
+        if !self.plain {
+            return backtrack::Search::run(self.program(), text, 0, true, meter);
+        }
+        if self.direct.is_some()
+            && self.is_little(text.len())
             && !self.needs_own(text)
             && let Some(regex) = self
                 .whole
                 .get_or_init(|| automata::direct(&self.node, true))
         {
             meter.work(self.work(text.len()))?;
-            let kept = scratch.of(self);
-            let cache = kept.whole.get_or_insert_with(|| regex.create_cache());
-            automata::search(regex, cache, &Input::new(text), self.groups)
-        } else {
-            self.follow(text, 0, true, true, self.groups, meter)?
-        };
-        Ok(slots.map(|slots| Match { slots }))
+            let cache = built.whole.get_or_insert_with(|| regex.create_cache());
+            return Ok(automata::search(
+                regex,
+                cache,
+                &Input::new(text),
+                self.groups,
+            ));
+        }
+        self.follow(text, 0, true, true, self.groups, meter)
     }
 
     /// The first match at or behind byte `from`, with `groups` groups: none or all.
     fn search(
-        self: &Arc<Self>,
+        &self,
+        built: &mut Caches,
         text: &str,
         from: usize,
         groups: usize,
-        scratch: &mut Scratch,
         meter: &mut dyn Meter,
     ) -> Result<Option<Slots>, Stop> {
         if !self.plain {
@@ -267,8 +325,7 @@ impl Regex {
             return self.follow(text, from, false, false, groups, meter);
         };
         if self.is_little(text.len() - from) {
-            let cache = &mut scratch.of(self).direct;
-            let cache = cache.get_or_insert_with(|| regex.create_cache());
+            let cache = built.direct.get_or_insert_with(|| regex.create_cache());
             let found = automata::search(regex, cache, &Input::new(text).range(from..), groups);
             let end = found.as_ref().map_or(text.len(), |found| found[1]);
             meter.work(self.work(end - from))?;
@@ -280,14 +337,13 @@ impl Regex {
         let Some(automata) = automata else {
             return self.follow(text, from, false, false, groups, meter);
         };
-        let kept = scratch.of(self);
-        let built = kept.built.get_or_insert_with(|| automata.built());
-        match automata.find(built, text, from, meter)? {
+        let cache = built.automata.get_or_insert_with(|| automata.built());
+        match automata.find(cache, text, from, meter)? {
             Ok(None) => Ok(None),
             Ok(Some((start, end))) if groups == 0 => Ok(Some(SmallVec::from_slice(&[start, end]))),
             // Where it is is known: only the groups are to be found.
             Ok(Some((start, end))) if self.is_little(end - start) => {
-                let cache = kept.direct.get_or_insert_with(|| regex.create_cache());
+                let cache = built.direct.get_or_insert_with(|| regex.create_cache());
                 let input = Input::new(text)
                     .span(start..end)
                     .anchored(regex_automata::Anchored::Yes);
@@ -590,13 +646,13 @@ mod tests {
     fn engines_agree() {
         for seed in 0..4_000 {
             let (pattern, mut text) = some(seed);
-            let regex = Arc::new(Regex::new(&pattern).unwrap_or_else(|_| panic!("{pattern}")));
+            let parsed = checked(&pattern).unwrap_or_else(|_| panic!("{pattern}"));
+            let (regex, built) = (Compiled::new(parsed), &mut Caches::default());
             if regex.needs_own(&text) {
                 text.push('.');
             }
-            let (meter, scratch) = (&mut Steps(PATIENCE), &mut Scratch::default());
-            let direct = regex.captures_at(&text, 0, scratch, meter).unwrap();
-            let direct = direct.map(|found| found.slots);
+            let meter = &mut Steps(PATIENCE);
+            let direct = regex.search(built, &text, 0, regex.groups, meter).unwrap();
             let threads = regex.follow(&text, 0, false, false, regex.groups, meter);
             assert_eq!(threads.unwrap(), direct, "{pattern} in {text:?}");
             // With something in front that steps back.
@@ -616,13 +672,9 @@ mod tests {
                     assert_eq!(found, span(&direct), "{pattern} in {text:?}");
                 }
             }
-            let whole = regex.matches(&text, scratch, meter).unwrap();
+            let whole = regex.matches(built, &text, meter).unwrap();
             let followed = regex.follow(&text, 0, true, true, regex.groups, meter);
-            assert_eq!(
-                followed.unwrap(),
-                whole.map(|found| found.slots),
-                "{pattern} in {text:?}"
-            );
+            assert_eq!(followed.unwrap(), whole, "{pattern} in {text:?}");
         }
     }
 
@@ -671,9 +723,22 @@ mod tests {
     }
 
     #[test]
-    fn what_a_regex_holds_is_told() {
-        let small = Regex::new("a").unwrap().heap_bytes();
-        let large = Regex::new(r"\w{15}").unwrap().heap_bytes();
-        assert!(small < 20_000 && large > 100_000, "{small} {large}");
+    fn only_the_text_of_a_regex_is_kept() {
+        let regex = Arc::new(Regex::new(r"\w{15}").unwrap());
+        assert_eq!(regex.heap_bytes(), 6);
+        let (mut scratch, meter) = (Scratch::default(), &mut Steps(usize::MAX));
+        for count in 0..200 {
+            let other = Arc::new(Regex::new(&format!(r"\w{{15}}{count}")).unwrap());
+            other.find_at("abc", 0, &mut scratch, meter).unwrap();
+        }
+        regex.find_at("abc", 0, &mut scratch, meter).unwrap();
+        let kept = &scratch.kept;
+        assert!(Arc::ptr_eq(&kept[0].regex, &regex));
+        let bytes: usize = kept.iter().map(Kept::bytes).sum();
+        assert!(
+            kept.len() > 1 && bytes < 2 * KEPT_BYTES_MAX,
+            "{} {bytes}",
+            kept.len()
+        );
     }
 }

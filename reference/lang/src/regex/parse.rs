@@ -890,18 +890,6 @@ impl Node {
         }
     }
 
-    /// Parts that the tree has.
-    pub fn parts(&self) -> u64 {
-        1 + match self {
-            Node::Cat(nodes) | Node::Alt(nodes) => nodes.iter().map(Node::parts).sum(),
-            Node::Group(_, node)
-            | Node::Atomic(node)
-            | Node::Repeat { node, .. }
-            | Node::Look { node, .. } => node.parts(),
-            _ => 0,
-        }
-    }
-
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match self {
