@@ -5,8 +5,6 @@
 pub struct Limits {
     /// Bytes that the program may hold at once, with all its workers, its native stack, and what is written of its value.
     pub memory_bytes: u64,
-    /// Rounds of one `loop` or recurring function.
-    pub loop_iterations: u32,
     /// Parallel workers alive in the whole program.
     pub workers: usize,
     /// Brackets that may be open at once.
@@ -21,7 +19,6 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             memory_bytes: 10 * 1024 * 1024,
-            loop_iterations: 1_000,
             workers: 8,
             nesting: 64,
             symbols: 10_000,

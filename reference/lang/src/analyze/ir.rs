@@ -34,6 +34,8 @@ pub enum Ir {
     Global(Box<Global>),
     /// `data/NAME`
     Data(Box<(Text, Span)>),
+    /// `data`: the whole context
+    Context,
     /// `*1`, `*2`, `*3`
     History(u8),
     /// `(if test then else)`

@@ -94,6 +94,7 @@ fn mark(ir: &mut Ir, live: &mut Live) {
         | Ir::Itself
         | Ir::Global(_)
         | Ir::Data(_)
+        | Ir::Context
         | Ir::History(_)
         | Ir::Budget
         | Ir::Raise(_) => {}
@@ -300,6 +301,7 @@ fn reads(ir: &Ir, found: &mut Live) {
         | Ir::Itself
         | Ir::Global(_)
         | Ir::Data(_)
+        | Ir::Context
         | Ir::History(_)
         | Ir::Budget
         | Ir::Raise(_) => {}

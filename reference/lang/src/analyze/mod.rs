@@ -144,6 +144,18 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
     }
 }
 
+/// Whether a form holds a regex or a `#(…)`, of which each literal is one of its own.
+fn holds_fresh(form: &Form<'_>) -> bool {
+    match &form.kind {
+        FormKind::Regex(_) | FormKind::AnonFn(_) => true,
+        FormKind::List(items)
+        | FormKind::Vector(items)
+        | FormKind::Map(items)
+        | FormKind::Set(items) => items.iter().any(holds_fresh),
+        _ => false,
+    }
+}
+
 pub(crate) struct Analyzer<'p, 'e> {
     text: &'p str,
     names: &'e mut Arc<Names>,
@@ -321,8 +333,8 @@ impl<'p> Analyzer<'p, '_> {
         for (form, ir) in parts {
             let text = form.span.of(self.text);
             let new = match (ir, &form.kind) {
-                // As in Clojure, no two regex literals are the same form.
-                (_, FormKind::Regex(_)) => true,
+                // As in Clojure, no two of these are the same form, wherever they stand.
+                _ if holds_fresh(form) => true,
                 (_, FormKind::Symbol(_)) => texts.insert(text),
                 (Ir::Const(value), _) => constants.insert(value),
                 _ => texts.insert(text),
@@ -369,7 +381,7 @@ impl<'p> Analyzer<'p, '_> {
         };
         if let FormKind::Symbol(name) = head.kind {
             if let Some(special) = forms::special(name)
-                && !self.scopes.binds(name)
+                && !self.shadows(name)
             {
                 return special(
                     self,
@@ -389,6 +401,18 @@ impl<'p> Analyzer<'p, '_> {
             }
         }
         self.call(head, args, form.span)
+    }
+
+    /// Whether a local, or a definition above, takes the place of the special form `name`.
+    fn shadows(&self, name: &str) -> bool {
+        if forms::FIXED.contains(&name) {
+            return false;
+        }
+        let defined = match &self.only {
+            None => self.names.get(name).is_some(),
+            Some(only) => only.contains(name),
+        };
+        defined || self.scopes.binds(name)
     }
 
     fn call(&mut self, head: &Form<'_>, args: &[Form<'_>], span: Span) -> Result<Ir, Error> {
@@ -433,6 +457,7 @@ impl<'p> Analyzer<'p, '_> {
             "*2" => return Ok(Ir::History(1)),
             "*3" => return Ok(Ir::History(2)),
             "budget/remaining" => return Ok(Ir::Budget),
+            "data" => return Ok(Ir::Context),
             _ => {}
         }
         if let Some((namespace, member)) = name.split_once('/')

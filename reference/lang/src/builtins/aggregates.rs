@@ -5,7 +5,7 @@ use super::seqs::key_function;
 use super::{Builtin, Home, Section, exactly, key_of, row};
 use crate::error::{Kind, Stop, wrong_type};
 use crate::eval::Eval;
-use crate::value::{Map, Value};
+use crate::value::{Map, Value, one_kind_each};
 
 /// The rows of this area.
 #[rustfmt::skip]
@@ -85,7 +85,8 @@ fn avg_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.take_items(std::mem::take(&mut args[0]))?;
+    let mut items = eval.take_items(std::mem::take(&mut args[0]))?;
+    one_kind_each(&mut items, |item| item);
     let mut counts: std::collections::BTreeMap<Value, i64> = std::collections::BTreeMap::new();
     for item in items {
         eval.charge(1)?;
@@ -106,11 +107,16 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     key_function(key)?;
     let items = eval.take_items(std::mem::take(collection))?;
-    let mut groups: std::collections::BTreeMap<Value, Vec<Value>> =
-        std::collections::BTreeMap::new();
+    let mut keyed = Vec::with_capacity(items.len());
     for item in items {
         let key = key_of(eval, key, &item)?;
         eval.walk(&key)?;
+        keyed.push((key, item));
+    }
+    one_kind_each(&mut keyed, |(key, _)| key);
+    let mut groups: std::collections::BTreeMap<Value, Vec<Value>> =
+        std::collections::BTreeMap::new();
+    for (key, item) in keyed {
         groups.entry(key).or_default().push(item);
     }
     Ok(Value::Map(

@@ -149,10 +149,8 @@ fn select_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     for key in keys {
         eval.charge(1)?;
         eval.walk(&key)?;
-        // The result has the keys that were asked for.
-        if let Some(value) = map.lookup(&key) {
-            let value = value.clone();
-            selected.push((key, value));
+        if let Some((stored, value)) = map.find(&key) {
+            selected.push((stored.clone(), value.clone()));
         }
     }
     Ok(Value::Map(Map::from(selected)))
@@ -207,7 +205,7 @@ fn val(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 // --- writing
 
-/// Stores `value` under exactly `key`.
+/// Stores `value` under the key that is there, else under `key`.
 fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> Result<()> {
     eval.walk(&key)?;
     if holder.is_nil() {
@@ -216,7 +214,7 @@ fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> R
     match holder {
         Value::Map(map) => {
             eval.change(map.copy_bytes())?;
-            map.insert(key, value);
+            map.put(key, value);
             Ok(())
         }
         Value::Vector(items) => {
@@ -279,7 +277,9 @@ fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'stat
         match holder {
             Value::Map(map) => {
                 eval.change(map.copy_bytes())?;
-                map.remove(item);
+                if let Some(stored) = map.stored(item).cloned() {
+                    map.remove(&stored);
+                }
             }
             Value::Set(set) => {
                 eval.change(set.copy_bytes())?;
@@ -292,9 +292,17 @@ fn without(eval: &mut Eval<'_>, args: &mut [Value], kind: Type, expected: &'stat
 }
 
 /// The key that a flexible read of `key` finds, else `key` itself.
-fn stored_key(holder: &Value, key: Value) -> Value {
+fn read_key(holder: &Value, key: Value) -> Value {
     match holder {
         Value::Map(map) => map.find(&key).map_or(key, |(stored, _)| stored.clone()),
+        _ => key,
+    }
+}
+
+/// The key that a write of `key` acts on.
+fn written_key(holder: &Value, key: Value) -> Value {
+    match holder {
+        Value::Map(map) => map.stored(&key).cloned().unwrap_or(key),
         _ => key,
     }
 }
@@ -334,9 +342,9 @@ fn change_along(
     let mut inner = holder;
     for (at, step) in steps.into_iter().enumerate() {
         let key = if at < last || flexible_last {
-            stored_key(&inner, step)
+            read_key(&inner, step)
         } else {
-            step
+            written_key(&inner, step)
         };
         let below = take_out(eval, &mut inner, &key)?;
         opened.push((inner, key));
@@ -430,11 +438,13 @@ fn merged(eval: &mut Eval<'_>, maps: &mut [Value], combine: Option<&Value>) -> R
                         eval.charge(1)?;
                         eval.walk(key)?;
                         eval.change(merged.copy_bytes())?;
-                        let value = match combine.and_then(|call| Some((call, merged.take(key)?))) {
+                        let key = merged.stored(key).unwrap_or(key).clone();
+                        let value = match combine.and_then(|call| Some((call, merged.take(&key)?)))
+                        {
                             Some((call, old)) => eval.call2(call, old, value.clone())?,
                             None => value.clone(),
                         };
-                        merged.insert(key.clone(), value);
+                        merged.insert(key, value);
                     }
                 }
             },
@@ -471,7 +481,7 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.walk(&key)?;
         entries.push((key, value.clone()));
     }
-    Ok(Value::Map(Map::from(entries)))
+    Ok(Value::Map(Map::gathered(entries)))
 }
 
 fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -483,7 +493,7 @@ fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.walk(&key)?;
         entries.push((key, value));
     }
-    Ok(Value::Map(Map::from(entries)))
+    Ok(Value::Map(Map::gathered(entries)))
 }
 
 fn hash_map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -507,7 +517,7 @@ fn map_of_pairs(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result {
         eval.walk(&pair[0])?;
         entries.push((std::mem::take(&mut pair[0]), std::mem::take(&mut pair[1])));
     }
-    Ok(Value::Map(Map::from(entries)))
+    Ok(Value::Map(Map::gathered(entries)))
 }
 
 // --- sets

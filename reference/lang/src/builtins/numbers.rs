@@ -427,12 +427,14 @@ fn pow(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// The extreme of some values; a NaN wins, of equals the first. Other kinds follow term order.
 fn extreme(eval: &mut Eval<'_>, args: &mut [Value], better: std::cmp::Ordering) -> Result {
+    eval.charge(args.len())?;
+    super::order::comparable(args.iter())?;
     let mut best = 0;
     for at in 0..args.len() {
         if matches!(args[at], Value::Float(float) if float.is_nan()) {
             return Ok(Value::Float(f64::NAN));
         }
-        if super::order::compared(eval, &args[at], &args[best])? == better {
+        if crate::value::term_cmp(&args[at], &args[best]) == better {
             best = at;
         }
     }

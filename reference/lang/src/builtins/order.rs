@@ -13,10 +13,10 @@ pub const ROWS: &[Builtin] = &[
     row("=", "order.=", Section::Core, &[Home::Core], at_least(1), "(= x), (= x y & more)", "Returns true when all arguments are equal, numbers by value.", equals),
     row("==", "order.==", Section::Core, &[Home::Core], at_least(1), "(== x), (== x y & more)", "Returns true when all arguments are numerically equal.", number_equals),
     row("not=", "order.not=", Section::Core, &[Home::Core], at_least(1), "(not= x), (not= x y & more)", "Returns true when not all arguments are equal.", not_equals),
-    row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument sorts before the next.", less),
-    row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument sorts after the next.", less_equal),
-    row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument sorts after the next.", greater),
-    row(">=", "order.>=", Section::Core, &[Home::Core], at_least(1), "(>= x), (>= x y & more)", "Returns true when no argument sorts before the next.", greater_equal),
+    row("<", "order.<", Section::Core, &[Home::Core], at_least(1), "(< x), (< x y & more)", "Returns true when each argument is below the next.", less),
+    row("<=", "order.<=", Section::Core, &[Home::Core], at_least(1), "(<= x), (<= x y & more)", "Returns true when no argument is above the next.", less_equal),
+    row(">", "order.>", Section::Core, &[Home::Core], at_least(1), "(> x), (> x y & more)", "Returns true when each argument is above the next.", greater),
+    row(">=", "order.>=", Section::Core, &[Home::Core], at_least(1), "(>= x), (>= x y & more)", "Returns true when no argument is below the next.", greater_equal),
     row("compare", "order.compare", Section::Core, &[Home::Core], exactly(2), "(compare x y)", "Returns -1, 0 or 1 as the first value sorts before, with or after the second.", compare),
     row("sort", "order.sort", Section::Core, &[Home::Core], between(1, 2), "(sort coll), (sort comparator coll)", "Returns the items in ascending order, or in the order of a comparator.", sort),
     row("sort-by", "order.sort-by", Section::Core, &[Home::Core], between(2, 3), "(sort-by keyfn coll), (sort-by keyfn comparator coll)", "Returns the items in the order of what a key function gives for each.", sort_by),
@@ -33,9 +33,7 @@ type Result<T = Value> = std::result::Result<T, Stop>;
 pub fn compared(eval: &mut Eval<'_>, a: &Value, b: &Value) -> Result<Ordering> {
     eval.walk_both(a, b)?;
     if let (Value::Date(_), Value::Instant(_)) | (Value::Instant(_), Value::Date(_)) = (a, b) {
-        return Err(bad_value(
-            "a date and an instant do not compare; make both dates or both instants",
-        ));
+        return Err(apart());
     }
     Ok(term_cmp(a, b))
 }
@@ -44,33 +42,88 @@ fn is_nan(value: &Value) -> bool {
     matches!(value, Value::Float(float) if float.is_nan())
 }
 
-fn chain(eval: &mut Eval<'_>, args: &[Value], holds: fn(Ordering) -> bool) -> Result {
+/// What ordering operators compare with each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    Number,
+    Date,
+    Instant,
+    Duration,
+}
+
+fn scale(value: &Value) -> Option<Scale> {
+    match value {
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Some(Scale::Number),
+        Value::Date(_) => Some(Scale::Date),
+        Value::Instant(_) => Some(Scale::Instant),
+        Value::Duration(_) => Some(Scale::Duration),
+        _ => None,
+    }
+}
+
+/// Refuses `values` unless all are numbers, or all temporal values of one kind (`order.operands`). One alone is
+/// compared with nothing.
+pub fn comparable<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<()> {
+    let mut values = values.into_iter();
+    let Some(first) = values.next() else {
+        return Ok(());
+    };
+    for value in values {
+        match (scale(first), scale(value)) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(Scale::Date), Some(Scale::Instant))
+            | (Some(Scale::Instant), Some(Scale::Date)) => {
+                return Err(apart());
+            }
+            (None, _) => return Err(wrong_type("a number", first)),
+            (Some(Scale::Number), _) | (_, None) => {
+                return Err(wrong_type(scale_word(first), value));
+            }
+            (_, Some(_)) => return Err(wrong_type(scale_word(value), first)),
+        }
+    }
+    Ok(())
+}
+
+fn scale_word(value: &Value) -> &'static str {
+    match scale(value) {
+        Some(Scale::Date) => "a date",
+        Some(Scale::Instant) => "an instant",
+        Some(Scale::Duration) => "a duration",
+        _ => "a number",
+    }
+}
+
+fn apart() -> Stop {
+    bad_value("a date and an instant do not compare; make both dates or both instants")
+}
+
+fn chain(args: &[Value], holds: fn(Ordering) -> bool) -> Result {
     if let [Value::Int(a), Value::Int(b)] = args {
         return Ok(Value::Bool(holds(a.cmp(b))));
     }
-    for pair in args.windows(2) {
-        let order = compared(eval, &pair[0], &pair[1])?;
-        if is_nan(&pair[0]) || is_nan(&pair[1]) || !holds(order) {
-            return Ok(Value::Bool(false));
-        }
-    }
-    Ok(Value::Bool(true))
+    // All are looked at first: an answer that the first two settle would hide a nil behind them.
+    comparable(args)?;
+    let holds = |pair: &[Value]| {
+        !is_nan(&pair[0]) && !is_nan(&pair[1]) && holds(term_cmp(&pair[0], &pair[1]))
+    };
+    Ok(Value::Bool(args.windows(2).all(holds)))
 }
 
-fn less(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(eval, args, Ordering::is_lt)
+fn less(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(args, Ordering::is_lt)
 }
 
-fn less_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(eval, args, Ordering::is_le)
+fn less_equal(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(args, Ordering::is_le)
 }
 
-fn greater(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(eval, args, Ordering::is_gt)
+fn greater(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(args, Ordering::is_gt)
 }
 
-fn greater_equal(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    chain(eval, args, Ordering::is_ge)
+fn greater_equal(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    chain(args, Ordering::is_ge)
 }
 
 fn all_equal(eval: &mut Eval<'_>, args: &[Value]) -> Result<bool> {
@@ -179,9 +232,7 @@ fn sort_keyed(
                     weight = weight.saturating_add(key.shape().weight);
                 }
                 if dates && instants {
-                    return Err(bad_value(
-                        "a date and an instant do not compare; make both dates or both instants",
-                    ));
+                    return Err(apart());
                 }
                 // Each key is looked at about once for every level of the merge.
                 eval.walk_weight(weight.saturating_mul(u64::from(items.len().ilog2()) + 1))?;
@@ -276,28 +327,18 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
 }
 
-/// The item with the extreme key. `min-by` and `max-by` skip nil keys and give the first of equals;
-/// `min-key` and `max-key` are Clojure's: they skip nothing and give the last.
-fn extreme_by(
-    eval: &mut Eval<'_>,
-    key: &Value,
-    items: Vec<Value>,
-    better: Ordering,
-    ties_go_last: bool,
-) -> Result {
+/// The item with the extreme key, the first of equals; items whose key is nil don't count.
+fn extreme_by(eval: &mut Eval<'_>, key: &Value, items: Vec<Value>, better: Ordering) -> Result {
     super::seqs::key_function(key)?;
     let mut best: Option<(Value, Value)> = None;
     for item in items {
         let found = key_of(eval, key, &item)?;
-        if !ties_go_last && found.is_nil() {
+        if found.is_nil() {
             continue;
         }
         let wins = match &best {
             None => true,
-            Some((leader, _)) => match compared(eval, &found, leader)? {
-                Ordering::Equal => ties_go_last,
-                order => order == better,
-            },
+            Some((leader, _)) => compared(eval, &found, leader)? == better,
         };
         if wins {
             best = Some((found, item));
@@ -306,31 +347,55 @@ fn extreme_by(
     Ok(best.map_or(Value::Nil, |(_, item)| item))
 }
 
-fn by_key(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
-    let (key, items) = args
+/// Clojure's: the argument for which a function gives the extreme, the last of equals. One alone is it.
+fn by_function(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
+    let (function, items) = args
         .split_first_mut()
-        .ok_or_else(|| Stop::from(Kind::Other("no key".into())))?;
-    let items = items.iter_mut().map(std::mem::take).collect();
-    extreme_by(eval, key, items, better, true)
+        .ok_or_else(|| Stop::from(Kind::Other("no function".into())))?;
+    if let [only] = items {
+        return Ok(std::mem::take(only));
+    }
+    super::callable(function)?;
+    let mut best: Option<(Value, Value)> = None;
+    for item in items {
+        let item = std::mem::take(item);
+        let found = eval.call1(function, item.clone())?;
+        let wins = match &best {
+            None => true,
+            Some((leader, _)) => {
+                comparable([leader, &found])?;
+                let order = term_cmp(&found, leader);
+                order == better || order.is_eq()
+            }
+        };
+        if wins {
+            best = Some((found, item));
+        }
+    }
+    Ok(best.map_or(Value::Nil, |(_, item)| item))
 }
 
 fn min_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    by_key(eval, args, Ordering::Less)
+    by_function(eval, args, Ordering::Less)
 }
 
 fn max_key(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    by_key(eval, args, Ordering::Greater)
+    by_function(eval, args, Ordering::Greater)
 }
 
 fn by(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Result {
     match args {
-        [key, collection] if !matches!(collection, Value::Str(_)) => {
+        [
+            key,
+            collection @ (Value::Nil | Value::Vector(_) | Value::Map(_) | Value::Set(_)),
+        ] => {
             let items = eval.items(collection)?;
-            extreme_by(eval, key, items, better, false)
+            extreme_by(eval, key, items, better)
         }
+        [_, only] => Ok(std::mem::take(only)),
         [key, items @ ..] => {
             let items = items.iter_mut().map(std::mem::take).collect();
-            extreme_by(eval, key, items, better, false)
+            extreme_by(eval, key, items, better)
         }
         [] => Ok(Value::Nil),
     }

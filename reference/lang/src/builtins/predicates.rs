@@ -108,22 +108,29 @@ fn sign(value: &Value) -> Option<std::cmp::Ordering> {
     }
 }
 
+/// What a predicate of numbers refuses (`predicates.numbers`).
+fn a_number(value: &Value) -> Result<&Value> {
+    match value {
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => Ok(value),
+        _ => Err(wrong_type("a number", value)),
+    }
+}
+
+/// Whether a number stands to zero as `holds` says.
+fn signed(args: &[Value], holds: fn(std::cmp::Ordering) -> bool) -> Result {
+    Ok(Value::Bool(sign(a_number(&args[0])?).is_some_and(holds)))
+}
+
 fn is_zero(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(
-        sign(&args[0]).is_some_and(std::cmp::Ordering::is_eq),
-    ))
+    signed(args, std::cmp::Ordering::is_eq)
 }
 
 fn is_pos(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(
-        sign(&args[0]).is_some_and(std::cmp::Ordering::is_gt),
-    ))
+    signed(args, std::cmp::Ordering::is_gt)
 }
 
 fn is_neg(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(
-        sign(&args[0]).is_some_and(std::cmp::Ordering::is_lt),
-    ))
+    signed(args, std::cmp::Ordering::is_lt)
 }
 
 fn whole_with(value: &Value, holds: fn(std::cmp::Ordering) -> bool) -> Value {
@@ -154,11 +161,11 @@ fn parity(value: &Value) -> Option<bool> {
 }
 
 fn is_odd(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(parity(&args[0]) == Some(true)))
+    Ok(Value::Bool(parity(a_number(&args[0])?) == Some(true)))
 }
 
 fn is_even(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::Bool(parity(&args[0]) == Some(false)))
+    Ok(Value::Bool(parity(a_number(&args[0])?) == Some(false)))
 }
 
 fn is_infinite(_: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -42,7 +42,7 @@ pub const ROWS: &[Builtin] = &[
     row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext),
     row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest),
     row("take", "seqs.take", Section::Core, &[Home::Core], exactly(2), "(take n coll)", "Returns the first n items.", take),
-    row("take-last", "seqs.take-last", Section::Core, &[Home::Core], exactly(2), "(take-last n coll)", "Returns the last n items.", take_last),
+    row("take-last", "seqs.take-last", Section::Core, &[Home::Core], exactly(2), "(take-last n coll)", "Returns the last n items, or nil when there are none.", take_last),
     row("take-while", "seqs.take-while", Section::Core, &[Home::Core], exactly(2), "(take-while pred coll)", "Returns the leading items for which the predicate holds.", take_while),
     row("drop", "seqs.drop", Section::Core, &[Home::Core], exactly(2), "(drop n coll)", "Returns the items after the first n.", drop),
     row("drop-last", "seqs.drop-last", Section::Core, &[Home::Core], between(1, 2), "(drop-last coll), (drop-last n coll)", "Returns all items but the last n (one unless n is given).", drop_last),
@@ -500,11 +500,11 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
-    if args[1].is_nil() {
-        return Ok(Value::Nil);
-    }
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let from = items.len().saturating_sub(count);
+    if from == items.len() {
+        return Ok(Value::Nil);
+    }
     Ok(Value::vector(items.into_iter().skip(from).collect()))
 }
 
@@ -693,7 +693,7 @@ fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()>
             for (key, value) in &more {
                 eval.walk(key)?;
                 eval.change(entries.copy_bytes())?;
-                entries.insert(key.clone(), value.clone());
+                entries.put(key.clone(), value.clone());
             }
         }
         Value::Vector(pair) if pair.len() == 2 => {
@@ -701,7 +701,7 @@ fn join_entry(eval: &mut Eval<'_>, entries: &mut Map, item: Value) -> Result<()>
             if let (Some(key), Some(value)) = (pair.next(), pair.next()) {
                 eval.walk(&key)?;
                 eval.change(entries.copy_bytes())?;
-                entries.insert(key, value);
+                entries.put(key, value);
             }
         }
         other => {
@@ -751,7 +751,7 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
                 }
             }
             eval.charge(entries.len())?;
-            return Ok(Value::Map(Map::from(entries)));
+            return Ok(Value::Map(Map::gathered(entries)));
         }
         Value::Set(set) if set.is_empty() && items.len() > 8 => {
             for item in &items {
@@ -828,28 +828,15 @@ fn number_range(eval: &mut Eval<'_>, start: Value, end: &Value, step: &Value) ->
         return Err(bad_value("the step of a range must not be 0"));
     }
     let mut items = Vec::new();
-    let mut at = start.clone();
-    let mut round = 0i64;
+    let mut at = start;
     while number_cmp(&at, end) == direction.reverse() {
         eval.charge(1)?;
+        let next = super::numbers::plus(&at, step)?;
         items.push(at);
-        round += 1;
-        // Multiplying keeps float ranges from drifting.
-        at = match (&start, step) {
-            (Value::Float(_), _) | (_, Value::Float(_)) => {
-                let float = |value: &Value| match value {
-                    Value::Int(int) => *int as f64,
-                    Value::Float(float) => *float,
-                    _ => f64::NAN,
-                };
-                let next = float(&start) + round as f64 * float(step);
-                if next.is_nan() {
-                    break;
-                }
-                Value::Float(next)
-            }
-            _ => super::numbers::plus(items.last().unwrap_or(&start), step)?,
-        };
+        if matches!(next, Value::Float(next) if next.is_nan()) {
+            break;
+        }
+        at = next;
     }
     Ok(Value::vector(items))
 }
@@ -1024,13 +1011,13 @@ fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    key_function(&args[0])?;
+    callable(&args[0])?;
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let mut parts = Vec::new();
     let mut part: Vec<Value> = Vec::new();
     let mut current: Option<Value> = None;
     for item in items {
-        let key = key_of(eval, &args[0], &item)?;
+        let key = eval.call1(&args[0], item.clone())?;
         if let Some(current) = &current {
             eval.walk_both(current, &key)?;
             if *current != key {

@@ -70,7 +70,7 @@ fn close(eval: &mut Eval<'_>, kind: Kind, parts: Vec<Value>) -> Result {
                     other => return Err(wrong_type("a map entry (a vector of two items)", &other)),
                 }
             }
-            Value::Map(Map::from(entries))
+            Value::Map(Map::gathered(entries))
         }
     })
 }

@@ -39,10 +39,6 @@ impl Display for Told<'_> {
             Kind::Destructure { expected, found } => {
                 write!(f, "destructure_error: expected {expected}, got {}", met(found, veil))
             }
-            Kind::LoopLimit(limit) => write!(
-                f,
-                "Loop limit exceeded: more than {limit} iterations of one loop or recur; use map, reduce or for over a collection"
-            ),
             Kind::Method(name) => {
                 write!(f, "Unsupported method '{name}'. Supported interop methods: {}", METHODS.join(", "))
             }

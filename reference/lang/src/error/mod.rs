@@ -108,8 +108,6 @@ pub enum Kind {
         /// What it met.
         found: Found,
     },
-    /// A `loop` or function went round too often.
-    LoopLimit(u32),
     /// A method that no class here has.
     Method(String),
     /// `data/NAME` that the context does not have.
@@ -229,7 +227,6 @@ impl Kind {
             Kind::Arithmetic(_) => "arithmetic_error",
             Kind::NotCallable(_) => "not_callable",
             Kind::Destructure { .. } => "destructure_error",
-            Kind::LoopLimit(_) => "loop_limit_exceeded",
             Kind::Method(_) => "unsupported_method",
             Kind::UnknownTool { .. } => "unknown_tool",
             Kind::ToolArgs { .. } => "invalid_tool_args",

@@ -3,7 +3,7 @@
 use super::{Eval, Frame, Outcome};
 use crate::analyze::ir::{MapPattern, Pattern, SequencePattern};
 use crate::error::{Found, Kind};
-use crate::value::Value;
+use crate::value::{Map, Value};
 
 impl Eval<'_> {
     /// Puts `value`, or its parts, where `pattern` says.
@@ -59,7 +59,8 @@ impl Eval<'_> {
         Ok(())
     }
 
-    /// Binds the items behind `&`, of a call or a vector pattern: a map pattern takes them as keys and values.
+    /// Binds the items behind `&`, of a call or a vector pattern: nil when there are none; a map pattern takes them as
+    /// keys and values.
     pub(super) fn bind_rest(
         &mut self,
         pattern: &Pattern,
@@ -67,9 +68,15 @@ impl Eval<'_> {
         frame: Frame<'_>,
     ) -> Outcome<()> {
         let Pattern::Map(parts) = pattern else {
-            return self.bind(pattern, Value::vector(rest), frame);
+            let rest = if rest.is_empty() {
+                Value::Nil
+            } else {
+                Value::vector(rest)
+            };
+            return self.bind(pattern, rest, frame);
         };
         let value = match rest.as_slice() {
+            [] => Value::Nil,
             [map @ Value::Map(_)] => map.clone(),
             _ if rest.len().is_multiple_of(2) => {
                 let mut entries = Vec::with_capacity(rest.len() / 2);
@@ -77,7 +84,7 @@ impl Eval<'_> {
                 while let (Some(key), Some(value)) = (rest.next(), rest.next()) {
                     entries.push((key, value));
                 }
-                Value::Map(entries.into())
+                Value::Map(Map::gathered(entries))
             }
             _ => {
                 return Err(Kind::Destructure {

@@ -512,9 +512,8 @@ impl<'r> Eval<'r> {
 
     #[inline(never)]
     fn further_rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
-        let mut rounds = 0;
         while let Some(mut values) = self.recur.take() {
-            self.next_round(&mut rounds)?;
+            self.tick()?;
             // The rest of a recur is already a collection. Its defaults may read the parameters.
             let rest = lambda.rest.as_ref().map(|rest| (rest, values.pop()));
             for (pattern, value) in lambda.params.iter().zip(values) {

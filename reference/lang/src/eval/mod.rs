@@ -485,14 +485,13 @@ impl<'r> Eval<'r> {
                     let value = self.eval(value, frame)?;
                     self.bind(pattern, value, frame)?;
                 }
-                let mut rounds = 0;
                 loop {
                     let value = self.eval(&parts.body, frame)?;
                     if self.recur.is_none() {
                         return Ok(value);
                     }
                     let values = self.recur.take().unwrap_or_default();
-                    self.next_round(&mut rounds)?;
+                    self.tick()?;
                     for ((pattern, _), value) in parts.bindings.iter().zip(values) {
                         self.bind(pattern, value, frame)?;
                     }
@@ -544,6 +543,7 @@ impl<'r> Eval<'r> {
                     None => Err(Kind::Data(name.to_string()).at(*span).into()),
                 }
             }
+            Ir::Context => Ok(Value::Map(self.shared.env.context.clone())),
             Ir::History(at) => Ok(self.shared.env.history[*at as usize].clone()),
             Ir::Raise(error) => Err((**error).clone().into()),
             Ir::Budget => Ok(match self.host().budget() {
@@ -622,15 +622,6 @@ impl<'r> Eval<'r> {
                 .at(global.span)
                 .into()),
         }
-    }
-
-    fn next_round(&mut self, rounds: &mut u32) -> Outcome<()> {
-        *rounds += 1;
-        let limit = self.limits().loop_iterations;
-        if *rounds > limit {
-            return Err(Kind::LoopLimit(limit).into());
-        }
-        self.tick()
     }
 
     fn eval_all(&mut self, parts: &[Ir], frame: Frame<'_>) -> Outcome<SmallVec<[Value; 4]>> {

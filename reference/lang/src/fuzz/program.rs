@@ -82,7 +82,6 @@ pub fn print_read(bytes: &[u8]) {
 pub(super) fn ended(text: &str, env: &Env) -> (Outcome, Env) {
     let limits = Limits {
         memory_bytes: 2 * 1024 * 1024,
-        loop_iterations: 50,
         workers: 2,
         ..Limits::default()
     };

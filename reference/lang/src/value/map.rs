@@ -2,6 +2,7 @@
 //! Knows nothing of flexible keys beyond the one lookup that all accessors share.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
@@ -107,6 +108,35 @@ impl Map {
                 .entry(&of_kind(text, keyword))
                 .or_else(|| self.entry(&of_kind(text, !keyword))),
         }
+    }
+
+    /// The key under which `key` is written: itself when it is there, else the same name in the other kind
+    /// (`keys.writes.there`). None when neither is there.
+    #[inline]
+    pub fn stored(&self, key: &Value) -> Option<&Value> {
+        let entry = match key.key_text() {
+            Some(text) => self.find_text(text, matches!(key, Value::Keyword(_))),
+            None => self.entry(key),
+        };
+        entry.map(|(stored, _)| stored)
+    }
+
+    /// Stores `value` under the key that is there, else under `key`, and returns what was there.
+    pub fn put(&mut self, key: Value, value: Value) -> Option<Value> {
+        match self.stored(&key) {
+            Some(stored) => {
+                let stored = stored.clone();
+                self.insert(stored, value)
+            }
+            None => self.insert(key, value),
+        }
+    }
+
+    /// A map of entries that are put in one after the other: of a name in two kinds the first one stays the key, and
+    /// the last value counts.
+    pub fn gathered(mut entries: Vec<(Value, Value)>) -> Map {
+        one_kind_each(&mut entries, |(key, _)| key);
+        Map::from(entries)
     }
 
     /// The value that a flexible read of `key` finds.
@@ -252,6 +282,36 @@ impl Map {
             });
         }
         Arc::make_mut(&mut self.0)
+    }
+}
+
+/// Makes keys with the same name in two kinds the first of them, in `items` that are in the order of writing.
+pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
+    let (mut keywords, mut strings) = (false, false);
+    for item in &mut *items {
+        match key(item) {
+            Value::Keyword(_) => keywords = true,
+            Value::Str(_) => strings = true,
+            _ => {}
+        }
+    }
+    if !(keywords && strings) {
+        return;
+    }
+    let mut firsts = BTreeMap::<Value, bool>::new();
+    for item in items {
+        let key = key(item);
+        let Some(text) = key.key_text() else { continue };
+        let keyword = matches!(key, Value::Keyword(_));
+        let first = *firsts.entry(Value::Str(text.clone())).or_insert(keyword);
+        if first != keyword {
+            let text = text.clone();
+            *key = if first {
+                Value::Keyword(text)
+            } else {
+                Value::Str(text)
+            };
+        }
     }
 }
 

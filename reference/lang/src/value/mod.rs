@@ -13,7 +13,7 @@ mod vector;
 
 use std::sync::Arc;
 
-pub use map::{Entries, Map};
+pub use map::{Entries, Map, one_kind_each};
 pub use num_bigint::BigInt;
 pub use order::{equal, key_cmp, number_cmp, sort_by, term_cmp};
 pub use set::{Members, Set};

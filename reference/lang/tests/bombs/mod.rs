@@ -578,7 +578,7 @@ pub const RECURSION: &[Bomb] = &[
     ),
     ("memory_limit", "(defn f [x] (tree-seq f f x)) (f 1)"),
     ("memory_limit", "(defn f [& xs] (apply f 1 xs)) (f)"),
-    ("runtime_error", "(loop [] (recur))"),
+    ("timeout", "(loop [] (recur))"),
 ];
 
 /// Values of 100,000 levels.

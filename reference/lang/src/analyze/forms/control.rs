@@ -74,6 +74,18 @@ pub(super) fn quote(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
     }
 }
 
+pub(super) fn var(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    match form.args {
+        [
+            Form {
+                kind: FormKind::Symbol(name),
+                span,
+            },
+        ] => Ok(a.var_quote(name, *span)),
+        _ => Err(usage("var", form.span)),
+    }
+}
+
 pub(super) fn task(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     let Use { args, span, .. } = form;
     let [id, expr] = args else {

@@ -37,9 +37,7 @@ pub(super) fn define(
     // A function literal takes the name that it is defined under.
     let value = match &value.kind {
         FormKind::List(items) => match &**items {
-            [head, params, body @ ..]
-                if matches!(head.kind, FormKind::Symbol("fn")) && !a.scopes.binds("fn") =>
-            {
+            [head, params, body @ ..] if matches!(head.kind, FormKind::Symbol("fn")) => {
                 match &params.kind {
                     FormKind::Vector(params) => {
                         a.function(None, Some(name), params, body, value.span)?

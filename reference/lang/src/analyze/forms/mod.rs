@@ -99,9 +99,15 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
     row("doseq", "forms.doseq", Iteration, "(doseq [bindings] body ...)", "Evaluates a body for every combination of items and returns nil.", iteration::doseq),
     row("for", "forms.for", Iteration, "(for [bindings] body ...)", "Collects the value of a body for every combination of items.", iteration::for_form),
     row("quote", "forms.quote", Core, "(quote symbol)", "Returns a symbol, or data, unevaluated.", control::quote),
+    row("var", "forms.var", Core, "(var name)", "Returns the var of a global, as #'name does.", control::var),
     row("step-done", "tasks.step-done", AgentControl, "(step-done id summary)", "Records the summary of a finished step and returns it.", control::step_done),
     row("task-reset", "tasks.task-reset", AgentControl, "(task-reset id)", "Forgets the remembered value of a task.", control::task_reset),
     row("task", "tasks.task", AgentControl, "(task \"id\" expr)", "Evaluates an expression once per id and remembers its value.", control::task),
+];
+
+/// Special forms that nothing takes the place of (`forms.shadowing.fixed`).
+pub const FIXED: &[&str] = &[
+    "if", "do", "def", "let", "fn", "loop", "recur", "quote", "var",
 ];
 
 /// How the special form `name` is analysed.
@@ -123,6 +129,7 @@ pub fn special(name: &str) -> Option<Analyze> {
                 | b'r'
                 | b's'
                 | b't'
+                | b'v'
                 | b'w'
                 | b'-'
         )
