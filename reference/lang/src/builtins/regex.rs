@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::numbers::index;
-use super::strings::{long, parts_of, push, push_part, string};
+use super::strings::{charge_text, long, parts_of, push, push_part, string};
 use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
@@ -157,7 +157,7 @@ fn shape(eval: &mut Eval<'_>, text: &str, found: &Match) -> Result<Value, Stop> 
     for group in found.groups() {
         parts.push(match group {
             Some((start, end)) => {
-                eval.reserve(end - start)?;
+                charge_text(eval, end - start)?;
                 Value::from(&text[start..end])
             }
             None => Value::Nil,
@@ -184,7 +184,7 @@ fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         let Some((start, end)) = found else {
             return Ok(Value::Nil);
         };
-        eval.reserve(end - start)?;
+        charge_text(eval, end - start)?;
         return Ok(Value::from(&text[start..end]));
     }
     match captures_at(eval, regex, text, 0)? {
@@ -343,10 +343,14 @@ fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<String>, Stop> {
         None => 1,
     };
     let found = captures_at(eval, &regex, text, 0)?;
-    Ok(found
+    let found = found
         .zip(usize::try_from(group).ok())
-        .and_then(|(found, group)| found.group(group))
-        .map(|(start, end)| text[start..end].to_owned()))
+        .and_then(|(found, group)| found.group(group));
+    let Some((start, end)) = found else {
+        return Ok(None);
+    };
+    charge_text(eval, end - start)?;
+    Ok(Some(text[start..end].to_owned()))
 }
 
 fn extract_int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

@@ -292,12 +292,22 @@ pub(super) fn string(args: &[Value], at: usize) -> Result<&Text, Stop> {
     }
 }
 
+/// Bytes that are copied, and looked at once more, in the time of one step.
+const STEP_BYTES: usize = 512;
+
+/// Charges a string of `bytes` that is about to be made.
+pub(super) fn charge_text(eval: &mut Eval<'_>, bytes: usize) -> Result<(), Stop> {
+    eval.reserve(bytes)?;
+    eval.charge(bytes / STEP_BYTES)
+}
+
 /// Appends `part` after asking for the memory.
 pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
     let (needed, capacity) = (out.len() + part.len(), out.capacity());
     if needed > capacity {
         eval.reserve(needed.max(capacity.saturating_mul(2)) - capacity)?;
     }
+    eval.charge(part.len() / STEP_BYTES)?;
     out.push_str(part);
     Ok(())
 }
@@ -347,7 +357,7 @@ pub(super) fn push_part(
         eval.reserve_values(items.len().max(4))?;
     }
     eval.charge(1)?;
-    eval.reserve(part.len() + OVERHEAD_BYTES)?;
+    charge_text(eval, part.len() + OVERHEAD_BYTES)?;
     items.push(Value::from(part));
     Ok(())
 }
@@ -406,7 +416,7 @@ pub(super) fn part(
     if (from, to) == (0, text.len()) {
         return Ok(Value::Str(text.clone()));
     }
-    eval.reserve(to - from)?;
+    charge_text(eval, to - from)?;
     Ok(Value::from(&text[from..to]))
 }
 
