@@ -68,7 +68,6 @@ pub fn options(settings: &UpstreamSettings) -> Options {
         },
         own: std::env::current_exe().into_iter().collect(),
         surroundings: surroundings(),
-        ..Options::default()
     }
 }
 

@@ -24,8 +24,8 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A longer `X-Request-Id` is replaced.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 /// What replies say of caches: they vary by an encoding that a proxy may apply, and are nobody else's.
-const CACHES: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
-const VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
+static CACHES: HeaderValue = HeaderValue::from_static("max-age=0, private, must-revalidate");
+static VARIES: HeaderValue = HeaderValue::from_static("accept-encoding");
 
 /// All that the endpoint serves.
 pub fn router(endpoint: Arc<Endpoint>) -> Router {
@@ -55,8 +55,11 @@ pub fn router(endpoint: Arc<Endpoint>) -> Router {
         .layer(SetRequestIdLayer::new(REQUEST_ID.clone(), RandomId))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID.clone()))
         .layer(from_fn_with_state(endpoint.clone(), access_log::log))
-        .layer(SetResponseHeaderLayer::overriding(CACHE_CONTROL, CACHES))
-        .layer(SetResponseHeaderLayer::appending(VARY, VARIES))
+        .layer(SetResponseHeaderLayer::overriding(
+            CACHE_CONTROL,
+            CACHES.clone(),
+        ))
+        .layer(SetResponseHeaderLayer::appending(VARY, VARIES.clone()))
         .layer(CatchPanicLayer::custom(|_| {
             Refusal::Internal.into_response()
         }))

@@ -397,10 +397,11 @@ impl Shared {
             }
             match frame.request_id() {
                 Some(id) => self.serve(&id, &method),
-                None if method == LIST_CHANGED => {
-                    if !self.list_changed.swap(true, Ordering::Relaxed) {
-                        log_list_changed(&self.server);
-                    }
+                // Told once.
+                None if method == LIST_CHANGED
+                    && !self.list_changed.swap(true, Ordering::Relaxed) =>
+                {
+                    log_list_changed(&self.server);
                 }
                 None => {}
             }
