@@ -1,20 +1,20 @@
-//! Tries cases again, alone, that ran out of time beside others: on a busy machine that says little of the target.
-//! Knows which ends a busy machine can cause; knows nothing of how a case is tried.
+//! Tries cases again, alone, that ran out of time beside others, or in which real time passes on purpose: on a busy machine their
+//! failure says little of the target. Knows which ends a busy machine can cause; knows nothing of how a case is tried.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::suite::{CaseBody, TargetSpec};
+use crate::suite::{Case, CaseBody, TargetSpec};
 use crate::verdict::Verdict;
 
 use super::pool::{self, Group};
 use super::trial::Trial;
 use super::{Orders, Session, try_alone};
 
-/// Cases in a row that ran out of time again, after which the rest is believed.
+/// Cases in a row that failed again, after which the rest is believed.
 const BELIEVED: usize = 5;
 
-/// Cases that ran out of time beside others, with how they ended.
+/// Cases that failed so beside others, with how they ended.
 #[derive(Debug, Default)]
 pub(super) struct List(Mutex<State>);
 
@@ -23,24 +23,25 @@ struct State {
     waiting: Vec<(usize, Trial)>,
     /// What came first of the case that is tried again, by its place.
     first: HashMap<usize, String>,
-    /// Whether the case that was tried again last ran out of time again.
-    out_of_time_again: bool,
+    /// Whether the case that was tried again last failed again.
+    failed_again: bool,
     /// Whether nothing is kept any more.
     closed: bool,
 }
 
 impl List {
     /// Keeps a trial that is to be made again; gives back any other, with what is to be said of it.
-    pub(super) fn keep(&self, case: usize, trial: Trial) -> Option<Trial> {
+    pub(super) fn keep(&self, place: usize, case: &Case, trial: Trial) -> Option<Trial> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(first) = state.first.remove(&case) {
-            state.out_of_time_again = ran_out_of_time(&trial);
+        if let Some(first) = state.first.remove(&place) {
+            state.failed_again = trial.verdict.is_failure();
             return Some(trial.tried_again(&first));
         }
-        if state.closed || !ran_out_of_time(&trial) {
+        let doubtful = ran_out_of_time(&trial) || (trial.verdict.is_failure() && case.waits());
+        if state.closed || !doubtful || trial.seen_alone {
             return Some(trial);
         }
-        state.waiting.push((case, trial));
+        state.waiting.push((place, trial));
         None
     }
 
@@ -56,11 +57,11 @@ impl List {
         state.first.insert(case, first.verdict.message());
     }
 
-    /// Whether the case that was tried again ran out of time again; `None` when nothing came of it.
+    /// Whether the case that was tried again failed again; `None` when nothing came of it.
     fn end(&self, case: usize) -> Option<bool> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let untold = state.first.remove(&case).is_some();
-        (!untold).then_some(state.out_of_time_again)
+        (!untold).then_some(state.failed_again)
     }
 }
 
@@ -68,7 +69,7 @@ impl List {
 /// were in flight when one got no answer have been tried alone already.
 fn ran_out_of_time(trial: &Trial) -> bool {
     match &trial.verdict {
-        Verdict::TimedOut { .. } | Verdict::Silent { .. } => !trial.seen_alone,
+        Verdict::TimedOut { .. } | Verdict::Silent { .. } => true,
         Verdict::Fail(mismatch) => {
             let says = |text: &str| text.contains("timeout") || text.contains("timed out");
             let line = |mark: char| {

@@ -104,7 +104,7 @@ pub struct Session {
 impl Session {
     fn report(&self, case: usize, trial: Trial) {
         let trial = trial.in_own_words(&self.suite.cases[case]);
-        let Some(trial) = self.again.keep(case, trial) else {
+        let Some(trial) = self.again.keep(case, &self.suite.cases[case], trial) else {
             return;
         };
         // The receiver lives as long as the run.

@@ -105,9 +105,9 @@ impl Trial {
         }
     }
 
-    /// The trial of a case that ran out of time beside others, which ended as `first` says.
+    /// The trial of a case that failed beside others, as `first` says, and was tried again.
     pub fn tried_again(mut self, first: &str) -> Self {
-        let note = format!("tried again alone, after it had run out of time: {first}");
+        let note = format!("tried again alone, after it had failed beside others: {first}");
         match &mut self.verdict {
             Verdict::Pass { unobserved } => unobserved.push(note),
             Verdict::Fail(mismatch) => mismatch.observed.push_str(&format!(" ({note})")),
