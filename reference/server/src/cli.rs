@@ -1,6 +1,9 @@
 //! The `ptc` command: its subcommands and their exit statuses. Knows nothing of MCP.
 
 use crate::agentic::{self, Agentic};
+use crate::isolation::Evaluation;
+#[cfg(target_os = "linux")]
+use crate::isolation::Terms;
 use crate::log::Log;
 use crate::server::{PACKAGE_VERSION, Server};
 use crate::settings::flags::{FLAGS, Group, Kind};
@@ -69,6 +72,16 @@ const COMMANDS: &[Command] = &[
     },
 ];
 
+/// Commands that the server runs itself, and no help shows.
+#[cfg(target_os = "linux")]
+const HIDDEN: &[Command] = &[Command {
+    name: "worker",
+    doc: "Evaluate programs for the server at the other end of standard input.",
+    run: crate::isolation::worker::main,
+}];
+#[cfg(not(target_os = "linux"))]
+const HIDDEN: &[Command] = &[];
+
 /// Runs the command that `arguments` (without the program's name) names.
 pub fn main(arguments: &[String]) -> ExitCode {
     let Some((word, rest)) = arguments.split_first() else {
@@ -85,7 +98,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
         "--version" | "-V" => "version",
         other => other,
     };
-    match COMMANDS.iter().find(|command| command.name == word) {
+    let mut commands = COMMANDS.iter().chain(HIDDEN);
+    match commands.find(|command| command.name == word) {
         Some(command) => (command.run)(rest),
         None => {
             eprint!("{}\nERROR: Unknown command {word}\n", usage());
@@ -187,7 +201,13 @@ fn serve(settings: Settings) -> Result<(), String> {
     };
     // Set here and nowhere else.
     let _ = scrub_set.set(redactor.clone());
-    let server = Server::new(settings, &log, redactor, upstreams, agentic);
+    let mut server = Server::new(settings, &log, redactor, upstreams, agentic);
+    if server.settings.isolated {
+        let started = evaluation(&server);
+        let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
+        server.evaluation = started?;
+        server.log_isolation();
+    }
     let handle = executor.as_ref().map(|executor| executor.handle().clone());
     let served = match (&executor, server.settings.http.clone()) {
         (Some(executor), Some(http)) => serve_http(executor, server.clone(), http),
@@ -195,6 +215,21 @@ fn serve(settings: Settings) -> Result<(), String> {
     };
     server.shut_down(handle.as_ref());
     served
+}
+
+/// Starts the processes that evaluate.
+#[cfg(target_os = "linux")]
+fn evaluation(server: &Server) -> Result<Evaluation, String> {
+    Evaluation::in_processes(Terms {
+        places: server.settings.concurrent_calls,
+        memory_bytes: server.program_memory_bytes(),
+        time_ms: server.program_timeout_ms(),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn evaluation(_: &Server) -> Result<Evaluation, String> {
+    Err("--isolation=process needs Linux".into())
 }
 
 fn serve_http(

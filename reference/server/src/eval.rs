@@ -4,6 +4,7 @@
 
 use crate::clock;
 use crate::connection::Call;
+use crate::isolation::Place;
 use crate::payload::{Field, Payload};
 use crate::reason::{Refusal, error_payload};
 use crate::redact;
@@ -304,6 +305,7 @@ fn named(env: &Env, redactor: &Redactor) -> BTreeMap<String, Value> {
 /// A program under its limits, from reading its context to the last byte that is shown of it.
 struct Running<'a> {
     job: &'a Job<'a>,
+    place: Place<'a>,
     meter: &'a Meter<'a>,
     calls: Option<&'a ProgramCalls>,
 }
@@ -325,6 +327,13 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
     meter.within(|| {
         work(&Running {
             job,
+            place: Place {
+                meter: &meter,
+                limits: &limits,
+                host: &host,
+                deadline: deadline.into_std(),
+                keeps: expires.is_some(),
+            },
             meter: &meter,
             calls: calls.as_ref(),
         })
@@ -333,7 +342,8 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
 
 impl Running<'_> {
     fn run(&self, env: &Env) -> (Outcome, Env) {
-        ptc_lang::run_metered(&Program::new(self.job.program), env, self.meter)
+        let program = Program::new(self.job.program);
+        self.job.server.evaluation.run(&program, env, &self.place)
     }
 
     /// The context object as a map. Its values are free of charge up to four times its bytes.
@@ -391,7 +401,16 @@ pub fn planned(
     deadline: Instant,
 ) -> (Outcome, Env) {
     let host = CallHost::new(call, &server.redactor, None, deadline, calls);
-    ptc_lang::run(&Program::new(program), env, &limits(server), &host)
+    let limits = limits(server);
+    let meter = Meter::new(&limits, &host);
+    let place = Place {
+        meter: &meter,
+        limits: &limits,
+        host: &host,
+        deadline: deadline.into_std(),
+        keeps: true,
+    };
+    meter.within(|| server.evaluation.run(&Program::new(program), env, &place))
 }
 
 /// The context of a task, of whose programs each may hold as much again.

@@ -22,6 +22,7 @@ pub mod fuzz;
 mod gate;
 mod http;
 mod intake;
+mod isolation;
 mod log;
 mod observe;
 #[cfg(feature = "otlp")]

@@ -5,6 +5,7 @@
 use crate::agentic::Agentic;
 use crate::counters::Counters;
 use crate::gate::Gate;
+use crate::isolation::Evaluation;
 use crate::log::Log;
 use crate::observe::Observers;
 use crate::pool::Pool;
@@ -30,6 +31,8 @@ pub struct Server {
     pub gate: Arc<Gate>,
     /// The threads that they run on.
     pub pool: Pool,
+    /// Where they are evaluated.
+    pub evaluation: Evaluation,
     /// The upstream servers, when there are any.
     pub upstreams: Option<Arc<Runtime>>,
     /// What happened since the start, when somebody may ask.
@@ -103,6 +106,7 @@ impl Server {
             observers,
             gate: Gate::new(settings.concurrent_calls),
             pool: Pool::new(settings.concurrent_calls),
+            evaluation: Evaluation::Thread,
             sessions: Sessions::new(settings.sessions.clone()),
             tools_list: OnceLock::new(),
             settings,
@@ -185,6 +189,19 @@ impl Server {
         }
         self.observers.flush();
         self.log.flush();
+    }
+
+    /// Tells where programs are evaluated, and what the kernel can't do.
+    pub fn log_isolation(&self) {
+        let Some(landlock) = self.evaluation.is_confined() else {
+            return;
+        };
+        self.log.event(Level::Info, "isolation", None, |fields| {
+            fields
+                .text("isolation", "process")
+                .number("processes", self.settings.concurrent_calls)
+                .text("landlock", if landlock { "full" } else { "partial" });
+        });
     }
 
     fn log_boot(&self) {

@@ -58,7 +58,7 @@ impl Display for Told<'_> {
             Kind::Capacity => f.write_str(
                 "parallel_capacity_exceeded: all parallel workers are busy; nest pmap and pcalls less, or run one of them with map",
             ),
-            Kind::Host { message, .. } => f.write_str(message),
+            Kind::Host { message, .. } | Kind::Told { message, .. } => f.write_str(message),
             Kind::Other(problem) => write!(f, "runtime_error: {}", problem.told(veil)),
             Kind::Timeout => f.write_str("the program ran longer than its time limit"),
             Kind::Memory => f.write_str("the program wanted more memory than its limit"),

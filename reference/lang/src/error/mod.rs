@@ -26,6 +26,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 5] = [
+        Reason::ParseError,
+        Reason::RuntimeError,
+        Reason::Timeout,
+        Reason::MemoryLimit,
+        Reason::Cancelled,
+    ];
+
+    /// The one with this wire word.
+    pub fn named(word: &str) -> Option<Reason> {
+        Reason::ALL.into_iter().find(|reason| reason.word() == word)
+    }
+
     /// The wire word.
     pub const fn word(self) -> &'static str {
         match self {
@@ -36,6 +50,34 @@ impl Reason {
             Reason::Cancelled => "cancelled",
         }
     }
+}
+
+/// The finer kinds of errors that have one, as [`Error::code`] gives them.
+const CODES: &[&str] = &[
+    "symbol_limit_exceeded",
+    "invalid_arity",
+    "invalid_form",
+    "unbound_var",
+    "duplicate_key",
+    "type_error",
+    "arity_error",
+    "arithmetic_error",
+    "not_callable",
+    "destructure_error",
+    "loop_limit_exceeded",
+    "unsupported_method",
+    "unknown_tool",
+    "invalid_tool_args",
+    "pmap_error",
+    "pcalls_error",
+    "parallel_capacity_exceeded",
+];
+
+/// The finer kind or reason with this word, as it is told from elsewhere; none for any other word.
+pub fn known_code(word: &str) -> &'static str {
+    let reasons = Reason::ALL.map(Reason::word);
+    let mut known = CODES.iter().copied().chain(reasons);
+    known.find(|known| *known == word).unwrap_or_default()
 }
 
 /// A program's failure: what kind, and where in the text.
@@ -153,6 +195,15 @@ pub enum Kind {
     },
     /// Anything else, in words.
     Other(Words),
+    /// What an evaluation elsewhere told, in words.
+    Told {
+        /// The reason that it gave.
+        reason: Reason,
+        /// The finer kind.
+        code: &'static str,
+        /// The sentence.
+        message: String,
+    },
     /// The wall clock ran out.
     Timeout,
     /// Memory ran out.
@@ -210,6 +261,7 @@ impl Kind {
             Kind::Timeout => Reason::Timeout,
             Kind::Memory => Reason::MemoryLimit,
             Kind::Cancelled => Reason::Cancelled,
+            Kind::Told { reason, .. } => *reason,
             _ => Reason::RuntimeError,
         }
     }
@@ -234,6 +286,7 @@ impl Kind {
             Kind::Branch { .. } | Kind::Parallel { .. } => "pcalls_error",
             Kind::Capacity => "parallel_capacity_exceeded",
             Kind::Host { kind, .. } if !kind.is_empty() => kind,
+            Kind::Told { code, .. } if !code.is_empty() => code,
             _ => self.reason().word(),
         }
     }

@@ -126,6 +126,7 @@ impl Flag {
     }
 }
 
+const ISOLATIONS: &[&str] = &["thread", "process"];
 const LOG_LEVELS: &[&str] = &["debug", "info", "warn", "warning", "error"];
 const PROFILES: &[&str] = &["slim", "structured", "debug"];
 const CATALOG_MODES: &[&str] = &["auto", "inline", "lazy"];
@@ -148,6 +149,7 @@ flags! {
         "max-concurrent-calls" Kind::Positive, "CPUs, at most 8", "Calls that may run at once; one more is answered `busy`.";
         "program-timeout-ms" Kind::Positive, "1000; 10000 with upstreams", "Wall-clock limit of one program in milliseconds.";
         "program-memory-limit-bytes" Kind::Positive, "10485760; 104857600 with upstreams", "Memory limit of one program in bytes.";
+        "isolation" Kind::OneOf(ISOLATIONS), "process for HTTP on addresses that aren't loopback, else thread", "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).";
         "response-profile" Kind::OneOf(PROFILES), "slim; debug with --debug-tool", "How much of a result `lisp_eval` and `lisp_session_eval` show.";
     }
     Sessions {

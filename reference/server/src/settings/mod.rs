@@ -23,6 +23,8 @@ pub struct Settings {
     pub program_timeout_ms: Option<u64>,
     /// Explicit memory limit of a program.
     pub program_memory_bytes: Option<u64>,
+    /// Programs are evaluated in processes of their own.
+    pub isolated: bool,
     /// How much of a result is shown.
     pub profile: ResponseProfile,
     /// Stateful sessions.
@@ -379,6 +381,16 @@ impl Settings {
             true => Some(http(values, frame_bytes)?),
             false => None,
         };
+        let isolated = match values
+            .word("isolation", false)
+            .map_err(|text| format!("invalid isolation: {text:?}; it is thread or process"))?
+        {
+            Some(word) => word == "process",
+            // Who reaches the port may be anybody.
+            None => {
+                cfg!(target_os = "linux") && http.as_ref().is_some_and(|http| !http.is_loopback())
+            }
+        };
         warnings.extend(values.ignored.drain(..).map(Warning::Ignored));
         Ok(Settings {
             frame_bytes,
@@ -387,6 +399,7 @@ impl Settings {
             concurrent_calls,
             program_timeout_ms,
             program_memory_bytes,
+            isolated,
             profile,
             sessions,
             diagnostics,

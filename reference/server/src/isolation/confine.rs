@@ -1,0 +1,178 @@
+//! Takes away from a process what evaluating does not need: files, sockets, programs, further memory and time. Nothing here
+//! can be undone, by whoever runs in the process. Knows no programs.
+
+use std::collections::BTreeMap;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus,
+    Scope,
+};
+use nix::sys::resource::{Resource, setrlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+/// Memory that a process may map besides what programs may hold: its text, stacks, the allocator's own.
+const BASE_BYTES: u64 = 192 << 20;
+/// Address space, which threads' stacks and arenas reserve more of than they use.
+const SPACE_BYTES: u64 = 4 << 30;
+
+/// Sets the limits that the kernel keeps: memory for programs of `memory_bytes`, `cpu_seconds` in the whole life of the process,
+/// no files, no core dumps.
+///
+/// # Errors
+/// What the kernel said.
+pub fn limit(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+    let data = memory_bytes.saturating_mul(3).saturating_add(BASE_BYTES);
+    let limits = [
+        (Resource::RLIMIT_DATA, data),
+        (Resource::RLIMIT_AS, data.saturating_add(SPACE_BYTES)),
+        (Resource::RLIMIT_CPU, cpu_seconds),
+        (Resource::RLIMIT_FSIZE, 0),
+        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_NOFILE, 1),
+    ];
+    for (resource, most) in limits {
+        setrlimit(resource, most, most).map_err(|error| format!("{resource:?}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Closes every file but the first, which is the socket.
+///
+/// # Errors
+/// What the kernel said.
+pub fn close_files() -> Result<(), String> {
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .map_err(|error| format!("/proc/self/fd: {error}"))?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > 0)
+        .collect();
+    for number in open {
+        // The directory that was just read is among them, and closed already.
+        let _ = nix::unistd::close(number);
+    }
+    Ok(())
+}
+
+/// Keeps the file system, the network and other processes' signals from the calling thread and those that it starts. False
+/// where the kernel can't, or can only in part; what it can holds.
+pub fn landlock() -> bool {
+    let abi = ABI::V6;
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))
+        .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(abi)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(abi)))
+        .and_then(|ruleset| ruleset.create())
+        .and_then(|ruleset| ruleset.restrict_self());
+    ruleset.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
+}
+
+/// What the threads of an evaluation ask the kernel for. Everything else is refused with `EPERM`.
+const CALLS: &[i64] = &[
+    // The socket.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_close,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    // Threads.
+    libc::SYS_clone3,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_membarrier,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // Signals that end the process.
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    // Time and randomness.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_getrandom,
+];
+
+/// Puts the filter of system calls in force, for every thread that the calling one starts.
+///
+/// # Errors
+/// What the kernel said; where there is no such filter there is no isolation.
+pub fn seccomp() -> Result<(), String> {
+    let told = |error: seccompiler::Error| format!("seccomp: {error}");
+    // Arguments of `clone3` stand in memory, where a filter can't look: the C library goes back to `clone` then.
+    let unknown = filter(
+        BTreeMap::from([(libc::SYS_clone3, Vec::new())]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS as u32),
+    )?;
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    // Threads only, never processes.
+    let thread = libc::CLONE_THREAD as u64;
+    rules.insert(
+        libc::SYS_clone,
+        vec![rule(0, SeccompCmpOp::MaskedEq(thread), thread)?],
+    );
+    // No memory that can be run.
+    let run = libc::PROT_EXEC as u64;
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![rule(2, SeccompCmpOp::MaskedEq(run), 0)?]);
+    }
+    // Signals to its own threads, such as the one that aborts.
+    let own = u64::from(std::process::id());
+    rules.insert(libc::SYS_tgkill, vec![rule(0, SeccompCmpOp::Eq, own)?]);
+    // Names of threads and of memory.
+    rules.insert(
+        libc::SYS_prctl,
+        vec![
+            rule(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?,
+            rule(0, SeccompCmpOp::Eq, libc::PR_SET_VMA as u64)?,
+        ],
+    );
+    let allowed = filter(
+        rules,
+        SeccompAction::Errno(libc::EPERM as u32),
+        SeccompAction::Allow,
+    )?;
+    // The last one decides between two refusals.
+    seccompiler::apply_filter(&unknown).map_err(told)?;
+    seccompiler::apply_filter(&allowed).map_err(told)
+}
+
+fn rule(argument: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, compare, value)
+        .and_then(|condition| SeccompRule::new(vec![condition]))
+        .map_err(|error| format!("seccomp: {error}"))
+}
+
+fn filter(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    matching: SeccompAction,
+) -> Result<BpfProgram, String> {
+    let told = |error: seccompiler::BackendError| format!("seccomp: {error}");
+    let architecture = std::env::consts::ARCH.try_into().map_err(told)?;
+    SeccompFilter::new(rules, otherwise, matching, architecture)
+        .and_then(BpfProgram::try_from)
+        .map_err(told)
+}

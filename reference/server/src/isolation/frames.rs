@@ -1,0 +1,370 @@
+//! What a server and the processes that evaluate for it say to each other: frames of CBOR behind their length. Knows no
+//! sockets' other ends, and believes neither.
+
+use std::io::{self, Read, Write};
+
+use minicbor::{Decode, Encode};
+
+/// What the server says.
+#[derive(Debug, Encode, Decode)]
+pub enum Down {
+    /// Evaluate a program.
+    #[n(0)]
+    Run(#[n(0)] Run),
+    /// The answer to a question.
+    #[n(1)]
+    Answer {
+        /// The question's number.
+        #[n(0)]
+        number: u32,
+        /// What is answered.
+        #[n(1)]
+        reply: Reply,
+    },
+    /// Nobody waits any more.
+    #[n(2)]
+    Cancel,
+}
+
+/// A program and all that it may know.
+#[derive(Debug, Encode, Decode)]
+pub struct Run {
+    /// Its text.
+    #[n(0)]
+    pub program: String,
+    /// Its surroundings, as a snapshot.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub env: Vec<u8>,
+    /// Whether what it leaves behind is wanted.
+    #[n(2)]
+    pub keeps: bool,
+    /// Milliseconds that it may take.
+    #[n(3)]
+    pub time_ms: u64,
+    /// What it may use otherwise.
+    #[n(4)]
+    pub limits: Bounds,
+    /// Names that may follow `tool/`.
+    #[n(5)]
+    pub tools: Vec<String>,
+}
+
+/// The limits of a program, as [`ptc_lang::Limits`] has them.
+#[derive(Debug, Encode, Decode)]
+pub struct Bounds {
+    /// Bytes that it may hold.
+    #[n(0)]
+    pub memory_bytes: u64,
+    /// Bytes that each of its workers may hold.
+    #[n(1)]
+    pub worker_memory_bytes: u64,
+    /// Rounds of a loop.
+    #[n(2)]
+    pub loop_iterations: u32,
+    /// Workers.
+    #[n(3)]
+    pub workers: u64,
+    /// Open brackets.
+    #[n(4)]
+    pub nesting: u32,
+    /// Distinct names.
+    #[n(5)]
+    pub symbols: u32,
+}
+
+/// An answer to a question.
+#[derive(Debug, Encode, Decode)]
+pub enum Reply {
+    /// A value, as a snapshot.
+    #[n(0)]
+    Value(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
+    /// The program's fault.
+    #[n(1)]
+    Raise {
+        /// The finer kind.
+        #[n(0)]
+        kind: String,
+        /// The sentence.
+        #[n(1)]
+        message: String,
+    },
+    /// The time is up.
+    #[n(2)]
+    TimedOut,
+    /// Nobody waits any more.
+    #[n(3)]
+    Cancelled,
+    /// There is nobody to answer such a question.
+    #[n(4)]
+    Nobody,
+    /// A number.
+    #[n(5)]
+    Number(#[n(0)] i64),
+}
+
+/// What a process says that evaluates.
+#[derive(Debug, Encode, Decode)]
+pub enum Up {
+    /// It is ready, and this is what holds it.
+    #[n(0)]
+    Ready(#[n(0)] Confinement),
+    /// A question about the world.
+    #[n(1)]
+    Ask {
+        /// Its number.
+        #[n(0)]
+        number: u32,
+        /// What is asked.
+        #[n(1)]
+        question: Question,
+    },
+    /// The program printed a line.
+    #[n(2)]
+    Printed(#[n(0)] String),
+    /// The program ended.
+    #[n(3)]
+    Done(#[n(0)] Done),
+    /// It can't get ready, and why.
+    #[n(4)]
+    Failed(#[n(0)] String),
+}
+
+/// What holds a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Confinement {
+    /// Whether the kernel keeps all files from it (Landlock).
+    #[n(0)]
+    pub landlock: bool,
+}
+
+/// A question about the world.
+#[derive(Debug, Encode, Decode)]
+pub enum Question {
+    /// Call a tool.
+    #[n(0)]
+    Call {
+        /// Its name.
+        #[n(0)]
+        tool: String,
+        /// Its arguments, as a snapshot.
+        #[cbor(n(1), with = "minicbor::bytes")]
+        arguments: Vec<u8>,
+    },
+    /// `(tool/servers)`
+    #[n(1)]
+    Servers,
+    /// `(apropos query opts)`
+    #[n(2)]
+    Apropos {
+        /// What to look for.
+        #[n(0)]
+        query: String,
+        /// `:limit`
+        #[n(1)]
+        limit: u64,
+        /// `:load`
+        #[n(2)]
+        load: bool,
+        /// Local matches, as a snapshot.
+        #[cbor(n(3), with = "minicbor::bytes")]
+        local: Vec<u8>,
+    },
+    /// `(dir server opts)`
+    #[n(3)]
+    Dir {
+        /// The server's name.
+        #[n(0)]
+        server: String,
+        /// `:limit`
+        #[n(1)]
+        limit: u64,
+        /// `:offset`
+        #[n(2)]
+        offset: u64,
+    },
+    /// `(doc 'server/tool)`
+    #[n(4)]
+    Doc(#[n(0)] String),
+    /// `(meta 'server/tool)`
+    #[n(5)]
+    Meta(#[n(0)] String),
+    /// The time.
+    #[n(6)]
+    Now,
+    /// `(budget/remaining)`
+    #[n(7)]
+    Budget,
+}
+
+/// How a program ended.
+#[derive(Debug, Encode, Decode)]
+pub struct Done {
+    /// How.
+    #[n(0)]
+    pub end: End,
+    /// What it left behind and, behind it, its value, as a snapshot.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub left: Vec<u8>,
+}
+
+/// The ways to end.
+#[derive(Debug, Encode, Decode)]
+pub enum End {
+    /// With a value.
+    #[n(0)]
+    Value,
+    /// `(return v)`
+    #[n(1)]
+    Return,
+    /// `(fail v)`
+    #[n(2)]
+    Fail,
+    /// With an error.
+    #[n(3)]
+    Error {
+        /// The word of the reason.
+        #[n(0)]
+        reason: String,
+        /// The word of the finer kind.
+        #[n(1)]
+        code: String,
+        /// The sentence.
+        #[n(2)]
+        message: String,
+        /// Where in the program.
+        #[n(3)]
+        span: Option<(u32, u32)>,
+    },
+}
+
+/// Bytes of the length in front of a frame.
+const HEADER_BYTES: usize = 4;
+
+/// A frame as bytes.
+///
+/// # Errors
+/// When it is too long for its length to be written.
+pub fn encode(frame: &impl Encode<()>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    minicbor::encode(frame, &mut bytes).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len() - HEADER_BYTES)
+        .map_err(|_| io::Error::other("the frame is too long"))?;
+    bytes[..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Writes a frame.
+///
+/// # Errors
+/// Those of the stream.
+pub fn send(mut stream: impl Write, frame: &impl Encode<()>) -> io::Result<()> {
+    stream.write_all(&encode(frame)?)
+}
+
+/// Puts frames together as their bytes come.
+#[derive(Default)]
+pub struct Inbox {
+    bytes: Vec<u8>,
+    /// How many of them were given away.
+    taken: usize,
+}
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+impl Inbox {
+    /// The next frame that is there as a whole.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] for one of more than `bytes_max` bytes, and for what is none.
+    pub fn next<F: for<'b> Decode<'b, ()>>(&mut self, bytes_max: usize) -> io::Result<Option<F>> {
+        let wrong = |problem: &'static str| io::Error::new(io::ErrorKind::InvalidData, problem);
+        let rest = &self.bytes[self.taken..];
+        let Some(header) = rest.first_chunk::<HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_le_bytes(*header)).unwrap_or(usize::MAX);
+        if length > bytes_max {
+            return Err(wrong("a frame is too long"));
+        }
+        let Some(body) = rest[HEADER_BYTES..].get(..length) else {
+            return Ok(None);
+        };
+        let mut input = minicbor::Decoder::new(body);
+        let frame = input.decode().map_err(|_| wrong("a frame is malformed"))?;
+        if input.position() != length {
+            return Err(wrong("a frame has something behind it"));
+        }
+        self.taken += HEADER_BYTES + length;
+        if self.taken == self.bytes.len() {
+            self.taken = 0;
+            self.bytes.clear();
+            // A large frame's room is not kept for the small ones.
+            self.bytes.shrink_to(CHUNK_BYTES);
+        }
+        Ok(Some(frame))
+    }
+
+    /// Reads what is there. False at the stream's end.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    pub fn fill(&mut self, mut stream: impl Read) -> io::Result<bool> {
+        if self.taken > 0 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        // A frame that is under way is read in larger pieces.
+        let chunk = CHUNK_BYTES.max(self.bytes.len().min(16 * CHUNK_BYTES));
+        let at = self.bytes.len();
+        self.bytes.resize(at + chunk, 0);
+        let read = stream.read(&mut self.bytes[at..]);
+        self.bytes.truncate(at + *read.as_ref().unwrap_or(&0));
+        Ok(read? > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_as_they_went_in_however_they_are_cut() {
+        let frame = Up::Ask {
+            number: 7,
+            question: Question::Call {
+                tool: "call".into(),
+                arguments: vec![1; 100],
+            },
+        };
+        let bytes = encode(&frame).unwrap();
+        for cut in 1..bytes.len() {
+            let mut inbox = Inbox::default();
+            for part in [&bytes[..cut], &bytes[cut..]] {
+                assert!(inbox.next::<Up>(1_000).unwrap().is_none());
+                assert!(inbox.fill(part).unwrap());
+            }
+            let found = inbox.next::<Up>(1_000).unwrap().unwrap();
+            assert_eq!(format!("{found:?}"), format!("{frame:?}"));
+            assert!(!inbox.fill(&[][..]).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
+        let mut inbox = Inbox::default();
+        inbox.fill(&[0xff, 0xff, 0xff, 0x7f, 0][..]).unwrap();
+        assert!(inbox.next::<Up>(1_000).is_err());
+        let mut long = encode(&Up::Printed("x".repeat(2_000))).unwrap();
+        let mut inbox = Inbox::default();
+        inbox.fill(&long[..]).unwrap();
+        assert!(inbox.next::<Up>(1_000).is_err());
+        // A length that is claimed inside a frame allocates nothing.
+        long.truncate(12);
+        long[0] = 8;
+        long[1] = 0;
+        let mut inbox = Inbox::default();
+        inbox.fill(&long[..]).unwrap();
+        assert!(inbox.next::<Up>(1_000).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! Where programs are evaluated: on a thread of the server, or in a process of its own that holds nothing else.
+//!
+//! A server under `--isolation process` keeps processes ready, each of which is this binary again with one socket, no other
+//! file, no environment and no secret. A program travels there with its surroundings as a snapshot, and what it leaves comes
+//! back as one. What it asks of the world it asks the server, whose [`Host`] answers as it would on a thread: calls of
+//! upstreams, their credentials, redaction and the ledger of calls stay here. Nothing that a process says is believed: frames
+//! and their sum have bounds, snapshots are read as from a stranger, and questions are counted.
+//!
+//! A process that dies, lies, or does not end in time is killed and replaced; it costs the call that it worked for, and no
+//! other.
+
+#[cfg(target_os = "linux")]
+mod confine;
+#[cfg(target_os = "linux")]
+mod faults;
+#[cfg(target_os = "linux")]
+mod frames;
+#[cfg(target_os = "linux")]
+mod pool;
+#[cfg(target_os = "linux")]
+pub mod worker;
+
+use std::time::Instant;
+
+use ptc_lang::{Env, Host, Limits, Outcome, Program};
+
+/// Where programs are evaluated.
+pub enum Evaluation {
+    /// On the thread that asks.
+    Thread,
+    /// In processes.
+    #[cfg(target_os = "linux")]
+    Process(pool::Processes),
+}
+
+/// What processes are made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// How many programs run at once.
+    pub places: usize,
+    /// Bytes that a program may hold.
+    pub memory_bytes: u64,
+    /// Milliseconds that a program may take.
+    pub time_ms: u64,
+}
+
+/// One program to evaluate.
+pub struct Asked<'a> {
+    /// It.
+    pub program: &'a Program,
+    /// Its surroundings.
+    pub env: &'a Env,
+    /// What it may use.
+    pub limits: &'a Limits,
+    /// The world.
+    pub host: &'a dyn Host,
+    /// When it has to end.
+    pub deadline: Instant,
+    /// Whether anybody wants what it leaves behind.
+    pub keeps: bool,
+}
+
+impl Evaluation {
+    /// Starts processes, and waits until the first one is ready.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    #[cfg(target_os = "linux")]
+    pub fn in_processes(terms: Terms) -> Result<Evaluation, String> {
+        pool::Processes::start(terms).map(Evaluation::Process)
+    }
+
+    /// Evaluates a program as [`ptc_lang::run`] does. Blocks until it ended.
+    pub fn run(&self, asked: &Asked<'_>) -> (Outcome, Env) {
+        match self {
+            Evaluation::Thread => ptc_lang::run(asked.program, asked.env, asked.limits, asked.host),
+            #[cfg(target_os = "linux")]
+            Evaluation::Process(processes) => processes.run(asked),
+        }
+    }
+
+    /// Whether every file is kept from what evaluates; none on threads.
+    pub fn is_confined(&self) -> Option<bool> {
+        match self {
+            Evaluation::Thread => None,
+            #[cfg(target_os = "linux")]
+            Evaluation::Process(processes) => Some(processes.is_confined()),
+        }
+    }
+}
+
+/// The limits under which snapshots of a program with these limits are read. Reading takes a few times the room of what is read.
+#[cfg(target_os = "linux")]
+fn reading(limits: &Limits) -> Limits {
+    const ROOM: u64 = 64 << 20;
+    Limits {
+        memory_bytes: limits.memory_bytes.saturating_mul(4).saturating_add(ROOM),
+        ..limits.clone()
+    }
+}

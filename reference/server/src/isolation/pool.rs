@@ -1,0 +1,666 @@
+//! The processes that evaluate, seen from the server: they are kept ready, given programs, answered, watched and replaced.
+//! Knows nothing of MCP, and believes nothing that they say.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use ptc_lang::error::known_code;
+use ptc_lang::form::Span;
+use ptc_lang::{
+    Discovery, Ended, Env, Error, Host, HostFault, Kind, Outcome, Pulse, Reason, Value, print,
+    snapshot,
+};
+
+use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
+use super::worker::frame_bytes;
+use super::{Asked, Terms, reading};
+
+/// How long a program may take beyond its deadline until its process is killed.
+const GRACE: Duration = Duration::from_millis(100);
+/// How often it is looked whether a program may go on.
+const TICK: Duration = Duration::from_millis(5);
+/// Time that a process has to get ready.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+/// Time that a process has to take a frame in.
+const TAKEN_WITHIN: Duration = Duration::from_secs(2);
+/// Seconds of processor time after which a process is replaced. What it may use at most is this and one program more.
+const CPU_SECONDS: u64 = 600;
+/// Threads of a program: its own, and those of `pmap`.
+const THREADS: u64 = 9;
+/// Bytes that a printed line is reckoned at besides its text.
+const LINE_BYTES: usize = 32;
+/// Starts that may fail one after the other before waiting between them.
+const WAIT_AFTER_FAILURE: Duration = Duration::from_millis(200);
+
+/// The processes of a server.
+pub struct Processes {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    terms: Terms,
+    state: Mutex<State>,
+    changed: Condvar,
+    landlock: AtomicBool,
+    /// Processes that were started in all.
+    started: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    idle: Vec<Worker>,
+    /// Those that evaluate.
+    busy: usize,
+    /// Why the last start failed.
+    failure: Option<String>,
+    closed: bool,
+}
+
+/// A process that is ready.
+struct Worker {
+    child: Child,
+    stream: UnixStream,
+    inbox: Inbox,
+    /// Processor time that it may have used.
+    spent: Duration,
+}
+
+impl Processes {
+    /// Starts processes, and waits for the first.
+    pub fn start(terms: Terms) -> Result<Processes, String> {
+        let shared = Arc::new(Shared {
+            terms,
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+            landlock: AtomicBool::new(false),
+            started: AtomicUsize::new(0),
+        });
+        let starting = Arc::downgrade(&shared);
+        // All are started by one thread that stays: the kernel ends a process with the thread that started it.
+        std::thread::Builder::new()
+            .name("processes".into())
+            .spawn(move || keep_ready(&starting))
+            .map_err(|error| format!("cannot start a thread: {error}"))?;
+        let mut state = shared.lock();
+        loop {
+            if let Some(failure) = state.failure.take() {
+                state.closed = true;
+                return Err(format!("cannot evaluate in processes: {failure}"));
+            }
+            if !state.idle.is_empty() {
+                break;
+            }
+            state = shared.wait(state, READY_WITHIN);
+        }
+        drop(state);
+        Ok(Processes { shared })
+    }
+
+    /// Whether Landlock holds all of them as a whole.
+    pub fn is_confined(&self) -> bool {
+        self.shared.landlock.load(Ordering::Relaxed)
+    }
+
+    /// Evaluates a program.
+    pub fn run(&self, asked: &Asked<'_>) -> (Outcome, Env) {
+        let mut prints = Vec::new();
+        let (ended, env) = match self.evaluate(asked, &mut prints) {
+            Ok((ended, env)) => (ended, env),
+            Err(error) => (Ended::Error(error), None),
+        };
+        let env = match (&ended, env) {
+            (Ended::Value(_) | Ended::Return(_), Some(env)) => {
+                env.with_context(asked.env.context().clone())
+            }
+            _ => asked.env.clone(),
+        };
+        (Outcome { ended, prints }, env)
+    }
+
+    fn evaluate(
+        &self,
+        asked: &Asked<'_>,
+        prints: &mut Vec<String>,
+    ) -> Result<(Ended, Option<Env>), Error> {
+        let bytes_max = frame_bytes(asked.limits.memory_bytes);
+        let env = asked
+            .env
+            .snapshot(bytes_max, asked.host)
+            .map_err(unwritten)?;
+        let remaining = asked.deadline.saturating_duration_since(Instant::now());
+        let limits = asked.limits;
+        let run = Down::Run(Run {
+            program: asked.program.text().to_owned(),
+            env,
+            keeps: asked.keeps,
+            time_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+            limits: Bounds {
+                memory_bytes: limits.memory_bytes,
+                worker_memory_bytes: limits.worker_memory_bytes,
+                loop_iterations: limits.loop_iterations,
+                workers: limits.workers as u64,
+                nesting: limits.nesting,
+                symbols: limits.symbols,
+            },
+            tools: asked.host.tool_names().to_vec(),
+        });
+        let run = frames::encode(&run).map_err(|error| lost(&error.to_string()))?;
+        let mut guard = self.take(asked, &run)?;
+        let began = Instant::now();
+        let conversation = Conversation {
+            asked,
+            bytes_max,
+            stream: guard.stream()?,
+        };
+        let result = conversation.hold(&mut guard, prints);
+        let used = began.elapsed().saturating_mul(THREADS as u32);
+        match result {
+            Ok(done) => {
+                guard.give_back(used);
+                conclude(done, asked)
+            }
+            Err(end) => Err(guard.bury(end, asked.host)),
+        }
+    }
+
+    /// A process that took the program in.
+    fn take(&self, asked: &Asked<'_>, run: &[u8]) -> Result<Guard<'_>, Error> {
+        loop {
+            let mut state = self.shared.lock();
+            let worker = loop {
+                if let Some(worker) = state.idle.pop() {
+                    break worker;
+                }
+                if Instant::now() >= asked.deadline {
+                    return Err(Kind::Timeout.anywhere());
+                }
+                stopped(asked.host.pulse())?;
+                self.shared.changed.notify_all();
+                state = self.shared.wait(state, TICK);
+            };
+            state.busy += 1;
+            drop(state);
+            let mut guard = Guard {
+                shared: &self.shared,
+                worker: Some(worker),
+            };
+            // One that died while it was idle costs no call.
+            let Some(worker) = &mut guard.worker else {
+                continue;
+            };
+            let alive = matches!(worker.child.try_wait(), Ok(None));
+            if alive && io::Write::write_all(&mut &worker.stream, run).is_ok() {
+                return Ok(guard);
+            }
+        }
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        for mut worker in state.idle.drain(..) {
+            worker.end();
+        }
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+        let waited = self.changed.wait_timeout(state, most);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Starts a process whenever one is missing, as long as there is a server.
+fn keep_ready(shared: &Weak<Shared>) {
+    const LOOK_EVERY: Duration = Duration::from_secs(1);
+    loop {
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let mut state = shared.lock();
+        // Idle ones that died are missing too.
+        state
+            .idle
+            .retain_mut(|worker| matches!(worker.child.try_wait(), Ok(None)));
+        if state.closed {
+            return;
+        }
+        if state.idle.len() + state.busy >= shared.terms.places && !state.idle.is_empty() {
+            drop(shared.wait(state, LOOK_EVERY));
+            continue;
+        }
+        drop(state);
+        let started = Worker::start(shared.terms);
+        let mut state = shared.lock();
+        match started {
+            Ok((worker, landlock)) => {
+                shared.started.fetch_add(1, Ordering::Relaxed);
+                shared.landlock.store(landlock, Ordering::Relaxed);
+                state.failure = None;
+                // The one that was used last is the first to be used again: its memory is warm.
+                state.idle.insert(0, worker);
+            }
+            Err(problem) => state.failure = Some(problem),
+        }
+        let failed = state.failure.is_some();
+        drop(state);
+        shared.changed.notify_all();
+        if failed {
+            std::thread::sleep(WAIT_AFTER_FAILURE);
+        }
+    }
+}
+
+impl Worker {
+    /// Starts a process and waits until it is confined; whether Landlock holds it as a whole.
+    fn start(terms: Terms) -> Result<(Worker, bool), String> {
+        let told = |error: io::Error| error.to_string();
+        let (stream, other) = UnixStream::pair().map_err(told)?;
+        let program_seconds = terms.time_ms.div_ceil(1000).saturating_add(1);
+        let cpu_seconds = program_seconds
+            .saturating_mul(THREADS)
+            .saturating_add(CPU_SECONDS);
+        // The binary that runs, also after another one was installed in its place.
+        let child = Command::new("/proc/self/exe")
+            .arg0("ptc")
+            .arg("worker")
+            .arg(terms.memory_bytes.to_string())
+            .arg(cpu_seconds.to_string())
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(other)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(told)?;
+        let mut worker = Worker {
+            child,
+            stream,
+            inbox: Inbox::default(),
+            spent: Duration::ZERO,
+        };
+        match worker.ready() {
+            Ok(landlock) => Ok((worker, landlock)),
+            Err(problem) => {
+                let status = worker.end();
+                Err(match status {
+                    Some(status) => format!("{problem} ({status})"),
+                    None => problem,
+                })
+            }
+        }
+    }
+
+    fn ready(&mut self) -> Result<bool, String> {
+        const FRAME_BYTES: usize = 4096;
+        let told = |error: io::Error| error.to_string();
+        self.stream
+            .set_read_timeout(Some(READY_WITHIN))
+            .map_err(told)?;
+        let confinement = loop {
+            match self.inbox.next(FRAME_BYTES).map_err(told)? {
+                Some(Up::Ready(confinement)) => break confinement,
+                Some(Up::Failed(problem)) => return Err(problem),
+                Some(_) => {
+                    return Err("the process said something else than that it is ready".into());
+                }
+                None if self.inbox.fill(&self.stream).map_err(told)? => {}
+                None => return Err("the process ended before it was ready".into()),
+            }
+        };
+        self.stream.set_read_timeout(Some(TICK)).map_err(told)?;
+        self.stream
+            .set_write_timeout(Some(TAKEN_WITHIN))
+            .map_err(told)?;
+        Ok(confinement.landlock)
+    }
+
+    /// Kills it, and tells how it ended, which may have been earlier.
+    fn end(&mut self) -> Option<ExitStatus> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Some(status);
+        }
+        let _ = self.child.kill();
+        self.child.wait().ok()
+    }
+}
+
+/// A process that evaluates; killed when it is neither given back nor buried.
+struct Guard<'s> {
+    shared: &'s Shared,
+    worker: Option<Worker>,
+}
+
+impl Guard<'_> {
+    fn stream(&self) -> Result<UnixStream, Error> {
+        let stream = self.worker.as_ref().map(|worker| worker.stream.try_clone());
+        match stream {
+            Some(Ok(stream)) => Ok(stream),
+            _ => Err(lost("its socket could not be used")),
+        }
+    }
+
+    /// Keeps the process for further programs, unless it has used up its time.
+    fn give_back(&mut self, used: Duration) {
+        let Some(mut worker) = self.worker.take() else {
+            return;
+        };
+        worker.spent += used;
+        let tired = worker.spent.as_secs() >= CPU_SECONDS;
+        let mut state = self.shared.lock();
+        state.busy -= 1;
+        if !tired && !state.closed {
+            state.idle.push(worker);
+            drop(state);
+        } else {
+            drop(state);
+            worker.end();
+        }
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends the process, and says what its program is told.
+    fn bury(&mut self, end: Broken, host: &dyn Host) -> Error {
+        let status = self.worker.as_mut().and_then(Worker::end);
+        match end {
+            Broken::Stopped(Pulse::Cancelled) => return Kind::Cancelled.anywhere(),
+            Broken::Stopped(_) => return Kind::Timeout.anywhere(),
+            Broken::Memory => return Kind::Memory.anywhere(),
+            Broken::Lied(problem) => return lost(problem),
+            Broken::Gone => {}
+        }
+        if host.pulse() == Pulse::Cancelled {
+            return Kind::Cancelled.anywhere();
+        }
+        let signal = status.and_then(|status| status.signal());
+        match signal {
+            // Of processor time there is more than any program may take.
+            Some(libc::SIGXCPU) => Kind::Timeout.anywhere(),
+            // Allocation that fails, and native stack that ends, abort the process.
+            Some(libc::SIGABRT) => Kind::Memory.anywhere(),
+            Some(signal) => lost(&format!("it was ended by signal {signal}")),
+            None => lost("it ended"),
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(mut worker) = self.worker.take() {
+            worker.end();
+            self.shared.lock().busy -= 1;
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
+/// Why a process is of no use any more.
+enum Broken {
+    /// Its program did not end in time, or nobody waits for it.
+    Stopped(Pulse),
+    /// Its program printed more than it may hold.
+    Memory,
+    /// It said what no such process says.
+    Lied(&'static str),
+    /// Its socket ended.
+    Gone,
+}
+
+/// What is said between sending a program and learning how it ended.
+struct Conversation<'a> {
+    asked: &'a Asked<'a>,
+    bytes_max: usize,
+    stream: UnixStream,
+}
+
+impl Conversation<'_> {
+    fn hold(&self, guard: &mut Guard<'_>, prints: &mut Vec<String>) -> Result<Done, Broken> {
+        let Some(worker) = &mut guard.worker else {
+            return Err(Broken::Gone);
+        };
+        let writing = Mutex::new(());
+        let open = AtomicUsize::new(0);
+        let questions_max = self.asked.limits.workers.saturating_add(1);
+        let mut printed = 0_usize;
+        let mut kill_at = self.asked.deadline + GRACE;
+        let mut cancelled = false;
+        let mut looked = Instant::now();
+        std::thread::scope(|scope| {
+            loop {
+                let now = Instant::now();
+                if now.duration_since(looked) >= TICK {
+                    looked = now;
+                    match self.asked.host.pulse() {
+                        Pulse::Continue => {}
+                        Pulse::TimedOut => kill_at = kill_at.min(now + GRACE),
+                        Pulse::Cancelled if cancelled => {}
+                        Pulse::Cancelled => {
+                            cancelled = true;
+                            kill_at = kill_at.min(now + GRACE);
+                            self.say(&writing, &Down::Cancel);
+                        }
+                    }
+                    if now >= kill_at {
+                        return Err(Broken::Stopped(match cancelled {
+                            true => Pulse::Cancelled,
+                            false => Pulse::TimedOut,
+                        }));
+                    }
+                }
+                let frame = match worker.inbox.next::<Up>(self.bytes_max) {
+                    Ok(Some(frame)) => frame,
+                    Err(_) => return Err(Broken::Lied("it sent what is no frame")),
+                    Ok(None) => match worker.inbox.fill(&worker.stream) {
+                        Ok(true) => continue,
+                        Ok(false) => return Err(Broken::Gone),
+                        Err(error) => match error.kind() {
+                            io::ErrorKind::WouldBlock
+                            | io::ErrorKind::TimedOut
+                            | io::ErrorKind::Interrupted => continue,
+                            _ => return Err(Broken::Gone),
+                        },
+                    },
+                };
+                match frame {
+                    Up::Done(done) => {
+                        return match open.load(Ordering::Acquire) {
+                            0 => Ok(done),
+                            _ => Err(Broken::Lied("it ended with questions open")),
+                        };
+                    }
+                    Up::Printed(line) => {
+                        let line = self.asked.host.printed(line);
+                        let line = print::line(line, self.asked.limits.print_graphemes);
+                        printed = printed.saturating_add(line.len() + LINE_BYTES);
+                        if printed as u64 > self.asked.limits.memory_bytes {
+                            return Err(Broken::Memory);
+                        }
+                        prints.push(line);
+                    }
+                    Up::Ready(_) | Up::Failed(_) => {
+                        return Err(Broken::Lied("it said anew whether it is ready"));
+                    }
+                    Up::Ask { number, question } => match question {
+                        Question::Now => {
+                            let reply = Reply::Number(self.asked.host.now_micros());
+                            self.say(&writing, &Down::Answer { number, reply });
+                        }
+                        Question::Budget => {
+                            let reply = self.reply(Ok(self.asked.host.budget()));
+                            self.say(&writing, &Down::Answer { number, reply });
+                        }
+                        question => {
+                            if open.fetch_add(1, Ordering::AcqRel) >= questions_max {
+                                return Err(Broken::Lied("it asked too much at once"));
+                            }
+                            let (writing, open) = (&writing, &open);
+                            // Each on a thread of its own: `pmap` asks side by side.
+                            scope.spawn(move || {
+                                let reply = self.answer(question);
+                                // What it asks next may come as soon as it has this answer.
+                                open.fetch_sub(1, Ordering::AcqRel);
+                                self.say(writing, &Down::Answer { number, reply });
+                            });
+                        }
+                    },
+                }
+            }
+        })
+    }
+
+    /// Sends a frame. That nobody took it in shows when nothing comes back.
+    fn say(&self, writing: &Mutex<()>, frame: &Down) {
+        let _one = writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = frames::send(&self.stream, frame);
+    }
+
+    fn answer(&self, question: Question) -> Reply {
+        let host = self.asked.host;
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let found = match question {
+            Question::Call { tool, arguments } => match self.values(&arguments).as_deref() {
+                Ok([arguments]) => Some(host.call(&tool, arguments)),
+                Ok(_) => Some(Err(HostFault::Stopped(Pulse::TimedOut))),
+                Err(fault) => Some(Err(fault.clone())),
+            },
+            Question::Servers => host.discover(&Discovery::Servers),
+            Question::Apropos {
+                query,
+                limit,
+                load,
+                local,
+            } => match self.values(&local) {
+                Ok(local) => host.discover(&Discovery::Apropos {
+                    query: &query,
+                    limit: size(limit),
+                    load,
+                    local: &local,
+                }),
+                Err(fault) => Some(Err(fault)),
+            },
+            Question::Dir {
+                server,
+                limit,
+                offset,
+            } => host.discover(&Discovery::Dir {
+                server: &server,
+                limit: size(limit),
+                offset: size(offset),
+            }),
+            Question::Doc(reference) => host.discover(&Discovery::Doc {
+                reference: &reference,
+            }),
+            Question::Meta(reference) => host.discover(&Discovery::Meta {
+                reference: &reference,
+            }),
+            Question::Now | Question::Budget => None,
+        };
+        found.map_or(Reply::Nobody, |found| self.reply(found))
+    }
+
+    fn values(&self, bytes: &[u8]) -> Result<Vec<Value>, HostFault> {
+        match snapshot::read(bytes, &reading(self.asked.limits), self.asked.host) {
+            Ok((_, values)) => Ok(values),
+            Err(snapshot::Error::Stopped(pulse)) => Err(HostFault::Stopped(pulse)),
+            Err(error) => Err(HostFault::Raise {
+                kind: "",
+                message: error.to_string(),
+            }),
+        }
+    }
+
+    fn reply(&self, found: Result<Value, HostFault>) -> Reply {
+        let raised = |kind: &str, message: String| Reply::Raise {
+            kind: kind.to_owned(),
+            message,
+        };
+        match found {
+            Ok(value) => {
+                match snapshot::write(&Env::new(), &[&value], self.bytes_max, self.asked.host) {
+                    Ok(bytes) => Reply::Value(bytes),
+                    Err(snapshot::Error::Stopped(Pulse::Cancelled)) => Reply::Cancelled,
+                    Err(snapshot::Error::Stopped(_)) => Reply::TimedOut,
+                    Err(error) => raised("", error.to_string()),
+                }
+            }
+            Err(HostFault::Raise { kind, message }) => raised(kind, message),
+            Err(HostFault::Stopped(Pulse::Cancelled)) => Reply::Cancelled,
+            Err(HostFault::Stopped(_)) => Reply::TimedOut,
+        }
+    }
+}
+
+/// What a program's end means here.
+fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Env>), Error> {
+    let left = |left: &[u8]| match snapshot::read(left, &reading(asked.limits), asked.host) {
+        Ok((env, mut values)) if values.len() == 1 => {
+            Ok((asked.keeps.then_some(env), values.pop().unwrap_or_default()))
+        }
+        Ok(_) => Err(lost("it left no value")),
+        Err(error) => Err(unwritten(error)),
+    };
+    match done.end {
+        End::Value => left(&done.left).map(|(env, value)| (Ended::Value(value), env)),
+        End::Return => left(&done.left).map(|(env, value)| (Ended::Return(value), env)),
+        End::Fail => left(&done.left).map(|(_, value)| (Ended::Fail(value), None)),
+        End::Error {
+            reason,
+            code,
+            message,
+            span,
+        } => {
+            let kind = match Reason::named(&reason) {
+                Some(Reason::Timeout) => Kind::Timeout,
+                Some(Reason::MemoryLimit) => Kind::Memory,
+                Some(Reason::Cancelled) => Kind::Cancelled,
+                Some(reason) => Kind::Told {
+                    reason,
+                    code: known_code(&code),
+                    message,
+                },
+                None => return Err(lost("it ended for no known reason")),
+            };
+            let span = span.map(|(start, end)| Span { start, end });
+            Err(Error { kind, span })
+        }
+    }
+}
+
+fn stopped(pulse: Pulse) -> Result<(), Error> {
+    match pulse {
+        Pulse::Continue => Ok(()),
+        Pulse::TimedOut => Err(Kind::Timeout.anywhere()),
+        Pulse::Cancelled => Err(Kind::Cancelled.anywhere()),
+    }
+}
+
+fn unwritten(error: snapshot::Error) -> Error {
+    match error {
+        snapshot::Error::Stopped(Pulse::Cancelled) => Kind::Cancelled.anywhere(),
+        snapshot::Error::Stopped(_) => Kind::Timeout.anywhere(),
+        snapshot::Error::TooLarge { .. } | snapshot::Error::Memory => Kind::Memory.anywhere(),
+        error => lost(&error.to_string()),
+    }
+}
+
+/// The error of a program whose process is of no use.
+fn lost(problem: &str) -> Error {
+    Kind::Other(format!(
+        "the process that evaluated the program was lost: {problem}"
+    ))
+    .anywhere()
+}
