@@ -159,10 +159,13 @@ impl Link {
             tools: asked.tools.clone(),
             bytes_max: frame_bytes(asked.limits.memory_bytes),
         };
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            faults::commit(&asked.program);
-            world.evaluate(asked)
-        }));
+        let ended =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                match faults::commit(&asked.program) {
+                    Some(told) => failed("runtime_error", told),
+                    None => world.evaluate(asked),
+                }
+            }));
         ended.unwrap_or_else(|_| {
             failed(
                 "runtime_error",

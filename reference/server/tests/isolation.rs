@@ -1,0 +1,431 @@
+//! Evaluation in processes, seen from outside: what kills one costs its own call, no other; what runs in one reaches nothing.
+//! Knows the server only through its pipes and sockets, and what `/proc` says.
+//!
+//! The faults are those that builds for tests commit when a program begins with `;; fault: NAME`.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+/// Clients that do nothing wrong.
+const CLIENTS: u64 = 16;
+/// How long something may take on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Wall clock of a program.
+const TIMEOUT_MS: &str = "3000";
+
+/// A server, killed with the test that started it.
+struct Server(Child);
+
+impl Server {
+    fn start(arguments: &[&str]) -> Server {
+        let child = Command::new(PTC)
+            .args([
+                "start",
+                "--isolation",
+                "process",
+                "--response-profile",
+                "structured",
+            ])
+            .args(["--program-timeout-ms", TIMEOUT_MS])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Server(child)
+    }
+
+    /// One that listens, and its port.
+    fn listening(arguments: &[&str]) -> (Server, u16) {
+        let first = 12_000 + u16::try_from(std::process::id() % 5_000).unwrap();
+        for port in first..18_000 {
+            let number = port.to_string();
+            let mut server =
+                Server::start(&[&["--http", "--http-port", &number], arguments].concat());
+            let log = BufReader::new(server.0.stderr.take().unwrap());
+            let mut lines = log.lines().map_while(Result::ok);
+            let listens = lines.any(|line| line.contains("http_listening"));
+            std::thread::spawn(move || lines.for_each(drop));
+            if listens {
+                return (server, port);
+            }
+        }
+        panic!("no port is free");
+    }
+
+    /// The processes that evaluate for it.
+    fn workers(&self) -> Vec<i32> {
+        let own = self.0.id().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        processes
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| stat(*pid).is_some_and(|fields| fields[1] == own && fields[0] != "Z"))
+            .collect()
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id())).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// The fields of `/proc/PID/stat` behind the name: state, parent, ….
+fn stat(pid: i32) -> Option<Vec<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(") ")?;
+    Some(fields.split(' ').map(str::to_owned).collect())
+}
+
+/// Processor time that a process used, in ticks.
+fn ticks(pid: i32) -> u64 {
+    stat(pid).map_or(0, |fields| fields[11].parse::<u64>().unwrap_or(0))
+}
+
+fn kill(pid: i32, signal: &str) {
+    let killed = Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+}
+
+/// One client over standard streams.
+struct Pipe {
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Pipe {
+    fn to(server: &mut Server) -> Pipe {
+        let mut log = server.0.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let mut pipe = Pipe {
+            input: server.0.stdin.take().unwrap(),
+            output: BufReader::new(server.0.stdout.take().unwrap()),
+            next: 0,
+        };
+        pipe.ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}));
+        pipe
+    }
+
+    fn send(&mut self, frame: &Value) {
+        self.input
+            .write_all(format!("{frame}\n").as_bytes())
+            .unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
+        let mut line = String::new();
+        assert!(
+            self.output.read_line(&mut line).unwrap() > 0,
+            "the server answers"
+        );
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let reply = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        reply["result"]["structuredContent"].clone()
+    }
+
+    fn eval(&mut self, program: &str) -> Value {
+        self.call("lisp_eval", json!({"program": program}))
+    }
+}
+
+/// One client over HTTP, with a connection and a protocol session of its own.
+struct Client {
+    stream: BufReader<TcpStream>,
+    session: String,
+    next: u64,
+}
+
+impl Client {
+    fn to(port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut client = Client {
+            stream: BufReader::new(stream),
+            session: String::new(),
+            next: 0,
+        };
+        client.ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}));
+        assert!(!client.session.is_empty());
+        client
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let body = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})
+            .to_string();
+        let session = match self.session.as_str() {
+            "" => String::new(),
+            id => format!("Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n"),
+        };
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{session}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        self.stream
+            .get_mut()
+            .write_all((head + &body).as_bytes())
+            .unwrap();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.stream.read_line(&mut line).unwrap() > 0,
+                "the server answers"
+            );
+            let line = line.trim_end();
+            if line.is_empty() {
+                break;
+            }
+            if let Some((name, value)) = line.split_once(": ") {
+                match name.to_lowercase().as_str() {
+                    "content-length" => length = value.parse().unwrap(),
+                    "mcp-session-id" => self.session = value.to_owned(),
+                    _ => {}
+                }
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    fn eval(&mut self, program: &str) -> Value {
+        let reply = self.ask(
+            "tools/call",
+            json!({"name": "lisp_eval", "arguments": {"program": program}}),
+        );
+        reply["result"]["structuredContent"].clone()
+    }
+}
+
+fn reason(payload: &Value) -> &str {
+    payload["reason"].as_str().unwrap_or_default()
+}
+
+fn message(payload: &Value) -> &str {
+    payload["message"].as_str().unwrap_or_default()
+}
+
+/// Waits until `holds`.
+fn soon(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What each fault is told as.
+const FAULTS: &[(&str, &str, &str)] = &[
+    ("segv", "runtime_error", "signal 11"),
+    ("exit", "runtime_error", "was lost: it ended"),
+    ("panic", "runtime_error", "inside the server"),
+    ("garbage", "runtime_error", "no frame"),
+    ("endless", "runtime_error", "no frame"),
+    ("memory", "memory_limit", "heap limit"),
+    ("spin", "timeout", "execution exceeded"),
+];
+
+#[test]
+fn what_kills_a_process_costs_its_own_call_and_no_other() {
+    let (server, port) = Server::listening(&["--max-concurrent-calls", "20"]);
+    let over = AtomicBool::new(false);
+    let answered = AtomicU64::new(0);
+    let before = server.resident_bytes();
+    std::thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let (over, answered) = (&over, &answered);
+            scope.spawn(move || {
+                let mut client = Client::to(port);
+                let mut round = 0;
+                while !over.load(Ordering::Relaxed) {
+                    round += 1;
+                    let found = client.eval(&format!("(+ {number} {round})"));
+                    assert_eq!(
+                        found["result"],
+                        format!("user=> {}", number + round),
+                        "an innocent call: {found}"
+                    );
+                    answered.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut hostile = Client::to(port);
+        for (fault, expected, said) in FAULTS {
+            let found = hostile.eval(&format!(";; fault: {fault}\n(+ 1 2)"));
+            let ended = reason(&found) == *expected && message(&found).contains(said);
+            over.fetch_or(!ended, Ordering::Relaxed);
+            assert!(ended, "{fault}: {found}");
+        }
+        // The one that works hard is the one to kill.
+        let (found, killed) = std::thread::scope(|inner| {
+            let spinning = inner.spawn(|| hostile.eval(";; fault: spin\n1"));
+            std::thread::sleep(Duration::from_millis(300));
+            let at_first: Vec<_> = server
+                .workers()
+                .iter()
+                .map(|pid| (*pid, ticks(*pid)))
+                .collect();
+            std::thread::sleep(Duration::from_millis(700));
+            let busiest = at_first
+                .iter()
+                .max_by_key(|(pid, used)| ticks(*pid).saturating_sub(*used));
+            let pid = busiest.unwrap().0;
+            kill(pid, "-9");
+            (spinning.join().unwrap(), pid)
+        });
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(reason(&found), "runtime_error", "{found}");
+        assert!(message(&found).contains("signal 9"), "{found}");
+        assert!(!server.workers().contains(&killed));
+    });
+    assert!(answered.load(Ordering::Relaxed) > CLIENTS * 5);
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "the server grew by {grown} bytes");
+    soon("the processes that died were replaced", || {
+        server.workers().len() >= 20
+    });
+}
+
+#[test]
+fn one_that_dies_idle_costs_no_call_at_all() {
+    let mut server = Server::start(&["--max-concurrent-calls", "3"]);
+    let mut pipe = Pipe::to(&mut server);
+    for _ in 0..3 {
+        soon("processes are ready", || server.workers().len() >= 3);
+        for pid in server.workers() {
+            kill(pid, "-9");
+        }
+        assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+    }
+}
+
+#[test]
+fn nothing_is_reached_from_inside() {
+    let mut server = Server::start(&["--max-concurrent-calls", "1"]);
+    let mut pipe = Pipe::to(&mut server);
+    for tried in ["open", "proc", "socket", "connect", "exec", "spawn", "kill"] {
+        let found = pipe.eval(&format!(";; fault: {tried}\n1"));
+        // EPERM, which the filter of system calls gives; Landlock would say EACCES.
+        assert_eq!(message(&found), "tried: Some(1)", "{tried}: {found}");
+    }
+    let found = pipe.eval(";; fault: environment\n1");
+    assert_eq!(message(&found), "tried: []", "{found}");
+    let worker = server.workers()[0];
+    let files = std::fs::read_dir(format!("/proc/{worker}/fd"));
+    // The process is closed to debuggers of its own user; of root it is not.
+    if let Ok(files) = files {
+        assert_eq!(files.count(), 1, "one socket");
+    }
+    let limits = std::fs::read_to_string(format!("/proc/{worker}/limits")).unwrap();
+    for limit in ["Max data size", "Max address space", "Max cpu time"] {
+        let line = limits.lines().find(|line| line.starts_with(limit)).unwrap();
+        assert!(!line.contains("unlimited"), "{line}");
+    }
+    let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
+    assert!(status.contains("Seccomp:\t2"), "{status}");
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+}
+
+#[test]
+fn sessions_prints_parallel_branches_and_cancellation_travel() {
+    let mut server = Server::start(&["--sessions", "--max-concurrent-calls", "2"]);
+    let mut pipe = Pipe::to(&mut server);
+    let session = pipe.call("lisp_session_start", json!({}))["session_id"].clone();
+    for (program, result) in [
+        (
+            "(def n 3) (defn add [x] (+ x n)) (def fs #{(fn [] 1) (fn [] 2)})",
+            "#'fs",
+        ),
+        ("(println \"a line\") (mapv add [1 2])", "[4 5]"),
+        (
+            "[(pmap add (range 20)) *1 (count (conj fs (first fs)))]",
+            "[[3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22] [4 5] 2]",
+        ),
+        ("(def n 10) (add 1)", "11"),
+    ] {
+        let found = pipe.call(
+            "lisp_session_eval",
+            json!({"session_id": session, "program": program}),
+        );
+        assert_eq!(
+            found["result"],
+            format!("user=> {result}"),
+            "{program}: {found}"
+        );
+    }
+    let failed = pipe.call(
+        "lisp_session_eval",
+        json!({"session_id": session, "program": ";; fault: segv\n(def n 0)"}),
+    );
+    assert_eq!(reason(&failed), "runtime_error", "{failed}");
+    let kept = pipe.call(
+        "lisp_session_eval",
+        json!({"session_id": session, "program": "n"}),
+    );
+    assert_eq!(kept["result"], "user=> 10", "{kept}");
+
+    // A cancelled call is not answered over stdio; its process ends its program, or is ended.
+    let long = "(reduce (fn [a x] (+ a (count (str x)))) 0 (range 100000000))";
+    pipe.next += 1;
+    let id = pipe.next;
+    pipe.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "lisp_eval", "arguments": {"program": long}}}));
+    std::thread::sleep(Duration::from_millis(200));
+    pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+    std::thread::sleep(Duration::from_millis(500));
+    let used: Vec<_> = server
+        .workers()
+        .iter()
+        .map(|pid| (*pid, ticks(*pid)))
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    for (pid, before) in used {
+        assert!(
+            ticks(pid).saturating_sub(before) < 10,
+            "a process works on for nobody"
+        );
+    }
+}
+
+#[test]
+fn processes_end_with_their_server() {
+    let mut server = Server::start(&["--max-concurrent-calls", "2"]);
+    let mut pipe = Pipe::to(&mut server);
+    soon("processes are ready", || server.workers().len() >= 2);
+    pipe.next += 1;
+    let id = pipe.next;
+    pipe.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "lisp_eval", "arguments": {"program": ";; fault: spin\n1"}}}));
+    std::thread::sleep(Duration::from_millis(200));
+    let workers = server.workers();
+    kill(i32::try_from(server.0.id()).unwrap(), "-9");
+    server.0.wait().unwrap();
+    soon("they end", || {
+        workers
+            .iter()
+            .all(|pid| stat(*pid).is_none_or(|fields| fields[0] == "Z"))
+    });
+}
