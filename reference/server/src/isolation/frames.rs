@@ -55,20 +55,17 @@ pub struct Bounds {
     /// Bytes that it may hold.
     #[n(0)]
     pub memory_bytes: u64,
-    /// Bytes that each of its workers may hold.
-    #[n(1)]
-    pub worker_memory_bytes: u64,
     /// Rounds of a loop.
-    #[n(2)]
+    #[n(1)]
     pub loop_iterations: u32,
     /// Workers.
-    #[n(3)]
+    #[n(2)]
     pub workers: u64,
     /// Open brackets.
-    #[n(4)]
+    #[n(3)]
     pub nesting: u32,
     /// Distinct names.
-    #[n(5)]
+    #[n(4)]
     pub symbols: u32,
 }
 

@@ -22,6 +22,7 @@ pub mod worker;
 
 use std::time::Instant;
 
+use ptc_lang::meter::Meter;
 use ptc_lang::{Env, Host, Limits, Outcome, Program};
 
 /// Where programs are evaluated.
@@ -44,12 +45,10 @@ pub struct Terms {
     pub time_ms: u64,
 }
 
-/// One program to evaluate.
-pub struct Asked<'a> {
-    /// It.
-    pub program: &'a Program,
-    /// Its surroundings.
-    pub env: &'a Env,
+/// What a program is evaluated with.
+pub struct Place<'a> {
+    /// What it is charged to on a thread.
+    pub meter: &'a Meter<'a>,
     /// What it may use.
     pub limits: &'a Limits,
     /// The world.
@@ -70,12 +69,12 @@ impl Evaluation {
         pool::Processes::start(terms).map(Evaluation::Process)
     }
 
-    /// Evaluates a program as [`ptc_lang::run`] does. Blocks until it ended.
-    pub fn run(&self, asked: &Asked<'_>) -> (Outcome, Env) {
+    /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended.
+    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> (Outcome, Env) {
         match self {
-            Evaluation::Thread => ptc_lang::run(asked.program, asked.env, asked.limits, asked.host),
+            Evaluation::Thread => ptc_lang::run_metered(program, env, place.meter),
             #[cfg(target_os = "linux")]
-            Evaluation::Process(processes) => processes.run(asked),
+            Evaluation::Process(processes) => processes.run(program, env, place),
         }
     }
 

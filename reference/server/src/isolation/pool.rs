@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 
 use ptc_lang::error::known_code;
 use ptc_lang::form::Span;
+use ptc_lang::heap::Account;
 use ptc_lang::{
-    Discovery, Ended, Env, Error, Host, HostFault, Kind, Outcome, Pulse, Reason, Value, print,
-    snapshot,
+    Discovery, Ended, Env, Error, Host, HostFault, Kind, Limits, Outcome, Program, Pulse, Reason,
+    Value, print, snapshot,
 };
 
 use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
 use super::worker::frame_bytes;
-use super::{Asked, Terms, reading};
+use super::{Place, Terms, reading};
 
 /// How long a program may take beyond its deadline until its process is killed.
 const GRACE: Duration = Duration::from_millis(100);
@@ -37,6 +38,16 @@ const THREADS: u64 = 9;
 const LINE_BYTES: usize = 32;
 /// Starts that may fail one after the other before waiting between them.
 const WAIT_AFTER_FAILURE: Duration = Duration::from_millis(200);
+
+/// One program to evaluate.
+struct Asked<'a> {
+    program: &'a Program,
+    env: &'a Env,
+    limits: &'a Limits,
+    host: &'a dyn Host,
+    deadline: Instant,
+    keeps: bool,
+}
 
 /// The processes of a server.
 pub struct Processes {
@@ -107,18 +118,25 @@ impl Processes {
         self.shared.landlock.load(Ordering::Relaxed)
     }
 
-    /// Evaluates a program.
-    pub fn run(&self, asked: &Asked<'_>) -> (Outcome, Env) {
+    /// Evaluates a program. What it holds is charged where it runs, not here.
+    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> (Outcome, Env) {
         let mut prints = Vec::new();
-        let (ended, env) = match self.evaluate(asked, &mut prints) {
-            Ok((ended, env)) => (ended, env),
-            Err(error) => (Ended::Error(error), None),
+        let asked = Asked {
+            program,
+            env,
+            limits: place.limits,
+            host: place.host,
+            deadline: place.deadline,
+            keeps: place.keeps,
         };
-        let env = match (&ended, env) {
-            (Ended::Value(_) | Ended::Return(_), Some(env)) => {
-                env.with_context(asked.env.context().clone())
+        let elsewhere = Account::new(u64::MAX);
+        let evaluated = elsewhere.within(|| self.evaluate(&asked, &mut prints));
+        let (ended, after) = evaluated.unwrap_or_else(|error| (Ended::Error(error), None));
+        let env = match (&ended, after) {
+            (Ended::Value(_) | Ended::Return(_), Some(after)) => {
+                after.with_context(env.context().clone())
             }
-            _ => asked.env.clone(),
+            _ => env.clone(),
         };
         (Outcome { ended, prints }, env)
     }
@@ -142,7 +160,6 @@ impl Processes {
             time_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
             limits: Bounds {
                 memory_bytes: limits.memory_bytes,
-                worker_memory_bytes: limits.worker_memory_bytes,
                 loop_iterations: limits.loop_iterations,
                 workers: limits.workers as u64,
                 nesting: limits.nesting,

@@ -295,7 +295,6 @@ impl World<'_> {
     fn evaluate(&self, asked: &Run) -> Done {
         let Bounds {
             memory_bytes,
-            worker_memory_bytes,
             loop_iterations,
             workers,
             nesting,
@@ -303,7 +302,6 @@ impl World<'_> {
         } = asked.limits;
         let limits = Limits {
             memory_bytes,
-            worker_memory_bytes,
             loop_iterations,
             workers: usize::try_from(workers).unwrap_or(usize::MAX),
             nesting,
