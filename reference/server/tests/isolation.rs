@@ -346,8 +346,17 @@ fn nothing_is_reached_from_inside() {
         assert!(!line.contains("unlimited"), "{line}");
     }
     let status = std::fs::read_to_string(format!("/proc/{worker}/status")).unwrap();
-    assert!(status.contains("Seccomp:\t2"), "{status}");
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    for thread in std::fs::read_dir(format!("/proc/{worker}/task"))
+        .unwrap()
+        .flatten()
+    {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap();
+        assert!(
+            status.contains("Seccomp:\t2"),
+            "every thread is held: {status}"
+        );
+    }
 }
 
 #[test]
@@ -357,8 +366,8 @@ fn sessions_prints_parallel_branches_and_cancellation_travel() {
     let session = pipe.call("lisp_session_start", json!({}))["session_id"].clone();
     for (program, result) in [
         (
-            "(def n 3) (defn add [x] (+ x n)) (def fs #{(fn [] 1) (fn [] 2)})",
-            "#'fs",
+            "(def n 3) (defn add [x] (+ x n)) (def fs #{(fn [] 1) (fn [] 2)}) n",
+            "3",
         ),
         ("(println \"a line\") (mapv add [1 2])", "[4 5]"),
         (

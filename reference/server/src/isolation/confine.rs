@@ -113,7 +113,7 @@ const CALLS: &[i64] = &[
     libc::SYS_getrandom,
 ];
 
-/// Puts the filter of system calls in force, for every thread that the calling one starts.
+/// Puts the filter of system calls in force, for every thread of the process: they share their memory.
 ///
 /// # Errors
 /// What the kernel said; where there is no such filter there is no isolation.
@@ -155,8 +155,8 @@ pub fn seccomp() -> Result<(), String> {
         SeccompAction::Allow,
     )?;
     // The last one decides between two refusals.
-    seccompiler::apply_filter(&unknown).map_err(told)?;
-    seccompiler::apply_filter(&allowed).map_err(told)
+    seccompiler::apply_filter_all_threads(&unknown).map_err(told)?;
+    seccompiler::apply_filter_all_threads(&allowed).map_err(told)
 }
 
 fn rule(argument: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
