@@ -14,6 +14,8 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(target_os = "linux")]
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -178,6 +180,16 @@ fn serve(settings: Settings) -> Result<(), String> {
     let agentic = Agentic::read(&settings.agentic)?;
     let config = upstreams::config_path(&settings);
     upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())?;
+    #[cfg(target_os = "linux")]
+    if settings.isolated && config.is_none() {
+        let traces = settings.diagnostics.trace_dir.as_deref().map(Path::new);
+        // It is made here while it can be.
+        if let Some(traces) = traces {
+            let _ = std::fs::create_dir_all(traces);
+        }
+        // Threads that are started later are kept too; there are none yet.
+        crate::isolation::keep_from_writing(traces);
+    }
     // Plain stdio needs no executor, and starts quicker without.
     let executor = match config.is_some() || settings.http.is_some() {
         true => Some(

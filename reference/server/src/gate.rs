@@ -1,5 +1,6 @@
 //! The concurrency gate: so many calls at once, never a queue. Knows nothing of calls.
 
+use crate::pressure::Watermark;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Gate {
     cap: usize,
     taken: AtomicUsize,
+    watermark: Watermark,
 }
 
 /// The right to run; dropping it frees the place.
@@ -15,11 +17,12 @@ pub struct Gate {
 pub struct Permit(Arc<Gate>);
 
 impl Gate {
-    /// A gate with `cap` places.
-    pub fn new(cap: usize) -> Arc<Self> {
+    /// A gate with `cap` places, closed while memory stands above `watermark`.
+    pub fn new(cap: usize, watermark: Watermark) -> Arc<Self> {
         Arc::new(Gate {
             cap,
             taken: AtomicUsize::new(0),
+            watermark,
         })
     }
 
@@ -33,8 +36,11 @@ impl Gate {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// A permit, or `None` at once when all are taken.
+    /// A permit, or `None` at once when all are taken or memory is short.
     pub fn enter(self: &Arc<Self>) -> Option<Permit> {
+        if self.watermark.is_passed() {
+            return None;
+        }
         let mut taken = self.taken.load(Ordering::Relaxed);
         while taken < self.cap {
             match self.taken.compare_exchange_weak(
@@ -63,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_full_gate_refuses_and_a_dropped_permit_frees_its_place() {
-        let gate = Gate::new(2);
+        let gate = Gate::new(2, Watermark::at(100));
         let first = gate.enter();
         let second = gate.enter();
         assert!(first.is_some() && second.is_some() && gate.enter().is_none());

@@ -29,6 +29,7 @@ mod observe;
 mod otlp;
 mod payload;
 mod pool;
+mod pressure;
 mod preview;
 mod profile;
 mod reason;

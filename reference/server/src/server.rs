@@ -9,6 +9,7 @@ use crate::isolation::Evaluation;
 use crate::log::Log;
 use crate::observe::Observers;
 use crate::pool::Pool;
+use crate::pressure::Watermark;
 use crate::record::Ring;
 use crate::sessions::Sessions;
 use crate::settings::{Level, Settings, Warning};
@@ -104,7 +105,10 @@ impl Server {
             upstreams,
             agentic,
             observers,
-            gate: Gate::new(settings.concurrent_calls),
+            gate: Gate::new(
+                settings.concurrent_calls,
+                Watermark::at(settings.watermark_percent),
+            ),
             pool: Pool::new(settings.concurrent_calls),
             evaluation: Evaluation::Thread,
             sessions: Sessions::new(settings.sessions.clone()),

@@ -2,10 +2,11 @@
 //! can be undone, by whoever runs in the process. Knows no programs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus,
-    Scope,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use nix::sys::resource::{Resource, setrlimit};
 use seccompiler::{
@@ -69,6 +70,23 @@ pub fn landlock() -> bool {
         .and_then(|ruleset| ruleset.create())
         .and_then(|ruleset| ruleset.restrict_self());
     ruleset.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
+}
+
+/// Keeps this process, and all that it starts, from writing anywhere in the file system but below `writable`. For a server
+/// that starts nothing but processes that evaluate: upstream servers are programs of their own, and write where they must.
+/// False where the kernel can't.
+pub fn keep_from_writing(writable: &[&Path]) -> bool {
+    let abi = ABI::V6;
+    let write = AccessFs::from_write(abi);
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(write)
+        .and_then(|ruleset| ruleset.create())
+        // Where output is sent that nobody wants.
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(["/dev/null"], write)))
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(writable, write)))
+        .and_then(|ruleset| ruleset.restrict_self());
+    ruleset.is_ok_and(|status| status.ruleset != RulesetStatus::NotEnforced)
 }
 
 /// What the threads of an evaluation ask the kernel for. Everything else is refused with `EPERM`.

@@ -88,6 +88,12 @@ impl Evaluation {
     }
 }
 
+/// Keeps the server itself from writing files but below `traces`, where it starts no upstream servers.
+#[cfg(target_os = "linux")]
+pub fn keep_from_writing(traces: Option<&std::path::Path>) -> bool {
+    confine::keep_from_writing(traces.as_slice())
+}
+
 /// The limits under which snapshots of a program with these limits are read. Reading takes a few times the room of what is read.
 #[cfg(target_os = "linux")]
 fn reading(limits: &Limits) -> Limits {

@@ -150,6 +150,7 @@ flags! {
         "program-timeout-ms" Kind::Positive, "1000; 10000 with upstreams", "Wall-clock limit of one program in milliseconds.";
         "program-memory-limit-bytes" Kind::Positive, "10485760; 104857600 with upstreams", "Memory limit of one program in bytes.";
         "isolation" Kind::OneOf(ISOLATIONS), "process for HTTP on addresses that aren't loopback, else thread", "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).";
+        "memory-watermark-percent" (Kind::Clamped { min: 1, max: 100 }), "95", "Share of the memory of the control group or machine above which calls are answered `busy`; 100 for none.";
         "response-profile" Kind::OneOf(PROFILES), "slim; debug with --debug-tool", "How much of a result `lisp_eval` and `lisp_session_eval` show.";
     }
     Sessions {

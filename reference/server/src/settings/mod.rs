@@ -25,6 +25,8 @@ pub struct Settings {
     pub program_memory_bytes: Option<u64>,
     /// Programs are evaluated in processes of their own.
     pub isolated: bool,
+    /// Share of memory above which calls are refused.
+    pub watermark_percent: u64,
     /// How much of a result is shown.
     pub profile: ResponseProfile,
     /// Stateful sessions.
@@ -363,6 +365,7 @@ impl Settings {
             .positive_if_given("program-memory-limit-bytes")?
             .map(|bytes| bytes / PROGRAM_MEMORY_BYTES_STEP * PROGRAM_MEMORY_BYTES_STEP)
             .map(|bytes| bytes.max(PROGRAM_MEMORY_BYTES_MIN));
+        let watermark_percent = clamped(values, &mut warnings, "memory-watermark-percent", 95);
         let sessions = sessions(values)?;
         let upstreams = upstreams(values)?;
         let agentic = agentic(values)?;
@@ -400,6 +403,7 @@ impl Settings {
             program_timeout_ms,
             program_memory_bytes,
             isolated,
+            watermark_percent,
             profile,
             sessions,
             diagnostics,
@@ -481,27 +485,39 @@ fn agentic(values: &mut Values) -> Result<AgenticSettings, String> {
     })
 }
 
+/// A number within its range, with a warning when it was moved there.
+fn clamped(
+    values: &mut Values,
+    warnings: &mut Vec<Warning>,
+    flag: &'static str,
+    default: u64,
+) -> u64 {
+    let (used, requested) = values.clamped(flag, default);
+    if let (Some(requested), Some(flags::Kind::Clamped { min, max })) =
+        (requested, flags::find(flag).map(|row| row.kind))
+    {
+        warnings.push(Warning::Clamped {
+            flag,
+            requested,
+            used,
+            min,
+            max,
+        });
+    }
+    used
+}
+
 fn diagnostics(
     values: &mut Values,
     warnings: &mut Vec<Warning>,
 ) -> Result<DiagnosticsSettings, String> {
-    let mut clamped = |flag: &'static str, default: u64| {
-        let (used, requested) = values.clamped(flag, default);
-        if let (Some(requested), Some(flags::Kind::Clamped { min, max })) =
-            (requested, flags::find(flag).map(|row| row.kind))
-        {
-            warnings.push(Warning::Clamped {
-                flag,
-                requested,
-                used,
-                min,
-                max,
-            });
-        }
-        size(used)
-    };
-    let ring_size = clamped("debug-ring-size", 500);
-    let response_bytes = clamped("max-debug-response-bytes", 64 << 10);
+    let ring_size = size(clamped(values, warnings, "debug-ring-size", 500));
+    let response_bytes = size(clamped(
+        values,
+        warnings,
+        "max-debug-response-bytes",
+        64 << 10,
+    ));
     Ok(DiagnosticsSettings {
         level: match values.word("log-level", true).unwrap_or_default() {
             Some("debug") => Level::Debug,

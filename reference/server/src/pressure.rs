@@ -1,0 +1,129 @@
+//! How much of the memory that there is for the server is taken. Knows nothing of calls.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A mark that memory should stay below.
+#[derive(Debug)]
+pub struct Watermark {
+    percent: u64,
+    began: Instant,
+    /// Milliseconds since the beginning.
+    looked: AtomicU64,
+    over: AtomicBool,
+}
+
+/// How old a look at memory may be, in milliseconds.
+const LOOK_EVERY_MS: u64 = 100;
+
+impl Watermark {
+    /// A mark at `percent`; there is none at 100 and above.
+    pub fn at(percent: u64) -> Watermark {
+        Watermark {
+            percent,
+            began: Instant::now(),
+            looked: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether memory stands above the mark. Costs a look at it every now and then.
+    pub fn is_passed(&self) -> bool {
+        if self.percent >= 100 {
+            return false;
+        }
+        // The first call looks too.
+        let now =
+            u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX) + LOOK_EVERY_MS;
+        let looked = self.looked.load(Ordering::Relaxed);
+        let due = now - looked.min(now) >= LOOK_EVERY_MS;
+        let mine = || {
+            self.looked
+                .compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        };
+        if due && mine() {
+            let over = used_percent().is_some_and(|used| used > self.percent);
+            self.over.store(over, Ordering::Relaxed);
+        }
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+/// What is taken of the machine's memory, or of that of a control group around, whichever is nearer to its end.
+fn used_percent() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| of_machine(&text));
+    let own = std::fs::read_to_string("/proc/self/cgroup").ok();
+    let group = own.and_then(|text| {
+        let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let group = PathBuf::from("/sys/fs/cgroup").join(path);
+        let around = group
+            .ancestors()
+            .take_while(|path| path.starts_with("/sys/fs/cgroup"));
+        around.filter_map(of_group).max()
+    });
+    machine.max(group)
+}
+
+fn of_machine(meminfo: &str) -> Option<u64> {
+    let kilobytes = |name: &str| -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let (total, free) = (kilobytes("MemTotal:")?, kilobytes("MemAvailable:")?);
+    percent(total.saturating_sub(free), total)
+}
+
+fn of_group(group: &Path) -> Option<u64> {
+    let read = |name: &str| std::fs::read_to_string(group.join(name)).ok();
+    let most = read("memory.max")?.trim().parse().ok()?;
+    let held: u64 = read("memory.current")?.trim().parse().ok()?;
+    // The kernel takes back what only caches files.
+    let cached = read("memory.stat")
+        .and_then(|stat| {
+            let line = stat
+                .lines()
+                .find_map(|line| line.strip_prefix("inactive_file "))?;
+            line.parse::<u64>().ok()
+        })
+        .unwrap_or(0);
+    percent(held.saturating_sub(cached), most)
+}
+
+fn percent(part: u64, whole: u64) -> Option<u64> {
+    part.saturating_mul(100).checked_div(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_what_the_kernel_says() {
+        let meminfo = "MemTotal:       1000 kB\nMemFree:          10 kB\nMemAvailable:    250 kB\n";
+        assert_eq!(of_machine(meminfo), Some(75));
+        assert_eq!(of_machine("MemTotal: 1000 kB\n"), None);
+        assert_eq!(percent(1, 0), None);
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(of_group(dir.path()), None);
+        for (name, text) in [
+            ("memory.max", "1000\n"),
+            ("memory.current", "900\n"),
+            ("memory.stat", "anon 5\ninactive_file 100\n"),
+        ] {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        assert_eq!(of_group(dir.path()), Some(80));
+        std::fs::write(dir.path().join("memory.max"), "max\n").unwrap();
+        assert_eq!(of_group(dir.path()), None);
+    }
+
+    #[test]
+    fn a_mark_that_is_low_is_passed_at_once_and_one_at_the_top_never() {
+        assert!(Watermark::at(0).is_passed());
+        assert!(!Watermark::at(100).is_passed());
+    }
+}
