@@ -17,8 +17,14 @@ pub struct Gate {
 pub struct Permit(Arc<Gate>);
 
 impl Gate {
+    /// A gate with `cap` places.
+    #[cfg(test)]
+    pub fn new(cap: usize) -> Arc<Self> {
+        Self::below(cap, Watermark::at(100))
+    }
+
     /// A gate with `cap` places, closed while memory stands above `watermark`.
-    pub fn new(cap: usize, watermark: Watermark) -> Arc<Self> {
+    pub fn below(cap: usize, watermark: Watermark) -> Arc<Self> {
         Arc::new(Gate {
             cap,
             taken: AtomicUsize::new(0),
@@ -69,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_full_gate_refuses_and_a_dropped_permit_frees_its_place() {
-        let gate = Gate::new(2, Watermark::at(100));
+        let gate = Gate::new(2);
         let first = gate.enter();
         let second = gate.enter();
         assert!(first.is_some() && second.is_some() && gate.enter().is_none());

@@ -105,7 +105,7 @@ impl Server {
             upstreams,
             agentic,
             observers,
-            gate: Gate::new(
+            gate: Gate::below(
                 settings.concurrent_calls,
                 Watermark::at(settings.watermark_percent),
             ),
