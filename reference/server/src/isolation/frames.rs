@@ -121,6 +121,9 @@ pub enum Up {
     /// The program ended.
     #[n(3)]
     Done(#[n(0)] Done),
+    /// It took a program in, and begins.
+    #[n(5)]
+    Began,
     /// It can't get ready, and why.
     #[n(4)]
     Failed(#[n(0)] String),

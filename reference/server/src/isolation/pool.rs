@@ -168,21 +168,25 @@ impl Processes {
             tools: asked.host.tool_names().to_vec(),
         });
         let run = frames::encode(&run).map_err(|error| lost(&error.to_string()))?;
-        let mut guard = self.take(asked, &run)?;
-        let began = Instant::now();
-        let conversation = Conversation {
-            asked,
-            bytes_max,
-            stream: guard.stream()?,
-        };
-        let result = conversation.hold(&mut guard, prints);
-        let used = began.elapsed().saturating_mul(THREADS as u32);
-        match result {
-            Ok(done) => {
-                guard.give_back(used);
-                conclude(done, asked)
+        loop {
+            let mut guard = self.take(asked, &run)?;
+            let began = Instant::now();
+            let conversation = Conversation {
+                asked,
+                bytes_max,
+                stream: guard.stream()?,
+            };
+            let result = conversation.hold(&mut guard, prints);
+            let used = began.elapsed().saturating_mul(THREADS as u32);
+            match result {
+                Ok(done) => {
+                    guard.give_back(used);
+                    return conclude(done, asked);
+                }
+                // Nothing happened yet that could happen twice.
+                Err(Broken::Unbegun) => stopped(asked.host.pulse())?,
+                Err(end) => return Err(guard.bury(end, asked.host)),
             }
-            Err(end) => Err(guard.bury(end, asked.host)),
         }
     }
 
@@ -398,7 +402,7 @@ impl Guard<'_> {
             Broken::Stopped(_) => return Kind::Timeout.anywhere(),
             Broken::Memory => return Kind::Memory.anywhere(),
             Broken::Lied(problem) => return lost(problem),
-            Broken::Gone => {}
+            Broken::Gone | Broken::Unbegun => {}
         }
         if host.pulse() == Pulse::Cancelled {
             return Kind::Cancelled.anywhere();
@@ -435,6 +439,8 @@ enum Broken {
     Lied(&'static str),
     /// Its socket ended.
     Gone,
+    /// Its socket ended before it began: it died while it was idle.
+    Unbegun,
 }
 
 /// What is said between sending a program and learning how it ended.
@@ -453,6 +459,11 @@ impl Conversation<'_> {
         let open = AtomicUsize::new(0);
         let questions_max = self.asked.limits.workers.saturating_add(1);
         let mut printed = 0_usize;
+        let mut began = false;
+        let gone = |began: bool| match began {
+            true => Broken::Gone,
+            false => Broken::Unbegun,
+        };
         let mut kill_at = self.asked.deadline + GRACE;
         let mut cancelled = false;
         let mut looked = Instant::now();
@@ -483,12 +494,12 @@ impl Conversation<'_> {
                     Err(_) => return Err(Broken::Lied("it sent what is no frame")),
                     Ok(None) => match worker.inbox.fill(&worker.stream) {
                         Ok(true) => continue,
-                        Ok(false) => return Err(Broken::Gone),
+                        Ok(false) => return Err(gone(began)),
                         Err(error) => match error.kind() {
                             io::ErrorKind::WouldBlock
                             | io::ErrorKind::TimedOut
                             | io::ErrorKind::Interrupted => continue,
-                            _ => return Err(Broken::Gone),
+                            _ => return Err(gone(began)),
                         },
                     },
                 };
@@ -508,6 +519,7 @@ impl Conversation<'_> {
                         }
                         prints.push(line);
                     }
+                    Up::Began => began = true,
                     Up::Ready(_) | Up::Failed(_) => {
                         return Err(Broken::Lied("it said anew whether it is ready"));
                     }

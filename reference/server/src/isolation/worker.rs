@@ -144,6 +144,7 @@ impl Link {
             }
             // A cancellation or an answer that came too late concerns nobody.
             if let Down::Run(asked) = frame {
+                self.send(&Up::Began);
                 let done = self.evaluate(&asked);
                 self.send(&Up::Done(done));
             }
