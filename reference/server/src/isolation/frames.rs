@@ -97,6 +97,9 @@ pub enum Reply {
     /// A number.
     #[n(5)]
     Number(#[n(0)] i64),
+    /// A text.
+    #[n(6)]
+    Text(#[n(0)] String),
 }
 
 /// What a process says that evaluates.
@@ -194,6 +197,9 @@ pub enum Question {
     /// `(budget/remaining)`
     #[n(7)]
     Budget,
+    /// What a message quotes, as it may be told: before it is cut.
+    #[n(8)]
+    Quote(#[n(0)] String),
 }
 
 /// How a program ended.

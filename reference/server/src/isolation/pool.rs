@@ -528,6 +528,10 @@ impl Conversation<'_> {
                             let reply = Reply::Number(self.asked.host.now_micros());
                             self.say(&writing, &Down::Answer { number, reply });
                         }
+                        Question::Quote(quoted) => {
+                            let reply = Reply::Text(self.asked.host.printed(quoted));
+                            self.say(&writing, &Down::Answer { number, reply });
+                        }
                         Question::Budget => {
                             let reply = self.reply(Ok(self.asked.host.budget()));
                             self.say(&writing, &Down::Answer { number, reply });
@@ -596,7 +600,7 @@ impl Conversation<'_> {
             Question::Meta(reference) => host.discover(&Discovery::Meta {
                 reference: &reference,
             }),
-            Question::Now | Question::Budget => None,
+            Question::Now | Question::Budget | Question::Quote(_) => None,
         };
         found.map_or(Reply::Nobody, |found| self.reply(found))
     }
@@ -688,8 +692,6 @@ fn unwritten(error: snapshot::Error) -> Error {
 
 /// The error of a program whose process is of no use.
 fn lost(problem: &str) -> Error {
-    Kind::Other(format!(
-        "the process that evaluated the program was lost: {problem}"
-    ))
-    .anywhere()
+    let problem = format!("the process that evaluated the program was lost: {problem}");
+    Kind::Other(problem.into()).anywhere()
 }

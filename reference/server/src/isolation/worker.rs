@@ -325,7 +325,7 @@ impl World<'_> {
                 let end = End::Error {
                     reason: error.reason().word().into(),
                     code: error.code().into(),
-                    message: error.message(),
+                    message: error.message_behind(&|quoted| self.veiled(quoted)),
                     span: error.span.map(|span| (span.start, span.end)),
                 };
                 return Done {
@@ -362,8 +362,16 @@ impl World<'_> {
             Reply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
             Reply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
             Reply::Number(number) => Ok(Value::Int(number)),
-            Reply::Nobody => return None,
+            Reply::Text(_) | Reply::Nobody => return None,
         })
+    }
+
+    /// A text without what must not be told, which only the server knows.
+    fn veiled(&self, quoted: &str) -> String {
+        match self.link.ask(Question::Quote(quoted.to_owned())) {
+            Reply::Text(text) => text,
+            _ => String::new(),
+        }
     }
 
     fn written(&self, values: &[&Value]) -> Result<Vec<u8>, HostFault> {
