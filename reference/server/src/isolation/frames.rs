@@ -55,17 +55,14 @@ pub struct Bounds {
     /// Bytes that it may hold.
     #[n(0)]
     pub memory_bytes: u64,
-    /// Rounds of a loop.
-    #[n(1)]
-    pub loop_iterations: u32,
     /// Workers.
-    #[n(2)]
+    #[n(1)]
     pub workers: u64,
     /// Open brackets.
-    #[n(3)]
+    #[n(2)]
     pub nesting: u32,
     /// Distinct names.
-    #[n(4)]
+    #[n(3)]
     pub symbols: u32,
 }
 

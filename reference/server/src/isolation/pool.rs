@@ -160,7 +160,6 @@ impl Processes {
             time_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
             limits: Bounds {
                 memory_bytes: limits.memory_bytes,
-                loop_iterations: limits.loop_iterations,
                 workers: limits.workers as u64,
                 nesting: limits.nesting,
                 symbols: limits.symbols,

@@ -296,14 +296,12 @@ impl World<'_> {
     fn evaluate(&self, asked: &Run) -> Done {
         let Bounds {
             memory_bytes,
-            loop_iterations,
             workers,
             nesting,
             symbols,
         } = asked.limits;
         let limits = Limits {
             memory_bytes,
-            loop_iterations,
             workers: usize::try_from(workers).unwrap_or(usize::MAX),
             nesting,
             symbols,
