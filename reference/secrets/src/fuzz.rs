@@ -1,62 +1,60 @@
 //! Check functions for hostile input: each takes any input, and panics when a promise is broken.
 //! Driven by libFuzzer in `fuzz/`, and with seeded random input by the tests.
 
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+
 use crate::redactor::{MARKER, Redactor};
 use crate::secret::Secret;
 
 /// The redactor's promises, against a slow model that is obviously right: raw secrets are gone, scrubbing twice
 /// changes nothing, and a stream comes out the same however it is cut.
 pub fn redactor(secrets: &[&str], text: &str, cut: usize) {
-    let mut builder = Redactor::builder();
-    for secret in secrets {
-        builder.add(&Secret::new((*secret).to_owned()));
-    }
-    let redactor = builder.build();
+    let redactor = built(secrets);
     let clean = redactor.scrub_str(text).into_owned();
-    // A secret with a bracket can begin in a marker and end behind it.
-    let apart = !secrets.iter().any(|secret| secret.contains(['[', ']']));
-    if apart {
-        assert_eq!(
-            redactor.scrub_str(&clean),
-            clean,
-            "scrubbing twice changes nothing: {text:?}"
-        );
-    }
-    let touched = covered(secrets, text);
-    for (secret, at) in occurrences(secrets, text) {
-        assert!(
-            touched[at..at + secret.len()]
-                .iter()
-                .all(|covered| *covered)
-        );
-    }
-    // Without the marker in play, nothing of a secret is left between the markers.
-    if apart && !secrets.iter().any(|secret| MARKER.contains(secret)) {
-        for piece in clean.split(MARKER) {
-            assert!(
-                !secrets
-                    .iter()
-                    .any(|secret| !secret.is_empty() && piece.contains(secret)),
-                "{clean:?}"
-            );
-        }
-    }
-    let mut stream = redactor.stream();
-    let mut out = Vec::new();
-    for chunk in text.as_bytes().chunks(cut.max(1)) {
-        stream.push(chunk, &mut out);
-    }
-    stream.finish(&mut out);
     assert_eq!(
-        String::from_utf8_lossy(&out),
+        redactor.scrub_str(&clean),
         clean,
+        "scrubbing twice changes nothing: {text:?}"
+    );
+    // Outside of markers nothing of a secret is left.
+    for (secret, at) in occurrences(secrets, &clean) {
+        let place = at..at + secret.len();
+        let inside =
+            |(start, _): (usize, &str)| start <= place.start && place.end <= start + MARKER.len();
+        assert!(clean.match_indices(MARKER).any(inside), "{clean:?}");
+    }
+    if occurrences(secrets, text).is_empty() && !text.contains(FORM_BYTES) {
+        assert_eq!(clean, text, "nothing but a secret is taken out");
+    }
+    let stream = |size: usize| {
+        let (mut stream, mut out) = (redactor.stream(), Vec::new());
+        for chunk in text.as_bytes().chunks(size) {
+            stream.push(chunk, &mut out);
+        }
+        stream.finish(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    let streamed = stream(cut.max(1));
+    assert_eq!(
+        streamed,
+        stream(text.len().max(1)),
         "chunks of {cut}: {text:?}"
     );
+    if text.len() < 1024 && !text.contains('\n') {
+        assert_eq!(streamed, clean, "chunks of {cut}: {text:?}");
+    }
 }
 
+/// What a form has that is not the secret itself: an escape or a blank's stand-in. Blocks are longer than the texts tried here.
+const FORM_BYTES: [char; 4] = ['%', '\\', '&', '+'];
+
 /// [`redactor`] of one text: every line but the last is a secret, at most four of them; the last is what is scrubbed, with the secrets
-/// once more in it. Its first character chooses the size of chunks.
+/// once more in it. Its first character chooses the size of chunks. Then its bytes choose forms for [`encodings`].
 pub fn lines(input: &str) {
+    encodings(input.as_bytes());
     let mut lines: Vec<&str> = input.split('\n').collect();
     let text = lines.pop().unwrap_or_default();
     lines.truncate(SECRETS_MAX);
@@ -64,18 +62,242 @@ pub fn lines(input: &str) {
     redactor(&lines, &format!("{text}{}{text}", lines.concat()), cut);
 }
 
+/// A secret in a form that the bytes of `input` choose, in a text that they choose, must be found: the model writes, the redactor
+/// reads. What differs from the secret in one place must stay, in the same form and text.
+pub fn encodings(input: &[u8]) {
+    let mut choose = Choices(input.iter().copied());
+    let secret = secret(&mut choose);
+    let redactor = built(&[&secret]);
+    let form = form(&secret, &mut choose.clone());
+    let place = form.place.clone();
+    let found = redactor.places(form.text.as_bytes());
+    let covered = found
+        .iter()
+        .any(|found| found.start <= place.start && place.end <= found.end);
+    assert!(
+        covered,
+        "{secret:?} was not found in {:?}, {place:?} but {found:?}",
+        form.text
+    );
+    let clean = redactor.scrub_str(&form.text).into_owned();
+    assert_eq!(redactor.scrub_str(&clean), clean, "twice: {:?}", form.text);
+    let mut near: Vec<char> = secret.chars().collect();
+    let at = choose.below(near.len());
+    near[at] = if near[at] == '~' { '^' } else { '~' };
+    for near in [
+        near.iter().collect(),
+        secret[..secret.len() - 1].to_owned(),
+        secret.chars().skip(1).collect(),
+    ] {
+        // A byte of the text around it could complete what lacks one.
+        let text = self::form(&near, &mut choose.clone()).text;
+        if !redactor.finds_secret_in(&text) {
+            assert_eq!(redactor.scrub_str(&text), text);
+        } else {
+            assert!(
+                near.len() < secret.len() || near.contains(&secret),
+                "{near:?} of {secret:?} in {text:?}"
+            );
+        }
+    }
+}
+
+/// Choices that come from bytes; zeros when there are no more.
+#[derive(Clone)]
+struct Choices<I>(I);
+
+impl<I: Iterator<Item = u8>> Choices<I> {
+    fn below(&mut self, end: usize) -> usize {
+        usize::from(self.0.next().unwrap_or(0)) % end.max(1)
+    }
+}
+
+const LETTERS: &[&str] = &[
+    "a", "B", "7", "z", "0", "%", "\\", "&", "/", "+", "\"", "'", "<", "=", " ", "ä", "😀", "n",
+    "u", "x", "4", "1", ";", "#", "-",
+];
+
+fn secret(choose: &mut Choices<impl Iterator<Item = u8>>) -> String {
+    let length = 16 + choose.below(30);
+    let mut secret: String = (0..length)
+        .map(|_| LETTERS[choose.below(LETTERS.len())])
+        .collect();
+    // One that repeats itself says little about where it stands.
+    secret.push_str("Zq9");
+    secret
+}
+
+/// A text with a form of a secret.
+struct Form {
+    text: String,
+    place: Range<usize>,
+}
+
+/// `secret` in a form: escapes, perhaps a block, and escapes around that; and text on both sides.
+fn form(secret: &str, choose: &mut Choices<impl Iterator<Item = u8> + Clone>) -> Form {
+    let (mut text, mut place) = (secret.to_owned(), 0..secret.len());
+    for _ in 0..choose.below(3) {
+        text = escaped(&text, &mut place, choose);
+    }
+    if choose.below(2) == 1 {
+        text = block(&text, &mut place, choose);
+        for _ in 0..choose.below(3) {
+            text = escaped(&text, &mut place, choose);
+        }
+    }
+    let around = [
+        "",
+        "<<",
+        " ",
+        "key=",
+        "x: ",
+        "{\"a\":\"",
+        "...",
+        "\n",
+        "then, ",
+    ];
+    let before = around[choose.below(around.len())];
+    let after = around[choose.below(around.len())];
+    Form {
+        place: before.len() + place.start..before.len() + place.end,
+        text: format!("{before}{text}{after}"),
+    }
+}
+
+/// `text` as one kind of writer escapes it: what it must, and what it likes.
+fn escaped(
+    text: &str,
+    place: &mut Range<usize>,
+    choose: &mut Choices<impl Iterator<Item = u8>>,
+) -> String {
+    let (kind, likes) = (choose.below(4), choose.below(3));
+    let (mut out, old) = (String::new(), place.clone());
+    for (at, character) in text.char_indices() {
+        if at == old.start {
+            place.start = out.len();
+        }
+        if at == old.end {
+            place.end = out.len();
+        }
+        let likes = likes > 0 && choose.below(3) < likes;
+        let (must, hex) = match kind {
+            0 => (
+                !character.is_ascii_alphanumeric() && !"-_.~".contains(character),
+                0,
+            ),
+            1 => ("\"\\".contains(character) || character.is_control(), 0),
+            2 => ("&<>\"'".contains(character), 0),
+            _ => (false, 1),
+        };
+        if kind == 3 && !matches!(character, '%' | '\\' | '&') && character != '+' && !likes {
+            out.push(character);
+            continue;
+        }
+        if hex == 0 && !must && !likes {
+            out.push(character);
+            continue;
+        }
+        let code = u32::from(character);
+        match (kind, choose.below(4)) {
+            (0, 0) if character == ' ' => out.push('+'),
+            (0, upper) => {
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    out.push_str(&match upper % 2 {
+                        0 => format!("%{byte:02x}"),
+                        _ => format!("%{byte:02X}"),
+                    });
+                }
+            }
+            (1, 0)
+                if !character.is_alphanumeric()
+                    && character.is_ascii()
+                    && !character.is_control() =>
+            {
+                out.push('\\');
+                out.push(character);
+            }
+            (1 | 3, 1) => out.push_str(&format!("\\u{{{code:x}}}")),
+            (1 | 3, _) => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    out.push_str(&format!("\\u{unit:04X}"));
+                }
+            }
+            (_, 0) if character == '&' => out.push_str("&amp;"),
+            (_, 0) if character == '/' => out.push_str("&sol;"),
+            (_, 1) => out.push_str(&format!("&#{code:05};")),
+            (_, 2) => out.push_str(&format!("&#x{code:x};")),
+            (_, _) => out.push_str(&format!("&#X{code:04X};")),
+        }
+    }
+    if old.end == text.len() {
+        place.end = out.len();
+    }
+    out
+}
+
+/// All of `text` as one block.
+fn block(
+    text: &str,
+    place: &mut Range<usize>,
+    choose: &mut Choices<impl Iterator<Item = u8>>,
+) -> String {
+    let lead = &"user:".as_bytes()[..choose.below(4)];
+    let tail = &b"\0z!"[..choose.below(3)];
+    let bytes = [lead, text.as_bytes(), tail].concat();
+    let joined = |separator: &str, upper: bool| {
+        let pair = |byte: &u8| match upper {
+            true => format!("{byte:02X}"),
+            false => format!("{byte:02x}"),
+        };
+        bytes.iter().map(pair).collect::<Vec<_>>().join(separator)
+    };
+    let wrapped = |text: String, columns: usize, end: &str| {
+        let chars: Vec<char> = text.chars().collect();
+        let lines = chars
+            .chunks(columns)
+            .map(|line| line.iter().collect::<String>());
+        lines.collect::<Vec<_>>().join(end)
+    };
+    let (from, to) = (lead.len() + place.start, lead.len() + place.end);
+    let style = choose.below(9);
+    // Characters that hold bits of the secret, and what stands between.
+    let (first, last) = match style {
+        5 | 6 => (from * 2, to * 2),
+        7 => (from * 3, to * 3 - 1),
+        _ => (from * 8 / 6, (to * 8).div_ceil(6)),
+    };
+    let behind = |char: usize, columns: usize, end: usize| char + char / columns * end;
+    let (columns, end) = match style {
+        3 => (64, 1),
+        4 => (76, 2),
+        _ => (usize::MAX, 0),
+    };
+    *place = behind(first, columns, end)..behind(last - 1, columns, end) + 1;
+    match style {
+        0 => STANDARD_NO_PAD.encode(&bytes),
+        1 => URL_SAFE.encode(&bytes),
+        2 => URL_SAFE_NO_PAD.encode(&bytes),
+        3 => wrapped(STANDARD.encode(&bytes), 64, "\n"),
+        4 => wrapped(STANDARD.encode(&bytes), 76, "\r\n"),
+        5 => joined("", false),
+        6 => joined("", true),
+        7 => joined(":", true),
+        _ => STANDARD.encode(&bytes),
+    }
+}
+
+fn built(secrets: &[&str]) -> Redactor {
+    let mut builder = Redactor::builder();
+    for secret in secrets {
+        builder.add(&Secret::new((*secret).to_owned()));
+    }
+    builder.build()
+}
+
 /// Secrets of one text.
 const SECRETS_MAX: usize = 4;
 
-/// The bytes that a secret in raw form covers, by looking at every place.
-fn covered(secrets: &[&str], text: &str) -> Vec<bool> {
-    let mut covered = vec![false; text.len()];
-    for (secret, at) in occurrences(secrets, text) {
-        covered[at..at + secret.len()].fill(true);
-    }
-    covered
-}
-
+/// Every place of a secret in raw form.
 fn occurrences<'s>(secrets: &[&'s str], text: &str) -> Vec<(&'s str, usize)> {
     let mut found = Vec::new();
     for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
@@ -104,6 +326,16 @@ mod tests {
             };
             let (one, two, text) = (word(4), word(6), word(24));
             super::redactor(&[&one, &two], &text, random.usize(1..8));
+        }
+    }
+
+    #[test]
+    fn every_form_of_the_model_is_found() {
+        let mut random = fastrand::Rng::with_seed(12);
+        for _ in 0..4_000 {
+            let mut input = [0; 256];
+            random.fill(&mut input);
+            super::encodings(&input);
         }
     }
 }

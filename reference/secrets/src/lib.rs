@@ -4,10 +4,12 @@
 //! has been through the [`Redactor`]. Knows nothing of transports, programs or replies.
 
 mod auth;
+mod blocks;
 mod document;
-mod forms;
+mod escape;
 #[doc(hidden)]
 pub mod fuzz;
+mod needles;
 mod redactor;
 mod scrubbed;
 mod secret;
@@ -19,6 +21,6 @@ pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
 pub use document::{ConfigDocument, ConfigFault, Place};
 pub use redactor::{MARKER, Redactor, RedactorBuilder};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
-pub use secret::{SECRET_BYTES_COMFORTABLE, Secret};
+pub use secret::{SECRET_BYTES_MIN, Secret};
 pub use source::{CredentialFault, Credentials, json_kind};
-pub use stream::{ScrubbingWriter, StreamScrubber};
+pub use stream::StreamScrubber;

@@ -1,47 +1,59 @@
-//! The redactor: replaces every written form of every secret. Knows matching; knows nothing of where text comes from.
+//! The redactor: replaces every written form of every secret, and nothing else.
+//!
+//! Forms are found by decoding, not by listing what writers write:
+//!
+//! 1. A secret may stand as it is.
+//! 2. Each of its characters may be escaped (`escape`): percent, backslash, HTML, one inside another, up to four deep. A place of a
+//!    text has several readings; a walk through the sorted secrets follows those that a secret begins (`needles`). It starts only
+//!    where an escape stands beside a piece of a secret, so that ordinary text pays for finding its escapes and little more.
+//! 3. All of it may be a block (`blocks`): base64 in either alphabet, padded or not, wrapped or not, at any place of a longer
+//!    text, its characters escaped or not; hexadecimal digits, with or without something between the pairs. Long runs of such
+//!    characters are decoded in every alignment, and what they say is searched again: as it is, escaped, and as a block in turn.
+//!
+//! What is found covers places of the original text. All that overlap become one marker. A part of a secret is no form: text
+//! without a whole form stays as it is, byte for byte, or a program could spell a secret out by what vanishes.
+//!
+//! Every step reads a text a bounded number of times, whatever it holds. Knows nothing of where text comes from.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use memchr::memmem;
+use zeroize::Zeroizing;
 
-use crate::forms;
+use crate::blocks::{self, Run, View};
+use crate::escape::Reading;
+use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
-use crate::secret::{SECRET_BYTES_COMFORTABLE, Secret};
-use crate::skip::Skip;
+use crate::secret::{NUMBER_BYTES_MIN, Secret};
 use crate::stream::StreamScrubber;
 
 /// What a secret is replaced by.
 pub const MARKER: &str = "[REDACTED]";
 
-/// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
-const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
-/// Up to this many patterns the automaton itself knows a quick way past text without secrets.
-const QUICK_PATTERNS_MAX: usize = 64;
-/// Places where a secret could start and did not, before and per so many bytes of text, after which skipping is given up: text
-/// full of near misses must not cost more than one pass of the automaton.
-const MISSES_MIN: usize = 64;
-const BYTES_PER_MISS: usize = 512;
+/// Blocks one inside another.
+const BLOCKS_MAX: u8 = 2;
+/// A shorter secret is not looked for in blocks: any block could say it.
+const BLOCK_BYTES_MIN: usize = 8;
+/// How often a text is looked through again because a marker and what stands beside it could be a form together.
+const PASSES_MAX: usize = 4;
 
 /// The scrub set of one runtime. Cloning shares it. With no secret registered every operation returns its input untouched.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    inner: Option<Arc<Automaton>>,
+    inner: Option<Arc<Finder>>,
 }
 
-pub(crate) struct Automaton {
-    matcher: AhoCorasick,
-    /// For more patterns than the automaton is quick with.
-    skip: Option<Skip>,
-    /// Bytes of the longest pattern: a stream has to hold back one byte less.
-    pub(crate) pattern_bytes_max: usize,
-    /// Per pattern: long enough to be looked for inside a number.
-    distinctive: Vec<bool>,
-    /// Whether a number could spell one of them.
+pub(crate) struct Finder {
+    needles: Needles,
+    /// Bytes of the shortest secret that is looked for in blocks; 0 when there is none.
+    block_bytes: usize,
+    /// Whether a number could spell a secret.
     numbers: bool,
+    /// Line ends in the secret that has most of them: a stream has to wait for so many lines.
+    pub(crate) line_ends: usize,
 }
 
 impl Redactor {
@@ -60,12 +72,11 @@ impl Redactor {
         self.inner.is_none()
     }
 
-    /// Bytes that the automaton occupies (0 when empty).
+    /// Bytes that the tables occupy (0 when empty).
     pub fn memory_bytes(&self) -> usize {
-        self.inner.as_ref().map_or(0, |automaton| {
-            let table = automaton.skip.as_ref().map_or(0, Skip::memory_bytes);
-            automaton.matcher.memory_usage() + table
-        })
+        self.inner
+            .as_ref()
+            .map_or(0, |finder| finder.needles.memory_bytes())
     }
 
     /// Scrubs a value by its own rules (see [`Scrub`]) and marks it as fit to leave the process.
@@ -90,39 +101,39 @@ impl Redactor {
 
     /// Scrubs bytes; borrows them unchanged when nothing matches.
     pub fn scrub_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let Some(automaton) = &self.inner else {
-            return Cow::Borrowed(bytes);
-        };
-        if automaton.find(bytes, 0).is_none() {
-            return Cow::Borrowed(bytes);
+        match self.inner.as_ref().and_then(|finder| finder.clean(bytes)) {
+            None => Cow::Borrowed(bytes),
+            Some(clean) => Cow::Owned(clean),
         }
-        let mut out = Vec::with_capacity(bytes.len());
-        automaton.replace(bytes, bytes.len(), 0, &mut out);
-        Cow::Owned(out)
+    }
+
+    /// The places of all forms in a text.
+    pub(crate) fn places(&self, text: &[u8]) -> Vec<Range<usize>> {
+        self.inner
+            .as_ref()
+            .map_or_else(Vec::new, |finder| finder.places(text))
     }
 
     /// True when `text` contains a form of a secret.
     pub fn finds_secret_in(&self, text: &str) -> bool {
         self.inner
             .as_ref()
-            .is_some_and(|automaton| automaton.find(text.as_bytes(), 0).is_some())
+            .is_some_and(|finder| !finder.places(text.as_bytes()).is_empty())
     }
 
     /// True when a number's text contains a secret of at least eight bytes. Shorter ones can't be told from ordinary numbers.
     pub fn finds_secret_in_number(&self, digits: &str) -> bool {
-        self.inner.as_ref().is_some_and(|automaton| {
-            automaton
-                .matcher
-                .find_iter(digits)
-                .any(|found| automaton.distinctive[found.pattern().as_usize()])
+        self.inner.as_ref().is_some_and(|finder| {
+            finder.numbers
+                && finder
+                    .needles
+                    .stands_in(digits.as_bytes(), NUMBER_BYTES_MIN)
         })
     }
 
     /// True when a secret consists of digits, so that a number could spell it.
     pub fn knows_numbers(&self) -> bool {
-        self.inner
-            .as_ref()
-            .is_some_and(|automaton| automaton.numbers)
+        self.inner.as_ref().is_some_and(|finder| finder.numbers)
     }
 
     /// A scrubber for one stream of chunks: finds secrets that are split across them.
@@ -135,133 +146,192 @@ impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner {
             None => f.write_str("Redactor(empty)"),
-            Some(automaton) => write!(f, "Redactor({} patterns)", automaton.matcher.patterns_len()),
+            Some(finder) => write!(f, "Redactor({} secrets)", finder.needles.len()),
         }
     }
 }
 
-impl Automaton {
-    /// The leftmost match that starts at `from` or later, the longest of those that start there.
-    fn find(&self, bytes: &[u8], mut from: usize) -> Option<Match> {
-        let at = |from| Input::new(bytes).range(from..);
-        if let Some(skip) = &self.skip {
-            for _ in 0..MISSES_MIN + bytes.len() / BYTES_PER_MISS {
-                let secret = skip.candidate(bytes, from);
-                let reach = secret.map_or(bytes.len(), |at| bytes.len().min(at + MARKER.len()));
-                let marker = memmem::find(&bytes[from..reach], MARKER.as_bytes());
-                from = marker.map(|at| from + at).or(secret)?;
-                let found = self.matcher.find(at(from).anchored(Anchored::Yes));
-                if found.is_some() {
-                    return found;
+impl Finder {
+    /// The text with a marker for every form; `None` when there is none.
+    pub(crate) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let mut places = self.places(text);
+        if places.is_empty() {
+            return None;
+        }
+        let mut clean = replaced(text, &places);
+        for _ in 1..PASSES_MAX {
+            places = self.places(&clean);
+            if places.is_empty() {
+                return Some(clean);
+            }
+            clean = replaced(&clean, &places);
+        }
+        match self.places(&clean).is_empty() {
+            true => Some(clean),
+            // Secrets that are made of markers: nothing of the text can be kept.
+            false => Some(MARKER.as_bytes().to_vec()),
+        }
+    }
+
+    /// The places of all forms in ascending order; none overlaps another. A marker stays, even with the secret `E`: what lies
+    /// inside of one is no form, and what reaches into one takes it along.
+    pub(crate) fn places(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        self.search(text, BLOCKS_MAX, 1, &mut places);
+        if places.is_empty() {
+            return places;
+        }
+        let markers: Vec<Range<usize>> = memmem::find_iter(text, MARKER)
+            .map(|at| at..at + MARKER.len())
+            .collect();
+        let marker_at = |at: usize| {
+            let next = markers.partition_point(|marker| marker.end <= at);
+            markers.get(next).filter(|marker| marker.start <= at)
+        };
+        places.retain_mut(|place| {
+            let inside = marker_at(place.start).is_some_and(|marker| place.end <= marker.end);
+            if let Some(marker) = marker_at(place.start) {
+                place.start = marker.start;
+            }
+            if let Some(marker) = marker_at(place.end - 1) {
+                place.end = marker.end;
+            }
+            !inside
+        });
+        places.sort_unstable_by_key(|place| (place.start, place.end));
+        let mut joined: Vec<Range<usize>> = Vec::new();
+        for place in places {
+            match joined.last_mut() {
+                Some(last) if place.start < last.end => last.end = last.end.max(place.end),
+                _ => joined.push(place),
+            }
+        }
+        joined
+    }
+
+    /// Adds the places of secrets of `least` bytes and more, in `text` or in blocks of it, `blocks` one inside another.
+    fn search(&self, text: &[u8], blocks: u8, least: usize, places: &mut Vec<Range<usize>>) {
+        self.needles
+            .standing(text, least, &mut |place| places.push(place));
+        let mut escapes: Vec<(usize, usize, u8)> = Vec::new();
+        let (mut found, mut resolved) = (Vec::new(), 0);
+        self.needles.escaped(
+            text,
+            least,
+            &mut |place| found.push(place),
+            &mut |at, readings| {
+                // Right behind an escape, or one character behind it: that may stand inside a block.
+                let joined = resolved > 0 && at <= resolved + 1;
+                let belongs = |reading: &Reading| {
+                    let says = |byte: &u8| blocks::belongs(&text[..at], *byte, joined);
+                    Some((at, reading.end, reading.ascii().filter(says)?))
+                };
+                // Blocks are made of sextets; everything else only stands between them.
+                let best = |(_, end, byte): &(usize, usize, u8)| (*end, blocks::is_sextet(*byte));
+                let longest = readings.iter().filter_map(belongs).max_by_key(best);
+                if let Some(escape) = longest.filter(|_| at >= resolved) {
+                    resolved = escape.1;
+                    escapes.push(escape);
                 }
-                from += 1;
-            }
+            },
+        );
+        places.append(&mut found);
+        if blocks == 0 || self.block_bytes == 0 || text.len() < self.block_bytes {
+            return;
         }
-        self.matcher.find(at(from))
+        self.search_blocks(text, blocks, &mut |place| places.push(place));
+        if !escapes.is_empty() {
+            let view = View::new(text, &escapes);
+            self.search_blocks(&view.text, blocks, &mut |place| {
+                places.push(view.original(place))
+            });
+        }
     }
 
-    /// Copies `bytes[..decided]` to `out` with every match replaced; matches are looked for in all of `bytes`, and those that
-    /// start before `decided` are final. Overlapping matches become one marker, so that no tail of a second secret survives.
-    /// `covered`: how many leading bytes an earlier marker already stands for. Returns how far the last marker reaches.
-    pub(crate) fn replace(
-        &self,
-        bytes: &[u8],
-        decided: usize,
-        mut covered: usize,
-        out: &mut Vec<u8>,
-    ) -> usize {
-        let mut from = 0;
-        while from < decided {
-            let Some(found) = self.find(bytes, from) else {
-                break;
-            };
-            if found.start() >= decided {
-                break;
+    fn search_blocks(&self, text: &[u8], blocks: u8, hit: &mut dyn FnMut(Range<usize>)) {
+        let chars = self.block_bytes * 4 / 3;
+        blocks::scan(text, chars, |from| {
+            let run = Run::read(text, from);
+            if run.len() >= chars {
+                let hexadecimal = run.hexadecimal(self.block_bytes);
+                for decoded in run.base64().chain(hexadecimal) {
+                    for place in self.within(&decoded.bytes, blocks) {
+                        hit(run.place(text, &decoded, place));
+                    }
+                }
             }
-            if found.start() >= covered {
-                out.extend_from_slice(&bytes[covered..found.start()]);
-                out.extend_from_slice(MARKER.as_bytes());
+            run.end
+        });
+        blocks::dumps(text, self.block_bytes, |bytes, starts| {
+            for place in self.within(bytes, blocks) {
+                hit(starts[place.start]..starts[place.end - 1] + 2);
             }
-            covered = covered.max(found.end());
-            from = found.start() + 1;
-        }
-        if covered < decided {
-            out.extend_from_slice(&bytes[covered..decided]);
-            covered = decided;
-        }
-        covered
+        });
+    }
+
+    /// The places in what a block says.
+    fn within(&self, bytes: &[u8], blocks: u8) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        self.search(bytes, blocks - 1, BLOCK_BYTES_MIN, &mut places);
+        places
     }
 }
 
-/// Collects secrets, then builds the automaton once.
+fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut done = 0;
+    for place in places {
+        out.extend_from_slice(&text[done..place.start]);
+        out.extend_from_slice(MARKER.as_bytes());
+        done = place.end;
+    }
+    out.extend_from_slice(&text[done..]);
+    out
+}
+
+/// Collects secrets, then builds the tables once.
 #[derive(Default)]
 pub struct RedactorBuilder {
-    patterns: BTreeSet<String>,
+    secrets: Vec<Zeroizing<String>>,
 }
 
 impl RedactorBuilder {
-    /// Registers a secret in every written form. The empty secret is ignored.
+    /// Registers a secret. The empty secret is ignored.
     pub fn add(&mut self, secret: &Secret) -> &mut Self {
-        forms::collect(secret.expose(), &mut self.patterns);
+        if !secret.is_empty() {
+            self.secrets
+                .push(Zeroizing::new(secret.expose().to_owned()));
+        }
         self
     }
 
     /// Builds the scrub set. Memory stays below 16 MB for 1,000 secrets of usual length.
     pub fn build(self) -> Redactor {
-        if self.patterns.is_empty() {
+        let mut secrets = self.secrets;
+        secrets.sort_unstable_by(|left, right| left.as_str().cmp(right));
+        secrets.dedup_by(|left, right| left.as_str() == right.as_str());
+        if secrets.is_empty() {
             return Redactor::empty();
         }
-        let mut patterns: Vec<&str> = self
-            .patterns
-            .iter()
-            .map(|pattern| pattern.as_str())
-            .collect();
-        // The marker matches itself and is replaced by itself: scrubbing twice changes nothing, even with the secret `E`.
-        patterns.push(MARKER);
-        let bytes: usize = patterns.iter().map(|pattern| pattern.len()).sum();
-        let kind = if bytes <= DENSE_PATTERN_BYTES_MAX {
-            AhoCorasickKind::DFA
-        } else {
-            AhoCorasickKind::ContiguousNFA
+        let long = |secret: &Zeroizing<String>| {
+            Some(secret.len()).filter(|length| *length >= BLOCK_BYTES_MIN)
         };
-        // The marker is shorter than most secrets and would shorten every step; it is looked for beside.
-        let secrets = &patterns[..patterns.len() - 1];
-        let skip = (secrets.len() > QUICK_PATTERNS_MAX)
-            .then(|| Skip::new(secrets))
-            .flatten();
-        let (start, kind) = match skip {
-            Some(_) => (StartKind::Both, AhoCorasickKind::ContiguousNFA),
-            None => (StartKind::Unanchored, kind),
+        let number = |secret: &Zeroizing<String>| {
+            let digit = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+            secret.bytes().all(digit)
         };
-        let build = |kind| {
-            AhoCorasick::builder()
-                .match_kind(MatchKind::LeftmostLongest)
-                .start_kind(start)
-                .kind(kind)
-                .build(&patterns)
-        };
-        // The builder fails only when state ids run out (2^31 pattern bytes); the noncontiguous form is its own fallback.
-        let matcher = build(Some(kind)).or_else(|_| build(None)).expect(
-            "patterns are bounded by the configuration file, far below the automaton's state limit",
-        );
-        let automaton = Automaton {
-            matcher,
-            skip,
-            pattern_bytes_max: patterns
+        let finder = Finder {
+            block_bytes: secrets.iter().filter_map(long).min().unwrap_or(0),
+            numbers: secrets.iter().any(number),
+            line_ends: secrets
                 .iter()
-                .map(|pattern| pattern.len())
+                .map(|secret| secret.matches('\n').count())
                 .max()
-                .unwrap_or(1),
-            distinctive: patterns
-                .iter()
-                .map(|pattern| pattern.len() >= SECRET_BYTES_COMFORTABLE)
-                .collect(),
-            numbers: patterns
-                .iter()
-                .any(|pattern| pattern.bytes().all(|byte| byte.is_ascii_digit())),
+                .unwrap_or(0),
+            needles: Needles::new(secrets),
         };
         Redactor {
-            inner: Some(Arc::new(automaton)),
+            inner: Some(Arc::new(finder)),
         }
     }
 }

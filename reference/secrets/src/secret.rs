@@ -5,8 +5,10 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// A secret shorter than this many bytes is scrubbed like any other, but scrubbing it mangles ordinary text: start-up warns.
-pub const SECRET_BYTES_COMFORTABLE: usize = 8;
+/// A shorter secret can be guessed, and scrubbing it may mangle ordinary text: start-up refuses it unless told otherwise.
+pub const SECRET_BYTES_MIN: usize = 16;
+/// A secret of fewer digits can't be told from ordinary numbers.
+pub(crate) const NUMBER_BYTES_MIN: usize = 8;
 
 /// A secret. `Debug` shows no byte of it; there is no accessor outside this crate.
 #[derive(Clone)]
@@ -26,6 +28,11 @@ impl Secret {
     /// True for the empty secret, which is never scrubbed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// True for a secret that is so short that a program could guess it.
+    pub fn is_short(&self) -> bool {
+        !self.is_empty() && self.byte_len() < SECRET_BYTES_MIN
     }
 
     /// Compares in time that depends on the lengths only. For checking a presented token.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::redactor::RedactorBuilder;
-use crate::secret::{SECRET_BYTES_COMFORTABLE, Secret};
+use crate::secret::{SECRET_BYTES_MIN, Secret};
 
 /// The resolved bindings of one runtime, by name.
 #[derive(Debug, Clone, Default)]
@@ -66,13 +66,11 @@ impl Credentials {
         self.bindings.keys().map(String::as_str)
     }
 
-    /// Bindings whose value is so short that scrubbing it mangles ordinary text.
+    /// Bindings whose value is so short that scrubbing it may mangle ordinary text, and that a program could guess.
     pub fn short_names(&self) -> impl Iterator<Item = &str> {
-        let short =
-            |secret: &Secret| !secret.is_empty() && secret.byte_len() < SECRET_BYTES_COMFORTABLE;
         self.bindings
             .iter()
-            .filter(move |(_, secret)| short(secret))
+            .filter(|(_, secret)| secret.is_short())
             .map(|(name, _)| name.as_str())
     }
 
@@ -103,15 +101,15 @@ fn resolve_block(
     names.sort();
     let mut resolved = BTreeMap::new();
     for name in names {
-        let secret = resolve_binding(name, &bindings[name], env).map_err(|(key, message)| {
-            CredentialFault {
-                path: ["credentials", name]
-                    .into_iter()
-                    .chain(key)
-                    .map(str::to_owned)
-                    .collect(),
-                message,
-            }
+        let secret = resolve_binding(name, &bindings[name], env)
+            .and_then(|secret| long_enough(name, &bindings[name], secret));
+        let secret = secret.map_err(|(key, message)| CredentialFault {
+            path: ["credentials", name]
+                .into_iter()
+                .chain(key)
+                .map(str::to_owned)
+                .collect(),
+            message,
         })?;
         resolved.insert(name.clone(), secret);
     }
@@ -170,6 +168,34 @@ fn resolve_binding(
             }
         }
     }
+}
+
+/// The member that allows a short value.
+const ALLOW_SHORT: &str = "allow_short";
+
+/// A value that can be guessed is refused unless its entry says that it is known to be short.
+fn long_enough(name: &str, binding: &Value, secret: Secret) -> Result<Secret, BindingFault> {
+    let allowed = match binding.get(ALLOW_SHORT) {
+        None => false,
+        Some(Value::Bool(allowed)) => *allowed,
+        Some(other) => {
+            let kind = json_kind(other);
+            let message = format!(
+                "invalid credential binding \"{name}\": `{ALLOW_SHORT}` must be a boolean, got {kind}"
+            );
+            return Err((Some(ALLOW_SHORT), message));
+        }
+    };
+    if secret.is_short() && !allowed {
+        return Err((
+            None,
+            format!(
+                "credential {name} is shorter than {SECRET_BYTES_MIN} bytes, so that a program could guess it; use a longer \
+                 one, or set \"{ALLOW_SHORT}\": true in its entry"
+            ),
+        ));
+    }
+    Ok(secret)
 }
 
 /// The string under `key`. A literal may be empty; a variable name and a path may not.

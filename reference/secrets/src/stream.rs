@@ -1,103 +1,87 @@
-//! Scrubbing text that arrives in chunks. Holds back as many bytes as an unfinished secret could take, never more.
+//! Scrubbing text that arrives in chunks: line by line, and no line before it is certain that no secret goes on in the next.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 
-use crate::redactor::{Automaton, Redactor};
+use crate::redactor::Finder;
+
+/// Text without an end of line up to which it is decided is held back until it is so long, and then all but so much of it.
+const HELD_BYTES_MAX: usize = 64 * 1024;
+const KEPT_BYTES: usize = 16 * 1024;
+/// A line that ends in so many bytes without a blank may go on in the next one: wrapped base64.
+const UNBROKEN_BYTES: usize = 32;
 
 /// Scrubs one stream. Feed chunks with [`push`](Self::push); [`finish`](Self::finish) releases what was held back.
 pub struct StreamScrubber {
-    automaton: Option<Arc<Automaton>>,
+    finder: Option<Arc<Finder>>,
     held: Vec<u8>,
-    /// Leading bytes of `held` that a marker already written stands for.
-    covered: usize,
 }
 
 impl StreamScrubber {
-    pub(crate) fn new(automaton: Option<Arc<Automaton>>) -> Self {
+    pub(crate) fn new(finder: Option<Arc<Finder>>) -> Self {
         Self {
-            automaton,
+            finder,
             held: Vec::new(),
-            covered: 0,
         }
     }
 
-    /// Takes a chunk and appends to `out` whatever can no longer be part of a secret.
+    /// Takes a chunk and appends to `out` whatever can no longer be part of a secret: whole lines, as far as no secret can go on
+    /// in the next one.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        let Some(automaton) = self.automaton.clone() else {
+        let Some(finder) = self.finder.clone() else {
             out.extend_from_slice(chunk);
             return;
         };
+        let old = self.held.len();
         self.held.extend_from_slice(chunk);
-        let decided = (self.held.len() + 1).saturating_sub(automaton.pattern_bytes_max);
-        self.release(&automaton, decided, out);
+        let ends = memchr::memrchr_iter(b'\n', &self.held).skip(finder.line_ends);
+        let mut decided = ends
+            .take_while(|end| *end >= old || finder.line_ends > 0)
+            .find(|end| !goes_on(&self.held[..*end]))
+            .map_or(0, |end| end + 1);
+        if decided == 0 && self.held.len() > HELD_BYTES_MAX {
+            decided = self.held.len() - KEPT_BYTES;
+            for place in finder.places(&self.held) {
+                if place.contains(&decided) {
+                    decided = place.end;
+                }
+            }
+        }
+        self.release(&finder, decided, out);
+    }
+
+    /// Appends what was held back to `out`: nothing more is expected for now.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        if let Some(finder) = self.finder.clone() {
+            self.release(&finder, self.held.len(), out);
+        }
+    }
+
+    /// Whether anything is held back.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// Ends the stream.
     pub fn finish(mut self, out: &mut Vec<u8>) {
-        if let Some(automaton) = self.automaton.clone() {
-            let decided = self.held.len();
-            self.release(&automaton, decided, out);
-        }
+        self.flush(out);
     }
 
-    fn release(&mut self, automaton: &Automaton, decided: usize, out: &mut Vec<u8>) {
-        if decided == 0 {
-            return;
+    fn release(&mut self, finder: &Finder, decided: usize, out: &mut Vec<u8>) {
+        let text = &self.held[..decided];
+        match finder.clean(text) {
+            None => out.extend_from_slice(text),
+            Some(clean) => out.extend_from_slice(&clean),
         }
-        let reach = automaton.replace(&self.held, decided, self.covered, out);
         self.held.drain(..decided);
-        self.covered = reach - decided;
     }
 }
 
-/// An `io::Write` that scrubs what goes through it. A secret split across writes is found as long as they belong to one
-/// line: the writer holds text back until a line ends, so that logs appear promptly.
-pub struct ScrubbingWriter<W: Write> {
-    sink: W,
-    redactor: Redactor,
-    line: Vec<u8>,
-}
-
-impl<W: Write> ScrubbingWriter<W> {
-    /// Wraps `sink`.
-    pub fn new(sink: W, redactor: Redactor) -> Self {
-        Self {
-            sink,
-            redactor,
-            line: Vec::new(),
-        }
-    }
-
-    fn write_clean(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        self.sink.write_all(&self.redactor.scrub_bytes(&line))
-    }
-}
-
-impl<W: Write> Write for ScrubbingWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.redactor.is_empty() {
-            return self.sink.write(bytes);
-        }
-        self.line.extend_from_slice(bytes);
-        if self.line.ends_with(b"\n") {
-            self.write_clean()?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.sink.flush()
-    }
-}
-
-impl<W: Write> Drop for ScrubbingWriter<W> {
-    fn drop(&mut self) {
-        if !self.line.is_empty() {
-            // Nobody is left to tell about a failing sink.
-            let _ = self.write_clean();
-            let _ = self.sink.flush();
-        }
-    }
+/// Whether a secret that is written on the line that ends `text` could go on in the next one.
+fn goes_on(text: &[u8]) -> bool {
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    let unbroken = text
+        .iter()
+        .rev()
+        .take_while(|byte| !byte.is_ascii_whitespace());
+    unbroken.take(UNBROKEN_BYTES).count() == UNBROKEN_BYTES
 }

@@ -1,8 +1,6 @@
 //! What the redactor promises, checked from outside the crate.
 
-use std::io::Write;
-
-use ptc_secrets::{ConfigDocument, Redactor, ScrubbingWriter, Secret, scrub_json};
+use ptc_secrets::{ConfigDocument, Redactor, Secret, scrub_json};
 use serde_json::json;
 
 fn redactor(secrets: &[&str]) -> Redactor {
@@ -84,9 +82,9 @@ fn base64_is_found_at_every_alignment() {
             base64::engine::general_purpose::STANDARD.encode(format!("{lead}canary-0123456789"));
         let clean = redactor.scrub_str(&text).into_owned();
         assert!(clean.contains("[REDACTED]"), "{lead:?} {clean}");
-        // At most the characters that carry bits of a neighbour remain.
+        // No character remains that carries a bit of the secret.
         assert!(
-            clean.replace("[REDACTED]", "").len() <= lead.len() * 4 / 3 + 6,
+            clean.replace("[REDACTED]", "").len() <= lead.len() * 4 / 3,
             "{lead:?} {clean}"
         );
     }
@@ -127,16 +125,6 @@ fn an_empty_redactor_borrows() {
         redactor.scrub_str("text"),
         std::borrow::Cow::Borrowed("text")
     ));
-}
-
-#[test]
-fn a_writer_joins_the_writes_of_a_line() {
-    let mut sink = Vec::new();
-    let mut writer = ScrubbingWriter::new(&mut sink, redactor(&["log-secret"]));
-    writer.write_all(b"a log-").unwrap();
-    writer.write_all(b"secret b\n").unwrap();
-    drop(writer);
-    assert_eq!(sink, b"a [REDACTED] b\n");
 }
 
 #[test]
@@ -196,6 +184,15 @@ fn refusals_name_cause_and_place_and_no_value() {
             "u.json:1:45: at credentials.b.value: invalid credential binding \"b\": `value` must be a string, got number",
         ),
         (
+            "{\"credentials\": {\"b\": {\"source\": \"literal\", \"value\": \"fifteen-letters\"}}}",
+            "u.json:1:18: at credentials.b: credential b is shorter than 16 bytes, so that a program could guess it; use a \
+             longer one, or set \"allow_short\": true in its entry",
+        ),
+        (
+            "{\"credentials\": {\"b\": {\"source\": \"literal\", \"value\": \"short\", \"allow_short\": 1}}}",
+            "u.json:1:62: at credentials.b.allow_short: invalid credential binding \"b\": `allow_short` must be a boolean, got number",
+        ),
+        (
             "{\"credentials\": {\"b\": {\"source\": \"file\", \"path\": \"/no/such\"}}}",
             "u.json:1:42: at credentials.b.path: credential b: no such file or directory",
         ),
@@ -208,13 +205,13 @@ fn refusals_name_cause_and_place_and_no_value() {
 fn sources_resolve_and_short_ones_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("token");
-    std::fs::write(&file, "from-a-file \n\n").unwrap();
+    std::fs::write(&file, "from-a-file-of-mine \n\n").unwrap();
     let text = json!({"credentials": {
         "e": {"source": "env", "var": "SET"},
         "f": {"source": "file", "path": file},
-        "l": {"source": "literal", "value": "lit", "scheme_hint": "weird"},
+        "l": {"source": "literal", "value": "lit", "scheme_hint": "weird", "allow_short": true},
     }, "upstreams": {}});
-    let env = |name: &str| (name == "SET").then(|| "from-the-env".to_owned());
+    let env = |name: &str| (name == "SET").then(|| "from-the-environment".to_owned());
     let document =
         ConfigDocument::parse(std::path::Path::new("u.json"), text.to_string(), &env).unwrap();
     assert!(
@@ -222,14 +219,14 @@ fn sources_resolve_and_short_ones_are_named() {
             .credentials
             .get("e")
             .unwrap()
-            .matches(b"from-the-env")
+            .matches(b"from-the-environment")
     );
     assert!(
         document
             .credentials
             .get("f")
             .unwrap()
-            .matches(b"from-a-file")
+            .matches(b"from-a-file-of-mine")
     );
     assert_eq!(
         document.credentials.short_names().collect::<Vec<_>>(),
@@ -261,7 +258,6 @@ fn many_secrets_are_found_among_near_misses() {
         for secret in &secrets {
             builder.add(&Secret::new((*secret).to_owned()));
         }
-        assert!(format!("{:?}", builder.build()).len() > "Redactor(64 patterns)".len());
         ptc_secrets::fuzz::redactor(&secrets, &text, 7);
     }
 }

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use ptc_secrets::{AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed};
+use ptc_secrets::{
+    AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed, Secret,
+};
 
 use crate::catalog::{self, CatalogMode, Thresholds};
 use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
@@ -16,7 +18,7 @@ use crate::fault::{Reason, WorldFault};
 use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
 use crate::tool::Toolset;
 use crate::transport::carrier::Carrier;
-use crate::transport::child::{Launcher, OperatingSystem};
+use crate::transport::child::{INHERITED, Launcher, OperatingSystem};
 use crate::transport::stdio::StdioConnection;
 use crate::transport::{Answer, CallLimits, Connection, Outgoing};
 use ptc_lang::Branching;
@@ -156,12 +158,28 @@ impl Runtime {
         env: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Arc<Self>, StartFault> {
         let mut warnings = Vec::new();
-        let configs = parse_entries(&document, env, &options.own, &mut warnings)
+        // What an entry takes over from the environment is as secret as a credential.
+        let taken = Mutex::new(Vec::new());
+        let noting = |name: &str| {
+            let value = env(name)?;
+            let secret = Secret::new(value.clone());
+            if !secret.is_short() && !INHERITED.contains(&name) {
+                taken
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(secret);
+            }
+            Some(value)
+        };
+        let configs = parse_entries(&document, &noting, &options.own, &mut warnings)
             .map_err(StartFault::Config)?;
+        for secret in taken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            scrub.add(&secret);
+        }
         document.credentials.register(&mut scrub);
         for name in document.credentials.short_names() {
             warnings.push(format!(
-                "credential {name} is shorter than 8 bytes; scrubbing it will mangle ordinary text"
+                "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
             ));
         }
         let mut auths = Vec::with_capacity(configs.len());

@@ -126,7 +126,7 @@ where
 }
 
 /// Variables that a command gets from this process's environment, and the beginning of the names of others.
-const INHERITED: &[&str] = &[
+pub(crate) const INHERITED: &[&str] = &[
     "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ",
 ];
 const INHERITED_PREFIX: &str = "LC_";

@@ -30,6 +30,8 @@ use crate::trace_context::TraceContext;
 use crate::transport::revision::{initialize_params, with_meta, with_trace};
 
 /// Bytes of one stderr line that are logged.
+/// How long a line waits for the one that it may go on in.
+const STDERR_QUIET: Duration = Duration::from_millis(250);
 const STDERR_LINE_BYTES: usize = 4 * 1024;
 /// Bytes of stderr that are logged in all per child; a chatty child must not fill a disk.
 const STDERR_BYTES_MAX: usize = 1024 * 1024;
@@ -563,9 +565,18 @@ async fn log_stderr(server: String, stderr: impl AsyncRead + Unpin, redactor: Re
     let mut clean = Vec::new();
     let mut logged = 0;
     loop {
-        let count = match reader.fill_buf().await {
-            Ok([]) | Err(_) => break,
-            Ok(bytes) => {
+        let read = match scrubber.is_holding() {
+            true => tokio::time::timeout(STDERR_QUIET, reader.fill_buf()).await,
+            false => Ok(reader.fill_buf().await),
+        };
+        let count = match read {
+            Ok(Ok([]) | Err(_)) => break,
+            // What is held back would wait for whatever is written next, perhaps for ever.
+            Err(_) => {
+                scrubber.flush(&mut clean);
+                0
+            }
+            Ok(Ok(bytes)) => {
                 if logged <= STDERR_BYTES_MAX {
                     scrubber.push(bytes, &mut clean);
                 }

@@ -1,0 +1,431 @@
+//! Reads one character that is written as an escape sequence: percent, backslash, HTML entity, or one of them inside another.
+//! Knows how writers write; knows nothing of secrets.
+//!
+//! An escape begins with an introducer (`%`, `\`, `&`), and each of its characters may itself be written as an escape:
+//! `%25` is a percent sign, so `%252F` is a slash, and so is `&amp;#x2f;`. A place of a text therefore has several readings,
+//! and none is preferred: `\u0041` is a backslash, or an `A`.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Escapes around a character, one inside another: JSON in JSON in JSON, and one more.
+pub(crate) const DEPTH: u8 = 4;
+/// Digits of a numeric escape: enough for any number of leading zeros that somebody writes.
+const DIGITS_MAX: usize = 16;
+/// Letters of the longest name of an entity.
+const NAME_MAX: usize = 32;
+
+/// Escapes of another kind that a character of an escape may be written in: JSON in HTML in a URL.
+const CROSS: u8 = 2;
+
+/// One reading of an escape: what it says, and where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The byte behind the last one of the escape.
+    pub end: usize,
+    said: [u8; SAID_MAX],
+    length: u8,
+    /// How many escapes are one inside another.
+    depth: u8,
+}
+
+/// Bytes that one escape says: a character, or the two of some entities.
+const SAID_MAX: usize = 8;
+
+impl Reading {
+    /// What it says, in UTF-8 or as the bytes that are written.
+    pub fn said(&self) -> &[u8] {
+        &self.said[..usize::from(self.length)]
+    }
+
+    /// The blank that a form writes as one other character.
+    pub fn blank(end: usize) -> Self {
+        let mut said = [0; SAID_MAX];
+        said[0] = b' ';
+        Self {
+            end,
+            said,
+            length: 1,
+            depth: 1,
+        }
+    }
+
+    /// The single byte that it says, when that is ASCII.
+    pub fn ascii(&self) -> Option<u8> {
+        match self.said() {
+            [byte] if byte.is_ascii() => Some(*byte),
+            _ => None,
+        }
+    }
+}
+
+/// True for a byte that begins an escape.
+pub(crate) fn introduces(byte: u8) -> bool {
+    matches!(byte, b'%' | b'\\' | b'&')
+}
+
+/// Adds to `out`, which is empty, every reading of the escape that begins at `at`.
+pub(crate) fn read(text: &[u8], at: usize, out: &mut Vec<Reading>) {
+    Reader { text, cross: CROSS }.read(at, DEPTH, out);
+}
+
+struct Reader<'t> {
+    text: &'t [u8],
+    /// How often the kind of escape may still change.
+    cross: u8,
+}
+
+/// Where an escape is being read: behind its introducer, which was written as `inner` escapes one inside another. Then so were
+/// its other characters, as far as they had to be.
+#[derive(Clone, Copy)]
+struct Inside {
+    introducer: u8,
+    inner: u8,
+}
+
+impl Reader<'_> {
+    fn read(&self, at: usize, depth: u8, out: &mut Vec<Reading>) {
+        let Some(&introducer) = self.text.get(at) else {
+            return;
+        };
+        if depth == 0 || !introduces(introducer) {
+            return;
+        }
+        let inner = 0;
+        self.parse(Inside { introducer, inner }, at + 1, out);
+        // An escape that says an introducer may be the beginning of another one.
+        let mut next = 0;
+        while let Some(outer) = out.get(next).copied() {
+            next += 1;
+            if let Some(introducer) = outer.ascii().filter(|byte| introduces(*byte))
+                && outer.depth < depth
+            {
+                let inner = outer.depth;
+                self.parse(Inside { introducer, inner }, outer.end, out);
+            }
+        }
+    }
+
+    fn parse(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+        match inside.introducer {
+            b'%' => self.percent(inside, at, out),
+            b'\\' => self.backslash(inside, at, out),
+            _ => self.entity(inside, at, out),
+        }
+    }
+
+    /// The ways in which a character of an escape can be read that is itself written as one.
+    fn written(&self, inside: Inside, at: usize) -> Vec<Reading> {
+        let mut readings = Vec::new();
+        if self.text.get(at) == Some(&inside.introducer) {
+            self.read(at, inside.inner, &mut readings);
+            readings.retain(|reading| reading.depth >= inside.inner);
+        } else if let Some(cross) = self.cross.checked_sub(1) {
+            let text = self.text;
+            Reader { text, cross }.read(at, CROSS, &mut readings);
+        }
+        readings
+    }
+
+    /// The character at `at` and the byte behind it: as it stands unless it introduces an escape, which must then say ASCII.
+    fn plain(&self, inside: Inside, at: usize) -> Option<(u8, usize)> {
+        let byte = *self.text.get(at)?;
+        if !introduces(byte) {
+            return Some((byte, at + 1));
+        }
+        let fits = |reading: &Reading| {
+            let byte = reading.ascii().filter(|byte| !introduces(*byte));
+            Some((byte?, reading.end))
+        };
+        self.written(inside, at).iter().find_map(fits)
+    }
+
+    /// Exactly `count` hexadecimal digits.
+    fn hex(&self, inside: Inside, mut at: usize, count: usize) -> Option<(u32, usize)> {
+        let mut value = 0;
+        for _ in 0..count {
+            let (byte, end) = self.plain(inside, at)?;
+            value = value * 16 + char::from(byte).to_digit(16)?;
+            at = end;
+        }
+        Some((value, at))
+    }
+
+    /// As many digits as there are, at least one. A value too large for a character stays too large.
+    fn number(&self, inside: Inside, mut at: usize, radix: u32) -> Option<(u32, usize)> {
+        let (mut value, mut digits) = (0u32, 0);
+        while let Some((byte, end)) = self.plain(inside, at) {
+            let Some(digit) = char::from(byte).to_digit(radix) else {
+                break;
+            };
+            value = value.saturating_mul(radix).saturating_add(digit);
+            (at, digits) = (end, digits + 1);
+            if digits > DIGITS_MAX {
+                return None;
+            }
+        }
+        (digits > 0).then_some((value, at))
+    }
+
+    fn percent(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+        if let Some((value, end)) = self.hex(inside, at, 2) {
+            inside.say_byte(value, end, out);
+        } else if let Some((b'u' | b'U', digits)) = self.plain(inside, at) {
+            self.utf16(inside, digits, out);
+        }
+    }
+
+    /// `XXXX`, and the second half of a pair when it is the first.
+    fn utf16(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+        let Some((first, end)) = self.hex(inside, at, 4) else {
+            return;
+        };
+        if !(0xD800..0xDC00).contains(&first) {
+            return inside.say_char(first, end, out);
+        }
+        let mut introducers = self.written(inside, end);
+        introducers.retain(|reading| reading.ascii() == Some(inside.introducer));
+        let escaped = introducers.iter().map(|reading| reading.end).max();
+        let plain = (self.text.get(end) == Some(&inside.introducer)).then_some(end + 1);
+        let introducer = escaped.or(plain);
+        let second = introducer.and_then(|at| {
+            let (_, digits) = self
+                .plain(inside, at)
+                .filter(|(letter, _)| *letter == b'u')?;
+            self.hex(inside, digits, 4)
+        });
+        if let Some((second @ 0xDC00..0xE000, end)) = second {
+            let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+            inside.say_char(code, end, out);
+        }
+    }
+
+    fn backslash(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+        let Some(&next) = self.text.get(at) else {
+            return;
+        };
+        if !introduces(next) {
+            return self.behind_backslash(inside, next, at, at + 1, out);
+        }
+        if next != inside.introducer || inside.inner == 0 {
+            inside.say(&[next], at + 1, out);
+        }
+        for reading in self.written(inside, at) {
+            if let Some(byte) = reading.ascii() {
+                self.behind_backslash(inside, byte, at, reading.end, out);
+            }
+        }
+    }
+
+    /// The rest of an escape whose first character behind the backslash, at `at`, is `byte` and ends at `end`.
+    fn behind_backslash(
+        &self,
+        inside: Inside,
+        byte: u8,
+        at: usize,
+        end: usize,
+        out: &mut Vec<Reading>,
+    ) {
+        match byte {
+            b'u' | b'x' | b'U' => {
+                if let Some((b'{', open)) = self.plain(inside, end) {
+                    if let Some((value, close)) = self.number(inside, open, 16)
+                        && let Some((b'}', end)) = self.plain(inside, close)
+                    {
+                        inside.say_char(value, end, out);
+                    }
+                } else if byte == b'u' {
+                    self.utf16(inside, end, out);
+                } else if byte == b'x' {
+                    if let Some((value, end)) = self.hex(inside, end, 2) {
+                        inside.say_byte(value, end, out);
+                    }
+                } else if let Some((value, end)) = self.hex(inside, end, 8) {
+                    inside.say_char(value, end, out);
+                }
+            }
+            b'0'..=b'7' => self.octal(inside, at, out),
+            _ => {
+                if let Some((_, control)) = CONTROLS.iter().find(|(letter, _)| *letter == byte) {
+                    inside.say(&[*control], end, out);
+                } else if byte.is_ascii() && !byte.is_ascii_alphanumeric() {
+                    inside.say(&[byte], end, out);
+                }
+            }
+        }
+    }
+
+    /// One to three octal digits.
+    fn octal(&self, inside: Inside, from: usize, out: &mut Vec<Reading>) {
+        let (mut value, mut at) = (0, from);
+        for _ in 0..3 {
+            // No writer escapes digits, and two escapes side by side would be read as one.
+            if inside.inner == 0 && self.text.get(at).copied().is_some_and(introduces) {
+                break;
+            }
+            let Some((byte @ b'0'..=b'7', end)) = self.plain(inside, at) else {
+                break;
+            };
+            (value, at) = (value * 8 + u32::from(byte - b'0'), end);
+        }
+        if at > from {
+            inside.say_byte(value, at, out);
+        }
+    }
+
+    fn entity(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+        let Some((first, next)) = self.plain(inside, at) else {
+            return;
+        };
+        if first == b'#' {
+            let value = match self.plain(inside, next) {
+                Some((b'x' | b'X', digits)) => self.number(inside, digits, 16),
+                _ => self.number(inside, next, 10),
+            };
+            if let Some((value, end)) = value {
+                let behind = self.plain(inside, end).filter(|(byte, _)| *byte == b';');
+                inside.say_char(value, behind.map_or(end, |(_, end)| end), out);
+            }
+            return;
+        }
+        let mut name = [0; NAME_MAX];
+        let (mut length, mut end, mut found) = (0, at, None);
+        while let Some((byte, next)) = self.plain(inside, end) {
+            if length == NAME_MAX || !(byte.is_ascii_alphanumeric() || byte == b';') {
+                break;
+            }
+            name[length] = byte;
+            (length, end) = (length + 1, next);
+            // Some names are known without a semicolon too; the longest one counts.
+            if let Some(characters) = NAMES.get(&name[..length]) {
+                found = Some((*characters, end));
+            }
+            if byte == b';' {
+                break;
+            }
+        }
+        if let Some((characters, end)) = found {
+            inside.say(characters.as_bytes(), end, out);
+        }
+    }
+}
+
+impl Inside {
+    fn say(self, text: &[u8], end: usize, out: &mut Vec<Reading>) {
+        let mut said = [0; SAID_MAX];
+        let Some(place) = said.get_mut(..text.len()) else {
+            return;
+        };
+        place.copy_from_slice(text);
+        let reading = Reading {
+            end,
+            said,
+            length: text.len() as u8,
+            depth: self.inner + 1,
+        };
+        if !out.contains(&reading) {
+            out.push(reading);
+        }
+    }
+
+    fn say_char(self, code: u32, end: usize, out: &mut Vec<Reading>) {
+        if let Some(character) = char::from_u32(code) {
+            self.say(character.encode_utf8(&mut [0; 4]).as_bytes(), end, out);
+        }
+    }
+
+    /// A byte as it is, and the character of that number: both are written so.
+    fn say_byte(self, value: u32, end: usize, out: &mut Vec<Reading>) {
+        if let Ok(byte) = u8::try_from(value) {
+            self.say(&[byte], end, out);
+            if !byte.is_ascii() {
+                self.say_char(value, end, out);
+            }
+        }
+    }
+}
+
+/// Letters that stand for a control character behind a backslash.
+const CONTROLS: &[(u8, u8)] = &[
+    (b'n', b'\n'),
+    (b'r', b'\r'),
+    (b't', b'\t'),
+    (b'b', 8),
+    (b'f', 12),
+    (b'v', 11),
+    (b'a', 7),
+    (b'e', 27),
+];
+
+/// HTML's names, by the name without `&`; with the semicolon where it has one.
+static NAMES: LazyLock<HashMap<&'static [u8], &'static str>> = LazyLock::new(|| {
+    let name = |entity: &entities::Entity| (&entity.entity.as_bytes()[1..], entity.characters);
+    entities::ENTITIES.iter().map(name).collect()
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Vec<String> {
+        let mut readings = Vec::new();
+        read(text.as_bytes(), 0, &mut readings);
+        let whole = readings.iter().filter(|reading| reading.end == text.len());
+        whole
+            .map(|reading| String::from_utf8_lossy(reading.said()).into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn every_escape_says_its_character() {
+        for (text, expected) in [
+            ("%2f", "/"),
+            ("%2F", "/"),
+            ("%252F", "/"),
+            ("%25252F", "/"),
+            ("%u00e4", "ä"),
+            ("\\/", "/"),
+            ("\\\\/", "/"),
+            ("\\\\\\/", "/"),
+            ("\\\"", "\""),
+            ("\\\\\\\"", "\""),
+            ("\\\\\\\\\\\\\\\"", "\""),
+            ("\\u002f", "/"),
+            ("\\\\u002F", "/"),
+            ("\\\\\\\\u002F", "/"),
+            ("\\u{2f}", "/"),
+            ("\\x2f", "/"),
+            ("\\057", "/"),
+            ("\\U0000002f", "/"),
+            ("\\ud83d\\ude00", "😀"),
+            ("\\\\ud83d\\\\ude00", "😀"),
+            ("\\xe4", "ä"),
+            ("&#47;", "/"),
+            ("&#0047", "/"),
+            ("&#x2f;", "/"),
+            ("&#X2F", "/"),
+            ("&sol;", "/"),
+            ("&amp;", "&"),
+            ("&amp", "&"),
+            ("&amp;#x2f;", "/"),
+            ("&amp;amp;sol;", "/"),
+            ("&#38;#47;", "/"),
+            ("%26%2347%3B", "/"),
+            ("\\u0026#47;", "/"),
+            ("\\u00252f", "/"),
+            ("&auml;", "ä"),
+            ("%5Cu002f", "/"),
+            ("%5c%2f", "/"),
+            ("\\n", "\n"),
+        ] {
+            assert!(
+                said(text).contains(&expected.to_owned()),
+                "{text}: {:?}",
+                said(text)
+            );
+        }
+        for text in ["%2", "%zz", "\\q", "&nonsense;", "&#;", "\\u12", "%%", "&"] {
+            assert_eq!(said(text), Vec::<String>::new(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The secrets of one scrub set, prepared to be found: as they stand, and behind escapes. Knows nothing of blocks or markers.
+
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
+use zeroize::Zeroizing;
+
+use crate::escape::{self, Reading};
+use crate::skip::Skip;
+
+/// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
+const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
+/// Up to this many patterns the automaton itself knows a quick way past text without secrets.
+const QUICK_PATTERNS_MAX: usize = 64;
+/// Places where a secret could start and did not, before and per so many bytes of text, after which skipping is given up: text
+/// full of near misses must not cost more than one pass of the automaton.
+const MISSES_MIN: usize = 64;
+const BYTES_PER_MISS: usize = 512;
+/// A longer run of backslashes begins no escape but at its end.
+const BACKSLASHES_MAX: usize = 48;
+/// States of one walk: paths through ambiguous escapes beyond that are those of text made to have many.
+const STATES_MAX: usize = 4096;
+/// Bytes of the pieces of secrets that stand before an escape.
+const GRAM: usize = 3;
+
+/// Secrets in bytewise order, each once and none empty.
+pub(crate) struct Needles {
+    secrets: Vec<Zeroizing<String>>,
+    matcher: AhoCorasick,
+    /// For more patterns than the automaton is quick with.
+    skip: Option<Skip>,
+    /// By first byte: the secrets that begin with it.
+    first: Vec<Range<usize>>,
+    /// The bytes that secrets have anywhere.
+    bytes: [bool; 256],
+    /// What secrets begin with, and what they have before any of their bytes.
+    heads: Grams,
+    grams: Grams,
+    /// Some secret has a blank, which forms write as `+`.
+    blanks: bool,
+    /// Bytes of the longest secret.
+    pub longest: usize,
+}
+
+/// A set of grams, with false hits.
+struct Grams {
+    bits: Vec<u64>,
+    shift: u32,
+}
+
+impl Grams {
+    fn new(count: usize) -> Self {
+        let bits = (count * 32).next_power_of_two().clamp(1 << 10, 1 << 21);
+        Self {
+            bits: vec![0; bits / 64],
+            shift: u32::BITS - bits.ilog2(),
+        }
+    }
+
+    fn slot(&self, gram: &[u8], last: u8) -> (usize, u64) {
+        let packed = u32::from_le_bytes([gram[0], gram[1], gram[2], last]);
+        let slot = (packed.wrapping_mul(0x9E37_79B1) >> self.shift) as usize;
+        (slot / 64, 1 << (slot % 64))
+    }
+
+    fn add(&mut self, gram: &[u8], last: u8) {
+        let (word, bit) = self.slot(gram, last);
+        self.bits[word] |= bit;
+    }
+
+    fn has(&self, gram: &[u8], last: u8) -> bool {
+        let (word, bit) = self.slot(gram, last);
+        self.bits[word] & bit != 0
+    }
+}
+
+/// A place in a text, and the secrets that what was read up to it begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State {
+    at: usize,
+    depth: usize,
+    low: usize,
+    high: usize,
+}
+
+impl Needles {
+    /// `secrets`: in bytewise order, each once, at least one and none empty.
+    pub fn new(secrets: Vec<Zeroizing<String>>) -> Self {
+        let patterns: Vec<&str> = secrets.iter().map(|secret| secret.as_str()).collect();
+        let total: usize = patterns.iter().map(|pattern| pattern.len()).sum();
+        let skip = (patterns.len() > QUICK_PATTERNS_MAX)
+            .then(|| Skip::new(&patterns))
+            .flatten();
+        let (start, kind) = match skip {
+            Some(_) => (StartKind::Both, AhoCorasickKind::ContiguousNFA),
+            None if total <= DENSE_PATTERN_BYTES_MAX => {
+                (StartKind::Unanchored, AhoCorasickKind::DFA)
+            }
+            None => (StartKind::Unanchored, AhoCorasickKind::ContiguousNFA),
+        };
+        let build = |kind| {
+            AhoCorasick::builder()
+                .match_kind(MatchKind::LeftmostLongest)
+                .start_kind(start)
+                .kind(kind)
+                .build(&patterns)
+        };
+        // The builder fails only when state ids run out (2^31 pattern bytes); the noncontiguous form is its own fallback.
+        let matcher = build(Some(kind)).or_else(|_| build(None)).expect(
+            "patterns are bounded by the configuration file, far below the automaton's state limit",
+        );
+        let mut needles = Self {
+            matcher,
+            skip,
+            first: vec![0..0; 256],
+            bytes: [false; 256],
+            heads: Grams::new(patterns.len()),
+            grams: Grams::new(total),
+            blanks: patterns.iter().any(|pattern| pattern.contains(' ')),
+            longest: patterns
+                .iter()
+                .map(|pattern| pattern.len())
+                .max()
+                .unwrap_or(0),
+            secrets: Vec::new(),
+        };
+        for (index, pattern) in patterns.iter().enumerate() {
+            let bytes = pattern.as_bytes();
+            let begin = &mut needles.first[usize::from(bytes[0])];
+            *begin = match begin.end {
+                0 => index..index + 1,
+                _ => begin.start..index + 1,
+            };
+            for byte in bytes {
+                needles.bytes[usize::from(*byte)] = true;
+            }
+            if let Some(head) = bytes.get(..GRAM) {
+                needles.heads.add(head, 0);
+            }
+            for window in bytes.windows(GRAM + 1) {
+                needles.grams.add(window, window[GRAM]);
+            }
+        }
+        needles.secrets = secrets;
+        needles
+    }
+
+    /// How many secrets there are.
+    pub fn len(&self) -> usize {
+        self.secrets.len()
+    }
+
+    /// Bytes that the tables occupy.
+    pub fn memory_bytes(&self) -> usize {
+        self.matcher.memory_usage()
+            + self.skip.as_ref().map_or(0, Skip::memory_bytes)
+            + (self.heads.bits.len() + self.grams.bits.len()) * 8
+    }
+
+    /// Whether a secret of `least` bytes or more stands in `text` as it is.
+    pub fn stands_in(&self, text: &[u8], least: usize) -> bool {
+        let mut found = false;
+        self.standing(text, least, &mut |_| found = true);
+        found
+    }
+
+    /// The places of secrets of `least` bytes or more that stand in `text` as they are.
+    pub fn standing(&self, text: &[u8], least: usize, hit: &mut dyn FnMut(Range<usize>)) {
+        let mut from = 0;
+        while let Some(found) = self.next(text, from) {
+            if found.len() >= least {
+                hit(found.range());
+            }
+            from = found.start() + 1;
+        }
+    }
+
+    /// The leftmost match that starts at `from` or later, the longest of those that start there.
+    fn next(&self, text: &[u8], mut from: usize) -> Option<Match> {
+        let at = |from| Input::new(text).range(from..);
+        if let Some(skip) = &self.skip {
+            for _ in 0..MISSES_MIN + text.len() / BYTES_PER_MISS {
+                from = skip.candidate(text, from)?;
+                let found = self.matcher.find(at(from).anchored(Anchored::Yes));
+                if found.is_some() {
+                    return found;
+                }
+                from += 1;
+            }
+        }
+        self.matcher.find(at(from))
+    }
+
+    /// The places of secrets of `least` bytes or more of which at least one character is escaped. `passed` is told every escape
+    /// with its readings.
+    pub fn escaped(
+        &self,
+        text: &[u8],
+        least: usize,
+        hit: &mut dyn FnMut(Range<usize>),
+        passed: &mut dyn FnMut(usize, &[Reading]),
+    ) {
+        let mut readings = Vec::new();
+        for at in memchr::memchr3_iter(b'%', b'\\', b'&', text) {
+            if text[at] == b'\\'
+                && text[at..]
+                    .iter()
+                    .take(BACKSLASHES_MAX)
+                    .eq([b'\\'; BACKSLASHES_MAX].iter())
+            {
+                continue;
+            }
+            self.read(text, at, &mut readings);
+            if !readings.is_empty() {
+                self.around(text, at, &readings, least, hit);
+                passed(at, &readings);
+            }
+        }
+        if self.blanks {
+            for at in memchr::memchr_iter(b'+', text) {
+                self.read(text, at, &mut readings);
+                self.around(text, at, &readings, least, hit);
+            }
+        }
+    }
+
+    /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
+    fn read(&self, text: &[u8], at: usize, readings: &mut Vec<Reading>) {
+        readings.clear();
+        escape::read(text, at, readings);
+        if self.blanks {
+            let plus = readings
+                .iter()
+                .filter(|reading| reading.ascii() == Some(b'+'));
+            let blanks: Vec<Reading> = plus.map(|reading| Reading::blank(reading.end)).collect();
+            readings.extend(blanks);
+            if text[at] == b'+' {
+                readings.push(Reading::blank(at + 1));
+            }
+        }
+    }
+
+    /// Secrets whose first escaped character is the one at `at`.
+    fn around(
+        &self,
+        text: &[u8],
+        at: usize,
+        readings: &[Reading],
+        least: usize,
+        hit: &mut dyn FnMut(Range<usize>),
+    ) {
+        let begins = |byte: u8| self.first[usize::from(byte)].end > 0;
+        let known = |byte: &u8| self.bytes[usize::from(*byte)];
+        let mut firsts = readings.iter().filter_map(|reading| reading.said().first());
+        if !firsts.clone().any(known) {
+            return;
+        }
+        let mut walk = |from| {
+            if let Some(end) = self.walk(text, from, least) {
+                hit(from..end);
+            }
+        };
+        if firsts.clone().any(|byte| begins(*byte)) {
+            walk(at);
+        }
+        for back in 1..GRAM.min(at + 1) {
+            if begins(text[at - back]) {
+                walk(at - back);
+            }
+        }
+        let before = at.checked_sub(GRAM).map(|from| &text[from..at]);
+        let Some(before) = before.filter(|before| firsts.any(|byte| self.grams.has(before, *byte)))
+        else {
+            return;
+        };
+        debug_assert_eq!(before.len(), GRAM);
+        for from in (at.saturating_sub(self.longest)..=at - GRAM).rev() {
+            if self.heads.has(&text[from..from + GRAM], 0) {
+                walk(from);
+            }
+        }
+    }
+
+    /// The farthest end of a secret whose form begins at `from`.
+    fn walk(&self, text: &[u8], from: usize, least: usize) -> Option<usize> {
+        let mut farthest = None;
+        let mut open = vec![State {
+            at: from,
+            depth: 0,
+            low: 0,
+            high: self.secrets.len(),
+        }];
+        let mut readings = Vec::new();
+        let mut seen: Vec<State> = Vec::new();
+        let mut count = 0;
+        while let Some(state) = open.pop() {
+            count += 1;
+            if count > STATES_MAX {
+                break;
+            }
+            if state.depth >= least.max(1) && self.secrets[state.low].len() == state.depth {
+                farthest = farthest.max(Some(state.at));
+            }
+            let Some(&byte) = text.get(state.at) else {
+                continue;
+            };
+            let branches = escape::introduces(byte) || byte == b'+';
+            if branches {
+                if seen.contains(&state) {
+                    continue;
+                }
+                seen.push(state);
+                self.read(text, state.at, &mut readings);
+                for reading in &readings {
+                    open.extend(self.step(state, reading.said(), reading.end));
+                }
+            }
+            open.extend(self.step(state, &[byte], state.at + 1));
+        }
+        farthest
+    }
+
+    /// The state behind `said`, when a secret goes on so.
+    fn step(&self, mut state: State, said: &[u8], end: usize) -> Option<State> {
+        for byte in said {
+            if state.depth == 0 {
+                let first = &self.first[usize::from(*byte)];
+                (state.low, state.high) = (first.start, first.end);
+            } else {
+                let depth = state.depth;
+                let next = |secret: &Zeroizing<String>| secret.as_bytes().get(depth).copied();
+                let range = &self.secrets[state.low..state.high];
+                let low = range.partition_point(|secret| next(secret) < Some(*byte));
+                let high = range.partition_point(|secret| next(secret) <= Some(*byte));
+                (state.low, state.high) = (state.low + low, state.low + high);
+            }
+            if state.low >= state.high {
+                return None;
+            }
+            state.depth += 1;
+        }
+        state.at = end;
+        Some(state)
+    }
+}

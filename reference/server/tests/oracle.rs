@@ -1,0 +1,210 @@
+//! Plays the adversary against the redactor: asks the server, through every message that quotes a program, whether a guess at a
+//! part of a credential is right. Knows the credential, so that it can guess right and wrong at will.
+//!
+//! Whoever spells a secret out by guesses needs two answers that differ: for a right guess at a part, and for a wrong one of the
+//! same shape. So each guess is asked beside its wrong twin, and the answers must be the same but for the guess.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+const SECRET: &str = "supersecrettoken-0123456789";
+/// Guesses in all, unless `PTC_ORACLE_GUESSES` says more.
+const GUESSES: usize = 600;
+
+/// Programs that get a guess into an answer. `G` stands for the guess.
+const CHANNELS: &[&str] = &[
+    "qqqqG",
+    "qqqq...G...",
+    "(str \"aaaa...G...bbbb\")",
+    "(str \"aaaa...G\")",
+    "(println \"G...\")",
+    "(fail \"aaaa...G…\")",
+    "(\"aaaa...G...bbbb\" 1)",
+    "(+ 1 \"G\")",
+    "{\"G\" [:a \"G\"]}",
+    "[(pr-str {\"a\" \"G\"}) (json/generate-string [\"G\"])]",
+    "\"G",
+    "(let [G",
+    "(keyword \"G!\")",
+    "(re-find \"G(\" \"x\")",
+    "(get data/G 1)",
+    "(.G \"x\")",
+    "(tool/G {:a 1})",
+    "#G 1",
+    "\\G",
+];
+
+/// The shapes of guesses: what is asked about a piece of the secret.
+const SHAPES: &[fn(&str) -> String] = &[
+    |piece| piece.to_owned(),
+    |piece| piece.bytes().map(|byte| format!("{byte:02x}")).collect(),
+    |piece| piece.bytes().map(|byte| format!("%{byte:02X}")).collect(),
+    |piece| piece.bytes().map(|byte| format!("&#{byte:03};")).collect(),
+    |piece| base64(piece.as_bytes()),
+];
+
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits = bytes
+        .iter()
+        .flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+    let bits: Vec<u8> = bits.collect();
+    let sextet = |bits: &[u8]| {
+        bits.iter()
+            .fold(0, |value, bit| value * 2 + usize::from(*bit))
+    };
+    // Whole characters only: what a piece and its twin share must be encoded alike.
+    bits.chunks_exact(6)
+        .map(|bits| char::from(ALPHABET[sextet(bits)]))
+        .collect()
+}
+
+/// A guess and the wrong one of the same shape: pieces from both ends and from the middle.
+fn guesses(count: usize) -> Vec<(&'static str, String, String)> {
+    let mut random = fastrand::Rng::with_seed(82);
+    let mut all = Vec::new();
+    for at in 0..count {
+        // Shorter ones occur in words of the server too.
+        let length = 4 + at % (SECRET.len() - 4);
+        let start = match at % 3 {
+            0 => 0,
+            1 => SECRET.len() - length,
+            _ => random.usize(..=SECRET.len() - length),
+        };
+        let right = &SECRET[start..start + length];
+        // The last letter is what is asked for; at the secret's end, the first one.
+        let changed = if at % 3 == 1 { 0 } else { length - 1 };
+        let mut wrong = right.as_bytes().to_vec();
+        wrong[changed] = if wrong[changed] == b'z' { b'y' } else { b'z' };
+        let wrong = String::from_utf8(wrong).expect("letters");
+        let shape = SHAPES[random.usize(..SHAPES.len())];
+        let channel = CHANNELS[random.usize(..CHANNELS.len())];
+        all.push((channel, shape(right), shape(&wrong)));
+    }
+    all
+}
+
+/// What the server answers to each program, in order.
+fn answers(programs: &[String]) -> Vec<String> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = dir.path().join("upstreams.json");
+    let entry = serde_json::json!({
+        "credentials": {"c": {"source": "literal", "value": SECRET}},
+        "upstreams": {},
+    });
+    std::fs::write(&config, entry.to_string()).expect("a config");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_ptc"))
+        .args([
+            "start",
+            "--response-profile",
+            "debug",
+            "--log-level",
+            "error",
+            "--upstreams-config",
+        ])
+        .arg(&config)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let mut input = server.stdin.take().expect("its input");
+    let mut output = BufReader::new(server.stdout.take().expect("its output"));
+    let mut ask = |line: serde_json::Value| {
+        writeln!(input, "{line}").expect("it listens");
+        let mut reply = String::new();
+        output.read_line(&mut reply).expect("it answers");
+        reply
+    };
+    ask(serde_json::json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }));
+    let answers = programs
+        .iter()
+        .map(|program| {
+            ask(serde_json::json!({
+                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": "lisp_eval", "arguments": {"program": program}},
+            }))
+        })
+        .collect();
+    drop(input);
+    server.wait().expect("it ends");
+    answers
+}
+
+/// Whether two answers differ nowhere but where a guess is quoted, perhaps cut.
+fn differ_in_guess_only(one: &str, other: &str, right: &str, wrong: &str) -> bool {
+    let pairs: Vec<(u8, u8)> = right
+        .bytes()
+        .zip(wrong.bytes())
+        .filter(|(a, b)| a != b)
+        .collect();
+    let quoted = |(one, other): (u8, u8)| one == other || pairs.contains(&(one, other));
+    one.len() == other.len() && one.bytes().zip(other.bytes()).all(quoted)
+}
+
+/// Guesses whose answers differ in more than the guess, when answers go through `tell`.
+fn learnt(count: usize, tell: fn(&str) -> String) -> Vec<String> {
+    let guesses = guesses(count);
+    let programs: Vec<String> = guesses
+        .iter()
+        .flat_map(|(channel, right, wrong)| {
+            [channel.replace('G', right), channel.replace('G', wrong)]
+        })
+        .collect();
+    let answers = answers(&programs);
+    let mut learnt = Vec::new();
+    for ((channel, right, wrong), told) in guesses.iter().zip(answers.chunks_exact(2)) {
+        if !differ_in_guess_only(&tell(&told[0]), &tell(&told[1]), right, wrong) {
+            learnt.push(format!(
+                "{channel} with {right} beside {wrong}:\n{}{}",
+                told[0], told[1]
+            ));
+        }
+    }
+    learnt
+}
+
+fn count() -> usize {
+    let more = std::env::var("PTC_ORACLE_GUESSES").ok();
+    more.and_then(|more| more.parse().ok()).unwrap_or(GUESSES)
+}
+
+#[test]
+fn a_guess_at_a_part_of_a_credential_learns_nothing() {
+    let learnt = learnt(count(), str::to_owned);
+    assert!(
+        learnt.is_empty(),
+        "{} answers told something:\n{}",
+        learnt.len(),
+        learnt[0]
+    );
+}
+
+/// The hunt must be able to find something: beginnings of a secret before an ellipsis vanish here, as they once did.
+#[test]
+fn a_server_that_scrubs_beginnings_is_found_out() {
+    fn leaky(answer: &str) -> String {
+        let mut answer = answer.to_owned();
+        for length in (4..SECRET.len()).rev() {
+            for cut in ["...", "…"] {
+                let beginning = format!("{}{cut}", &SECRET[..length]);
+                answer = answer.replace(&beginning, &format!("[REDACTED]{cut}"));
+            }
+        }
+        answer
+    }
+    assert!(!learnt(GUESSES, leaky).is_empty());
+}
+
+#[test]
+fn a_whole_guess_vanishes() {
+    let programs: Vec<String> = CHANNELS
+        .iter()
+        .map(|channel| channel.replace('G', SECRET))
+        .collect();
+    for (program, answer) in programs.iter().zip(answers(&programs)) {
+        assert!(!answer.contains(SECRET), "{program}: {answer}");
+    }
+}
