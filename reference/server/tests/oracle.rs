@@ -24,14 +24,14 @@ const CHANNELS: &[&str] = &[
     "{\"G\" [:a \"G\"]}",
     "[(pr-str {\"a\" \"G\"}) (json/generate-string [\"G\"])]",
     "\"G",
-    "(let [G",
+    "(let [qG",
     "(keyword \"G!\")",
     "(re-find \"G(\" \"x\")",
-    "(get data/G 1)",
-    "(.G \"x\")",
-    "(tool/G {:a 1})",
-    "#G 1",
-    "\\G",
+    "(get data/qG 1)",
+    "(.qG \"x\")",
+    "(tool/qG {:a 1})",
+    "#qG 1",
+    "\\qG",
 ];
 
 /// The shapes of guesses: what is asked about a piece of the secret.
