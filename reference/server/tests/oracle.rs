@@ -25,7 +25,7 @@ const CHANNELS: &[&str] = &[
     "[(pr-str {\"a\" \"G\"}) (json/generate-string [\"G\"])]",
     "\"G",
     "(let [qG",
-    "(keyword \"G!\")",
+    "(keyword \"qG!\")",
     "(re-find \"G(\" \"x\")",
     "(get data/qG 1)",
     "(.qG \"x\")",
