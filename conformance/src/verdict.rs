@@ -72,7 +72,7 @@ pub struct Mismatch {
     pub diff: String,
     /// The clause that is broken, where it is not the case's own but one that every case is held to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clause: Option<String>,
+    pub clause: Option<Box<str>>,
     /// Line of the step in the fixture, where there are steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,

@@ -107,7 +107,7 @@ pub fn own_words(case: &Case, messages: &[String]) -> Option<Mismatch> {
             message.as_str(),
         );
         Some(Mismatch {
-            clause: Some(CLAUSE.to_owned()),
+            clause: Some(CLAUSE.into()),
             ..mismatch
         })
     })
