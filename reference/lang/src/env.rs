@@ -4,7 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::value::{Map, Text, Type, Value};
+use crate::value::{Held, Map, Text, Type, Value};
+
+/// Bytes that a name takes beside its text.
+const NAME_BYTES: usize = 64;
 
 /// The surroundings of a program. Opaque to hosts, cheap to clone.
 #[derive(Clone, Default)]
@@ -170,6 +173,27 @@ impl Env {
     /// Forgets the last results.
     pub fn clear_history(&mut self) {
         self.history = Default::default();
+    }
+
+    /// Bytes that definitions, results and names really hold; what is shared counts once.
+    pub fn held_bytes(&self) -> u64 {
+        let mut held = Held::default();
+        for definition in self.globals.iter().flatten() {
+            held.add(&definition.value);
+        }
+        for value in &self.history {
+            held.add(value);
+        }
+        for map in [&self.journal, &self.steps] {
+            for (key, value) in map {
+                held.add(key);
+                held.add(value);
+            }
+        }
+        held.add_bytes(self.globals.len() * size_of::<Option<Definition>>());
+        // A name that was forgotten keeps its place.
+        held.add_bytes(self.names.all().map(|name| NAME_BYTES + name.len()).sum());
+        held.bytes()
     }
 
     /// Results of `task` by id; none when no journal is kept.

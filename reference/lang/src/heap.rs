@@ -186,6 +186,14 @@ pub fn room() -> usize {
     })
 }
 
+/// Whether this thread's program holds more than it may.
+pub fn is_overdrawn() -> bool {
+    THREAD.with(|thread| {
+        // SAFETY: as in `reserve`.
+        unsafe { thread.account.get().as_ref() }.is_some_and(Account::is_overdrawn)
+    })
+}
+
 /// Spends `steps` of fuel; false when a look at the clock and at memory is due.
 #[inline(always)]
 pub fn step(steps: u32) -> bool {

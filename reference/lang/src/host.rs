@@ -74,6 +74,8 @@ pub enum Pulse {
     TimedOut,
     /// Nobody waits for the answer any more.
     Cancelled,
+    /// What is done on its behalf would take more memory than it has.
+    OutOfMemory,
 }
 
 impl Pulse {
@@ -83,6 +85,17 @@ impl Pulse {
             Pulse::Continue => Ok(()),
             Pulse::TimedOut => Err(Limit::Time),
             Pulse::Cancelled => Err(Limit::Cancelled),
+            Pulse::OutOfMemory => Err(Limit::Memory),
+        }
+    }
+}
+
+impl From<Limit> for Pulse {
+    fn from(limit: Limit) -> Pulse {
+        match limit {
+            Limit::Memory => Pulse::OutOfMemory,
+            Limit::Time => Pulse::TimedOut,
+            Limit::Cancelled => Pulse::Cancelled,
         }
     }
 }

@@ -180,8 +180,15 @@ impl<'w> Sink<'w> {
             // Small growth is caught by the next look.
             small @ ..=SMALL_BYTES => small,
             large if heap::reserve(large - capacity) => large,
-            _ if heap::reserve(needed - capacity) => needed,
-            _ => return Err(Over::Limit(Limit::Memory)),
+            _ => {
+                // Near the end half of what is left is taken, so that it takes few steps to get there.
+                let spare = heap::room().saturating_sub(needed - capacity) / 2;
+                let most = needed.saturating_add(spare).min(self.bytes_max);
+                if !heap::reserve(most - capacity) {
+                    return Err(Over::Limit(Limit::Memory));
+                }
+                most
+            }
         };
         self.text.reserve_exact(wanted - self.text.len());
         Ok(())

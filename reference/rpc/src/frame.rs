@@ -31,9 +31,14 @@ pub struct Frame<'a> {
 pub enum Refused {
     /// Not one JSON value: answered with [`RpcError::PARSE`].
     Malformed,
-    /// JSON, but not an object (batches included): answered with [`RpcError::INVALID_REQUEST`].
+    /// JSON, but not an object (batches included), or one with an id that is too long to be answered: answered with
+    /// [`RpcError::INVALID_REQUEST`] and no id.
     NotAnObject,
 }
+
+/// Bytes of an id as JSON text (`mcp.limits.sizes.id`). It is held, logged and sent back, so whoever sends it must not choose
+/// its length.
+pub const ID_BYTES_MAX: usize = 4096;
 
 impl<'a> Frame<'a> {
     /// Reads one frame.
@@ -65,6 +70,9 @@ impl<'a> Frame<'a> {
                 _ => continue,
             };
             slot.get_or_insert(value);
+        }
+        if frame.id.is_some_and(|id| id.text().len() > ID_BYTES_MAX) {
+            return Err(Refused::NotAnObject);
         }
         frame.version_ok = version
             .and_then(Json::as_str)

@@ -581,11 +581,16 @@ fn unescape(inner: &str) -> String {
     out
 }
 
-/// Names already written in one object of compact output.
+/// Names already written in one object of compact output, small where there is one: whoever sends the text chooses how
+/// many objects nest.
 #[derive(Default)]
-struct Seen {
-    few: Vec<(usize, usize)>,
-    many: HashSet<Box<[u8]>>,
+enum Seen {
+    #[default]
+    None,
+    One(usize, usize),
+    Few(Vec<(usize, usize)>),
+    #[allow(clippy::box_collection, reason = "an object's names stay small")]
+    Many(Box<HashSet<Box<[u8]>>>),
 }
 
 impl Seen {
@@ -595,79 +600,102 @@ impl Seen {
     /// True when `out[start..]` is a name seen for the first time.
     fn insert(&mut self, out: &[u8], start: usize) -> bool {
         let name = &out[start..];
-        if !self.many.is_empty() {
-            return self.many.insert(name.into());
+        let place = (start, out.len());
+        match self {
+            Seen::None => *self = Seen::One(start, out.len()),
+            Seen::One(from, to) if out[*from..*to] == *name => return false,
+            Seen::One(from, to) => *self = Seen::Few(vec![(*from, *to), place]),
+            Seen::Few(few) if few.iter().any(|&(from, to)| out[from..to] == *name) => return false,
+            Seen::Few(few) if few.len() < Self::FEW => few.push(place),
+            Seen::Few(few) => {
+                let mut many: HashSet<Box<[u8]>> =
+                    few.iter().map(|&(from, to)| out[from..to].into()).collect();
+                many.insert(name.into());
+                *self = Seen::Many(Box::new(many));
+            }
+            Seen::Many(many) => return many.insert(name.into()),
         }
-        if self.few.iter().any(|&(from, to)| &out[from..to] == name) {
-            return false;
-        }
-        if self.few.len() == Self::FEW {
-            self.many = self
-                .few
-                .drain(..)
-                .map(|(from, to)| out[from..to].into())
-                .collect();
-            return self.many.insert(name.into());
-        }
-        self.few.push((start, out.len()));
         true
     }
 }
 
-/// One container that compact output is inside of.
+/// The containers that compact output is inside of: a byte for each, and the names of those that are objects.
+#[derive(Default)]
 struct Open {
-    closing: u8,
-    seen: Seen,
-    empty: bool,
+    /// The closing bracket, with the highest bit set while nothing is written inside.
+    brackets: Vec<u8>,
+    names: Vec<Seen>,
+}
+
+impl Open {
+    const EMPTY: u8 = 0x80;
+
+    fn push(&mut self, closing: u8) {
+        self.brackets.push(closing | Self::EMPTY);
+        if closing == b'}' {
+            self.names.push(Seen::default());
+        }
+    }
+
+    fn pop(&mut self) {
+        if self.brackets.pop().map(|closing| closing & !Self::EMPTY) == Some(b'}') {
+            self.names.pop();
+        }
+    }
 }
 
 fn compact(text: &str, out: &mut Vec<u8>) {
     let mut scanner = Scanner::new(text);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open = Open::default();
     loop {
         match scanner.peek() {
             Some(bracket @ (b'{' | b'[')) => {
                 scanner.at += 1;
                 out.push(bracket);
-                open.push(Open {
-                    closing: bracket + 2,
-                    seen: Seen::default(),
-                    empty: true,
-                });
+                open.push(bracket + 2);
             }
             _ => write_scalar(scanner.take_known_value(), out),
         }
         loop {
-            let Some(top) = open.last_mut() else { return };
+            let Some(&top) = open.brackets.last() else {
+                return;
+            };
+            let (closing, empty) = (top & !Open::EMPTY, top & Open::EMPTY != 0);
             scanner.skip_space();
             if scanner.peek() == Some(b',') {
                 scanner.at += 1;
                 scanner.skip_space();
             }
-            if scanner.peek().is_none_or(|byte| byte == top.closing) {
+            if scanner.peek().is_none_or(|byte| byte == closing) {
                 scanner.at += 1;
-                out.push(top.closing);
+                out.push(closing);
                 open.pop();
                 continue;
             }
             let before = out.len();
-            if !top.empty {
+            if !empty {
                 out.push(b',');
             }
-            if top.closing == b'}' {
+            if closing == b'}' {
                 let start = out.len();
                 write_scalar(scanner.take_known_value(), out);
                 scanner.skip_space();
                 scanner.at += 1;
                 scanner.skip_space();
-                if !top.seen.insert(out, start) {
+                let known = open
+                    .names
+                    .last_mut()
+                    .is_some_and(|seen| !seen.insert(out, start));
+                if known {
                     out.truncate(before);
                     scanner.take_known_value();
                     continue;
                 }
                 out.push(b':');
             }
-            top.empty = false;
+            if let Some(top) = open.brackets.last_mut() {
+                *top = closing;
+            }
             break;
         }
     }

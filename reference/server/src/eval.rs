@@ -112,7 +112,9 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
     let watch = running.meter;
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
-        Ended::Fail(value) => return failed(&redact::value(&value, redactor), watch),
+        Ended::Fail(value) => {
+            return failed(&*redact::value_within(&value, redactor, watch)?, watch);
+        }
         Ended::Error(error) => return Ok(errored(&error, running.hint(), job.server)),
     };
     let validated = match job.schema {
@@ -128,7 +130,7 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
     let nothing = BTreeMap::new();
     let prints = redactor.scrub(outcome.prints).into_inner();
     let shown = execution_feedback_within(
-        &redact::value(&value, redactor),
+        &*redact::value_within(&value, redactor, watch)?,
         &prints,
         &nothing,
         &nothing,
@@ -203,7 +205,7 @@ fn conclude_turn(
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            let payload = failed(&redact::value(&value, redactor), watch)?;
+            let payload = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
             return Ok(failed_with(payload));
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
@@ -213,12 +215,12 @@ fn conclude_turn(
     };
     let entries = running.entries();
     let prints = redactor.scrub(outcome.prints).into_inner();
-    let visible = redact::value(&value, redactor).into_owned();
+    let visible = redact::value_within(&value, redactor, watch)?.into_owned();
     let shown = execution_feedback_within(
         &visible,
         &prints,
-        &named(&after, redactor),
-        &named(&before, redactor),
+        &named(&after, redactor, watch)?,
+        &named(&before, redactor, watch)?,
         Turns::Several,
         SESSION_PREVIEWS,
         watch,
@@ -295,10 +297,17 @@ fn conclude_turn(
 }
 
 /// The definitions as they may be shown.
-fn named(env: &Env, redactor: &Redactor) -> BTreeMap<String, Value> {
+fn named(
+    env: &Env,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<BTreeMap<String, Value>, Limit> {
     env.definitions()
         .into_iter()
-        .map(|(name, value, _)| (name.to_owned(), redact::value(value, redactor).into_owned()))
+        .map(|(name, value, _)| {
+            let shown = redact::value_within(value, redactor, watch)?;
+            Ok((name.to_owned(), shown.into_owned()))
+        })
         .collect()
 }
 
@@ -324,7 +333,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
         calls.as_ref(),
     );
     let meter = Meter::new(&limits, &host);
-    meter.within(|| {
+    let done = meter.within(|| {
         work(&Running {
             job,
             place: Place {
@@ -337,7 +346,8 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
             meter: &meter,
             calls: calls.as_ref(),
         })
-    })
+    });
+    done
 }
 
 impl Running<'_> {

@@ -6,8 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// Work for one thread.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Native stack of a thread: address space, touched only as far as a program recurses.
-pub const STACK_BYTES: usize = 16 << 20;
+/// Native stack of a thread. What a program needs beyond is given to it in pieces that go back to the system when it ends;
+/// of a thread's own stack what was touched once stays resident.
+pub const STACK_BYTES: usize = 2 << 20;
 
 /// Threads that are started when work comes and none is idle.
 ///

@@ -2,50 +2,153 @@
 //!
 //! Knows nothing of payloads. What programs keep is not touched, only what is shown.
 
+use ptc_lang::error::Limit;
+use ptc_lang::meter::{Unwatched, Watch};
 use ptc_lang::{Value, print};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
-/// Nodes that are looked at; a value with more is shown as a marker, since no preview could show it anyway.
-const NODES_MAX: u64 = 1_000_000;
 /// Deeper parts of a value with a secret are shown as a marker.
 const DEPTH_MAX: u32 = 64;
-/// What stands for what is too large or too deep to scrub.
+/// What stands for what is too deep to scrub, and for a secret that is no text.
 const MARKER: &str = "[REDACTED]";
+/// Parts, and blocks of text, that are looked at between two looks at the clock.
+const PARTS_BETWEEN_LOOKS: usize = 256;
+/// Bytes of text that are searched in about the time of one part.
+const BLOCK_BYTES: usize = 256;
 
 /// The value as it may be shown.
 pub fn value<'a>(value: &'a Value, redactor: &Redactor) -> Cow<'a, Value> {
-    if redactor.is_empty() || !holds_secret(value, redactor) {
-        return Cow::Borrowed(value);
-    }
-    Cow::Owned(scrubbed(value, redactor, 0))
+    // Unwatched, nothing stops it.
+    value_within(value, redactor, &Unwatched).unwrap_or_else(|_| Cow::Owned(Value::str(MARKER)))
 }
 
-fn holds_secret(value: &Value, redactor: &Redactor) -> bool {
-    if value.shape().weight > NODES_MAX {
-        return true;
+/// [`value`] of what a program made, under its memory and its clock.
+///
+/// # Errors
+/// The limit that ends the program.
+pub fn value_within<'a>(
+    value: &'a Value,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<Cow<'a, Value>, Limit> {
+    let mut walk = Walk {
+        redactor,
+        watch,
+        until_look: PARTS_BETWEEN_LOOKS,
+    };
+    if redactor.is_empty() || !walk.holds_secret(value)? {
+        return Ok(Cow::Borrowed(value));
     }
-    let mut pending = vec![value];
-    while let Some(value) = pending.pop() {
-        match value {
-            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text)
-                if redactor.finds_secret_in(text.as_str()) =>
-            {
-                return true;
+    let mut done = HashMap::new();
+    walk.scrubbed(value, 0, &mut done).map(Cow::Owned)
+}
+
+/// What was made of collections that several parts share, by address: what is shared stays shared.
+type Done = HashMap<usize, Value>;
+
+struct Walk<'w> {
+    redactor: &'w Redactor,
+    watch: &'w dyn Watch,
+    until_look: usize,
+}
+
+impl Walk<'_> {
+    fn holds_secret(&mut self, value: &Value) -> Result<bool, Limit> {
+        let mut seen = HashSet::new();
+        let mut pending = vec![value];
+        while let Some(value) = pending.pop() {
+            self.visit(value)?;
+            if value.shared_address().is_some_and(|at| !seen.insert(at)) {
+                continue;
             }
-            number if spells_secret(number, redactor) => return true,
-            Value::Vector(items) => pending.extend(items.iter()),
-            Value::Set(items) => pending.extend(items.iter()),
-            Value::Map(map) => {
-                for (key, value) in map.iter() {
-                    pending.push(key);
-                    pending.push(value);
+            match value {
+                Value::Str(text) | Value::Keyword(text) | Value::Symbol(text)
+                    if self.redactor.finds_secret_in(text.as_str()) =>
+                {
+                    return Ok(true);
                 }
+                number if spells_secret(number, self.redactor) => return Ok(true),
+                Value::Vector(items) => pending.extend(items.iter()),
+                Value::Set(items) => pending.extend(items.iter()),
+                Value::Map(map) => {
+                    for (key, value) in map.iter() {
+                        pending.push(key);
+                        pending.push(value);
+                    }
+                }
+                _ => {}
             }
-            _ => {}
         }
+        Ok(false)
     }
-    false
+
+    fn scrubbed(&mut self, value: &Value, depth: u32, done: &mut Done) -> Result<Value, Limit> {
+        if depth > DEPTH_MAX {
+            return Ok(Value::str(MARKER));
+        }
+        let address = value.shared_address();
+        if let Some(known) = address.and_then(|at| done.get(&at)) {
+            return Ok(known.clone());
+        }
+        self.visit(value)?;
+        let redactor = self.redactor;
+        let clean = match value {
+            Value::Str(text) => match redactor.scrub_str(text.as_str()) {
+                Cow::Borrowed(_) => value.clone(),
+                Cow::Owned(text) => Value::str(text),
+            },
+            Value::Keyword(text) if redactor.finds_secret_in(text.as_str()) => {
+                Value::keyword(&*redactor.scrub_str(text.as_str()))
+            }
+            Value::Symbol(text) if redactor.finds_secret_in(text.as_str()) => Value::str(MARKER),
+            number if spells_secret(number, redactor) => Value::str(MARKER),
+            Value::Vector(items) => {
+                let mut clean = Vec::new();
+                for item in items.iter() {
+                    clean.push(self.scrubbed(item, depth + 1, done)?);
+                }
+                Value::vector(clean)
+            }
+            Value::Set(items) => {
+                let mut clean = Vec::new();
+                for item in items.iter() {
+                    clean.push(self.scrubbed(item, depth + 1, done)?);
+                }
+                Value::Set(clean.into_iter().collect())
+            }
+            Value::Map(map) => {
+                let mut clean = Vec::new();
+                for (key, value) in map.iter() {
+                    let key = self.scrubbed(key, depth + 1, done)?;
+                    clean.push((key, self.scrubbed(value, depth + 1, done)?));
+                }
+                Value::Map(clean.into_iter().collect())
+            }
+            other => other.clone(),
+        };
+        if let Some(address) = address {
+            done.insert(address, clean.clone());
+        }
+        Ok(clean)
+    }
+
+    /// Counts a part, long text as several.
+    fn visit(&mut self, value: &Value) -> Result<(), Limit> {
+        let blocks = match value {
+            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => {
+                text.len() / BLOCK_BYTES
+            }
+            _ => 0,
+        };
+        if 1 + blocks < self.until_look {
+            self.until_look -= 1 + blocks;
+            return Ok(());
+        }
+        self.until_look = PARTS_BETWEEN_LOOKS;
+        self.watch.look()
+    }
 }
 
 /// Bits of an integer that could spell a credential; writing out a larger one would take long.
@@ -59,29 +162,6 @@ fn spells_secret(value: &Value, redactor: &Redactor) -> bool {
         _ => false,
     };
     written && redactor.knows_numbers() && redactor.finds_secret_in_number(&print::readable(value))
-}
-
-fn scrubbed(value: &Value, redactor: &Redactor, depth: u32) -> Value {
-    if depth > DEPTH_MAX || value.shape().weight > NODES_MAX {
-        return Value::str(MARKER);
-    }
-    let part = |part: &Value| scrubbed(part, redactor, depth + 1);
-    match value {
-        Value::Str(text) => Value::str(&*redactor.scrub_str(text.as_str())),
-        Value::Keyword(text) if redactor.finds_secret_in(text.as_str()) => {
-            Value::keyword(&*redactor.scrub_str(text.as_str()))
-        }
-        Value::Symbol(text) if redactor.finds_secret_in(text.as_str()) => Value::str(MARKER),
-        number if spells_secret(number, redactor) => Value::str(MARKER),
-        Value::Vector(items) => Value::vector(items.iter().map(part).collect()),
-        Value::Set(items) => Value::Set(items.iter().map(part).collect()),
-        Value::Map(map) => Value::Map(
-            map.iter()
-                .map(|(key, value)| (part(key), part(value)))
-                .collect(),
-        ),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]
@@ -100,6 +180,25 @@ mod tests {
         assert_eq!(
             ptc_lang::print::readable(&value(&dirty, &redactor)),
             r#"["a [REDACTED] b" 2]"#
+        );
+    }
+
+    #[test]
+    fn what_is_shared_is_scrubbed_once() {
+        let mut secrets = Redactor::builder();
+        secrets.add(&Secret::new("hunter2-hunter2".into()));
+        let redactor = secrets.build();
+        let mut doubled = Value::vector(vec![Value::str("hunter2-hunter2")]);
+        for _ in 0..60 {
+            doubled = Value::vector(vec![doubled.clone(), doubled]);
+        }
+        let clean = value(&doubled, &redactor);
+        assert_eq!(clean.shape().weight, doubled.shape().weight);
+        let clean = Value::vector(vec![clean.into_owned(), Value::Nil]);
+        let text = ptc_lang::print::preview(&clean, 1, 4_000).text;
+        assert!(
+            text.contains("[REDACTED]") && !text.contains("hunter2"),
+            "{text}"
         );
     }
 }

@@ -3,107 +3,151 @@
 
 use std::collections::HashSet;
 
-use ptc_lang::error::{Words, quoting};
+use ptc_lang::error::{Limit, Words, quoting};
+use ptc_lang::meter::Watch;
+use ptc_lang::sink::{Over, Sink};
 use ptc_lang::value::{Entries, Items, Map};
-use ptc_lang::{Value, print};
-use ptc_rpc::{write_float, write_string};
+use ptc_lang::{Value, heap, json, print};
+use ptc_rpc::write_float;
 use serde_json::Value as Schema;
 
+/// A collection under way, with the part that is being written.
 enum Open<'a> {
     Map {
         rest: Entries<'a>,
         schema: &'a Schema,
         seen: HashSet<String>,
-        path: String,
+        key: String,
         first: bool,
     },
     List {
         rest: Items<'a>,
         schema: &'a Schema,
-        path: String,
         index: usize,
     },
 }
 
+/// Why arguments were not written.
+#[derive(Debug)]
+pub(crate) enum NotEncoded {
+    /// They have no JSON form: what, and where.
+    Problem(Words),
+    /// The program that gave them may not go on.
+    Limit(Limit),
+}
+
+impl From<String> for NotEncoded {
+    fn from(problem: String) -> Self {
+        NotEncoded::Problem(problem.into())
+    }
+}
+
+impl From<Over> for NotEncoded {
+    fn from(over: Over) -> Self {
+        NotEncoded::Limit(match over {
+            Over::Limit(limit) => limit,
+            Over::Bytes => Limit::Memory,
+        })
+    }
+}
+
 /// The arguments as compact JSON. A key that the schema declares is sent as written, in another its hyphens become
-/// underscores; keys that become one, and values without a JSON form, are refused with their path.
-pub(crate) fn encode(args: &Map, schema: &Schema) -> Result<String, Words> {
-    let mut out = Vec::with_capacity(64);
-    let mut open = vec![open_map(args, schema, "args".into())];
-    out.push(b'{');
+/// underscores; keys that become one, and values without a JSON form, are refused with their path. The text is within the
+/// program's memory, and so are the two copies that a transport and the ledger make of it.
+pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<String, NotEncoded> {
+    let mut out = Sink::new(String::new(), usize::MAX, watch);
+    let mut open = vec![open_map(args, schema)];
+    out.push('{')?;
     while let Some(top) = open.last_mut() {
-        let (value, schema, path) = match top {
+        let (value, schema) = match top {
             Open::Map {
                 rest,
                 schema,
                 seen,
-                path,
+                key: written,
                 first,
             } => {
                 let Some((key, value)) = rest.next() else {
-                    out.push(b'}');
+                    out.push('}')?;
                     open.pop();
                     continue;
                 };
-                let key = sent_key(key, schema).ok_or_else(|| {
-                    quoting(
-                        format!("not JSON-encodable (a key at {path} has no JSON form: "),
-                        key,
-                    )
-                    .then(")")
-                })?;
-                if !seen.insert(key.clone()) {
-                    return Err(format!("two keys at {path} become \"{key}\"").into());
+                let Some(sent) = sent_key(key, schema, watch)? else {
+                    let path = path(&open[..open.len() - 1]);
+                    let start = format!("not JSON-encodable (a key at {path} has no JSON form: ");
+                    return Err(NotEncoded::Problem(quoting(start, key).then(")")));
+                };
+                if !seen.insert(sent.clone()) {
+                    let path = path(&open[..open.len() - 1]);
+                    return Err(format!("two keys at {path} become \"{sent}\"").into());
                 }
                 if !std::mem::take(first) {
-                    out.push(b',');
+                    out.push(',')?;
                 }
-                write_string(&mut out, &key);
-                out.push(b':');
-                let inner = property(schema, &key);
-                (value, inner, format!("{path}.{key}"))
+                json::write_string(&mut out, &sent)?;
+                out.push(':')?;
+                let inner = property(schema, &sent);
+                *written = sent;
+                (value, inner)
             }
             Open::List {
                 rest,
                 schema,
-                path,
                 index,
             } => {
                 let Some(value) = rest.next() else {
-                    out.push(b']');
+                    out.push(']')?;
                     open.pop();
                     continue;
                 };
                 if *index > 0 {
-                    out.push(b',');
+                    out.push(',')?;
                 }
                 *index += 1;
-                (
-                    value,
-                    schema.get("items").unwrap_or(&Schema::Null),
-                    format!("{path}[{}]", *index - 1),
-                )
+                (value, schema.get("items").unwrap_or(&Schema::Null))
             }
         };
         match value {
             Value::Map(map) => {
-                out.push(b'{');
-                open.push(open_map(map, schema, path));
+                out.push('{')?;
+                open.push(open_map(map, schema));
             }
             Value::Vector(items) => {
-                out.push(b'[');
+                out.push('[')?;
                 open.push(Open::List {
                     rest: items.iter(),
                     schema,
-                    path,
                     index: 0,
                 });
             }
-            scalar => write_scalar(&mut out, scalar)
-                .map_err(|why| format!("not JSON-encodable ({why} at {path})"))?,
+            scalar => {
+                if let Some(why) = write_scalar(&mut out, scalar)? {
+                    let path = path(&open);
+                    return Err(format!("not JSON-encodable ({why} at {path})").into());
+                }
+            }
         }
     }
-    String::from_utf8(out).map_err(|_| "not JSON-encodable (not UTF-8)".into())
+    let text = out.into_text();
+    match heap::reserve(text.len().saturating_mul(2)) {
+        true => Ok(text),
+        false => Err(NotEncoded::Limit(Limit::Memory)),
+    }
+}
+
+/// Where the parts under way stand: `args.rows[0].id`. Made only for messages: a program chooses the depth.
+fn path(open: &[Open<'_>]) -> String {
+    let mut path = "args".to_owned();
+    for part in open {
+        match part {
+            Open::Map { key, .. } => {
+                path.push('.');
+                path.push_str(key);
+            }
+            Open::List { index, .. } => path.push_str(&format!("[{}]", index.saturating_sub(1))),
+        }
+    }
+    path
 }
 
 /// Names that the schema requires and the arguments (JSON text) lack. A null counts as given.
@@ -121,12 +165,12 @@ pub(crate) fn missing<'a>(arguments: &str, schema: &'a Schema) -> Vec<&'a str> {
         .collect()
 }
 
-fn open_map<'a>(map: &'a Map, schema: &'a Schema, path: String) -> Open<'a> {
+fn open_map<'a>(map: &'a Map, schema: &'a Schema) -> Open<'a> {
     Open::Map {
         rest: map.iter(),
         schema,
         seen: HashSet::new(),
-        path,
+        key: String::new(),
         first: true,
     }
 }
@@ -138,49 +182,59 @@ fn property<'a>(schema: &'a Schema, key: &str) -> &'a Schema {
         .unwrap_or(&Schema::Null)
 }
 
-fn sent_key(key: &Value, schema: &Schema) -> Option<String> {
-    let text = match key {
-        Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => text.as_str().to_owned(),
+/// The key as it is sent; none when it has no JSON form.
+fn sent_key(key: &Value, schema: &Schema, watch: &dyn Watch) -> Result<Option<String>, NotEncoded> {
+    let mut out = Sink::new(String::new(), usize::MAX, watch);
+    match key {
+        Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => out.push_str(text)?,
         Value::Nil
         | Value::Bool(_)
         | Value::Int(_)
         | Value::BigInt(_)
         | Value::Float(_)
-        | Value::Vector(_) => print::readable(key),
-        Value::Date(_) | Value::Instant(_) => print::display(key),
-        _ => return None,
-    };
+        | Value::Vector(_) => print::write_readable(&mut out, key)?,
+        Value::Date(_) | Value::Instant(_) => print::write_display(&mut out, key)?,
+        _ => return Ok(None),
+    }
+    let text = out.into_text();
     let declared = schema
         .get("properties")
         .is_some_and(|properties| properties.get(&text).is_some());
-    Some(if declared {
-        text
-    } else {
-        text.replace('-', "_")
-    })
+    Ok(Some(match declared || !text.contains('-') {
+        true => text,
+        false => text.replace('-', "_"),
+    }))
 }
 
-fn write_scalar(out: &mut Vec<u8>, value: &Value) -> Result<(), String> {
+/// Writes a value without parts; says why when it has no JSON form.
+fn write_scalar(out: &mut Sink<'_>, value: &Value) -> Result<Option<String>, Over> {
     match value {
-        Value::Nil => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Int(int) => out.extend_from_slice(int.to_string().as_bytes()),
-        Value::BigInt(int) => out.extend_from_slice(int.to_string().as_bytes()),
-        Value::Float(float) if float.is_finite() => write_float(out, *float),
-        Value::Float(_) => return Err(format!("{} has no JSON form", print::readable(value))),
-        Value::Str(text) | Value::Keyword(text) => write_string(out, text.as_str()),
-        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
-            write_string(out, &print::display(value))
+        Value::Nil => out.push_str("null")?,
+        Value::Bool(true) => out.push_str("true")?,
+        Value::Bool(false) => out.push_str("false")?,
+        Value::Int(int) => out.push_str(&int.to_string())?,
+        Value::BigInt(int) => out.push_integer(int)?,
+        Value::Float(float) if float.is_finite() => {
+            let mut text = Vec::new();
+            write_float(&mut text, *float);
+            out.push_str(&String::from_utf8_lossy(&text))?;
         }
-        other => return Err(format!("a {} has no JSON form", other.kind().word())),
+        Value::Float(_) => {
+            return Ok(Some(format!("{} has no JSON form", print::readable(value))));
+        }
+        Value::Str(text) | Value::Keyword(text) => json::write_string(out, text.as_str())?,
+        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
+            json::write_string(out, &print::display(value))?;
+        }
+        other => return Ok(Some(format!("a {} has no JSON form", other.kind().word()))),
     }
-    Ok(())
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ptc_lang::meter::Unwatched;
     use serde_json::json;
 
     struct Nowhere;
@@ -200,7 +254,11 @@ mod tests {
         let ptc_lang::Ended::Value(Value::Map(args)) = outcome.ended else {
             panic!("{program} gave no map")
         };
-        encode(&args, &schema).unwrap_or_else(|problem| problem.to_string())
+        match encode(&args, &schema, &Unwatched) {
+            Ok(text) => text,
+            Err(NotEncoded::Problem(problem)) => problem.to_string(),
+            Err(NotEncoded::Limit(limit)) => panic!("{program}: {limit:?}"),
+        }
     }
 
     #[test]

@@ -256,7 +256,8 @@ fn json_bytes(value: &Value) -> usize {
     let mut wrapped = Map::new();
     wrapped.insert(Value::str("v"), value.clone());
     const WRAPPING: usize = r#"{"v":}"#.len();
-    crate::arguments::encode(&wrapped, &Json::Null).map_or(usize::MAX, |text| text.len() - WRAPPING)
+    crate::arguments::encode(&wrapped, &Json::Null, &ptc_lang::meter::Unwatched)
+        .map_or(usize::MAX, |text| text.len() - WRAPPING)
 }
 
 fn scrubbed(program: &ProgramCalls, text: &str) -> String {

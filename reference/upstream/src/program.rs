@@ -6,14 +6,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ptc_lang::error::Quote;
+use ptc_lang::error::{Limit, Quote};
+use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
-use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value};
+use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value, heap};
 use ptc_secrets::scrub_json_text;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::arguments;
+use crate::arguments::{self, NotEncoded};
 use crate::fault::{Reason, WorldFault};
 use crate::ledger::{Entry, summarize};
 use crate::runtime::{Runtime, Upstream};
@@ -105,7 +106,7 @@ impl ProgramCalls {
         let made = self.make(&mut call);
         if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.lists_faults) {
             if call.arguments.is_empty() {
-                let known = arguments::encode(&call.args, &serde_json::Value::Null);
+                let known = arguments::encode(&call.args, &serde_json::Value::Null, self);
                 call.arguments = known.unwrap_or_else(|_| "{}".into());
             }
             let fault = WorldFault::new(Reason::Programmer, message.as_str());
@@ -367,9 +368,10 @@ impl ProgramCalls {
 
     /// The arguments as text, with nothing required missing.
     fn encode(&self, call: &Call, schema: &serde_json::Value) -> Result<String, HostFault> {
-        let text = match arguments::encode(&call.args, schema) {
+        let text = match arguments::encode(&call.args, schema, self) {
             Ok(text) => text,
-            Err(problem) => {
+            Err(NotEncoded::Limit(limit)) => return Err(HostFault::Stopped(limit.into())),
+            Err(NotEncoded::Problem(problem)) => {
                 return self.reject(call, &problem.told(&|text| self.scrubbed(text)));
             }
         };
@@ -449,6 +451,20 @@ impl ProgramCalls {
             .unwrap_or_else(PoisonError::into_inner)
             .push(entry);
         value
+    }
+}
+
+/// The life of the program, for what is written on its behalf.
+impl Watch for ProgramCalls {
+    fn look(&self) -> Result<(), Limit> {
+        if heap::is_overdrawn() {
+            return Err(Limit::Memory);
+        }
+        match self.still_running() {
+            Err(HostFault::Stopped(Pulse::Cancelled)) => Err(Limit::Cancelled),
+            Err(_) => Err(Limit::Time),
+            Ok(()) => Ok(()),
+        }
     }
 }
 

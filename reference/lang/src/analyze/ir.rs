@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::builtins::Builtin;
 use crate::error::Error;
 use crate::form::Span;
+use crate::regex::Regex;
 use crate::value::{Text, Value};
 
 /// Tests and what they lead to.
@@ -289,6 +290,10 @@ pub struct Lambda {
     pub span: Span,
     /// The text that it was made from, and which function of it this is.
     pub source: (Arc<Source>, u32),
+    /// Bytes that its code takes, functions inside it included.
+    pub code_bytes: usize,
+    /// The regex literals in it: what they compile when they are used is held with the code.
+    pub regexes: Box<[Arc<Regex>]>,
 }
 
 /// A top-level expression as text, with what its functions need to be made from it again.

@@ -14,6 +14,7 @@ use crate::builtins::{self, Builtin, NAMESPACES};
 use crate::env::Names;
 use crate::error::{Error, Kind};
 use crate::form::{Form, FormKind, Span};
+use crate::heap;
 use crate::meter::Watch;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
@@ -56,6 +57,7 @@ pub(crate) fn analyze(
         defined: HashSet::new(),
         scopes: Scopes::new(),
         unbound: Vec::new(),
+        regexes: Vec::new(),
         level: 0,
         deepest: 0,
         origin: Origin::default(),
@@ -98,6 +100,7 @@ pub(crate) fn functions(
         defined: HashSet::new(),
         scopes: Scopes::new(),
         unbound: Vec::new(),
+        regexes: Vec::new(),
         level: 0,
         deepest: 0,
         origin: Origin::default(),
@@ -166,6 +169,8 @@ pub(crate) struct Analyzer<'p, 'e> {
     scopes: Scopes,
     /// Names without a meaning, in order, once for each use.
     unbound: Vec<(String, Span)>,
+    /// The regex literals, in the order in which they were met.
+    regexes: Vec<Arc<Regex>>,
     level: u32,
     deepest: u32,
     origin: Origin,
@@ -606,6 +611,8 @@ impl<'p> Analyzer<'p, '_> {
         body: &[Form<'_>],
         span: Span,
     ) -> Result<Ir, Error> {
+        let live = heap::live();
+        let regexes = self.regexes.len();
         self.scopes.enter(name);
         let outer_level = std::mem::take(&mut self.level);
         let outer_deepest = std::mem::take(&mut self.deepest);
@@ -626,6 +633,9 @@ impl<'p> Analyzer<'p, '_> {
             levels,
             span,
             source: self.place_of_function(),
+            // What analysis itself keeps for a while is counted too; that is little.
+            code_bytes: usize::try_from(heap::live() - live).unwrap_or(0) + size_of::<Lambda>(),
+            regexes: self.regexes[regexes..].into(),
         };
         liveness::mark_lambda(&mut lambda);
         let captures: Box<[Ir]> = scope.captures.iter().map(|place| place.read()).collect();
@@ -692,7 +702,11 @@ impl<'p> Analyzer<'p, '_> {
         // Regex literals are compiled here, and a program may hold thousands.
         self.look()?;
         match Regex::new(pattern) {
-            Ok(regex) => Ok(Value::Regex(Arc::new(regex))),
+            Ok(regex) => {
+                let regex = Arc::new(regex);
+                self.regexes.push(Arc::clone(&regex));
+                Ok(Value::Regex(regex))
+            }
             Err(problem) => Err(Kind::Form(format!("regex #\"{pattern}\": {problem}")).at(span)),
         }
     }

@@ -4,6 +4,7 @@
 //! update in place when nobody else holds them. Deep values are compared, hashed and dropped
 //! without native recursion.
 
+pub mod held;
 mod map;
 mod order;
 mod set;
@@ -13,6 +14,7 @@ mod vector;
 
 use std::sync::Arc;
 
+pub use held::Held;
 pub use map::{Entries, Map, one_kind_each};
 pub use num_bigint::BigInt;
 pub use order::{equal, key_cmp, number_cmp, sort_by, term_cmp};
@@ -239,6 +241,16 @@ impl Value {
             Value::Date(_) => Type::Date,
             Value::Instant(_) => Type::Instant,
             Value::Duration(_) => Type::Duration,
+        }
+    }
+
+    /// Where a collection lies that somebody else holds too: what was done to it need not be done again.
+    pub fn shared_address(&self) -> Option<usize> {
+        match self {
+            Value::Vector(items) => items.shared_address(),
+            Value::Map(map) => map.shared_address(),
+            Value::Set(set) => set.shared_address(),
+            _ => None,
         }
     }
 

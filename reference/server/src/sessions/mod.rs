@@ -9,7 +9,7 @@ use crate::clock;
 use crate::connection::Call;
 use crate::payload::{Field, Payload};
 use crate::settings::{HistoryCap, SessionSettings};
-use ptc_lang::value::Map;
+use ptc_lang::value::{Held, Map};
 use ptc_lang::{Env, Value};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -30,6 +30,9 @@ struct Registry {
 
 /// Results that a session keeps: `*1 *2 *3`.
 const RESULTS_MAX: usize = 3;
+/// Bytes that a session may really hold for each byte of its limit on memory. What is stored is reckoned at a compact
+/// encoding (`mcp.sessions.kept`); in memory values have headers, functions their code, and regexes what they compiled.
+const HELD_TIMES: u64 = 4;
 /// Closed ids that are remembered, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;
 
@@ -368,6 +371,15 @@ impl Sessions {
             }
         }
         drop(definitions);
+        let held = env.held_bytes().div_ceil(HELD_TIMES);
+        if held > settings.memory_bytes {
+            return Err(Exceeded {
+                limit: "max_memory_bytes",
+                actual: held,
+                max: settings.memory_bytes,
+                name: None,
+            });
+        }
         let mut notices = Vec::new();
         env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices));
         let mut state = turn.session.state().clone();
@@ -402,7 +414,13 @@ impl Sessions {
     /// A result as `*1` keeps it: itself, or a note of its size and start.
     fn history_entry(&self, value: Value, shown: &Value, notices: &mut Vec<Payload>) -> Value {
         const MARKER_ITEMS: usize = 20;
-        let (bytes, max) = (size::of(&value), self.settings.history_entry_bytes);
+        let mut held = Held::default();
+        held.add(&value);
+        let (reckoned, max) = (size::of(&value), self.settings.history_entry_bytes);
+        let bytes = match held.bytes().div_ceil(HELD_TIMES) {
+            held if held > max => held.max(reckoned),
+            _ => reckoned,
+        };
         if bytes <= max {
             return value;
         }

@@ -1,0 +1,151 @@
+//! How many bytes values really hold, code and compiled regexes included; what is shared counts once. Iterative. Knows
+//! nothing of limits.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Map, Text, Value};
+use crate::analyze::ir::Lambda;
+use crate::function::{Closure, Combined};
+use crate::regex::Regex;
+
+/// Counts of a shared allocation beside what it holds.
+const SHARED_BYTES: usize = 16;
+/// Fields of a collection or a text beside its parts.
+const HEAD_BYTES: usize = 40;
+
+/// Bytes that are held together.
+#[derive(Default)]
+pub struct Held<'v> {
+    bytes: usize,
+    /// Addresses of what was counted and somebody else may hold too.
+    seen: HashSet<usize, foldhash::fast::FixedState>,
+    pending: Vec<&'v Value>,
+}
+
+impl<'v> Held<'v> {
+    /// Counts `value` and all that it holds.
+    pub fn add(&mut self, value: &'v Value) {
+        self.pending.push(value);
+        while let Some(value) = self.pending.pop() {
+            self.visit(value);
+        }
+    }
+
+    /// Counts `bytes` that no value holds.
+    pub fn add_bytes(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// What was counted.
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    fn visit(&mut self, value: &'v Value) {
+        match value {
+            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) | Value::Var(text) => {
+                self.text(text);
+            }
+            Value::BigInt(int) => {
+                let bytes = SHARED_BYTES + HEAD_BYTES + (int.bits() / 8) as usize;
+                self.once(Arc::as_ptr(int).addr(), bytes);
+            }
+            Value::Vector(items) => {
+                let parts = items.len() * size_of::<Value>();
+                if self.collection(items.shared_address(), parts) {
+                    self.pending.extend(items.iter());
+                }
+            }
+            Value::Map(map) => self.map(map),
+            Value::Set(set) => {
+                let parts = set.len() * 2 * size_of::<Value>();
+                if self.collection(set.shared_address(), parts) {
+                    self.pending.extend(set.iter());
+                }
+            }
+            Value::Fn(closure) => {
+                let own = SHARED_BYTES
+                    + size_of::<Closure>()
+                    + closure.captures.len() * size_of::<Value>();
+                if self.once(Arc::as_ptr(closure).addr(), own) {
+                    self.pending.extend(&closure.captures);
+                    self.code(&closure.lambda);
+                }
+            }
+            Value::Combined(combined) => {
+                let own = SHARED_BYTES
+                    + size_of::<Combined>()
+                    + combined.parts.len() * size_of::<Value>();
+                if self.once(Arc::as_ptr(combined).addr(), own) {
+                    self.pending.extend(&combined.parts);
+                }
+            }
+            Value::Regex(regex) => self.regex(regex),
+            Value::Nil
+            | Value::Bool(_)
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Builtin(_)
+            | Value::Date(_)
+            | Value::Instant(_)
+            | Value::Duration(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &Text) {
+        let bytes = SHARED_BYTES + HEAD_BYTES + text.len();
+        match text.shared_address() {
+            Some(address) => {
+                self.once(address, bytes);
+            }
+            None => self.add_bytes(bytes),
+        }
+    }
+
+    fn map(&mut self, map: &'v Map) {
+        if self.collection(map.shared_address(), map.len() * 2 * size_of::<Value>()) {
+            for (key, value) in map.iter() {
+                self.pending.push(key);
+                self.pending.push(value);
+            }
+        }
+    }
+
+    /// The code of a function, with the text that it is made again from.
+    fn code(&mut self, lambda: &Arc<Lambda>) {
+        if !self.once(Arc::as_ptr(lambda).addr(), lambda.code_bytes) {
+            return;
+        }
+        let (source, _) = &lambda.source;
+        self.once(Arc::as_ptr(source).addr(), HEAD_BYTES + source.text.len());
+        for regex in &lambda.regexes {
+            self.regex(regex);
+        }
+    }
+
+    fn regex(&mut self, regex: &Arc<Regex>) {
+        self.once(Arc::as_ptr(regex).addr(), regex.heap_bytes());
+    }
+
+    /// A collection; true when its parts are still to be counted.
+    fn collection(&mut self, address: Option<usize>, parts: usize) -> bool {
+        let bytes = SHARED_BYTES + HEAD_BYTES + parts;
+        match address {
+            Some(address) => self.once(address, bytes),
+            None => {
+                self.add_bytes(bytes);
+                true
+            }
+        }
+    }
+
+    /// Counts `bytes` of what lies at `address`, the first time that it is met.
+    fn once(&mut self, address: usize, bytes: usize) -> bool {
+        let first = self.seen.insert(address);
+        if first {
+            self.add_bytes(bytes);
+        }
+        first
+    }
+}
