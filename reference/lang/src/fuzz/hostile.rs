@@ -13,8 +13,8 @@ use super::program::Bytes;
 use crate::meter::Unwatched;
 use crate::value::Value;
 use crate::{
-    Ended, Env, Host, HostFault, Limits, METHODS, Outcome, Program, Pulse, builtins, heap, json,
-    print, run,
+    Ended, Env, Host, HostFault, Limits, METHODS, Outcome, Program, Pulse, Section, builtins, heap,
+    json, print, run,
 };
 
 /// What a run is measured with.
@@ -216,7 +216,6 @@ const VALUES: &[&str] = &[
     "(re-pattern \"(?:[ab]{0,1000}){9}c\")",
     "(re-pattern \"(?=a.*b)a\")",
     "(LocalDate/parse \"2025-03-09\")",
-    "(Duration/ofDays 3)",
     "(Instant/parse \"2025-03-09T10:00:00Z\")",
     "(reduce (fn [f _] (comp f identity)) identity (range 500))",
     "{:a 1 \"b\" 2 3 [4]}",
@@ -326,10 +325,54 @@ const LOOPS: &[&str] = &[
     "(str (fn [i] _) _)",
 ];
 
+/// What the values of a program are, so that most calls are taken.
+#[derive(Clone, Copy)]
+enum Theme {
+    Texts,
+    Collections,
+    Numbers,
+    Mixed,
+}
+
+impl Theme {
+    /// The values that fit: those of texts stand first, then collections, then numbers.
+    fn value(self, bytes: &mut Bytes<'_>) -> &'static str {
+        let starts = |wanted: &str| VALUES.iter().position(|value| value.starts_with(wanted));
+        let collections = starts("(reduce (fn [a _] [a a]) []").unwrap_or(0);
+        let numbers = starts("(bit-shift-left 1 262143)").unwrap_or(0);
+        let (from, to) = match self {
+            Theme::Texts => (0, collections),
+            Theme::Collections => (collections, numbers),
+            Theme::Numbers => (numbers, numbers + 5),
+            Theme::Mixed => (0, VALUES.len()),
+        };
+        VALUES[from + bytes.below(to - from)]
+    }
+
+    /// Whether functions of `section` take such values.
+    fn takes(self, section: Section) -> bool {
+        match self {
+            Theme::Texts => matches!(section, Section::Strings | Section::Regex | Section::Json),
+            Theme::Collections => matches!(
+                section,
+                Section::Core | Section::Sets | Section::FunctionalTools
+            ),
+            Theme::Numbers => matches!(section, Section::Math | Section::Core),
+            Theme::Mixed => true,
+        }
+    }
+}
+
 fn hostile_program(bytes: &mut Bytes<'_>) -> String {
     let mut out = String::from("(let [");
+    let theme = [
+        Theme::Texts,
+        Theme::Collections,
+        Theme::Numbers,
+        Theme::Mixed,
+    ][bytes.below(4)];
     for name in ["a", "b", "c"] {
-        let value = VALUES[bytes.below(VALUES.len())];
+        let value = theme.value(bytes);
         let _infallible = write!(out, "{name} ");
         filled(&mut out, value, bytes);
         out.push(' ');
@@ -340,7 +383,7 @@ fn hostile_program(bytes: &mut Bytes<'_>) -> String {
         let around = LOOPS[bytes.below(LOOPS.len())];
         for (at, piece) in around.split('_').enumerate() {
             if at > 0 {
-                call(&mut out, bytes, 0);
+                call(&mut out, bytes, theme, 0);
             }
             out.push_str(piece);
         }
@@ -352,9 +395,12 @@ fn hostile_program(bytes: &mut Bytes<'_>) -> String {
 
 fn filled(out: &mut String, shape: &str, bytes: &mut Bytes<'_>) {
     const SIZES: [&str; 8] = ["3", "9", "12", "15", "18", "20", "21", "30"];
-    for character in shape.chars() {
+    let mut characters = shape.chars().peekable();
+    while let Some(character) = characters.next() {
         match character {
-            '#' if shape.contains("range #") => out.push_str(SIZES[bytes.below(SIZES.len())]),
+            '#' if characters.peek() == Some(&')') => {
+                out.push_str(SIZES[bytes.below(SIZES.len())]);
+            }
             '@' => out.push_str(TEXTS[bytes.below(TEXTS.len())]),
             other => out.push(other),
         }
@@ -362,13 +408,20 @@ fn filled(out: &mut String, shape: &str, bytes: &mut Bytes<'_>) {
 }
 
 /// A call of anything that there is.
-fn call(out: &mut String, bytes: &mut Bytes<'_>, depth: usize) {
-    if bytes.below(5) == 0 {
+fn call(out: &mut String, bytes: &mut Bytes<'_>, theme: Theme, depth: usize) {
+    if matches!(theme, Theme::Texts) && bytes.below(3) == 0 || bytes.below(20) == 0 {
         return search(out, bytes);
     }
-    let rows = builtins().count();
-    let chosen = bytes.below(rows + METHODS.len());
-    let (name, count) = match builtins().nth(chosen) {
+    let free = bytes.below(6) == 0;
+    let fitting = || builtins().filter(|row| free || theme.takes(row.section));
+    let rows = fitting().count();
+    let methods = if free || matches!(theme, Theme::Texts) {
+        METHODS.len()
+    } else {
+        0
+    };
+    let chosen = bytes.below(rows + methods);
+    let (name, count) = match fitting().nth(chosen) {
         Some(row) => {
             let least = usize::from(row.arity.min);
             let most = row.arity.max.map_or(least + 2, usize::from);
@@ -379,19 +432,19 @@ fn call(out: &mut String, bytes: &mut Bytes<'_>, depth: usize) {
     let _infallible = write!(out, "({name}");
     for _ in 0..count {
         out.push(' ');
-        argument(out, bytes, depth);
+        argument(out, bytes, theme, depth);
     }
     out.push(')');
 }
 
-fn argument(out: &mut String, bytes: &mut Bytes<'_>, depth: usize) {
+fn argument(out: &mut String, bytes: &mut Bytes<'_>, theme: Theme, depth: usize) {
     match bytes.below(12) {
         0..=3 => out.push('a'),
         4 | 5 => out.push('b'),
         6 => out.push('c'),
         7 => out.push('d'),
-        8 if depth < 2 => call(out, bytes, depth + 1),
-        9 => pattern(out, bytes),
+        8 if depth < 2 => call(out, bytes, theme, depth + 1),
+        9 if matches!(theme, Theme::Texts | Theme::Mixed) => pattern(out, bytes),
         _ => out.push_str(SMALL[bytes.below(SMALL.len())]),
     }
 }
