@@ -234,6 +234,13 @@ enum Turned {
     Open(String),
 }
 
+/// Why there is no reply.
+enum Unasked {
+    /// The task's own time ended while the planner worked.
+    OutOfTime,
+    Failed(LlmError),
+}
+
 impl Planner<'_> {
     fn turns(&mut self) -> TaskEnd {
         let (mut turns_left, mut retries_left) = (self.task.max_turns, self.task.retry_turns);
@@ -288,7 +295,10 @@ impl Planner<'_> {
     fn turn(&mut self) -> Turned {
         let reply = match self.ask() {
             Ok(reply) => reply,
-            Err(error) => {
+            Err(Unasked::OutOfTime) => {
+                return Turned::End(failed(BUDGET, "agentic task budget exceeded"));
+            }
+            Err(Unasked::Failed(error)) => {
                 self.outcome.turns -= 1;
                 let reason = planner_reason(error.kind);
                 return Turned::End(failed(reason, format!("LLM call failed: {error}")));
@@ -350,7 +360,7 @@ impl Planner<'_> {
     }
 
     /// One request: everything in one user message, so that any chat model will do.
-    fn ask(&mut self) -> Result<String, LlmError> {
+    fn ask(&mut self) -> Result<String, Unasked> {
         let mut prompt = self.task.prompt.clone();
         for (role, text) in &self.conversation {
             prompt.push_str(&format!("\n\n{role}:\n{text}"));
@@ -388,7 +398,11 @@ impl Planner<'_> {
             Err(error) => request.error = Some(planner_reason(error.kind)),
         }
         self.outcome.requests.push(request);
-        answer
+        answer.map_err(|error| match error.kind {
+            // What ended was the task's time, not the planner's.
+            LlmErrorKind::Timeout if left <= self.task.planner_timeout => Unasked::OutOfTime,
+            _ => Unasked::Failed(error),
+        })
     }
 }
 
@@ -508,4 +522,72 @@ fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
         task.task, task.constraints
     ));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::llm::LlmReply;
+
+    /// A planner that answers when its time is over.
+    struct Slow;
+
+    impl Llm for Slow {
+        fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
+            std::thread::sleep(request.timeout.unwrap_or_default());
+            Err(LlmError::new(LlmErrorKind::Timeout, "too late"))
+        }
+    }
+
+    struct Alone;
+
+    impl World for Alone {
+        fn run(&self, _: &str, _: &Env, _: Instant) -> (Outcome, Env) {
+            unreachable!("the planner never answers")
+        }
+        fn turn(&self, _: u32) {}
+        fn may_have_written(&self) -> bool {
+            false
+        }
+        fn notes(&self) -> Option<String> {
+            None
+        }
+        fn scrub(&self, text: String) -> String {
+            text
+        }
+        fn scrub_value(&self, value: &Value) -> Value {
+            value.clone()
+        }
+        fn is_cancelled(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn whose_time_ended_is_told() {
+        let ended = |task_ms: u64, planner_ms: u64| {
+            let outcome = run_task(
+                &Task {
+                    llm: &Slow,
+                    prompt: String::new(),
+                    task: "x",
+                    context: Map::new(),
+                    constraints: json!({}),
+                    max_turns: 1,
+                    retry_turns: 0,
+                    deadline: Instant::now() + Duration::from_millis(task_ms),
+                    planner_timeout: Duration::from_millis(planner_ms),
+                    program_timeout: Duration::from_secs(1),
+                    output_tokens: 1,
+                },
+                &Alone,
+            );
+            match outcome.end {
+                TaskEnd::Failed { reason, .. } => reason,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(ended(30, 60_000), BUDGET);
+        assert_eq!(ended(60_000, 30), "planner_timeout");
+    }
 }

@@ -89,15 +89,16 @@ pub fn task_answer(
     constraints: &Constraints,
     bytes_max: usize,
 ) -> Result<TaskAnswer, NotJson> {
-    let (structured, text) = match value {
-        Value::Str(text) => (
-            constraints.apply(decoded(text.as_str())),
-            Some(text.as_str().to_owned()),
-        ),
-        other => (constraints.apply(to_json_value(other)?), None),
+    let structured = match value {
+        Value::Str(text) => constraints.apply(decoded(text.as_str())),
+        other => constraints.apply(to_json_value(other)?),
     };
     let json = structured.to_string();
-    let answer = text.unwrap_or_else(|| json.clone());
+    let answer = match (value, &structured) {
+        // Text that is no JSON is the answer as it stands.
+        (Value::Str(text), Json::String(_)) => text.as_str().to_owned(),
+        _ => json.clone(),
+    };
     let (answer, answer_cut) = cut(answer, bytes_max);
     let uncut_bytes = json.len() as u64;
     let (structured, structured_cut) = match json.len() > bytes_max {

@@ -21,13 +21,15 @@ use serde_json::Value as Json;
 
 use crate::clock;
 use crate::settings::Settings;
+use crate::settings::flags::closest_of;
 use crate::upstreams;
 
 const USAGE: &str = "\
-Usage: ptc agent run AGENT.toml [--context FILE] [--replay FILE] [--record FILE] [--transcript] [--quiet]
+Usage: ptc agent run AGENT.toml [--model MODEL] [--context FILE] [--replay FILE] [--record FILE] [--transcript] [--quiet]
 
 Runs an agent and prints its answer. Its transcript goes to standard error, as it happens, when that is a terminal.
 
+  --model MODEL   the model to ask, in place of the file's
   --context FILE  JSON object that programs read as data/NAME and prompts as {{NAME}}
   --replay FILE   play a recording back instead of asking the model
   --record FILE   write the exchanges with the model, one JSON line each
@@ -114,6 +116,7 @@ struct Options {
     context: Option<PathBuf>,
     replay: Option<PathBuf>,
     record: Option<PathBuf>,
+    model: Option<String>,
     /// `None`: as standard error is a terminal.
     transcript: Option<bool>,
 }
@@ -125,6 +128,7 @@ impl Options {
             context: None,
             replay: None,
             record: None,
+            model: None,
             transcript: None,
         };
         let mut words = words.iter();
@@ -133,6 +137,12 @@ impl Options {
                 "--context" => &mut options.context,
                 "--replay" => &mut options.replay,
                 "--record" => &mut options.record,
+                "--model" => {
+                    let model = words.next().filter(|model| !model.is_empty());
+                    let model = model.ok_or("--model needs a name, such as openrouter:NAME")?;
+                    options.model = Some((*model).to_owned());
+                    continue;
+                }
                 "--transcript" => {
                     options.transcript = Some(true);
                     continue;
@@ -160,6 +170,7 @@ impl Options {
 
 fn run_agent(options: &Options) -> Result<String, String> {
     let text = read(&options.file)?;
+    check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json =
         toml::from_str(&text).map_err(|error| format!("{}: {error}", options.file.display()))?;
     let defaults = [("output", "text"), ("ptc_transport", "tool_call")];
@@ -194,7 +205,11 @@ fn run_agent(options: &Options) -> Result<String, String> {
         None => Map::new(),
         Some(path) => object(path)?,
     };
-    let model = open(options, config.get("model").and_then(Json::as_str))?;
+    let model = options
+        .model
+        .as_deref()
+        .or_else(|| config.get("model").and_then(Json::as_str));
+    let model = open(options, model)?;
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
@@ -217,6 +232,121 @@ fn run_agent(options: &Options) -> Result<String, String> {
             ),
         }),
     }
+}
+
+/// A table of an agent file: its keys, and the tables below them.
+struct Table {
+    keys: &'static [&'static str],
+    below: &'static [(&'static str, &'static Table)],
+}
+
+const AGENT: Table = Table {
+    keys: &[
+        "prompt",
+        "model",
+        "name",
+        "signature",
+        "output",
+        "ptc_transport",
+        "ptc_reference",
+        "compaction",
+        "max_turns",
+        "max_tool_calls",
+        "timeout",
+        "mission_timeout",
+        "turn_budget",
+        "max_heap_bytes",
+        "memory_limit",
+        "memory_strategy",
+        "system_prompt",
+        "context_descriptions",
+        "upstreams",
+        "tools",
+    ],
+    below: &[
+        (
+            "system_prompt",
+            &Table {
+                keys: &["prefix", "suffix"],
+                below: &[],
+            },
+        ),
+        ("tools", &TOOL),
+    ],
+};
+const TOOL: Table = Table {
+    keys: &[
+        "name",
+        "description",
+        "signature",
+        "expose",
+        "cache",
+        "native_result",
+        "command",
+        "lisp",
+        "upstream",
+    ],
+    below: &[
+        (
+            "native_result",
+            &Table {
+                keys: &["preview", "limit"],
+                below: &[(
+                    "preview",
+                    &Table {
+                        keys: &["lisp"],
+                        below: &[],
+                    },
+                )],
+            },
+        ),
+        (
+            "upstream",
+            &Table {
+                keys: &["server", "tool"],
+                below: &[],
+            },
+        ),
+    ],
+};
+
+/// Refuses keys that mean nothing: a slip of the pen would otherwise change nothing, silently.
+fn check_keys(text: &str) -> Result<(), String> {
+    // What is no TOML at all is told in TOML's words later.
+    let Ok(document) = toml::de::DeTable::parse(text) else {
+        return Ok(());
+    };
+    let mut waiting = vec![(document.get_ref(), &AGENT, String::new())];
+    while let Some((table, known, place)) = waiting.pop() {
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            if !known.keys.contains(&name) {
+                let line = text[..key.span().start].matches('\n').count() + 1;
+                let near = closest_of(name, known.keys);
+                let hint = near.map_or_else(
+                    || format!("; {} are known", known.keys.join(", ")),
+                    |near| format!("; did you mean {near}?"),
+                );
+                return Err(format!("{line}: unknown key {place}{name}{hint}"));
+            }
+            let Some((_, below)) = known.below.iter().find(|(key, _)| *key == name) else {
+                continue;
+            };
+            let place = format!("{place}{name}.");
+            match value.get_ref() {
+                toml::de::DeValue::Table(table) => waiting.push((table, below, place)),
+                toml::de::DeValue::Array(items) => {
+                    for item in items.iter().rev() {
+                        if let toml::de::DeValue::Table(table) = item.get_ref() {
+                            waiting.push((table, below, place.clone()));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 fn open(options: &Options, model: Option<&str>) -> Result<Box<dyn Llm>, String> {

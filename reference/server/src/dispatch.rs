@@ -325,6 +325,7 @@ fn tools_call(
         }
     };
     let Some(tool) = tool else {
+        let shown = name.clone();
         let refusal = Refusal::UnknownTool {
             name: name.into_owned(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
@@ -332,7 +333,17 @@ fn tools_call(
         let payload = refusal.payload();
         stopped(server, id, "unknown", &payload, since, false);
         ended(observed, &payload, Ending::Unknown);
-        return refuse(refusal);
+        return match era {
+            Era::Session => refuse(refusal),
+            // From 2026-07-28 on it is no result.
+            Era::Stateless => Handled::Now(Reply::error(
+                Some(place.id),
+                RpcError {
+                    message: format!("Unknown tool: {shown}").into(),
+                    ..RpcError::INVALID_PARAMS
+                },
+            )),
+        };
     };
     let request = Request {
         server,
@@ -655,6 +666,9 @@ pub fn handle_stateless(
             Handled::Now(Reply::json(id.clone(), Arc::new(json)))
         }
         Some("tools/call") => {
+            if let Err(error) = judge_responses(frame.params) {
+                return refuse(error);
+            }
             let place = Place {
                 server,
                 connection,
@@ -670,6 +684,32 @@ pub fn handle_stateless(
             method_not_found(server, name, Some(&id));
             refuse(RpcError::METHOD_NOT_FOUND)
         }
+    }
+}
+
+/// What a client answers to questions that this server never asks: an object of objects by key, and the text of a state.
+fn judge_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
+    let wrong = |what: &str| {
+        Err(RpcError {
+            message: format!("Invalid params: {what}").into(),
+            ..RpcError::INVALID_PARAMS
+        })
+    };
+    let member = |name: &str| params.and_then(|params| params.get(name));
+    if let Some(responses) = member("inputResponses") {
+        if responses.kind() != Kind::Object {
+            return wrong("inputResponses must be an object");
+        }
+        if responses
+            .members()
+            .any(|(_, response)| response.kind() != Kind::Object)
+        {
+            return wrong("every response in inputResponses must be an object");
+        }
+    }
+    match member("requestState").map(Json::kind) {
+        None | Some(Kind::String) => Ok(()),
+        Some(_) => wrong("requestState must be a string"),
     }
 }
 

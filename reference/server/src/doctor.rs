@@ -21,9 +21,21 @@ struct Findings {
 impl Findings {
     fn note(&mut self, mark: &str, text: &str) {
         self.failed |= mark == FAIL;
-        self.lines.push(format!("{mark} {text}"));
+        let line = format!("{mark} {text}");
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
     }
 }
+
+const USAGE: &str = "\
+Usage: ptc doctor [FLAGS OF START]
+
+Reads flags and environment as `ptc start` does, tries what can be tried, and says what would happen: the settings, the address,
+the upstream servers with their tools, the limits. Serves nothing; upstream servers are started and ended again.
+
+`ptc start --help` lists the flags. Exit status: 0 when `ptc start` would start, 1 when it would not.
+";
 
 const OK: &str = "ok  ";
 const WARN: &str = "warn";
@@ -31,6 +43,14 @@ const FAIL: &str = "FAIL";
 
 /// Checks the settings in `arguments` and the environment. Exit status 1 when `ptc start` would not start.
 pub fn run(arguments: &[String]) -> ExitCode {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        // A reader that went away has read enough.
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), USAGE.as_bytes());
+        return ExitCode::SUCCESS;
+    }
     let mut findings = Findings::default();
     examine(arguments, &mut findings);
     let verdict = match findings.failed {
@@ -95,14 +115,26 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Err(message) => findings.note(FAIL, &format!("upstream servers: {message}")),
         Ok(runtime) => {
             let names: Vec<&str> = runtime.names().collect();
-            findings.note(
-                OK,
-                &format!(
-                    "upstream servers from {}: {}",
-                    path.display(),
-                    names.join(", ")
-                ),
-            );
+            let names = match names.is_empty() {
+                true => "none".to_owned(),
+                false => names.join(", "),
+            };
+            let servers = format!("upstream servers from {}: {names}", path.display());
+            findings.note(OK, &servers);
+            for (server, tools) in runtime.toolsets() {
+                let names: Vec<&str> = tools
+                    .iter()
+                    .flat_map(|tools| tools.sorted())
+                    .map(|tool| tool.name.as_str())
+                    .collect();
+                let (count, names) = (names.len(), names.join(", "));
+                let line = match count {
+                    0 => format!("  {server}: no tools"),
+                    1 => format!("  {server}: 1 tool: {names}"),
+                    _ => format!("  {server}: {count} tools: {names}"),
+                };
+                findings.note(OK, &runtime.redactor().scrub_str(&line));
+            }
             for warning in runtime.warnings() {
                 findings.note(WARN, &warning);
             }

@@ -2,16 +2,13 @@
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
 use ptc_lang::value::Map;
-use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Pulse, Value, json, print};
+use ptc_lang::{Ended, Error, Value, json, print};
 
-use crate::clock;
-
-/// Wall clock of a program, as a server without upstreams gives it.
-const TIMEOUT: Duration = Duration::from_secs(1);
+use crate::repl::evaluator::Evaluator;
+use crate::repl::options;
 
 const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
 
@@ -19,6 +16,9 @@ const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [-
   -e PROGRAM       The program itself.
   --context FILE   JSON object whose entries the program reads as data/NAME.
   --json           Print the value as JSON instead of PTC-Lisp.
+
+Upstreams and limits, as `ptc repl` takes them:
+FLAGS
 
 Prints go to standard output before the value. Exit status: 0 for a value, 1 for an error or (fail v),
 2 when the command itself is wrong.
@@ -31,25 +31,12 @@ struct Wanted {
     program: Option<(String, String)>,
     context: Option<Map>,
     as_json: bool,
+    /// Words of the shared flags.
+    shared: Vec<String>,
 }
 
-/// The world of a program run from the shell: a clock and nothing else.
-struct Shell {
-    deadline: Instant,
-}
-
-impl Host for Shell {
-    fn now_micros(&self) -> i64 {
-        clock::now_micros()
-    }
-
-    fn pulse(&self) -> Pulse {
-        if Instant::now() < self.deadline {
-            Pulse::Continue
-        } else {
-            Pulse::TimedOut
-        }
-    }
+fn usage() -> String {
+    USAGE.replace("FLAGS\n", &options::shared_help())
 }
 
 /// Runs the command with the words behind `eval`.
@@ -58,13 +45,13 @@ pub fn main(arguments: &[String]) -> ExitCode {
         .iter()
         .any(|word| word == "--help" || word == "-h")
     {
-        let _ = std::io::stdout().write_all(USAGE.as_bytes());
+        let _ = std::io::stdout().write_all(usage().as_bytes());
         return ExitCode::SUCCESS;
     }
     match wanted(arguments) {
         Ok(wanted) => run(&wanted),
         Err(problem) => {
-            eprintln!("ptc eval: {problem}\n\n{USAGE}");
+            eprintln!("ptc eval: {problem}\n\n{}", usage());
             ExitCode::from(2)
         }
     }
@@ -88,15 +75,44 @@ fn wanted(arguments: &[String]) -> Result<Wanted, String> {
                 read.map_err(|error| format!("cannot read standard input: {error}"))?;
                 program(&mut wanted, "standard input", text)?;
             }
-            flag if flag.starts_with('-') => return Err(format!("unknown flag {flag}")),
+            flag if flag.starts_with('-') && flag.len() > 1 && !starts_program(&flag[1..]) => {
+                let Some(takes) = options::is_shared(flag) else {
+                    return Err(format!("unknown flag {flag}"));
+                };
+                wanted.shared.push(flag.to_owned());
+                if takes {
+                    let value = value("a value")?.clone();
+                    wanted.shared.push(value);
+                }
+            }
             file => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| format!("cannot read {file}: {error}"))?;
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    let hint = match is_program(file) {
+                        true => format!("; did you mean -e {}?", shell_quoted(file)),
+                        false => String::new(),
+                    };
+                    format!("cannot read {file}: {error}{hint}")
+                })?;
                 program(&mut wanted, file, text)?;
             }
         }
     }
     Ok(wanted)
+}
+
+fn starts_program(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '(')
+}
+
+/// Whether a word that names no file looks like PTC-Lisp.
+fn is_program(word: &str) -> bool {
+    word.contains(['(', '[', '{', '"', '\'', '#', ' ', ':'])
+        || word.trim_start_matches('-').parse::<f64>().is_ok()
+}
+
+/// A word as a shell takes it for itself.
+fn shell_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn program(wanted: &mut Wanted, name: &str, text: String) -> Result<(), String> {
@@ -123,35 +139,50 @@ fn context(file: &str) -> Result<Map, String> {
 
 fn run(wanted: &Wanted) -> ExitCode {
     let Some((name, text)) = &wanted.program else {
-        eprintln!("ptc eval: expected a program\n\n{USAGE}");
+        eprintln!("ptc eval: expected a program\n\n{}", usage());
         return ExitCode::from(2);
     };
-    let env = Env::new().with_context(wanted.context.clone().unwrap_or_default());
-    let host = Shell {
-        deadline: Instant::now() + TIMEOUT,
+    let environment = |name: &str| std::env::var(name).ok();
+    let options = match options::read(&wanted.shared, environment) {
+        Ok(options::Wanted::Run(options)) => options,
+        Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("ptc eval: {problem}");
+            return ExitCode::from(2);
+        }
     };
-    let (outcome, _) = ptc_lang::run(
-        &Program::new(text.as_str()),
-        &env,
-        &Limits::default(),
-        &host,
-    );
+    let evaluator = match Evaluator::start(&options) {
+        Ok(evaluator) => evaluator,
+        Err(message) => {
+            eprintln!("Error starting upstream runtime: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let context = wanted.context.clone().unwrap_or_default();
+    let (outcome, hint) = evaluator.outcome_of(text, context);
+    evaluator.end();
     let mut out = outcome
         .prints
         .iter()
         .fold(String::new(), |all, line| all + line + "\n");
     let status = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => {
-            shown(value, wanted.as_json).map(|text| out.push_str(&text))
+            shown(&evaluator.clean(value), wanted.as_json).map(|text| out.push_str(&text))
         }
-        Ended::Fail(value) => Err(format!("(fail {})", print::readable(value))),
-        Ended::Error(error) => Err(diagnostic(error, name, text)),
+        Ended::Fail(value) => Err(format!(
+            "(fail {})",
+            print::readable(&evaluator.clean(value))
+        )),
+        Ended::Error(error) => {
+            let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
+            Err(diagnostic(error, name, text) + &hint)
+        }
     };
-    let _ = std::io::stdout().write_all(out.as_bytes());
+    let _ = std::io::stdout().write_all(evaluator.scrubbed(&out).as_bytes());
     match status {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("{}", problem.trim_end());
+            eprintln!("{}", evaluator.scrubbed(problem.trim_end()));
             ExitCode::FAILURE
         }
     }

@@ -198,7 +198,13 @@ fn meta(server: &str, tool: &Tool) -> Value {
     let mut entries = vec![
         ("server", Value::from(server)),
         ("name", tool.name.as_str().into()),
-        ("description", tool.description.as_str().into()),
+        (
+            "description",
+            match tool.description.as_str() {
+                "" => Value::Nil,
+                text => text.into(),
+            },
+        ),
         ("input_schema", part(&tool.input_schema)),
         ("output_schema", part(&tool.output_schema)),
         ("annotations", part(&tool.annotations)),

@@ -1,9 +1,12 @@
 //! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
+use ptc_lang::form::Span;
+use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
 };
@@ -40,6 +43,8 @@ pub struct Evaluator {
     pub display: Display,
     /// Whether long values are abbreviated.
     pub abbreviate: bool,
+    /// Whether somebody types: errors show their place, and documentation is text.
+    pub typed: bool,
 }
 
 impl Evaluator {
@@ -75,7 +80,36 @@ impl Evaluator {
             redactor,
             display: options.display,
             abbreviate: false,
+            typed: false,
         })
+    }
+
+    /// What a program comes to, with nothing of it kept or scrubbed, and what would have helped it.
+    pub fn outcome_of(&self, text: &str, context: Map) -> (Outcome, Option<String>) {
+        let env = Env::new().with_context(context);
+        let evaluate = || {
+            let (outcome, _, host) = self.outcome(text, &env);
+            (outcome, host.calls.as_ref().and_then(ProgramCalls::hint))
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            match thread.spawn_scoped(scope, evaluate) {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => evaluate(),
+            }
+        })
+    }
+
+    /// A value as anyone may see it.
+    pub fn clean<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        redact::value(value, &self.redactor)
+    }
+
+    /// Text as anyone may see it.
+    pub fn scrubbed(&self, text: &str) -> String {
+        self.redactor.scrub_str(text).into_owned()
     }
 
     /// Evaluates a program; what it defines stays when it succeeds.
@@ -165,13 +199,18 @@ impl Evaluator {
             Ended::Value(value) | Ended::Return(value) => {
                 self.env = env;
                 self.env.remember(value.clone());
+                let value = redact::value(&value, &self.redactor);
+                let shown = match &*value {
+                    Value::Str(doc)
+                        if self.typed && self.display == Display::Value && asks_doc(text) =>
+                    {
+                        doc.as_str().to_owned()
+                    }
+                    value => self.render(value, &outcome.prints, &entries),
+                };
                 Shown {
                     prints: Vec::new(),
-                    text: self.render(
-                        &redact::value(&value, &self.redactor),
-                        &outcome.prints,
-                        &entries,
-                    ),
+                    text: shown,
                     ok: true,
                 }
             }
@@ -187,6 +226,11 @@ impl Evaluator {
                 }
                 if let Some(hint) = hint {
                     message = format!("{message}\n{hint}");
+                }
+                if self.typed
+                    && let Some(place) = error.span.and_then(|span| caret(text, span))
+                {
+                    message = format!("{message}\n{place}");
                 }
                 failure(&error.code().replace('_', " "), &message)
             }
@@ -224,6 +268,32 @@ impl Evaluator {
             Display::Value => print::readable(value),
         }
     }
+}
+
+/// Whether a program is a single call of `doc`.
+fn asks_doc(text: &str) -> bool {
+    let text = text.trim();
+    let argument = text
+        .strip_prefix("(doc")
+        .and_then(|rest| rest.strip_suffix(')'));
+    let argument = argument.filter(|rest| rest.starts_with(char::is_whitespace));
+    argument
+        .is_some_and(|rest| !rest.contains(['(', ')']) || rest.trim_start().starts_with("(quote"))
+}
+
+/// The line that a span begins in, and carets below its part of it.
+fn caret(text: &str, span: Span) -> Option<String> {
+    let (start, end) = (span.start as usize, span.end as usize);
+    let before = text.get(..start)?;
+    let begin = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = text[begin..].lines().next().unwrap_or_default();
+    let marked = text.get(start..end.min(begin + line.len()))?;
+    let indent: String = text[begin..start]
+        .chars()
+        .map(|c| if c == '\t' { c } else { ' ' })
+        .collect();
+    let carets = "^".repeat(marked.chars().count().max(1));
+    Some(format!("  {line}\n  {indent}{carets}"))
 }
 
 fn failure(reason: &str, message: &str) -> Shown {
@@ -308,6 +378,42 @@ impl Host for PromptHost {
             Pulse::TimedOut
         } else {
             Pulse::Continue
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carets_stand_below_what_they_mean() {
+        let check = |text: &str, part: &str| {
+            let start = text.find(part).expect("it is there");
+            let span = Span {
+                start: start as u32,
+                end: (start + part.len()) as u32,
+            };
+            caret(text, span).expect("a place")
+        };
+        assert_eq!(check("(bad-fn 1)", "bad-fn"), "  (bad-fn 1)\n   ^^^^^^");
+        assert_eq!(check("(+ 1\n\tx)\n", "x"), "  \tx)\n  \t^");
+        assert_eq!(check("(é x\n y)", "x\n y"), "  (é x\n     ^");
+    }
+
+    #[test]
+    fn documentation_is_asked_for_by_one_call() {
+        for text in ["(doc 'map)", " (doc \"map\") ", "(doc (quote map))"] {
+            assert!(asks_doc(text), "{text}");
+        }
+        for text in [
+            "(docs 'map)",
+            "(doc)",
+            "(str (doc 'map))",
+            "(doc 'a) (doc 'b)",
+            "doc",
+        ] {
+            assert!(!asks_doc(text), "{text}");
         }
     }
 }

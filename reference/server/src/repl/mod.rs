@@ -3,8 +3,8 @@
 //! Knows nothing of MCP. Everything that is shown goes through the runtime's redactor.
 
 mod editor;
-mod evaluator;
-mod options;
+pub(crate) mod evaluator;
+pub(crate) mod options;
 mod prompt;
 
 use std::io::{IsTerminal as _, Read as _, Write as _};

@@ -9,6 +9,47 @@ use ptc_upstream::{
     SnapshotMode, resolve_path,
 };
 
+/// The flags that `ptc eval` takes as well, and whether each takes a value: upstreams, and limits.
+pub fn is_shared(word: &str) -> Option<bool> {
+    const OWN: &[&str] = &[
+        "eval",
+        "load",
+        "interactive",
+        "display",
+        "catalog-mode",
+        "help",
+    ];
+    let (flag, inline) = find(word).ok()?;
+    let shared = word.starts_with("--") && !OWN.contains(&flag.name);
+    shared.then_some(flag.takes.is_some() && inline.is_none())
+}
+
+/// What the shared flags do, for the help of `ptc eval`.
+pub fn shared_help() -> String {
+    let shared = FLAGS
+        .iter()
+        .filter(|flag| is_shared(&format!("--{}", flag.name)).is_some());
+    shared.map(described).collect()
+}
+
+fn described(flag: &Flag) -> String {
+    let short = flag.short.map(|short| format!("-{short}, "));
+    let (short, takes) = (
+        short.unwrap_or_default(),
+        flag.takes.map(|takes| format!(" {takes}")),
+    );
+    let mut text = format!(
+        "  {short}--{}{}\n      {}\n",
+        flag.name,
+        takes.unwrap_or_default(),
+        flag.doc
+    );
+    if !flag.default.is_empty() {
+        let _ = writeln!(text, "      Default: {}", flag.default);
+    }
+    text
+}
+
 /// What the words ask for.
 pub enum Wanted {
     /// The help text.
@@ -342,20 +383,7 @@ fn help() -> String {
     let mut text = String::from(
         "Usage: ptc repl [FLAGS] [FILE | -]\n\nEvaluates PTC-Lisp: at a prompt, from a file, from standard input (-), or from -e.\n\nFlags:\n",
     );
-    for flag in FLAGS {
-        let short = flag
-            .short
-            .map(|short| format!("-{short}, "))
-            .unwrap_or_default();
-        let takes = flag
-            .takes
-            .map(|takes| format!(" {takes}"))
-            .unwrap_or_default();
-        let _ = writeln!(text, "  {short}--{}{takes}\n      {}", flag.name, flag.doc);
-        if !flag.default.is_empty() {
-            let _ = writeln!(text, "      Default: {}", flag.default);
-        }
-    }
+    text.extend(FLAGS.iter().map(described));
     text
 }
 

@@ -1,6 +1,6 @@
 //! The prompt and its commands. Text that is not finished continues on the next line.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, IsTerminal as _};
 
 use ptc_lang::reader::{self, ReadErrorKind, ReadLimits};
 
@@ -18,6 +18,12 @@ struct Command {
     takes: &'static str,
     doc: &'static str,
     run: fn(&mut Evaluator, &str) -> String,
+}
+
+const QUIT: &str = "quit";
+
+fn quits(text: &str, line: &str) -> bool {
+    text.is_empty() && line.trim().strip_prefix(':') == Some(QUIT)
 }
 
 const COMMANDS: &[Command] = &[
@@ -57,17 +63,25 @@ const COMMANDS: &[Command] = &[
         doc: "Show values as value, envelope or json",
         run: set_display,
     },
+    Command {
+        name: QUIT,
+        takes: "",
+        doc: "Leave, as Ctrl+D does",
+        run: |_, _| String::new(),
+    },
 ];
 
 /// Prompts on a terminal until its input ends.
 pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     evaluator.abbreviate = true;
+    evaluator.typed = std::io::stdin().is_terminal();
     println_out(GREETING);
     let mut editor = Editor::new();
     let mut text = String::new();
     loop {
         editor.names(evaluator.names());
         match editor.line(if text.is_empty() { "ptc> " } else { "...> " }) {
+            Input::Line(line) if quits(&text, &line) => break,
             Input::Line(line) => take(evaluator, &mut text, &line),
             Input::Interrupted => text.clear(),
             Input::End => break,
@@ -82,6 +96,9 @@ pub fn piped(evaluator: &mut Evaluator) -> Result<(), ()> {
     let mut text = String::new();
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return Err(()) };
+        if quits(&text, &line) {
+            return Ok(());
+        }
         if text.is_empty() && line.trim_start().starts_with(':') {
             println_out(&command(evaluator, line.trim()));
             continue;

@@ -64,6 +64,8 @@ pub enum Kind {
     Positive,
     /// The digits that the text starts with, above zero; only looked at when HTTP is on, and the empty value is refused as well.
     HttpPositive,
+    /// The same, left out when it is empty.
+    HttpPort,
     /// An integer that is clamped into the range with a warning; text without leading digits means the default.
     Clamped {
         /// Smallest value.
@@ -91,7 +93,7 @@ impl Kind {
     /// What a valid value is, for messages and help.
     pub fn expected(self) -> String {
         match self {
-            Kind::Positive | Kind::HttpPositive => "a positive integer".into(),
+            Kind::Positive | Kind::HttpPositive | Kind::HttpPort => "a positive integer".into(),
             Kind::Clamped { min, max: u64::MAX } => format!("an integer, at least {min}"),
             Kind::Clamped { min, max } => format!("an integer from {min} to {max}"),
             Kind::Count => "an integer from 0 up".into(),
@@ -107,7 +109,11 @@ impl Kind {
     /// The placeholder of the value in help.
     pub const fn placeholder(self) -> &'static str {
         match self {
-            Kind::Positive | Kind::HttpPositive | Kind::Clamped { .. } | Kind::Count => " N",
+            Kind::Positive
+            | Kind::HttpPositive
+            | Kind::HttpPort
+            | Kind::Clamped { .. }
+            | Kind::Count => " N",
             Kind::Bool => "",
             Kind::Text | Kind::TextOrEmpty => " TEXT",
             Kind::List => " A,B",
@@ -200,8 +206,8 @@ flags! {
     }
     Http {
         "http" Kind::Bool, "false", "Serves Streamable HTTP instead of stdio.";
-        "http-host" Kind::TextOrEmpty, "127.0.0.1", "Address to bind: an IP address or localhost.";
-        "http-port" Kind::HttpPositive, "7332", "Port to bind.";
+        "http-host" Kind::Text, "127.0.0.1", "Address to bind: an IP address or localhost.";
+        "http-port" Kind::HttpPort, "7332", "Port to bind.";
         "http-path" Kind::Text, "/mcp", "Path of the MCP endpoint.";
         "http-auth-token" Kind::Text, "", "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.";
         "http-disable-auth" Kind::Bool, "false", "Checks no token; only on loopback.";
@@ -247,13 +253,18 @@ pub fn find(name: &str) -> Option<&'static Flag> {
 
 /// The flag whose name is closest to a mistyped one; `None` when nothing is close.
 pub fn closest(name: &str) -> Option<&'static Flag> {
-    let wanted = name.replace('_', "-");
-    FLAGS
+    let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+    closest_of(&name.replace('_', "-"), &names).and_then(find)
+}
+
+/// The known word that is closest to a mistyped one; `None` when nothing is close.
+pub fn closest_of<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
         .iter()
-        .map(|flag| (distance(&wanted, flag.name), flag))
-        .filter(|(distance, flag)| *distance <= 1 + flag.name.len() / 4)
+        .map(|known| (distance(word, known), *known))
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, flag)| flag)
+        .map(|(_, known)| known)
 }
 
 /// Letters to insert, delete or replace to make one word the other.

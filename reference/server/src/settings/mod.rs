@@ -723,10 +723,6 @@ mod tests {
                 vec!["--http-host=[::1]"],
                 "HTTP host must be an IP address or localhost",
             ),
-            (
-                vec!["--http-host="],
-                "HTTP host must be an IP address or localhost",
-            ),
             (vec!["--http-path=/health"], "HTTP paths must be distinct"),
             (vec!["--http-path=metrics"], "HTTP paths must be distinct"),
             (

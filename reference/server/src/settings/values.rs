@@ -121,7 +121,7 @@ impl Values {
             return Ok(None);
         };
         let value = match flag.kind {
-            Kind::HttpPositive => leading_integer(&text)
+            Kind::HttpPositive | Kind::HttpPort => leading_integer(&text)
                 .and_then(|value| u64::try_from(value).ok())
                 .filter(|value| *value > 0),
             _ => positive(&text),
@@ -421,10 +421,16 @@ mod tests {
                 .is_err()
         );
         assert!(
+            values(&["--http", "--http-max-sessions="], &[])
+                .unwrap()
+                .positive("http-max-sessions", 256)
+                .is_err()
+        );
+        assert_eq!(
             values(&["--http", "--http-port="], &[])
                 .unwrap()
-                .positive("http-port", 7332)
-                .is_err()
+                .positive("http-port", 7332),
+            Ok(7332)
         );
     }
 

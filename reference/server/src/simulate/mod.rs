@@ -844,7 +844,7 @@ impl World {
             }
             (Program::Failing { .. }, Some("fail")) => {}
             (Program::Calls(_) | Program::Turn { .. }, Some("timeout")) => self.check(late, text),
-            (Program::Turn { session, .. }, Some("cancelled")) => {
+            (Program::Turn { session, .. } | Program::Failing { session }, Some("cancelled")) => {
                 let over = self.state().sessions.all[*session].expires <= Instant::now();
                 self.check(over, text);
             }

@@ -133,7 +133,9 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
         let bindings = bindings(arguments.get("bindings"))?;
         let clear = clear(arguments.get("clear"))?;
         let session = session(request, arguments)?;
-        let removed = session.forget(&bindings, &clear)?;
+        let removed = session
+            .forget(&bindings, &clear)
+            .map_err(|refused| Problem::Named(refused, session.id.clone()))?;
         session.touch();
         let words: Vec<&str> = clear.iter().filter_map(|target| word_of(*target)).collect();
         Ok(Payload::new()

@@ -183,10 +183,11 @@ pub fn parse_entries(
             ));
         }
         None => {
-            return Err(document.fault(
-                &[],
-                "upstreams must be an object: the key is missing".into(),
-            ));
+            let message = match clients_words(&document.root) {
+                Some(words) => words,
+                None => "upstreams must be an object: the key is missing".into(),
+            };
+            return Err(document.fault(&[], message));
         }
     };
     let mut names: Vec<&String> = entries.keys().collect();
@@ -207,6 +208,46 @@ pub fn parse_entries(
         })
         .collect()
 }
+
+/// Keys under which clients keep the servers that they start.
+const CLIENT_KEYS: &[&str] = &["mcpServers", "servers", "context_servers"];
+
+/// What to write instead of a client's configuration: its servers as upstreams, by their keys. No value is shown: some are
+/// credentials.
+fn clients_words(root: &Map<String, Value>) -> Option<String> {
+    let (key, servers) = CLIENT_KEYS
+        .iter()
+        .find_map(|key| Some((*key, root.get(*key)?.as_object()?)))?;
+    let entry = |(name, server): (&String, &Value)| {
+        let transport = match server.get("url") {
+            Some(_) => "mcp_http",
+            None => "mcp_stdio",
+        };
+        let known = ["command", "args", "env", "url"];
+        let kept = known.iter().filter(|key| server.get(key).is_some());
+        let kept: String = kept.map(|key| format!(", \"{key}\": …")).collect();
+        format!(
+            "{}: {{\"transport\": \"{transport}\"{kept}}}",
+            Value::from(name.as_str())
+        )
+    };
+    let mut entries: Vec<String> = servers
+        .iter()
+        .map(entry)
+        .take(CLIENT_SERVERS_SHOWN)
+        .collect();
+    if servers.len() > entries.len() {
+        entries.push("…".into());
+    }
+    let entries = entries.join(", ");
+    Some(format!(
+        "this is a client's configuration (\"{key}\"), which names no transports; for upstreams write \
+         {{\"upstreams\": {{{entries}}}}}; a server's headers go into \"auth\" with a credential, or into \"static_headers\""
+    ))
+}
+
+/// Servers of a client's configuration that the message about it repeats.
+const CLIENT_SERVERS_SHOWN: usize = 3;
 
 struct Entry<'a> {
     document: &'a ConfigDocument,
