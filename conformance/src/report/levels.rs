@@ -51,6 +51,7 @@ pub const LEVELS: &[Level] = &[
             "mcp.concurrency",
             "mcp.dispatch",
             "mcp.framing",
+            "mcp.isolation",
             "mcp.lifecycle",
             "mcp.limits",
             "mcp.lisp_eval",

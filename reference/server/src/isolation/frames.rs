@@ -97,6 +97,9 @@ pub enum Reply {
     /// A text.
     #[n(6)]
     Text(#[n(0)] String),
+    /// What was asked for would take more memory than the program has.
+    #[n(7)]
+    OutOfMemory,
 }
 
 /// What a process says that evaluates.

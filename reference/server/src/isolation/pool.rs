@@ -474,6 +474,8 @@ impl Conversation<'_> {
                     match self.asked.host.pulse() {
                         Pulse::Continue => {}
                         Pulse::TimedOut => kill_at = kill_at.min(now + GRACE),
+                        // It is told when it asks for what would take too much.
+                        Pulse::OutOfMemory => {}
                         Pulse::Cancelled if cancelled => {}
                         Pulse::Cancelled => {
                             cancelled = true;
@@ -624,15 +626,21 @@ impl Conversation<'_> {
             Ok(value) => {
                 match snapshot::write(&Env::new(), &[&value], self.bytes_max, self.asked.host) {
                     Ok(bytes) => Reply::Value(bytes),
-                    Err(snapshot::Error::Stopped(Pulse::Cancelled)) => Reply::Cancelled,
-                    Err(snapshot::Error::Stopped(_)) => Reply::TimedOut,
+                    Err(snapshot::Error::Stopped(pulse)) => stop(pulse),
                     Err(error) => raised("", error.to_string()),
                 }
             }
             Err(HostFault::Raise { kind, message }) => raised(kind, message),
-            Err(HostFault::Stopped(Pulse::Cancelled)) => Reply::Cancelled,
-            Err(HostFault::Stopped(_)) => Reply::TimedOut,
+            Err(HostFault::Stopped(pulse)) => stop(pulse),
         }
+    }
+}
+
+fn stop(pulse: Pulse) -> Reply {
+    match pulse {
+        Pulse::Cancelled => Reply::Cancelled,
+        Pulse::OutOfMemory => Reply::OutOfMemory,
+        Pulse::TimedOut | Pulse::Continue => Reply::TimedOut,
     }
 }
 
@@ -677,14 +685,17 @@ fn stopped(pulse: Pulse) -> Result<(), Error> {
         Pulse::Continue => Ok(()),
         Pulse::TimedOut => Err(Kind::Timeout.anywhere()),
         Pulse::Cancelled => Err(Kind::Cancelled.anywhere()),
+        Pulse::OutOfMemory => Err(Kind::Memory.anywhere()),
     }
 }
 
 fn unwritten(error: snapshot::Error) -> Error {
     match error {
         snapshot::Error::Stopped(Pulse::Cancelled) => Kind::Cancelled.anywhere(),
+        snapshot::Error::Stopped(Pulse::OutOfMemory)
+        | snapshot::Error::TooLarge { .. }
+        | snapshot::Error::Memory => Kind::Memory.anywhere(),
         snapshot::Error::Stopped(_) => Kind::Timeout.anywhere(),
-        snapshot::Error::TooLarge { .. } | snapshot::Error::Memory => Kind::Memory.anywhere(),
         error => lost(&error.to_string()),
     }
 }

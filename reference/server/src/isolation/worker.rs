@@ -359,6 +359,7 @@ impl World<'_> {
             }),
             Reply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
             Reply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
+            Reply::OutOfMemory => Err(HostFault::Stopped(Pulse::OutOfMemory)),
             Reply::Number(number) => Ok(Value::Int(number)),
             Reply::Text(_) | Reply::Nobody => return None,
         })
@@ -480,8 +481,10 @@ impl Host for World<'_> {
 fn refused(error: &snapshot::Error) -> Done {
     let reason = match error {
         snapshot::Error::Stopped(Pulse::Cancelled) => "cancelled",
+        snapshot::Error::Stopped(Pulse::OutOfMemory)
+        | snapshot::Error::TooLarge { .. }
+        | snapshot::Error::Memory => "memory_limit",
         snapshot::Error::Stopped(_) => "timeout",
-        snapshot::Error::TooLarge { .. } | snapshot::Error::Memory => "memory_limit",
         _ => "runtime_error",
     };
     failed(reason, error.to_string())
