@@ -333,7 +333,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
         calls.as_ref(),
     );
     let meter = Meter::new(&limits, &host);
-    let done = meter.within(|| {
+    meter.within(|| {
         work(&Running {
             job,
             place: Place {
@@ -346,8 +346,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
             meter: &meter,
             calls: calls.as_ref(),
         })
-    });
-    done
+    })
 }
 
 impl Running<'_> {
