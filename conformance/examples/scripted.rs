@@ -39,13 +39,14 @@ fn main() {
                 json!({"tools": [{"name": "lisp_eval", "inputSchema": {"type": "object"}}]})
             }
             _ => {
-                calls += 1;
-                misbehave(&fault, calls);
-                evaluate(
-                    request["params"]["arguments"]["program"]
-                        .as_str()
-                        .unwrap_or_default(),
-                )
+                let program = request["params"]["arguments"]["program"].as_str();
+                let program = program.unwrap_or_default();
+                // What warms a server up is right in all of them.
+                if program.starts_with("(+") {
+                    calls += 1;
+                    misbehave(&fault, calls);
+                }
+                evaluate(program)
             }
         };
         let id = match (fault.as_str(), id.as_u64()) {

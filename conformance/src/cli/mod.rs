@@ -245,7 +245,7 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
         .map_err(|error| format!("no runtime: {error}"))?;
     let status = runtime.block_on(async {
         let (sender, receiver) = tokio::sync::watch::channel(false);
-        tokio::spawn(async move {
+        let watch = tokio::spawn(async move {
             interrupted().await;
             let _work_is_done = sender.send(true);
             // Asked again, it ends without reports.
@@ -254,6 +254,7 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
             std::process::exit(i32::from(INTERRUPTED));
         });
         let status = work(Stop(receiver)).await;
+        watch.abort();
         process::kill_all();
         if !process::all_gone(std::time::Duration::from_secs(5)).await {
             return Err("a child of the harness could not be ended".to_owned());
@@ -277,9 +278,13 @@ async fn interrupted() {
             waits.spawn(async move { stream.recv().await });
         }
     }
-    if waits.join_next().await.is_none() {
-        std::future::pending::<()>().await;
+    // A stream that ends, as all do with the runtime, is no signal.
+    while let Some(ended) = waits.join_next().await {
+        if matches!(ended, Ok(Some(()))) {
+            return;
+        }
     }
+    std::future::pending::<()>().await;
 }
 
 fn export(args: &ExportArgs) -> Result<(), String> {

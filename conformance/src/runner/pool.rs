@@ -146,7 +146,10 @@ pub async fn serve(session: Arc<Session>, group: Arc<Group>) {
                 }
                 continue;
             }
-            Ok(Ok(link)) => Arc::new(link),
+            Ok(Ok(link)) => {
+                link.warm_up(session.patience).await;
+                Arc::new(link)
+            }
         };
         match alone(&session, &group, &link, &mut suspects, &mut strikes).await {
             Some(trial) if strikes >= STRIKES_MAX => {

@@ -275,7 +275,6 @@ impl Link {
                 match told {
                     Ok(()) => {
                         self.name = server_name(&answer.received);
-                        self.warm_up(patience).await;
                         return Ok(self);
                     }
                     Err(fault) => Box::new((fault, INITIALIZED.to_owned())),
@@ -299,7 +298,7 @@ impl Link {
 
     /// Lets a server run a program that no case counts: the first one may pay for loading what all need. Whatever comes of it,
     /// the cases will tell.
-    async fn warm_up(&self, patience: Patience) {
+    pub async fn warm_up(&self, patience: Patience) {
         let program = Evaluation::warm_up();
         let _whatever = self.eval(&program, patience.start).await;
     }

@@ -190,7 +190,7 @@ fn refusals_name_cause_and_place_and_no_value() {
         ),
         (
             "{\"credentials\": {\"b\": {\"source\": \"literal\", \"value\": \"short\", \"allow_short\": 1}}}",
-            "u.json:1:62: at credentials.b.allow_short: invalid credential binding \"b\": `allow_short` must be a boolean, got number",
+            "u.json:1:63: at credentials.b.allow_short: invalid credential binding \"b\": `allow_short` must be a boolean, got number",
         ),
         (
             "{\"credentials\": {\"b\": {\"source\": \"file\", \"path\": \"/no/such\"}}}",

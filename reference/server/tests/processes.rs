@@ -385,8 +385,8 @@ fn an_upstream_that_never_reads_keeps_no_requests() {
         assert_eq!(served.eval(program), "user=> {:timeout 20}");
     }
     let grown = resident(served.id()).saturating_sub(before);
-    // 200 MB were sent; what the programs themselves take counts too.
-    assert!(grown < 2 * GROWTH_MAX, "{grown} bytes");
+    // 200 MB were sent; what the programs themselves took and the allocator keeps counts too.
+    assert!(grown < 3 * GROWTH_MAX, "{grown} bytes");
 }
 
 /// An event stream with 20,000 pings in a megabyte: each answer is a request of its own, none of which is ever answered.
