@@ -18,6 +18,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("eval", Check::Bytes(ptc_lang::fuzz::generated)),
     ("fixture", Check::Bytes(conformance::fuzz::check_fixture)),
     ("frames", Check::Bytes(ptc_rpc::fuzz::frames)),
+    ("hostile", Check::Bytes(hostile)),
     ("http", Check::Bytes(ptc_server::fuzz::http)),
     ("json", Check::Text(ptc_lang::fuzz::json)),
     ("judge", Check::Bytes(conformance::fuzz::check_values)),
@@ -35,6 +36,20 @@ const CHECKS: &[(&str, Check)] = &[
     ("sse", Check::Bytes(ptc_upstream::fuzz::sse)),
     ("tools", Check::Text(ptc_upstream::fuzz::tools)),
 ];
+
+/// By a clock that other threads share, so only a program that never looks at it is found.
+fn hostile(data: &[u8]) {
+    static START: std::sync::LazyLock<std::time::Instant> =
+        std::sync::LazyLock::new(std::time::Instant::now);
+    let gauge = ptc_lang::fuzz::Gauge {
+        spent: || START.elapsed(),
+        passed: || START.elapsed(),
+        limit: std::time::Duration::from_millis(60),
+        gap: std::time::Duration::from_secs(10),
+        work: || {},
+    };
+    ptc_lang::fuzz::hostile(data, &gauge);
+}
 
 fn sessions(data: &[u8]) {
     let executor = tokio::runtime::Builder::new_current_thread()
