@@ -15,7 +15,9 @@ fn passed() -> Duration {
 /// Time that this thread has been running; where the system does not tell, time that went by.
 fn spent() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat");
-    let nanos = stat.ok().and_then(|stat| stat.split(' ').next()?.parse().ok());
+    let nanos = stat
+        .ok()
+        .and_then(|stat| stat.split(' ').next()?.parse().ok());
     nanos.map_or_else(passed, Duration::from_nanos)
 }
 
