@@ -20,6 +20,10 @@ pub fn render(run: &Run) -> Result<String, String> {
     for case in &run.cases {
         // A consumer knows a case by its suite and its name; the same case over another transport is another one.
         let suite = labelled(&case.section, case.transport.filter(|_| several));
+        let suite = match case.status {
+            Status::SelfCheck => format!("{}: {suite}", case.status.words()),
+            _ => suite,
+        };
         suites
             .entry(suite)
             .or_insert_with_key(|suite| TestSuite::new(suite.as_str()))
@@ -52,7 +56,8 @@ pub fn render(run: &Run) -> Result<String, String> {
 fn test_case(case: &CaseRecord) -> TestCase {
     let message = case.message.as_deref().unwrap_or_default();
     let status = match case.status {
-        Status::Pass => TestCaseStatus::success(),
+        // Checks of the harness stand in suites of their own.
+        Status::Pass | Status::SelfCheck => TestCaseStatus::success(),
         Status::Fail | Status::Flaky => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_message(message);
@@ -60,9 +65,7 @@ fn test_case(case: &CaseRecord) -> TestCase {
             status.set_description(XmlString::new(details(case)));
             status
         }
-        // Counted apart from what the target passed.
-        Status::SelfCheck
-        | Status::ExpectedFailure
+        Status::ExpectedFailure
         | Status::Warning
         | Status::Unobservable
         | Status::NotClaimed

@@ -13,7 +13,7 @@ from tap.parser import Parser
 
 FAILURES = {"fail", "flaky"}
 SKIPS_JUNIT = {"expected_failure", "warning", "unobservable", "not_claimed", "not_run"}
-SKIPS_TAP = {"unobservable", "not_claimed", "not_run"}
+SKIPS_TAP = {"unobservable", "not_claimed", "not_run", "self_check"}
 TODOS_TAP = {"expected_failure", "warning"}
 
 
