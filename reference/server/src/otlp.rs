@@ -103,7 +103,7 @@ fn span(sighting: &Sighting, payload: &Payload) -> Payload {
     let status = match error {
         Some(reason) => Payload::new()
             .with("code", STATUS_ERROR)
-            .with("message", reason),
+            .with("message", reason.to_owned()),
         None => Payload::new(),
     };
     let trace_id = match &sighting.trace {
@@ -115,21 +115,21 @@ fn span(sighting: &Sighting, payload: &Payload) -> Payload {
         .with("endTimeUnixNano", nanos(clock::now_micros()))
         .with("kind", KIND_SERVER)
         .with("name", format!("tools/call {}", sighting.tool))
-        .with("spanId", &random()[..16])
+        .with("spanId", random()[..16].to_owned())
         .with("startTimeUnixNano", nanos(sighting.started_micros))
         .with("status", status)
         .with("traceId", trace_id);
     if let Some(trace) = &sighting.trace {
-        span.set("parentSpanId", trace.span_id());
+        span.set("parentSpanId", trace.span_id().to_owned());
         if let Some(state) = trace.state() {
-            span.set("traceState", state);
+            span.set("traceState", state.to_owned());
         }
     }
     span
 }
 
 fn attribute(key: &'static str, value: &str) -> Field {
-    let value = Payload::new().with("stringValue", value);
+    let value = Payload::new().with("stringValue", value.to_owned());
     Field::Object(Payload::new().with("key", key).with("value", value))
 }
 
