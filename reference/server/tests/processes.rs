@@ -55,9 +55,11 @@ impl Served {
         let home = tempfile::tempdir().unwrap();
         let config = json!({ "upstreams": { "fx": entry } });
         std::fs::write(home.path().join("u.json"), config.to_string()).unwrap();
-        let mut command = Command::new(PTC);
+        // Whoever runs the tests may ignore SIGHUP, and that is inherited.
+        let mut command = Command::new("env");
         command
-            .args(["start", "--upstreams-config", "u.json"])
+            .args(["--default-signal=HUP", PTC, "start"])
+            .args(["--upstreams-config", "u.json"])
             .current_dir(home.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
