@@ -5,5 +5,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    ptc_server::cli::main(&arguments)
+    ptc_server::commands::main(&arguments)
 }

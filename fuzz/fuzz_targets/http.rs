@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| ptc_server::fuzz::http(data));
+fuzz_target!(|data: &[u8]| ptc_server::checks::fuzz::http(data));

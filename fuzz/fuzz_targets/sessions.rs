@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ptc_server::simulate::{self, Choices};
+use ptc_server::checks::simulate::{self, Choices};
 
 fuzz_target!(|data: &[u8]| {
     let executor = tokio::runtime::Builder::new_current_thread()

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use ptc_server::simulate::{self, Choices};
+use ptc_server::checks::simulate::{self, Choices};
 
 /// A target, and how an input of it is checked.
 enum Check {
@@ -19,7 +19,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("fixture", Check::Bytes(conformance::fuzz::check_fixture)),
     ("frames", Check::Bytes(ptc_rpc::fuzz::frames)),
     ("hostile", Check::Bytes(hostile)),
-    ("http", Check::Bytes(ptc_server::fuzz::http)),
+    ("http", Check::Bytes(ptc_server::checks::fuzz::http)),
     ("json", Check::Text(ptc_lang::fuzz::json)),
     ("judge", Check::Bytes(conformance::fuzz::check_values)),
     ("labels", Check::Text(ptc_upstream::fuzz::labels)),

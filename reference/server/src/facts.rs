@@ -1,9 +1,9 @@
 //! The names that the server's tables hold, for checks that each of them is specified. Knows the tables; decides nothing.
 
-use crate::dispatch;
-use crate::reason::Refusal;
+use crate::mcp::dispatch;
+use crate::mcp::tools;
+use crate::render::reason::Refusal;
 use crate::sessions::Refused;
-use crate::tools;
 
 /// Methods of requests and notifications.
 pub fn methods() -> impl Iterator<Item = &'static str> {

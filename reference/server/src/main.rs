@@ -7,5 +7,5 @@ fn main() -> ExitCode {
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    ptc_server::cli::main(&arguments)
+    ptc_server::commands::main(&arguments)
 }

@@ -3,18 +3,18 @@
 //! Knows nothing of frames or transports.
 
 use crate::agentic::Agentic;
-use crate::counters::Counters;
-use crate::gate::Gate;
-use crate::isolation::Evaluation;
-use crate::log::Log;
-use crate::observe::Observers;
-use crate::pool::Pool;
-use crate::pressure::Watermark;
-use crate::record::Ring;
+use crate::diagnostics::counters::Counters;
+use crate::diagnostics::log::Log;
+use crate::diagnostics::observe::Observers;
+use crate::diagnostics::record::Ring;
+use crate::diagnostics::trace::Tracer;
+use crate::evaluation::gate::Gate;
+use crate::evaluation::isolation::Evaluation;
+use crate::evaluation::pool::Pool;
+use crate::evaluation::pressure::Watermark;
+use crate::mcp::tools;
 use crate::sessions::Sessions;
 use crate::settings::{Level, Settings, Warning};
-use crate::tools;
-use crate::trace::Tracer;
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::{PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT, Runtime};
 use std::sync::{Arc, OnceLock};
@@ -94,7 +94,7 @@ impl Server {
                 )
             }),
             #[cfg(feature = "otlp")]
-            exporter: crate::otlp::Exporter::from_environment(&log, &redactor),
+            exporter: crate::diagnostics::otlp::Exporter::from_environment(&log, &redactor),
         };
         let metrics = settings
             .http

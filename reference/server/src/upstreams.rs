@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of how upstreams are reached.
 
-use crate::payload::{Field, Payload};
+use crate::render::payload::{Field, Payload};
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_secrets::{ConfigDocument, RedactorBuilder};
 use ptc_upstream::{

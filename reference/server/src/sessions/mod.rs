@@ -6,8 +6,8 @@ pub mod size;
 pub mod view;
 
 use crate::clock;
-use crate::connection::Call;
-use crate::payload::{Field, Payload};
+use crate::mcp::connection::Call;
+use crate::render::payload::{Field, Payload};
 use crate::settings::{HistoryCap, SessionSettings};
 use ptc_lang::value::{Held, Map};
 use ptc_lang::{Env, Value};

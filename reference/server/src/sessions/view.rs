@@ -3,8 +3,8 @@
 //! Knows nothing of MCP.
 
 use super::{Session, Sessions, State, list_bytes, size};
-use crate::payload::{Field, Payload};
-use crate::redact;
+use crate::render::payload::{Field, Payload};
+use crate::render::redact;
 use ptc_lang::json::Duplicates;
 use ptc_lang::meter::Unwatched;
 use ptc_lang::value::Type;

@@ -3,7 +3,7 @@
 pub mod flags;
 pub mod values;
 
-use crate::http::TrustedProxies;
+use crate::transport::http::TrustedProxies;
 use ptc_secrets::Secret;
 use std::net::{IpAddr, Ipv4Addr};
 use values::{Ignored, Values};

@@ -1,0 +1,393 @@
+//! A check function for hostile input, driven by fuzzers and by seeded tests. It panics when a promise is broken.
+
+use crate::agentic::Agentic;
+use crate::diagnostics::log::Log;
+use crate::evaluation::pool::Pool;
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::transport::http::accept::{Limits, Peer, converse};
+use crate::transport::http::endpoint::Endpoint;
+use crate::transport::http::places::Places;
+use crate::transport::http::router::router;
+use ptc_secrets::Redactor;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::transport::http::bearer::{Bearer, bearer};
+use crate::transport::http::body::is_json;
+use crate::transport::http::host::is_loopback_authority;
+use crate::transport::http::origin::OriginRule;
+use ptc_secrets::Secret;
+
+/// Whatever a request says: see [`guards`] for what its fields may claim, and [`requests`] for where it may end.
+pub fn http(bytes: &[u8]) {
+    requests(bytes);
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    guards(text);
+    for line in text.split("\r\n") {
+        if let Some((_, value)) = line.split_once(':') {
+            guards(value.trim());
+        }
+    }
+}
+
+/// Whatever an authority, an origin, a type or a token says: nothing that a client would resolve elsewhere counts as this
+/// machine, an allow-list lets nothing else in, and only the token is the token.
+fn guards(text: &str) {
+    if is_loopback_authority(text) {
+        let host = text.strip_prefix('[').map_or_else(
+            || text.split(':').next().unwrap_or_default(),
+            |rest| rest.split(']').next().unwrap_or_default(),
+        );
+        let numbers = host.split('.').all(|part| part.parse::<u8>().is_ok());
+        let here = match host.parse::<IpAddr>() {
+            Ok(address) => address.is_loopback(),
+            // Short forms such as `127.1` are numbers too.
+            Err(_) => host == "localhost" || (numbers && host.starts_with("127.")),
+        };
+        assert!(here, "{text:?} counts as this machine");
+    }
+    let rule = OriginRule::new(&["https://app.example".to_owned()], true);
+    if rule.permits(text) {
+        let lower = text.trim().to_lowercase();
+        let rest = lower
+            .strip_prefix("https://app.example")
+            .expect("only the listed origin is permitted");
+        let rest = rest.strip_prefix(":443").unwrap_or(rest);
+        assert!(
+            rest.is_empty() || rest.starts_with(['/', '?', '#']),
+            "{text:?} is permitted"
+        );
+    }
+    if OriginRule::new(&[], true).permits(text) {
+        // Behind the authority nothing names a host.
+        let authority = text.split("//").nth(1).unwrap_or_default();
+        let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+        assert!(!authority.contains('@'), "{text:?} hides its host");
+    }
+    if is_json(text) {
+        let kind = text.split(';').next().unwrap_or_default().to_lowercase();
+        assert!(kind.contains("json"), "{text:?} counts as JSON");
+    }
+    let token = Secret::new("token-of-this-server".to_owned());
+    let right = matches!(bearer(&token, [text.as_bytes()].into_iter()), Bearer::Right);
+    let said = text.split_whitespace().last().unwrap_or_default();
+    assert!(
+        !right || said == "token-of-this-server",
+        "{text:?} counts as the token"
+    );
+}
+
+/// The real router behind the real HTTP library: how requests are cut into packets does not decide what is answered but how far,
+/// where two parsers would part nothing more is answered, and without the token nobody is let in.
+fn requests(bytes: &[u8]) {
+    let whole = answers(bytes, usize::MAX);
+    for pieces_of in [1, 7] {
+        let cut = answers(bytes, pieces_of);
+        // A body that nobody wants is passed over when it is there already; else the connection ends.
+        let same = whole.starts_with(&cut) || cut.starts_with(&whole);
+        assert!(same, "{whole:?}, and {cut:?} in pieces of {pieces_of}");
+    }
+    let [lax, odd] = [Reading::LAX, Reading::ODD].map(|reading| reading.ends(bytes));
+    let agreed = lax.iter().zip(&odd).take_while(|(lax, odd)| lax == odd);
+    let agreed = agreed.count();
+    assert!(
+        whole.len() <= agreed + 1,
+        "{whole:?}, though two parsers agree on {agreed} only"
+    );
+    let text = String::from_utf8_lossy(bytes);
+    if !text.contains(TOKEN) && !text.contains("/health") && !text.contains("/ready") {
+        let let_in = whole.iter().find(|status| **status < 400);
+        assert_eq!(let_in, None, "without the token");
+    }
+}
+
+const TOKEN: &str = "token-of-the-fuzzed-http-server-0";
+
+/// A router with a runtime whose clock moves when nothing else does.
+struct Fuzzed {
+    executor: tokio::runtime::Runtime,
+    router: axum::Router,
+    limits: Arc<Limits>,
+}
+
+impl Fuzzed {
+    fn new() -> Self {
+        let executor = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let flags = [
+            "--http",
+            "--http-metrics",
+            "--http-auth-rate-limit=false",
+            &format!("--http-auth-token={TOKEN}"),
+        ];
+        let flags = flags.map(str::to_owned);
+        let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
+        let http = settings.http.clone().expect("it serves HTTP");
+        let agentic = Agentic::read(&settings.agentic).expect("no files are named");
+        let mut server = Server::new(settings, &Log::nowhere(), Redactor::empty(), None, agentic);
+        Arc::get_mut(&mut server)
+            .expect("nobody else holds the server yet")
+            .pool = Pool::by_hand();
+        let endpoint = Arc::new(Endpoint::new(server, http));
+        Fuzzed {
+            executor,
+            limits: Arc::new(endpoint.limits()),
+            router: router(endpoint),
+        }
+    }
+}
+
+/// The statuses of all that is answered to bytes that come in pieces of so many.
+fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
+    thread_local! {
+        static FUZZED: Fuzzed = Fuzzed::new();
+    }
+    FUZZED.with(|fuzzed| {
+        fuzzed.executor.block_on(async {
+            let room = 1 << 20;
+            let (mut ours, theirs) = tokio::io::duplex(room);
+            let peer = Arc::new(Peer {
+                address: ([127, 0, 0, 1], 1).into(),
+                place: Places::new(1, 1).enter(None),
+                activity: Arc::default(),
+            });
+            let (_serving, end) = tokio::sync::watch::channel(false);
+            let served = converse(
+                fuzzed.router.clone(),
+                theirs,
+                peer,
+                fuzzed.limits.clone(),
+                end,
+            );
+            let asking = async {
+                for piece in bytes.chunks(pieces_of) {
+                    if ours.write_all(piece).await.is_err() {
+                        break;
+                    }
+                    settle().await;
+                }
+                settle().await;
+                // It may have ended before.
+                let _ = ours.shutdown().await;
+                let mut answered = Vec::new();
+                let _ = ours.read_to_end(&mut answered).await;
+                answered
+            };
+            let ((), answered) = tokio::join!(served, asking);
+            let text = String::from_utf8_lossy(&answered);
+            let heads = text.split("HTTP/1.").skip(1);
+            let statuses = heads.filter_map(|head| head.get(2..5)?.parse().ok());
+            statuses.filter(|status| *status != 100).collect()
+        })
+    })
+}
+
+/// Lets the other side do all that it can.
+async fn settle() {
+    for _ in 0..32 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// How a careless parser frames requests. What such parsers differ in is what smugglers use.
+struct Reading {
+    /// Whether of several lengths the first counts, else the last.
+    first_length: bool,
+    /// Whether chunks go before a length.
+    chunks_first: bool,
+    /// Whether any transfer coding that mentions chunks means chunks, else only that word alone.
+    any_coding: bool,
+}
+
+impl Reading {
+    const LAX: Reading = Reading {
+        first_length: true,
+        chunks_first: true,
+        any_coding: true,
+    };
+    const ODD: Reading = Reading {
+        first_length: false,
+        chunks_first: false,
+        any_coding: false,
+    };
+
+    /// Where each whole request ends.
+    fn ends(&self, bytes: &[u8]) -> Vec<usize> {
+        let (mut at, mut ends) = (0, Vec::new());
+        while let Some(end) = self.request(bytes, at) {
+            ends.push(end);
+            at = end;
+        }
+        ends
+    }
+
+    fn request(&self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        while bytes.get(at..)?.starts_with(b"\r\n") {
+            at += 2;
+        }
+        let fields = self.lines(bytes, &mut at)?;
+        let values = |wanted: &str| {
+            let named = |line: &String| {
+                let (name, value) = line.split_once(':')?;
+                let same = name.trim().eq_ignore_ascii_case(wanted);
+                same.then(|| value.trim().to_ascii_lowercase())
+            };
+            // The first line is the request's, whatever it says.
+            fields.iter().skip(1).filter_map(named).collect::<Vec<_>>()
+        };
+        let lengths = values("content-length");
+        let length = match self.first_length {
+            true => lengths.first(),
+            false => lengths.last(),
+        };
+        let codings = values("transfer-encoding");
+        let chunked = codings.iter().any(|coding| match self.any_coding {
+            true => coding.contains("chunked"),
+            false => coding == "chunked",
+        });
+        if chunked && (self.chunks_first || length.is_none()) {
+            return self.chunks(bytes, at);
+        }
+        let length: u64 = length.map_or(Some(0), |length| length.parse().ok())?;
+        let end = at.checked_add(usize::try_from(length).ok()?)?;
+        (end <= bytes.len()).then_some(end)
+    }
+
+    fn chunks(&self, bytes: &[u8], mut at: usize) -> Option<usize> {
+        loop {
+            let line = self.line(bytes, &mut at)?;
+            let digits = line.split(';').next().unwrap_or_default().trim();
+            let size = usize::from_str_radix(digits, 16).ok()?;
+            if size == 0 {
+                self.lines(bytes, &mut at)?;
+                return Some(at);
+            }
+            at = at.checked_add(size)?;
+            self.line(bytes, &mut at)?;
+        }
+    }
+
+    /// The lines before an empty one.
+    fn lines(&self, bytes: &[u8], at: &mut usize) -> Option<Vec<String>> {
+        let mut lines = Vec::new();
+        loop {
+            let line = self.line(bytes, at)?;
+            if line.is_empty() {
+                return Some(lines);
+            }
+            lines.push(line);
+        }
+    }
+
+    fn line(&self, bytes: &[u8], at: &mut usize) -> Option<String> {
+        let rest = bytes.get(*at..)?;
+        // A line feed alone ends a line for whoever likes (RFC 9112, 2.2), and so parts nobody.
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        *at += end + 1;
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        Some(line.strip_suffix('\r').unwrap_or(&line).to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reading, http};
+
+    /// Sequences of fewer than `end` words, the same in each run.
+    fn try_sequences(seed: u64, count: usize, end: usize, words: &[&str]) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..count {
+            let length = random.usize(..end);
+            let words = (0..length).filter_map(|_| random.choice(words));
+            http(words.copied().collect::<String>().as_bytes());
+        }
+    }
+
+    #[test]
+    fn any_text() {
+        let words = [
+            "localhost",
+            "127",
+            "127.0.0.1",
+            ".",
+            "1",
+            ":",
+            ":80",
+            ":443",
+            "[",
+            "]",
+            "::1",
+            "[::1]",
+            "http://",
+            "https://",
+            "app.example",
+            "@",
+            "/",
+            "?",
+            "#",
+            " ",
+            "Bearer ",
+            "token-of-this-server",
+            "application/json",
+            ";",
+            "+json",
+            "LOCALHOST",
+            "evil",
+            "0",
+            "256",
+            "\u{130}",
+        ];
+        try_sequences(9, 4_000, 6, &words);
+    }
+
+    #[test]
+    fn any_framing() {
+        let words = [
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\n",
+            "GET /health HTTP/1.1\r\nHost: localhost\r\n",
+            "GET /metrics HTTP/1.0\r\n",
+            "Authorization: Bearer token-of-the-fuzzed-http-server-0\r\n",
+            "Content-Length: 3\r\n",
+            "{}\n",
+            "Content-Length: ",
+            "content-length:",
+            "Transfer-Encoding: chunked\r\n",
+            "Transfer-Encoding:",
+            "Authorization: x \t\r\n",
+            "chunked",
+            ", ",
+            "0",
+            "3",
+            "abc",
+            "\r\n",
+            "\r\n",
+            "\r\n\r\n",
+            "\n",
+            "\r",
+            "\0",
+            " ",
+            ";",
+            "A: b",
+            "+",
+        ];
+        try_sequences(11, 4_000, 16, &words);
+    }
+
+    #[test]
+    fn careless_parsers_differ_where_nothing_is_refused_before_them() {
+        for request in [
+            "POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 3\r\n\r\nabc",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\nabc",
+        ] {
+            let ends = |reading: Reading| reading.ends(request.as_bytes());
+            assert_ne!(ends(Reading::LAX), ends(Reading::ODD), "{request:?}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! `ptc doctor`: reads the settings as `ptc start` would, tries what can be tried, and says what would happen.
+//!
+//! Serves nothing and changes nothing; upstream servers are started and ended again.
+
+use crate::agentic::Agentic;
+use crate::diagnostics::log::Log;
+use crate::mcp::tools;
+use crate::server::Server;
+use crate::settings::flags;
+use crate::settings::{HttpSettings, Settings, Warning};
+use crate::upstreams;
+use ptc_secrets::Redactor;
+use std::process::ExitCode;
+
+/// What is found, line by line.
+#[derive(Default)]
+struct Findings {
+    lines: Vec<String>,
+    failed: bool,
+}
+
+impl Findings {
+    fn note(&mut self, mark: &str, text: &str) {
+        self.failed |= mark == FAIL;
+        let line = format!("{mark} {text}");
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+    }
+}
+
+const USAGE: &str = "\
+Usage: ptc doctor [FLAGS OF START]
+
+Reads flags and environment as `ptc start` does, tries what can be tried, and says what would happen: the settings, the address,
+the upstream servers with their tools, the limits. Serves nothing; upstream servers are started and ended again.
+
+`ptc start --help` lists the flags. Exit status: 0 when `ptc start` would start, 1 when it would not.
+";
+
+const OK: &str = "ok  ";
+const WARN: &str = "warn";
+const FAIL: &str = "FAIL";
+
+/// Checks the settings in `arguments` and the environment. Exit status 1 when `ptc start` would not start.
+pub fn run(arguments: &[String]) -> ExitCode {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        // A reader that went away has read enough.
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), USAGE.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let mut findings = Findings::default();
+    examine(arguments, &mut findings);
+    let verdict = match findings.failed {
+        true => "`ptc start` would not start with these settings.",
+        false => "`ptc start` would start with these settings.",
+    };
+    findings.lines.push(verdict.to_owned());
+    let text = findings.lines.join("\n") + "\n";
+    // A reader that went away has read enough.
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    match findings.failed {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn examine(arguments: &[String], findings: &mut Findings) {
+    let settings = match Settings::read(arguments, |name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(message) => return findings.note(FAIL, &message),
+    };
+    findings.note(OK, "flags and environment");
+    for warning in &settings.warnings {
+        findings.note(WARN, &words(warning));
+    }
+    stray_variables(findings);
+    match &settings.http {
+        None => findings.note(OK, "transport: stdio"),
+        Some(http) => listener(http, findings),
+    }
+    if let Some(dir) = &settings.diagnostics.trace_dir {
+        traces(dir, findings);
+    }
+    let agentic = match Agentic::read(&settings.agentic) {
+        Ok(agentic) => agentic,
+        Err(message) => return findings.note(FAIL, &message),
+    };
+    let config = upstreams::config_path(&settings);
+    if let Err(message) =
+        upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())
+    {
+        findings.note(FAIL, &message);
+    }
+    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
+    let Some(path) = config else {
+        findings.note(OK, "upstream servers: none");
+        return limits(
+            &Server::new(settings, &log, Redactor::empty(), None, agentic),
+            findings,
+        );
+    };
+    let executor = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(executor) => executor,
+        Err(error) => {
+            return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));
+        }
+    };
+    match executor.block_on(upstreams::start(&path, &settings, Redactor::builder())) {
+        Err(message) => findings.note(FAIL, &format!("upstream servers: {message}")),
+        Ok(runtime) => {
+            let names: Vec<&str> = runtime.names().collect();
+            let names = match names.is_empty() {
+                true => "none".to_owned(),
+                false => names.join(", "),
+            };
+            let servers = format!("upstream servers from {}: {names}", path.display());
+            findings.note(OK, &servers);
+            for (server, tools) in runtime.toolsets() {
+                let names: Vec<&str> = tools
+                    .iter()
+                    .flat_map(|tools| tools.sorted())
+                    .map(|tool| tool.name.as_str())
+                    .collect();
+                let (count, names) = (names.len(), names.join(", "));
+                let line = match count {
+                    0 => format!("  {server}: no tools"),
+                    1 => format!("  {server}: 1 tool: {names}"),
+                    _ => format!("  {server}: {count} tools: {names}"),
+                };
+                findings.note(OK, &runtime.redactor().scrub_str(&line));
+            }
+            for warning in runtime.warnings() {
+                findings.note(WARN, &warning);
+            }
+            let redactor = runtime.redactor().clone();
+            let server = Server::new(settings, &log, redactor, Some(runtime), agentic);
+            limits(&server, findings);
+            server.shut_down(Some(executor.handle()));
+        }
+    }
+}
+
+fn words(warning: &Warning) -> String {
+    match warning {
+        Warning::Ignored(ignored) => format!(
+            "--{}: expected {}, got {:?}; {} is used",
+            ignored.flag, ignored.expected, ignored.got, ignored.using
+        ),
+        Warning::Clamped {
+            flag,
+            requested,
+            used,
+            ..
+        } => format!("--{flag}: {requested} is out of range; {used} is used"),
+    }
+}
+
+/// Variables that look like settings and are none.
+fn stray_variables(findings: &mut Findings) {
+    let known: Vec<String> = flags::FLAGS.iter().map(flags::Flag::env).collect();
+    let mut strays: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("PTC_RUNNER_MCP_") && !known.contains(name))
+        .collect();
+    strays.sort();
+    for name in strays {
+        findings.note(
+            WARN,
+            &format!("{name} is set, but no setting has that name"),
+        );
+    }
+}
+
+fn listener(http: &HttpSettings, findings: &mut Findings) {
+    let address = std::net::SocketAddr::new(http.host, http.port);
+    match std::net::TcpListener::bind(address) {
+        Ok(_) => findings.note(
+            OK,
+            &format!("transport: HTTP at http://{address}{}", http.path),
+        ),
+        Err(error) => findings.note(
+            FAIL,
+            &format!("cannot listen on {address} (--http-host, --http-port): {error}"),
+        ),
+    }
+    let auth = match (&http.token, http.checked_token().is_some()) {
+        (_, true) => "a bearer token is required",
+        (Some(_), false) => "the token is not checked (--http-disable-auth)",
+        (None, _) => "no token; only this machine can connect",
+    };
+    findings.note(OK, &format!("authentication: {auth}"));
+}
+
+fn traces(dir: &str, findings: &mut Findings) {
+    let made = std::fs::create_dir_all(dir).and_then(|()| tempfile_in(dir));
+    match made {
+        Ok(()) => findings.note(OK, &format!("traces go to {dir}")),
+        Err(error) => findings.note(
+            WARN,
+            &format!("--trace-dir {dir}: {error}; calls would be served without traces"),
+        ),
+    }
+}
+
+/// Whether a file can be made in `dir`; it is removed again.
+fn tempfile_in(dir: &str) -> std::io::Result<()> {
+    let path = std::path::Path::new(dir).join(format!(".ptc-doctor-{}", std::process::id()));
+    std::fs::write(&path, b"")?;
+    std::fs::remove_file(path)
+}
+
+fn limits(server: &Server, findings: &mut Findings) {
+    let settings = &server.settings;
+    let names: Vec<&str> = tools::listed(server).map(|tool| tool.name).collect();
+    findings.note(OK, &format!("tools: {}", names.join(", ")));
+    findings.note(
+        OK,
+        &format!(
+            "response profile {}; {} calls at once; a program may take {} ms and {} bytes of memory",
+            settings.profile.name(),
+            settings.concurrent_calls,
+            server.program_timeout_ms(),
+            server.program_memory_bytes()
+        ),
+    );
+}

@@ -1,0 +1,221 @@
+//! `ptc eval`: runs a program from the shell, with diagnostics that point into its text. Knows nothing of MCP.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::process::ExitCode;
+
+use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Error, Value, json, print};
+
+use crate::commands::repl::evaluator::Evaluator;
+use crate::commands::repl::options;
+
+const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
+
+  FILE, -          Read the program from a file, or from standard input.
+  -e PROGRAM       The program itself.
+  --context FILE   JSON object whose entries the program reads as data/NAME.
+  --json           Print the value as JSON instead of PTC-Lisp.
+
+Upstreams and limits, as `ptc repl` takes them:
+FLAGS
+
+Prints go to standard output before the value. Exit status: 0 for a value, 1 for an error or (fail v),
+2 when the command itself is wrong.
+";
+
+/// What the command line asks for.
+#[derive(Default)]
+struct Wanted {
+    /// How diagnostics name the text, and the text.
+    program: Option<(String, String)>,
+    context: Option<Map>,
+    as_json: bool,
+    /// Words of the shared flags.
+    shared: Vec<String>,
+}
+
+fn usage() -> String {
+    USAGE.replace("FLAGS\n", &options::shared_help())
+}
+
+/// Runs the command with the words behind `eval`.
+pub fn main(arguments: &[String]) -> ExitCode {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        let _ = std::io::stdout().write_all(usage().as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    match wanted(arguments) {
+        Ok(wanted) => run(&wanted),
+        Err(problem) => {
+            eprintln!("ptc eval: {problem}\n\n{}", usage());
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn wanted(arguments: &[String]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut value = |what: &str| words.next().ok_or(format!("{word} takes {what}"));
+        match word.as_str() {
+            "-e" => {
+                let text = value("a program")?.clone();
+                program(&mut wanted, "-e", text)?;
+            }
+            "--context" => wanted.context = Some(context(value("a file")?)?),
+            "--json" => wanted.as_json = true,
+            "-" => {
+                let mut text = String::new();
+                let read = std::io::stdin().read_to_string(&mut text);
+                read.map_err(|error| format!("cannot read standard input: {error}"))?;
+                program(&mut wanted, "standard input", text)?;
+            }
+            flag if flag.starts_with('-') && flag.len() > 1 && !starts_program(&flag[1..]) => {
+                let Some(takes) = options::is_shared(flag) else {
+                    return Err(format!("unknown flag {flag}"));
+                };
+                wanted.shared.push(flag.to_owned());
+                if takes {
+                    let value = value("a value")?.clone();
+                    wanted.shared.push(value);
+                }
+            }
+            file => {
+                let text = std::fs::read_to_string(file).map_err(|error| {
+                    let hint = match is_program(file) {
+                        true => format!("; did you mean -e {}?", shell_quoted(file)),
+                        false => String::new(),
+                    };
+                    format!("cannot read {file}: {error}{hint}")
+                })?;
+                program(&mut wanted, file, text)?;
+            }
+        }
+    }
+    Ok(wanted)
+}
+
+fn starts_program(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '(')
+}
+
+/// Whether a word that names no file looks like PTC-Lisp.
+fn is_program(word: &str) -> bool {
+    word.contains(['(', '[', '{', '"', '\'', '#', ' ', ':'])
+        || word.trim_start_matches('-').parse::<f64>().is_ok()
+}
+
+/// A word as a shell takes it for itself.
+fn shell_quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn program(wanted: &mut Wanted, name: &str, text: String) -> Result<(), String> {
+    match wanted.program.replace((name.to_owned(), text)) {
+        None => Ok(()),
+        Some((other, _)) => Err(format!(
+            "one program at a time: {other} and {name} were given"
+        )),
+    }
+}
+
+fn context(file: &str) -> Result<Map, String> {
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?;
+    match json::from_str(&text) {
+        Ok(Value::Map(map)) => Ok(map),
+        Ok(other) => {
+            let found = other.kind().word();
+            Err(format!("{file}: expected a JSON object, found a {found}"))
+        }
+        Err(error) => Err(format!("{file}: {error}")),
+    }
+}
+
+fn run(wanted: &Wanted) -> ExitCode {
+    let Some((name, text)) = &wanted.program else {
+        eprintln!("ptc eval: expected a program\n\n{}", usage());
+        return ExitCode::from(2);
+    };
+    let environment = |name: &str| std::env::var(name).ok();
+    let options = match options::read(&wanted.shared, environment) {
+        Ok(options::Wanted::Run(options)) => options,
+        Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("ptc eval: {problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let evaluator = match Evaluator::start(&options) {
+        Ok(evaluator) => evaluator,
+        Err(message) => {
+            eprintln!("Error starting upstream runtime: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let context = wanted.context.clone().unwrap_or_default();
+    let (outcome, hint) = evaluator.outcome_of(text, context);
+    evaluator.end();
+    let mut out = outcome
+        .prints
+        .iter()
+        .fold(String::new(), |all, line| all + line + "\n");
+    let status = match &outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => {
+            shown(&evaluator.clean(value), wanted.as_json).map(|text| out.push_str(&text))
+        }
+        Ended::Fail(value) => Err(format!(
+            "(fail {})",
+            print::readable(&evaluator.clean(value))
+        )),
+        Ended::Error(error) => {
+            let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
+            Err(diagnostic(error, name, text) + &hint)
+        }
+    };
+    let _ = std::io::stdout().write_all(evaluator.scrubbed(&out).as_bytes());
+    match status {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{}", evaluator.scrubbed(problem.trim_end()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn shown(value: &Value, as_json: bool) -> Result<String, String> {
+    if !as_json {
+        return Ok(print::readable(value) + "\n");
+    }
+    let text =
+        json::to_string(value).map_err(|error| format!("the value has no JSON form: {error}"))?;
+    Ok(text + "\n")
+}
+
+/// The error with the line that it points at.
+fn diagnostic(error: &Error, name: &str, text: &str) -> String {
+    let message = format!("{}: {}", error.reason().word(), error.message());
+    let Some(span) = error.span.filter(|span| span.end > span.start) else {
+        return message;
+    };
+    let range = span.start as usize..span.end as usize;
+    let colour = std::io::stderr().is_terminal();
+    let config = Config::default()
+        .with_color(colour)
+        .with_index_type(IndexType::Byte);
+    let report = Report::build(ReportKind::Error, (name, range.clone()))
+        .with_config(config)
+        .with_message(&message)
+        .with_label(Label::new((name, range)).with_message("here"))
+        .finish();
+    let mut written = Vec::new();
+    match report.write((name, Source::from(text)), &mut written) {
+        Ok(()) => String::from_utf8_lossy(&written).into_owned(),
+        Err(_) => message,
+    }
+}

@@ -1,0 +1,419 @@
+//! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+use ptc_lang::form::Span;
+use ptc_lang::value::Map;
+use ptc_lang::{
+    Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
+};
+use ptc_secrets::{ConfigDocument, Redactor};
+use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
+use serde_json::json;
+
+use super::options::{Display, Options};
+use crate::clock;
+use crate::evaluation::as_runtime_error;
+use crate::render::redact;
+
+/// Native stack of the thread that evaluates.
+const STACK_BYTES: usize = 16 << 20;
+
+/// What an evaluation is to show.
+pub struct Shown {
+    /// What it printed, line by line.
+    pub prints: Vec<String>,
+    /// Its value, or what went wrong.
+    pub text: String,
+    /// Whether it succeeded.
+    pub ok: bool,
+}
+
+/// Evaluates one text after the other.
+pub struct Evaluator {
+    env: Env,
+    limits: Limits,
+    timeout: Duration,
+    upstreams: Option<(tokio::runtime::Runtime, Arc<Runtime>)>,
+    redactor: Redactor,
+    /// How values are shown.
+    pub display: Display,
+    /// Whether long values are abbreviated.
+    pub abbreviate: bool,
+    /// Whether somebody types: errors show their place, and documentation is text.
+    pub typed: bool,
+}
+
+impl Evaluator {
+    /// Starts the upstreams, if any.
+    ///
+    /// # Errors
+    /// What the operator is told.
+    pub fn start(options: &Options) -> Result<Self, String> {
+        let upstreams = match &options.config {
+            None => None,
+            Some(path) => Some(start_upstreams(path, options)?),
+        };
+        let redactor = match &upstreams {
+            Some((_, runtime)) => runtime.redactor().clone(),
+            None => Redactor::empty(),
+        };
+        for warning in upstreams.iter().flat_map(|(_, runtime)| runtime.warnings()) {
+            eprintln!("warning: {warning}");
+        }
+        let clean = redactor.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            let told = panic.to_string();
+            eprintln!("{}", clean.scrub_str(&told));
+        }));
+        Ok(Self {
+            env: Env::new(),
+            limits: Limits {
+                memory_bytes: options.memory_bytes,
+                ..Limits::default()
+            },
+            timeout: options.timeout,
+            upstreams,
+            redactor,
+            display: options.display,
+            abbreviate: false,
+            typed: false,
+        })
+    }
+
+    /// What a program comes to, with nothing of it kept or scrubbed, and what would have helped it.
+    pub fn outcome_of(&self, text: &str, context: Map) -> (Outcome, Option<String>) {
+        let env = Env::new().with_context(context);
+        let evaluate = || {
+            let (outcome, _, host) = self.outcome(text, &env);
+            (outcome, host.calls.as_ref().and_then(ProgramCalls::hint))
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            match thread.spawn_scoped(scope, evaluate) {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => evaluate(),
+            }
+        })
+    }
+
+    /// A value as anyone may see it.
+    pub fn clean<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        redact::value(value, &self.redactor)
+    }
+
+    /// Text as anyone may see it.
+    pub fn scrubbed(&self, text: &str) -> String {
+        self.redactor.scrub_str(text).into_owned()
+    }
+
+    /// Evaluates a program; what it defines stays when it succeeds.
+    pub fn evaluate(&mut self, text: &str) -> Shown {
+        // Deep programs need more native stack than a main thread may have.
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            match thread
+                .spawn_scoped(scope, || self.run(text))
+                .map(std::thread::ScopedJoinHandle::join)
+            {
+                Ok(Ok(shown)) => shown,
+                _ => failure("internal error", "the evaluation could not be run"),
+            }
+        })
+    }
+
+    /// Evaluates a lookup beside the programs: it sees none of their definitions and leaves nothing behind.
+    /// The text or texts that it gives; none when it fails.
+    pub fn look_up(&self, text: &str) -> Vec<String> {
+        let (outcome, _, _) = self.outcome(text, &Env::new());
+        let Ended::Value(value) = outcome.ended else {
+            return Vec::new();
+        };
+        let clean = |value: &Value| match value {
+            Value::Str(text) => Some(self.redactor.scrub_str(text.as_str()).into_owned()),
+            _ => None,
+        };
+        match &value {
+            Value::Vector(values) => values.iter().filter_map(clean).collect(),
+            value => clean(value).into_iter().collect(),
+        }
+    }
+
+    /// The catalog of the upstreams; `None` without any.
+    pub fn catalog(&self) -> Option<String> {
+        self.upstreams
+            .as_ref()
+            .map(|(_, runtime)| runtime.catalog_text().into_inner())
+    }
+
+    /// Names to complete: what is defined, and the configured upstreams.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .env
+            .definitions()
+            .iter()
+            .map(|(name, _, _)| (*name).to_owned())
+            .collect();
+        if let Some((_, runtime)) = &self.upstreams {
+            names.extend(["tool/call", "tool/servers"].map(str::to_owned));
+            names.extend(runtime.names().map(str::to_owned));
+        }
+        names
+    }
+
+    /// Ends the upstreams.
+    pub fn end(&self) {
+        if let Some((executor, runtime)) = &self.upstreams {
+            executor.block_on(runtime.shutdown());
+        }
+    }
+
+    fn outcome(&self, text: &str, env: &Env) -> (Outcome, Env, PromptHost) {
+        let deadline = Instant::now() + self.timeout;
+        let calls = self.upstreams.as_ref().map(|(_, runtime)| {
+            ProgramCalls::new(Arc::clone(runtime), Some(deadline), Cancel::default())
+        });
+        let host = PromptHost {
+            redactor: self.redactor.clone(),
+            calls,
+            deadline,
+        };
+        let (outcome, env) = ptc_lang::run(&Program::new(text), env, &self.limits, &host);
+        (outcome, env, host)
+    }
+
+    fn run(&mut self, text: &str) -> Shown {
+        let (outcome, env, host) = self.outcome(text, &self.env);
+        let entries = host
+            .calls
+            .as_ref()
+            .map(ProgramCalls::entries)
+            .unwrap_or_default();
+        let hint = host.calls.as_ref().and_then(ProgramCalls::hint);
+        let mut shown = match outcome.ended {
+            Ended::Value(value) | Ended::Return(value) => {
+                self.env = env;
+                self.env.remember(value.clone());
+                let value = redact::value(&value, &self.redactor);
+                let shown = match &*value {
+                    Value::Str(doc)
+                        if self.typed && self.display == Display::Value && asks_doc(text) =>
+                    {
+                        doc.as_str().to_owned()
+                    }
+                    value => self.render(value, &outcome.prints, &entries),
+                };
+                Shown {
+                    prints: Vec::new(),
+                    text: shown,
+                    ok: true,
+                }
+            }
+            Ended::Fail(value) => {
+                let value = redact::value(&value, &self.redactor);
+                failure("fail", &print::readable(&value))
+            }
+            Ended::Error(error) => {
+                let mut message =
+                    error.message_behind(&|text| self.redactor.scrub_str(text).into_owned());
+                if error.code() == "timeout" {
+                    message = format!("execution exceeded {}ms limit", self.timeout.as_millis());
+                }
+                if let Some(hint) = hint {
+                    message = format!("{message}\n{hint}");
+                }
+                if self.typed
+                    && let Some(place) = error.span.and_then(|span| caret(text, span))
+                {
+                    message = format!("{message}\n{place}");
+                }
+                failure(&error.code().replace('_', " "), &message)
+            }
+        };
+        if !(shown.ok && self.display == Display::Envelope) {
+            shown.prints = outcome.prints;
+        }
+        shown.text = self.redactor.scrub_str(&shown.text).into_owned();
+        for line in &mut shown.prints {
+            *line = self.redactor.scrub_str(line).into_owned();
+        }
+        shown
+    }
+
+    fn render(&self, value: &Value, prints: &[String], entries: &[Entry]) -> String {
+        let as_json = || ptc_lang::json::to_string(value);
+        match self.display {
+            Display::Json => match as_json() {
+                Ok(json) => json,
+                Err(error) => format!("{}  ; no JSON form: {error}", print::readable(value)),
+            },
+            Display::Envelope => {
+                let calls: Vec<serde_json::Value> = entries.iter().map(Entry::call_json).collect();
+                json!({
+                    "status": "ok",
+                    "result": print::readable(value),
+                    "prints": prints,
+                    "upstream_calls": calls,
+                })
+                .to_string()
+            }
+            Display::Value if self.abbreviate => {
+                print::preview_items(value, print::PREVIEW_ITEMS).text
+            }
+            Display::Value => print::readable(value),
+        }
+    }
+}
+
+/// Whether a program is a single call of `doc`.
+fn asks_doc(text: &str) -> bool {
+    let text = text.trim();
+    let argument = text
+        .strip_prefix("(doc")
+        .and_then(|rest| rest.strip_suffix(')'));
+    let argument = argument.filter(|rest| rest.starts_with(char::is_whitespace));
+    argument
+        .is_some_and(|rest| !rest.contains(['(', ')']) || rest.trim_start().starts_with("(quote"))
+}
+
+/// The line that a span begins in, and carets below its part of it.
+fn caret(text: &str, span: Span) -> Option<String> {
+    let (start, end) = (span.start as usize, span.end as usize);
+    let before = text.get(..start)?;
+    let begin = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = text[begin..].lines().next().unwrap_or_default();
+    let marked = text.get(start..end.min(begin + line.len()))?;
+    let indent: String = text[begin..start]
+        .chars()
+        .map(|c| if c == '\t' { c } else { ' ' })
+        .collect();
+    let carets = "^".repeat(marked.chars().count().max(1));
+    Some(format!("  {line}\n  {indent}{carets}"))
+}
+
+fn failure(reason: &str, message: &str) -> Shown {
+    Shown {
+        prints: Vec::new(),
+        text: format!("Error ({reason}): {message}"),
+        ok: false,
+    }
+}
+
+fn start_upstreams(
+    path: &std::path::Path,
+    options: &Options,
+) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
+    let env = |name: &str| std::env::var(name).ok();
+    let document = ConfigDocument::read(path, &env).map_err(|fault| fault.to_string())?;
+    let executor = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no I/O runtime: {error}"))?;
+    let settings = ptc_upstream::Options {
+        snapshot: options.snapshot,
+        limits: options.limits.clone(),
+        catalog: options.catalog,
+        own: std::env::current_exe().into_iter().collect(),
+        surroundings: crate::upstreams::surroundings(),
+        ..ptc_upstream::Options::default()
+    };
+    let runtime = executor
+        .block_on(Runtime::start(
+            document,
+            settings,
+            Redactor::builder(),
+            &env,
+        ))
+        .map_err(|fault| fault.to_string())?;
+    Ok((executor, runtime))
+}
+
+/// The world of one evaluation at the prompt.
+struct PromptHost {
+    redactor: Redactor,
+    calls: Option<ProgramCalls>,
+    deadline: Instant,
+}
+
+impl Host for PromptHost {
+    fn tool_names(&self) -> &[String] {
+        static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+        match self.calls {
+            Some(_) => NAMES.get_or_init(|| vec!["call".to_owned()]),
+            None => &[],
+        }
+    }
+
+    fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
+        match &self.calls {
+            Some(calls) => calls.call(args).map_err(as_runtime_error),
+            None => Err(HostFault::Raise {
+                kind: "unknown_tool",
+                message: format!("Unknown tool: {tool}."),
+            }),
+        }
+    }
+
+    fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
+        let calls = self.calls.as_ref()?;
+        Some(calls.discover(request).map_err(as_runtime_error))
+    }
+
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn printed(&self, line: String) -> String {
+        self.redactor.scrub(line).into_inner()
+    }
+
+    fn pulse(&self) -> Pulse {
+        if Instant::now() >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carets_stand_below_what_they_mean() {
+        let check = |text: &str, part: &str| {
+            let start = text.find(part).expect("it is there");
+            let span = Span {
+                start: start as u32,
+                end: (start + part.len()) as u32,
+            };
+            caret(text, span).expect("a place")
+        };
+        assert_eq!(check("(bad-fn 1)", "bad-fn"), "  (bad-fn 1)\n   ^^^^^^");
+        assert_eq!(check("(+ 1\n\tx)\n", "x"), "  \tx)\n  \t^");
+        assert_eq!(check("(é x\n y)", "x\n y"), "  (é x\n     ^");
+    }
+
+    #[test]
+    fn documentation_is_asked_for_by_one_call() {
+        for text in ["(doc 'map)", " (doc \"map\") ", "(doc (quote map))"] {
+            assert!(asks_doc(text), "{text}");
+        }
+        for text in [
+            "(docs 'map)",
+            "(doc)",
+            "(str (doc 'map))",
+            "(doc 'a) (doc 'b)",
+            "doc",
+        ] {
+            assert!(!asks_doc(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What is remembered of calls: the ring behind `lisp_debug`. Contents are policy-reduced and scrubbed when they go in.
+//!
+//! Knows nothing of how calls run.
+
+use crate::clock;
+use crate::digest;
+use crate::render::payload::{Field, Payload};
+use crate::render::profile::prefix;
+use crate::settings::PayloadPolicy;
+use ptc_rpc::{Json, Kind};
+use ptc_secrets::Redactor;
+use ptc_upstream::TraceContext;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// What a call was, taken down when it came in.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    /// The request's id as plain text; `None` for the null id.
+    pub id: Option<String>,
+    /// The tool's name, as called.
+    pub tool: String,
+    /// The revision that the client speaks.
+    pub revision: &'static str,
+    /// When it came.
+    pub started: Instant,
+    /// When it came, in microseconds since 1970.
+    pub started_micros: i64,
+    /// The program, when one was sent.
+    pub program: Option<String>,
+    /// The context as compact JSON, when one was sent.
+    pub context: Option<String>,
+    /// The W3C trace context that came along.
+    pub trace: Option<TraceContext>,
+    /// Over HTTP: `X-Request-Id`.
+    pub transport_request_id: Option<String>,
+    /// Over HTTP: `owner_hash`, `mcp_session_hash`.
+    pub transport: Option<(String, String)>,
+}
+
+/// One remembered call.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The request's id, bounded.
+    pub request_id: String,
+    /// The tool.
+    pub tool: String,
+    /// When it ended, in microseconds since 1970.
+    pub ts: i64,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// Why it failed.
+    pub reason: Option<String>,
+    /// How long a program ran; zero for everything else.
+    pub duration_ms: u64,
+    /// Calls to upstream servers.
+    pub upstream_calls: Vec<Payload>,
+    /// What the upstream calls cost and saved.
+    pub metrics: Option<Payload>,
+    /// What a planner did.
+    pub agentic: Option<Payload>,
+    /// Everything else that is shown.
+    shown: Payload,
+}
+
+/// The newest calls of a process.
+pub struct Ring {
+    size: usize,
+    policy: PayloadPolicy,
+    bytes_max: usize,
+    records: Mutex<VecDeque<Record>>,
+}
+
+/// A longer request id is kept as its start.
+const REQUEST_ID_BYTES_MAX: usize = 256;
+const REQUEST_ID_CHARS_KEPT: usize = 64;
+/// Characters of a program that the summary shows.
+const PROGRAM_PREVIEW_CHARS: usize = 256;
+
+impl Ring {
+    /// A ring of `size` calls under a payload policy. No reply shows more than `bytes_max` bytes, so no text is kept
+    /// beyond that: what is cut here is too large to be shown anyway.
+    pub fn new(size: usize, policy: PayloadPolicy, bytes_max: usize) -> Self {
+        Ring {
+            size,
+            policy,
+            bytes_max,
+            records: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> PayloadPolicy {
+        self.policy
+    }
+
+    /// How many calls it can hold.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Remembers a call that ended with `payload`, its full one. `ran` tells that a program ran.
+    pub fn remember(&self, sighting: &Sighting, payload: &Payload, ran: bool, redactor: &Redactor) {
+        let reason = payload
+            .text("reason")
+            .filter(|_| payload.text("status") == Some("error"));
+        let refused = matches!(reason, Some("args_error" | "busy"));
+        let program = sighting.program.as_deref().filter(|_| !refused);
+        // Scrubbing comes before anything is cut.
+        let clean = program.map(|program| redactor.scrub_str(program));
+        let context = sighting.context.as_deref().filter(|_| !refused);
+        let mut shown = Payload::new()
+            .with(
+                "context",
+                context.map_or(Field::Null, |context| self.context_field(context, redactor)),
+            )
+            .with(
+                "program",
+                program.zip(clean).map_or(Field::Null, |(program, clean)| {
+                    self.program_field(program, &clean)
+                }),
+            )
+            .with(
+                "prints_count",
+                match payload.get("prints") {
+                    Some(Field::List(prints)) => Field::from(prints.len()),
+                    _ => Field::Null,
+                },
+            )
+            .with("protocol_version", sighting.revision)
+            .with("result_bytes", payload.text("result").map(str::len))
+            .with("signature_present", false);
+        shown = redactor.scrub(shown).into_inner();
+        let upstream_calls = match payload.get("upstream_calls") {
+            Some(Field::List(calls)) => calls.iter().filter_map(upstream_entry).collect(),
+            _ => Vec::new(),
+        };
+        let object = |name: &str| match payload.get(name) {
+            Some(Field::Object(object)) => Some(redactor.scrub(object.clone()).into_inner()),
+            _ => None,
+        };
+        let record = Record {
+            request_id: bounded_id(&redactor.scrub_str(sighting.id.as_deref().unwrap_or("null"))),
+            tool: sighting.tool.clone(),
+            ts: clock::now_micros(),
+            is_error: payload.text("status") == Some("error"),
+            reason: reason.map(str::to_owned),
+            duration_ms: match ran {
+                true => u64::try_from(sighting.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                false => 0,
+            },
+            upstream_calls: redactor.scrub(upstream_calls).into_inner(),
+            metrics: object("ptc_metrics"),
+            agentic: object("agentic"),
+            shown,
+        };
+        let mut records = self.records();
+        if records.len() >= self.size {
+            records.pop_front();
+        }
+        records.push_back(record);
+    }
+
+    /// How many calls it holds.
+    pub fn count(&self) -> usize {
+        self.records().len()
+    }
+
+    /// The calls that end after `since` (microseconds since 1970), failures only if asked, the newest first.
+    pub fn select(&self, since: Option<i64>, errors_only: bool) -> Vec<Record> {
+        let wanted = |record: &&Record| {
+            since.is_none_or(|since| record.ts >= since) && (!errors_only || record.is_error)
+        };
+        self.records()
+            .iter()
+            .rev()
+            .filter(wanted)
+            .cloned()
+            .collect()
+    }
+
+    /// The newest call with this id.
+    pub fn find(&self, request_id: &str) -> Option<Record> {
+        let wanted = bounded_id(request_id);
+        self.records()
+            .iter()
+            .rev()
+            .find(|record| record.request_id == wanted)
+            .cloned()
+    }
+
+    /// Digest and size are the program's own; what is shown is `clean`.
+    fn program_field(&self, program: &str, clean: &str) -> Field {
+        let mut object = Payload::new()
+            .with("bytes", program.len())
+            .with("sha256", digest::hex(program.as_bytes()));
+        match self.policy {
+            PayloadPolicy::Full => return Field::Text(prefix(clean, self.bytes_max).to_owned()),
+            PayloadPolicy::Summary => {
+                let preview: String = clean.chars().take(PROGRAM_PREVIEW_CHARS).collect();
+                object.set("preview", preview);
+            }
+            PayloadPolicy::None => {}
+        }
+        Field::Object(object)
+    }
+
+    fn context_field(&self, context: &str, redactor: &Redactor) -> Field {
+        match self.policy {
+            PayloadPolicy::Full if context.len() > self.bytes_max => {
+                let clean = redactor.scrub_str(context);
+                Field::Text(prefix(&clean, self.bytes_max).to_owned())
+            }
+            PayloadPolicy::Full => Field::Json(context.to_owned()),
+            PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.len())),
+            PayloadPolicy::Summary => {
+                let mut summary = Payload::new();
+                let Ok(json) = ptc_rpc::parse(context.as_bytes()) else {
+                    return Field::Null;
+                };
+                for (name, value) in json.members() {
+                    let (kind, count) = describe(value);
+                    let name = name.as_str().unwrap_or_default().into_owned();
+                    summary.set(name, Payload::new().with("count", count).with("type", kind));
+                }
+                Field::Object(summary)
+            }
+        }
+    }
+
+    fn records(&self) -> MutexGuard<'_, VecDeque<Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Record {
+    /// The record as `recent` shows it; as `get` does with `in_full`.
+    pub fn payload(&self, in_full: bool) -> Payload {
+        let calls = match in_full {
+            true => Field::from(self.upstream_calls.clone()),
+            false => Field::from(self.upstream_calls.len()),
+        };
+        let mut payload = self
+            .shown
+            .clone()
+            .with("duration_ms", self.duration_ms)
+            .with("reason", self.reason.clone())
+            .with("request_id", &self.request_id)
+            .with("status", if self.is_error { "error" } else { "ok" })
+            .with("tool", Field::word(self.tool.clone()))
+            .with("ts", clock::text(self.ts))
+            .with("upstream_calls", calls);
+        for (name, block) in [("ptc_metrics", &self.metrics), ("agentic", &self.agentic)] {
+            if let Some(block) = block {
+                payload.set(name, block.clone());
+            }
+        }
+        payload
+    }
+}
+
+/// The part of a ledger entry that diagnostics show: neither error text nor previews.
+fn upstream_entry(entry: &Field) -> Option<Payload> {
+    let Field::Object(entry) = entry else {
+        return None;
+    };
+    let mut shown = Payload::new().with("reason", Field::Null);
+    for name in [
+        "duration_ms",
+        "oversize",
+        "reason",
+        "result_bytes",
+        "server",
+        "status",
+        "tool",
+    ] {
+        if let Some(value) = entry.get(name) {
+            shown.set(name, value.clone());
+        }
+    }
+    Some(shown)
+}
+
+fn bounded_id(id: &str) -> String {
+    match id.len() <= REQUEST_ID_BYTES_MAX {
+        true => id.to_owned(),
+        false => {
+            let kept: String = prefix(id, id.len())
+                .chars()
+                .take(REQUEST_ID_CHARS_KEPT)
+                .collect();
+            format!("{kept}…({}B id, truncated)", id.len())
+        }
+    }
+}
+
+fn describe(value: Json<'_>) -> (&'static str, Option<usize>) {
+    match value.kind() {
+        Kind::Null => ("null", None),
+        Kind::Bool => ("boolean", None),
+        Kind::Integer | Kind::Float => ("number", None),
+        Kind::String => ("string", None),
+        Kind::Array => ("array", Some(value.elements().count())),
+        Kind::Object => ("object", Some(value.members().count())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sighting(id: &str) -> Sighting {
+        Sighting {
+            id: Some(id.into()),
+            tool: "lisp_eval".into(),
+            revision: "2025-11-25",
+            started: Instant::now(),
+            started_micros: 0,
+            program: Some("(+ 1 2)".into()),
+            context: Some(r#"{"a":[1,2],"s":"x"}"#.into()),
+            trace: None,
+            transport_request_id: None,
+            transport: None,
+        }
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_and_policies_reduce() {
+        for (policy, program, context) in [
+            (
+                PayloadPolicy::None,
+                r#""program":{"bytes":7,"sha256":"#,
+                r#""context":{"<bytes>":19}"#,
+            ),
+            (
+                PayloadPolicy::Summary,
+                r#""preview":"(+ 1 2)""#,
+                r#""a":{"count":2,"type":"array"}"#,
+            ),
+            (
+                PayloadPolicy::Full,
+                r#""program":"(+ 1 2)""#,
+                r#""context":{"a":[1,2],"s":"x"}"#,
+            ),
+        ] {
+            let ring = Ring::new(2, policy, 4096);
+            for id in ["1", "2", "3"] {
+                ring.remember(
+                    &sighting(id),
+                    &Payload::new().with("status", "ok"),
+                    true,
+                    &Redactor::empty(),
+                );
+            }
+            assert_eq!(ring.count(), 2);
+            assert!(ring.find("1").is_none());
+            let shown = ring.find("3").unwrap().payload(false).to_json();
+            assert!(
+                shown.contains(program) && shown.contains(context),
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn refusals_keep_their_reason_and_nothing_of_the_program() {
+        let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
+        let payload = crate::render::reason::Refusal::Busy { cap: 2 }.payload();
+        ring.remember(
+            &sighting(&"x".repeat(300)),
+            &payload,
+            false,
+            &Redactor::empty(),
+        );
+        let shown = ring.select(None, true)[0].payload(false).to_json();
+        assert!(
+            shown.contains(r#""program":null"#) && shown.contains(r#""reason":"busy""#),
+            "{shown}"
+        );
+        assert!(shown.contains("…(300B id, truncated)"));
+    }
+}

@@ -1,0 +1,503 @@
+//! Traces: one JSONL file per executed call. A full disk or a vanished directory costs a warning and no call.
+//!
+//! Knows nothing of how calls run; it is told when they begin and end.
+
+use crate::clock;
+use crate::diagnostics::log::Log;
+use crate::diagnostics::record::Sighting;
+use crate::digest;
+use crate::render::payload::{Field, Payload};
+use crate::settings::{Level, PayloadPolicy};
+use crate::token;
+use ptc_agent::PlannerRequest;
+use ptc_secrets::Redactor;
+use ptc_upstream::TraceContext;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Writes traces into a directory.
+pub struct Tracer {
+    dir: PathBuf,
+    policy: PayloadPolicy,
+    files_max: usize,
+    /// Files known to be there; `usize::MAX` before the first look.
+    files: AtomicUsize,
+    log: Log,
+    redactor: Redactor,
+}
+
+/// The trace of one call that runs.
+pub struct Trace {
+    file: Option<File>,
+    /// Why it is no longer written.
+    failure: Option<std::io::Error>,
+    path: PathBuf,
+    label: String,
+    trace_id: String,
+    sequence: u64,
+    started: Instant,
+    redactor: Redactor,
+}
+
+/// Version of the line format.
+const SCHEMA_VERSION: u64 = 2;
+
+impl Tracer {
+    /// A tracer into `dir`, which is made when the first trace is.
+    pub fn new(
+        dir: &str,
+        policy: PayloadPolicy,
+        files_max: usize,
+        log: Log,
+        redactor: Redactor,
+    ) -> Self {
+        Tracer {
+            dir: PathBuf::from(dir),
+            policy,
+            files_max,
+            files: AtomicUsize::new(usize::MAX),
+            log,
+            redactor,
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> PayloadPolicy {
+        self.policy
+    }
+
+    /// Begins the trace of a call: its first two lines.
+    pub fn begin(&self, sighting: &Sighting) -> Trace {
+        let label = sighting.id.clone().unwrap_or_default();
+        let path = self.dir.join(format!(
+            "{}-{}-pending.jsonl",
+            file_time(sighting.started_micros),
+            short_id(&label)
+        ));
+        let mut trace = Trace {
+            file: self.open(&path),
+            failure: None,
+            path,
+            trace_id: trace_id(sighting.trace.as_ref()),
+            label,
+            sequence: 0,
+            started: sighting.started,
+            redactor: self.redactor.clone(),
+        };
+        let query = sighting
+            .program
+            .as_deref()
+            .map(|program| self.shown(program))
+            .unwrap_or_default();
+        trace.line(
+            Payload::new()
+                .with("data", Field::Null)
+                .with("event", "trace.start")
+                .with("producer", "ptc_lisp")
+                .with("query", query)
+                .with("schema_version", SCHEMA_VERSION)
+                .with("trace_id", trace.trace_id.clone())
+                .with("trace_kind", "mcp_call")
+                .with("trace_label", trace.label.clone()),
+        );
+        let mut metadata = call_metadata(sighting)
+            .with(
+                "context_bytes",
+                sighting.context.as_deref().map_or(0, str::len),
+            )
+            .with(
+                "program_bytes",
+                sighting.program.as_deref().map_or(0, str::len),
+            )
+            .with("signature_present?", false);
+        for (name, value) in sighting.trace.iter().flat_map(TraceContext::fields) {
+            metadata.set(name, value.to_owned());
+        }
+        if self.policy == PayloadPolicy::Full
+            && let Some(context) = &sighting.context
+        {
+            metadata.set("context", Field::Json(context.clone()));
+        }
+        trace.event("ptc_lisp.call.start", None, start_measurements(), metadata);
+        trace
+    }
+
+    /// Notes that a program begins to run.
+    pub fn executing(&self, trace: &mut Trace, sighting: &Sighting, aggregator: bool) {
+        let metadata = execute_metadata(sighting, aggregator);
+        trace.event(
+            "ptc_runner.lisp.execute.start",
+            None,
+            start_measurements(),
+            metadata,
+        );
+    }
+
+    /// Notes that a program ended after `elapsed`.
+    pub fn executed(
+        &self,
+        trace: &mut Trace,
+        sighting: &Sighting,
+        aggregator: bool,
+        elapsed: Duration,
+        payload: &Payload,
+    ) {
+        let prints = match payload.get("prints") {
+            Some(Field::List(prints)) => prints.len(),
+            _ => 0,
+        };
+        let measurements = stop_measurements(elapsed)
+            .with("prints_count", prints)
+            .with("result_bytes", payload.text("result").map_or(0, str::len));
+        let metadata = execute_metadata(sighting, aggregator);
+        trace.event(
+            "ptc_runner.lisp.execute.stop",
+            Some(elapsed),
+            measurements,
+            metadata,
+        );
+    }
+
+    /// Notes what a planner was asked, one line each; with `texts` also the prompt and the reply, as the policy shows them.
+    pub fn planned(&self, trace: &mut Trace, requests: &[PlannerRequest], texts: bool) {
+        for (turn, request) in requests.iter().enumerate() {
+            let tokens = request.tokens.unwrap_or_default();
+            let measurements = Payload::new()
+                .with("completion_bytes", request.completion_bytes)
+                .with("input_tokens", tokens.input)
+                .with("output_tokens", tokens.output)
+                .with("prompt_bytes", request.prompt_bytes);
+            let mut metadata = Payload::new()
+                .with("status", request.error.map_or("ok", |_| "error"))
+                .with("turn", turn + 1);
+            if let Some(reason) = request.error {
+                metadata.set("reason", reason);
+            }
+            if texts {
+                metadata
+                    .set("completion", self.shown(&request.completion))
+                    .set("prompt", self.shown(&request.prompt));
+            }
+            let took = Duration::from_millis(request.duration_ms);
+            trace.event("ptc_lisp.planner.stop", Some(took), measurements, metadata);
+        }
+    }
+
+    /// Ends the trace of a call that was answered with `payload`, its full one.
+    pub fn end(&self, mut trace: Trace, sighting: &Sighting, payload: &Payload) {
+        let status = payload.text("status").unwrap_or("ok");
+        let is_error = status == "error";
+        let mut metadata = call_metadata(sighting)
+            .with("is_error", is_error)
+            .with("status", if is_error { "error" } else { "ok" })
+            .with("validated_present?", payload.get("validated").is_some());
+        if let Some(reason) = payload.text("reason") {
+            metadata.set("reason", Field::word(reason.to_owned()));
+        }
+        if self.policy == PayloadPolicy::Full {
+            metadata.set("result", payload.clone());
+        }
+        let elapsed = trace.started.elapsed();
+        trace.event(
+            "ptc_lisp.call.stop",
+            Some(elapsed),
+            stop_measurements(elapsed),
+            metadata,
+        );
+        self.stop(&mut trace);
+        let word = if is_error { "error" } else { "ok" };
+        let done = self.dir.join(format!(
+            "{}-{}-{word}.jsonl",
+            file_time(clock::now_micros()),
+            short_id(&trace.label)
+        ));
+        if trace.file.take().is_some()
+            && let Err(error) = fs::rename(&trace.path, &done)
+        {
+            self.failed("trace_rename_failed", &error);
+        }
+    }
+
+    /// Ends the trace of a call that nobody waits for: its file stays pending.
+    pub fn abandon(&self, mut trace: Trace) {
+        self.stop(&mut trace);
+    }
+
+    /// The newest finished trace of a request id.
+    pub fn find(&self, request_id: &str) -> Option<PathBuf> {
+        let h8 = short_id(request_id);
+        let (ok, error) = (format!("-{h8}-ok.jsonl"), format!("-{h8}-error.jsonl"));
+        self.list()
+            .into_iter()
+            .filter(|(path, _)| {
+                path.to_str()
+                    .is_some_and(|path| path.ends_with(&ok) || path.ends_with(&error))
+            })
+            .max_by_key(|(_, modified)| *modified)
+            .map(|(path, _)| path)
+    }
+
+    /// A text of a call as the policy lets it be seen: itself, or its size and digest.
+    fn shown(&self, text: &str) -> String {
+        match self.policy {
+            PayloadPolicy::Full => text.to_owned(),
+            PayloadPolicy::None | PayloadPolicy::Summary => Payload::new()
+                .with("bytes", text.len())
+                .with("sha256", digest::hex(text.as_bytes()))
+                .to_json(),
+        }
+    }
+
+    fn open(&self, path: &Path) -> Option<File> {
+        if let Err(error) = fs::create_dir_all(&self.dir) {
+            self.log
+                .event(Level::Error, "trace_dir_create_failed", None, |fields| {
+                    fields
+                        .text("reason", &error.to_string())
+                        .text("trace_dir", &self.dir.to_string_lossy());
+                });
+            return None;
+        }
+        self.make_room();
+        match OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)
+        {
+            Ok(file) => {
+                self.files.fetch_add(1, Ordering::Relaxed);
+                Some(file)
+            }
+            Err(error) => {
+                self.failed("trace_open_failed", &error);
+                None
+            }
+        }
+    }
+
+    /// Deletes the oldest files so that one more fits.
+    fn make_room(&self) {
+        if self.files.load(Ordering::Relaxed) < self.files_max {
+            return;
+        }
+        let mut files = self.list();
+        files.sort_by(|left, right| (left.1, &left.0).cmp(&(right.1, &right.0)));
+        let surplus = (files.len() + 1).saturating_sub(self.files_max);
+        let mut left = files.len();
+        for (path, _) in files.into_iter().take(surplus) {
+            match fs::remove_file(&path) {
+                Ok(()) => left -= 1,
+                // Another call got there first.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => left -= 1,
+                Err(error) => self.failed("trace_evict_failed", &error),
+            }
+        }
+        self.files.store(left, Ordering::Relaxed);
+    }
+
+    fn list(&self) -> Vec<(PathBuf, SystemTime)> {
+        let Ok(entries) = fs::read_dir(&self.dir) else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(Result::ok)
+            .map(|entry| entry.path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "jsonl")
+            })
+            .map(|path| {
+                let modified = fs::metadata(&path)
+                    .and_then(|data| data.modified())
+                    .unwrap_or(SystemTime::UNIX_EPOCH);
+                (path, modified)
+            })
+            .collect()
+    }
+
+    /// Writes the last line, and tells once when lines could not be written.
+    fn stop(&self, trace: &mut Trace) {
+        trace.stop();
+        if let Some(error) = trace.failure.take() {
+            self.failed("trace_write_failed", &error);
+        }
+    }
+
+    fn failed(&self, event: &str, error: &std::io::Error) {
+        let level = if event == "trace_evict_failed" {
+            Level::Warn
+        } else {
+            Level::Error
+        };
+        self.log.event(level, event, None, |fields| {
+            fields.text("reason", &error.to_string());
+        });
+    }
+}
+
+impl Trace {
+    /// Its id, 32 hex digits.
+    pub fn id(&self) -> &str {
+        &self.trace_id
+    }
+
+    fn event(
+        &mut self,
+        event: &'static str,
+        duration: Option<Duration>,
+        measurements: Payload,
+        metadata: Payload,
+    ) {
+        let mut line = Payload::new()
+            .with("event", event)
+            .with("measurements", measurements)
+            .with("metadata", metadata);
+        if let Some(duration) = duration {
+            line.set("duration_ms", millis(duration));
+        }
+        self.line(line);
+    }
+
+    fn stop(&mut self) {
+        let line = Payload::new()
+            .with("duration_ms", millis(self.started.elapsed()))
+            .with("event", "trace.stop")
+            .with("schema_version", SCHEMA_VERSION)
+            .with("trace_id", self.trace_id.clone());
+        self.line(line);
+    }
+
+    fn line(&mut self, mut line: Payload) {
+        let Some(file) = &mut self.file else { return };
+        line.set("seq", self.sequence)
+            .set("timestamp", clock::now_text());
+        self.sequence += 1;
+        let mut text = self.redactor.scrub(line).to_json();
+        text.push('\n');
+        if let Err(error) = file.write_all(text.as_bytes()) {
+            // The disk is full or gone; the call goes on without its trace.
+            self.file = None;
+            self.failure = Some(error);
+        }
+    }
+}
+
+fn call_metadata(sighting: &Sighting) -> Payload {
+    let mut metadata = Payload::new()
+        .with("protocol_version", sighting.revision)
+        .with("request_id", sighting.id.clone().unwrap_or_default())
+        .with("tool_name", named(&sighting.tool));
+    if let Some((owner, session)) = &sighting.transport {
+        metadata
+            .set("mcp_session_hash", Field::word(session.clone()))
+            .set("owner_hash", Field::word(owner.clone()))
+            .set("transport", "http")
+            .set(
+                "transport_request_id",
+                sighting.transport_request_id.clone(),
+            );
+    }
+    metadata
+}
+
+/// The name of a tool as called: one of the server's own, or whatever the client wrote.
+fn named(tool: &str) -> Field {
+    match crate::mcp::tools::names().find(|own| *own == tool) {
+        Some(own) => own.into(),
+        None => Field::Text(tool.to_owned()),
+    }
+}
+
+fn execute_metadata(sighting: &Sighting, aggregator: bool) -> Payload {
+    Payload::new()
+        .with("caller", "mcp")
+        .with(
+            "profile",
+            if aggregator {
+                "mcp_aggregator"
+            } else {
+                "mcp_no_tools"
+            },
+        )
+        .with(
+            "program_bytes",
+            sighting.program.as_deref().map_or(0, str::len),
+        )
+        .with("signature_supplied?", false)
+}
+
+fn start_measurements() -> Payload {
+    Payload::new()
+        .with("monotonic_time", monotonic())
+        .with("system_time", clock::now_micros().saturating_mul(1000))
+}
+
+fn stop_measurements(elapsed: Duration) -> Payload {
+    let nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
+    Payload::new()
+        .with("duration", nanos)
+        .with("monotonic_time", monotonic())
+}
+
+/// Nanoseconds since the first trace of the process.
+fn monotonic() -> i64 {
+    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    i64::try_from(ORIGIN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn file_time(micros: i64) -> String {
+    clock::text(micros).replace(':', "-")
+}
+
+/// First 8 hex digits of the digest of a request id; zeros for the null id.
+fn short_id(label: &str) -> String {
+    match label.is_empty() {
+        true => "00000000".into(),
+        false => digest::hex(label.as_bytes())[..8].to_owned(),
+    }
+}
+
+/// The trace id that the client's trace context names, or a new one.
+fn trace_id(trace: Option<&TraceContext>) -> String {
+    match trace {
+        Some(trace) => trace.trace_id().to_owned(),
+        None => digest::hex(token::random(24).as_bytes())[..32].to_owned(),
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_ends_the_file_and_is_remembered() {
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut trace = Trace {
+            file: Some(file),
+            failure: None,
+            path: PathBuf::new(),
+            label: String::new(),
+            trace_id: String::new(),
+            sequence: 0,
+            started: Instant::now(),
+            redactor: Redactor::empty(),
+        };
+        trace.stop();
+        trace.stop();
+        assert!(trace.file.is_none());
+        assert_eq!(
+            trace.failure.map(|error| error.kind()),
+            Some(std::io::ErrorKind::StorageFull)
+        );
+    }
+}

@@ -1,0 +1,503 @@
+//! The process that evaluates: it has one socket, no files, no environment and no secrets, and runs one program after the
+//! other. Knows nothing of MCP. What a program asks of the world it asks the server, over the socket.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use ptc_lang::{
+    Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, run, snapshot,
+};
+
+use super::frames::{self, Bounds, Confinement, Done, Down, End, Inbox, Question, Reply, Run, Up};
+use super::{confine, faults};
+
+/// Native stack of the thread that evaluates.
+const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
+/// How often a running program looks whether it was cancelled.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Bytes of a frame that is taken in: the server is believed.
+const FRAME_BYTES_MAX: usize = u32::MAX as usize;
+
+/// Runs the hidden command `worker MEMORY CPU`: bytes that programs may hold, and seconds of its life.
+pub fn main(arguments: &[String]) -> ExitCode {
+    let number = |at: usize| arguments.get(at).and_then(|word| word.parse().ok());
+    let (Some(memory_bytes), Some(cpu_seconds)) = (number(0), number(1)) else {
+        eprintln!("this command is for the server itself");
+        return ExitCode::FAILURE;
+    };
+    match serve(memory_bytes, cpu_seconds) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            let _ = frames::send(Socket, &Up::Failed(problem));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
+    // The server's death ends this process, also in the middle of a program.
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
+        .map_err(|error| error.to_string())?;
+    nix::sys::prctl::set_dumpable(false).map_err(|error| error.to_string())?;
+    confine::close_files()?;
+    let landlock = confine::landlock();
+    confine::limit(memory_bytes, cpu_seconds)?;
+    // Tables that are built when they are first needed are built before anything waits for them.
+    warm();
+    let served = std::thread::Builder::new()
+        .name("eval".into())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            // The native stack is measured once, for which files are read.
+            warm();
+            confine::seccomp()?;
+            Link::new(Socket).serve(Confinement { landlock })
+        })
+        .map_err(|error| error.to_string())?
+        .join();
+    served.unwrap_or_else(|_| Err("the evaluating thread panicked".into()))
+}
+
+/// Evaluates something, so that the first program does not pay for what all share.
+fn warm() {
+    struct Nowhere;
+    impl Host for Nowhere {
+        fn now_micros(&self) -> i64 {
+            0
+        }
+    }
+    let program = Program::new("(defn f [x] (re-find #\"a+\" x)) (f \"baab\")");
+    let (_, env) = run(&program, &Env::new(), &Limits::default(), &Nowhere);
+    if let Ok(bytes) = env.snapshot(1 << 20, &Nowhere) {
+        let _ = Env::restore(&bytes, &Limits::default(), &Nowhere);
+    }
+}
+
+/// The socket, which is the first file of the process.
+#[derive(Clone, Copy)]
+struct Socket;
+
+impl std::io::Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        Ok(nix::unistd::read(std::io::stdin(), buffer)?)
+    }
+}
+
+impl std::io::Write for Socket {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        Ok(nix::unistd::write(std::io::stdin(), buffer)?)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The connection with the server, used by all threads of a program.
+struct Link {
+    socket: Socket,
+    /// Held while a frame is written, so that frames do not mix.
+    writing: Mutex<()>,
+    state: Mutex<State>,
+    /// Told whenever an answer came, or nobody reads any more.
+    changed: Condvar,
+    numbers: AtomicU32,
+}
+
+#[derive(Default)]
+struct State {
+    /// What was read; none while a thread reads.
+    inbox: Option<Inbox>,
+    answers: HashMap<u32, Reply>,
+    cancelled: bool,
+}
+
+impl Link {
+    fn new(socket: Socket) -> Link {
+        Link {
+            socket,
+            writing: Mutex::new(()),
+            state: Mutex::new(State {
+                inbox: Some(Inbox::default()),
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            numbers: AtomicU32::new(0),
+        }
+    }
+
+    fn serve(&self, confinement: Confinement) -> Result<(), String> {
+        self.send(&Up::Ready(confinement));
+        loop {
+            let mut inbox = self.state().inbox.take().unwrap_or_default();
+            let frame = self.read(&mut inbox);
+            {
+                let mut state = self.state();
+                state.inbox = Some(inbox);
+                state.answers.clear();
+                state.cancelled = false;
+            }
+            // A cancellation or an answer that came too late concerns nobody.
+            if let Down::Run(asked) = frame {
+                self.send(&Up::Began);
+                let done = self.evaluate(&asked);
+                self.send(&Up::Done(done));
+            }
+        }
+    }
+
+    fn evaluate(&self, asked: &Run) -> Done {
+        let world = World {
+            link: self,
+            deadline: Instant::now() + Duration::from_millis(asked.time_ms),
+            looked: Mutex::new(Instant::now()),
+            cancelled: AtomicBool::new(false),
+            tools: asked.tools.clone(),
+            bytes_max: frame_bytes(asked.limits.memory_bytes),
+        };
+        let ended =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                match faults::commit(&asked.program) {
+                    Some(told) => failed("runtime_error", told),
+                    None => world.evaluate(asked),
+                }
+            }));
+        ended.unwrap_or_else(|_| {
+            failed(
+                "runtime_error",
+                "the evaluation failed inside the server".into(),
+            )
+        })
+    }
+
+    /// Sends a frame. A server that is gone needs none.
+    fn send(&self, frame: &Up) {
+        let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if frames::send(self.socket, frame).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    /// Waits for the next frame.
+    fn read(&self, inbox: &mut Inbox) -> Down {
+        loop {
+            match inbox.next(FRAME_BYTES_MAX) {
+                Ok(Some(frame)) => return frame,
+                Ok(None) => match inbox.fill(self.socket) {
+                    Ok(true) => {}
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Ok(false) | Err(_) => std::process::exit(0),
+                },
+                Err(_) => std::process::exit(1),
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the server, and waits for the answer. Of several threads that wait one reads for all.
+    fn ask(&self, question: Question) -> Reply {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        self.send(&Up::Ask { number, question });
+        let mut state = self.state();
+        loop {
+            if let Some(reply) = state.answers.remove(&number) {
+                return reply;
+            }
+            let Some(mut inbox) = state.inbox.take() else {
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            let frame = self.read(&mut inbox);
+            state = self.state();
+            state.inbox = Some(inbox);
+            state.note(frame);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether the server said that nobody waits any more.
+    fn is_cancelled(&self) -> bool {
+        let mut state = self.state();
+        while !state.cancelled {
+            // Whoever waits for an answer sees a cancellation as well.
+            let Some(mut inbox) = state.inbox.take() else {
+                break;
+            };
+            let input = std::io::stdin();
+            let mut watched = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+            let waits = match inbox.next(FRAME_BYTES_MAX) {
+                Ok(Some(frame)) => {
+                    state.inbox = Some(inbox);
+                    state.note(frame);
+                    self.changed.notify_all();
+                    continue;
+                }
+                Ok(None) => poll(&mut watched, PollTimeout::ZERO).is_ok_and(|ready| ready > 0),
+                Err(_) => std::process::exit(1),
+            };
+            if waits {
+                drop(state);
+                let frame = self.read(&mut inbox);
+                state = self.state();
+                state.inbox = Some(inbox);
+                state.note(frame);
+                self.changed.notify_all();
+            } else {
+                state.inbox = Some(inbox);
+                break;
+            }
+        }
+        state.cancelled
+    }
+}
+
+impl State {
+    fn note(&mut self, frame: Down) {
+        match frame {
+            Down::Answer { number, reply } => {
+                self.answers.insert(number, reply);
+            }
+            Down::Cancel => self.cancelled = true,
+            // One program at a time.
+            Down::Run(_) => std::process::exit(1),
+        }
+    }
+}
+
+/// The world of a program, which is at the other end of the socket.
+struct World<'l> {
+    link: &'l Link,
+    deadline: Instant,
+    looked: Mutex<Instant>,
+    cancelled: AtomicBool,
+    tools: Vec<String>,
+    bytes_max: usize,
+}
+
+/// Bytes of the largest frame that a program with so much memory has to send.
+pub fn frame_bytes(memory_bytes: u64) -> usize {
+    const ROOM: u64 = 16 << 20;
+    usize::try_from(memory_bytes.saturating_mul(2).saturating_add(ROOM)).unwrap_or(usize::MAX)
+}
+
+impl World<'_> {
+    fn evaluate(&self, asked: &Run) -> Done {
+        let Bounds {
+            memory_bytes,
+            workers,
+            nesting,
+            symbols,
+        } = asked.limits;
+        let limits = Limits {
+            memory_bytes,
+            workers: usize::try_from(workers).unwrap_or(usize::MAX),
+            nesting,
+            symbols,
+            // Lines are cut by the server, behind its redactor.
+            print_graphemes: usize::MAX,
+        };
+        let roomy = super::reading(&limits);
+        let env = match Env::restore(&asked.env, &roomy, self) {
+            Ok(env) => env,
+            Err(error) => return refused(&error),
+        };
+        let (outcome, after) = run(&Program::new(asked.program.as_str()), &env, &limits, self);
+        let Outcome { ended, prints: _ } = outcome;
+        let (end, value) = match ended {
+            Ended::Value(value) => (End::Value, value),
+            Ended::Return(value) => (End::Return, value),
+            Ended::Fail(value) => (End::Fail, value),
+            Ended::Error(error) => {
+                let end = End::Error {
+                    reason: error.reason().word().into(),
+                    code: error.code().into(),
+                    message: error.message_behind(&|quoted| self.veiled(quoted)),
+                    span: error.span.map(|span| (span.start, span.end)),
+                };
+                return Done {
+                    end,
+                    left: Vec::new(),
+                };
+            }
+        };
+        let left = match asked.keeps && !matches!(end, End::Fail) {
+            // The context is not the program's to keep.
+            true => after.with_context(Default::default()),
+            false => Env::new(),
+        };
+        drop(env);
+        match snapshot::write(&left, &[&value], self.bytes_max, self) {
+            Ok(left) => Done { end, left },
+            Err(error) => refused(&error),
+        }
+    }
+
+    fn value(&self, reply: Reply) -> Option<Result<Value, HostFault>> {
+        Some(match reply {
+            Reply::Value(bytes) => {
+                let limits = super::reading(&Limits::default());
+                match snapshot::read(&bytes, &limits, self) {
+                    Ok((_, mut values)) => Ok(values.pop().unwrap_or_default()),
+                    Err(_) => Err(HostFault::Stopped(Pulse::TimedOut)),
+                }
+            }
+            Reply::Raise { kind, message } => Err(HostFault::Raise {
+                kind: ptc_lang::error::known_code(&kind),
+                message,
+            }),
+            Reply::TimedOut => Err(HostFault::Stopped(Pulse::TimedOut)),
+            Reply::Cancelled => Err(HostFault::Stopped(Pulse::Cancelled)),
+            Reply::OutOfMemory => Err(HostFault::Stopped(Pulse::OutOfMemory)),
+            Reply::Number(number) => Ok(Value::Int(number)),
+            Reply::Text(_) | Reply::Nobody => return None,
+        })
+    }
+
+    /// A text without what must not be told, which only the server knows.
+    fn veiled(&self, quoted: &str) -> String {
+        match self.link.ask(Question::Quote(quoted.to_owned())) {
+            Reply::Text(text) => text,
+            _ => String::new(),
+        }
+    }
+
+    fn written(&self, values: &[&Value]) -> Result<Vec<u8>, HostFault> {
+        snapshot::write(&Env::new(), values, self.bytes_max, self).map_err(|error| match error {
+            snapshot::Error::Stopped(pulse) => HostFault::Stopped(pulse),
+            error => HostFault::Raise {
+                kind: "",
+                message: error.to_string(),
+            },
+        })
+    }
+}
+
+impl Host for World<'_> {
+    fn tool_names(&self) -> &[String] {
+        &self.tools
+    }
+
+    fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
+        let question = Question::Call {
+            tool: tool.to_owned(),
+            arguments: self.written(&[args])?,
+        };
+        self.value(self.link.ask(question)).unwrap_or_else(|| {
+            Err(HostFault::Raise {
+                kind: "unknown_tool",
+                message: format!("Unknown tool: {tool}."),
+            })
+        })
+    }
+
+    fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
+        let question = match request {
+            Discovery::Servers => Question::Servers,
+            Discovery::Apropos {
+                query,
+                limit,
+                load,
+                local,
+            } => Question::Apropos {
+                query: (*query).to_owned(),
+                limit: *limit as u64,
+                load: *load,
+                local: match self.written(&local.iter().collect::<Vec<_>>()) {
+                    Ok(local) => local,
+                    Err(fault) => return Some(Err(fault)),
+                },
+            },
+            Discovery::Dir {
+                server,
+                limit,
+                offset,
+            } => Question::Dir {
+                server: (*server).to_owned(),
+                limit: *limit as u64,
+                offset: *offset as u64,
+            },
+            Discovery::Doc { reference } => Question::Doc((*reference).to_owned()),
+            Discovery::Meta { reference } => Question::Meta((*reference).to_owned()),
+        };
+        self.value(self.link.ask(question))
+    }
+
+    fn now_micros(&self) -> i64 {
+        match self.link.ask(Question::Now) {
+            Reply::Number(micros) => micros,
+            _ => 0,
+        }
+    }
+
+    fn pulse(&self) -> Pulse {
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Pulse::Cancelled;
+        }
+        let now = Instant::now();
+        let due = match self.looked.try_lock() {
+            Ok(mut looked) => {
+                let due = now.duration_since(*looked) >= LOOK_EVERY;
+                if due {
+                    *looked = now;
+                }
+                due
+            }
+            Err(_) => false,
+        };
+        if due && self.link.is_cancelled() {
+            self.cancelled.store(true, Ordering::Relaxed);
+            return Pulse::Cancelled;
+        }
+        match now >= self.deadline {
+            true => Pulse::TimedOut,
+            false => Pulse::Continue,
+        }
+    }
+
+    fn printed(&self, line: String) -> String {
+        self.link.send(&Up::Printed(line));
+        // The server keeps it.
+        String::new()
+    }
+
+    fn budget(&self) -> Value {
+        let reply = self.link.ask(Question::Budget);
+        self.value(reply).and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+fn refused(error: &snapshot::Error) -> Done {
+    let reason = match error {
+        snapshot::Error::Stopped(Pulse::Cancelled) => "cancelled",
+        snapshot::Error::Stopped(Pulse::OutOfMemory)
+        | snapshot::Error::TooLarge { .. }
+        | snapshot::Error::Memory => "memory_limit",
+        snapshot::Error::Stopped(_) => "timeout",
+        _ => "runtime_error",
+    };
+    failed(reason, error.to_string())
+}
+
+fn failed(reason: &str, message: String) -> Done {
+    Done {
+        end: End::Error {
+            reason: reason.into(),
+            code: reason.into(),
+            message,
+            span: None,
+        },
+        left: Vec::new(),
+    }
+}

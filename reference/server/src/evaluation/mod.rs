@@ -1,0 +1,630 @@
+//! Runs programs and turns their outcomes into payloads. The only file that touches the language's evaluation API.
+//!
+//! Knows nothing of profiles or transports; what is cut for a client is cut later.
+
+pub mod gate;
+pub mod isolation;
+pub mod pool;
+pub mod pressure;
+
+use crate::clock;
+use crate::evaluation::isolation::Place;
+use crate::mcp::connection::Call;
+use crate::render::payload::{Field, Payload};
+use crate::render::reason::{Refusal, error_payload};
+use crate::render::redact;
+use crate::server::Server;
+use crate::sessions::{Leaving, Ready, Turn};
+use crate::upstreams;
+use ptc_lang::error::Limit;
+use ptc_lang::heap::Account;
+use ptc_lang::json::{Duplicates, Problem, WriteError};
+use ptc_lang::meter::Watch;
+use ptc_lang::sink::Over;
+use ptc_lang::value::Map;
+use ptc_lang::{
+    Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
+    Pulse, Reason, Value,
+};
+use ptc_protocol::{
+    ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
+    execution_feedback_within, format_value_within, json_schema_to_type, to_json_value,
+    validate_return_within,
+};
+use ptc_secrets::{Redactor, Scrubbed};
+use ptc_upstream::{Cancel, Entry, ProgramCalls};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One program to run.
+pub struct Job<'a> {
+    /// Its text.
+    pub program: &'a str,
+    /// Its context as compact JSON.
+    pub context: &'a str,
+    /// What its value must match.
+    pub schema: Option<&'a Schema>,
+    /// The process.
+    pub server: &'a Arc<Server>,
+    /// The call that it answers.
+    pub call: &'a Arc<Call>,
+}
+
+/// What a returned value must match.
+pub struct Schema(Type);
+
+impl Schema {
+    /// Reads `output_schema`.
+    ///
+    /// # Errors
+    /// The message of the refusal.
+    pub fn read(json: Option<&str>) -> Result<Option<Self>, String> {
+        let Some(json) = json else { return Ok(None) };
+        let invalid = |reason: String| format!("argument `output_schema` is invalid: {reason}");
+        let tree = serde_json::from_str(json)
+            .map_err(|_| invalid("schema is nested too deeply".into()))?;
+        json_schema_to_type(&tree)
+            .map(|expected| Some(Schema(expected)))
+            .map_err(invalid)
+    }
+
+    /// The JSON of a value that matches; inside, the message of the `validation_error`.
+    ///
+    /// # Errors
+    /// The limit that ends the program: matching and writing are a part of it.
+    fn validated(&self, value: &Value, watch: &dyn Watch) -> Result<Result<String, String>, Limit> {
+        if let Err(mismatches) = validate_return_within(&self.0, value, watch)? {
+            return Ok(Err(describe_mismatches(&mismatches, Some("return"))));
+        }
+        let refused = |error: String| Ok(Err(format!("validated value: {error}")));
+        // Deeper than any reader of JSON goes; the path to what is too deep is found the slow way.
+        if value.shape().depth > JSON_DEPTH_MAX
+            && let Err(error) = to_json_value(value)
+        {
+            return refused(error.to_string());
+        }
+        match ptc_lang::json::to_string_within(value, usize::MAX, watch) {
+            Ok(json) => Ok(Ok(json)),
+            Err(WriteError::Over(Over::Limit(limit))) => Err(limit),
+            Err(WriteError::Over(Over::Bytes)) => Err(Limit::Memory),
+            Err(WriteError::Path(error)) => refused(error.to_string()),
+        }
+    }
+}
+
+/// Levels of nesting that are certainly no more than `validated` may have.
+const JSON_DEPTH_MAX: u32 = 500;
+
+/// Runs a program that keeps nothing.
+pub fn one_shot(job: &Job<'_>) -> Payload {
+    metered(job, None, |running| {
+        let shown = running.context(job.context).and_then(|context| {
+            let env = Env::new().with_context(context);
+            let (outcome, _) = running.run(&env);
+            conclude(job, running, outcome)
+        });
+        let mut payload = shown.unwrap_or_else(|limit| limited(limit, job.server));
+        upstreams::add(&mut payload, &running.entries(), false);
+        payload
+    })
+}
+
+/// The payload of a program that keeps nothing, upstream calls aside.
+fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Payload, Limit> {
+    let redactor = &job.server.redactor;
+    let watch = running.meter;
+    let value = match outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => value,
+        Ended::Fail(value) => {
+            return failed(&*redact::value_within(&value, redactor, watch)?, watch);
+        }
+        Ended::Error(error) => return Ok(errored(&error, running.hint(), job.server)),
+    };
+    let validated = match job.schema {
+        None => None,
+        Some(schema) => match schema.validated(&value, watch)? {
+            Ok(json) => Some(json),
+            Err(message) => {
+                let reason = ErrorReason::ValidationError.as_str();
+                return Ok(error_payload(reason, message, None));
+            }
+        },
+    };
+    let nothing = BTreeMap::new();
+    let prints = redactor.scrub(outcome.prints).into_inner();
+    let shown = execution_feedback_within(
+        &*redact::value_within(&value, redactor, watch)?,
+        &prints,
+        &nothing,
+        &nothing,
+        Turns::Single,
+        PreviewOptions::default(),
+        watch,
+    )?;
+    let mut payload = success(&value, shown, redactor);
+    if let Some(json) = validated {
+        payload.set("validated", Field::Exact(json));
+    }
+    // What ends too late has timed out, however well it went.
+    watch.look()?;
+    Ok(payload)
+}
+
+/// What came of a program in a session.
+pub enum Turned {
+    /// It succeeded, within all limits. Permanent once `ready` is committed.
+    Kept {
+        /// The full payload.
+        payload: Payload,
+        /// What to commit.
+        ready: Box<Ready>,
+    },
+    /// It failed, or what it would leave breaks a limit or its schema.
+    Failed(Payload),
+    /// The session's life ended, or its call was cancelled.
+    Over,
+}
+
+/// Previews of a session are longer: its programs build on each other.
+const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
+    preview_chars: 512,
+    feedback_chars: 2048,
+};
+
+/// Runs a program in a session. Limits are judged first, then the schema; nothing is kept yet.
+pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
+    metered(job, Some(turn.session.expires), |running| {
+        let turned = running
+            .context(job.context)
+            .and_then(|context| conclude_turn(job, turn, running, context));
+        match turned {
+            Ok(turned) => turned,
+            Err(Limit::Cancelled) => Turned::Over,
+            Err(limit) => {
+                let payload = limited(limit, job.server).with("prints", Field::List(Vec::new()));
+                rolled_back(running, payload)
+            }
+        }
+    })
+}
+
+/// A program that failed in a session.
+fn rolled_back(running: &Running<'_>, mut payload: Payload) -> Turned {
+    upstreams::add(&mut payload, &running.entries(), true);
+    Turned::Failed(payload)
+}
+
+fn conclude_turn(
+    job: &Job<'_>,
+    turn: &Turn,
+    running: &Running<'_>,
+    context: Map,
+) -> Result<Turned, Limit> {
+    let before = turn.session.env();
+    let (outcome, after) = running.run(&before.clone().with_context(context));
+    let (redactor, watch) = (&job.server.redactor, running.meter);
+    let failed_with =
+        |payload: Payload| rolled_back(running, payload.with("prints", Field::List(Vec::new())));
+    let value = match outcome.ended {
+        Ended::Value(value) | Ended::Return(value) => value,
+        Ended::Fail(value) => {
+            let payload = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
+            return Ok(failed_with(payload));
+        }
+        Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
+        Ended::Error(error) => {
+            return Ok(failed_with(errored(&error, running.hint(), job.server)));
+        }
+    };
+    let entries = running.entries();
+    let prints = redactor.scrub(outcome.prints).into_inner();
+    let visible = redact::value_within(&value, redactor, watch)?.into_owned();
+    let shown = execution_feedback_within(
+        &visible,
+        &prints,
+        &named(&after, redactor, watch)?,
+        &named(&before, redactor, watch)?,
+        Turns::Several,
+        SESSION_PREVIEWS,
+        watch,
+    )?;
+    let (tool_calls, upstream_calls) = upstreams::histories(&entries);
+    let leaving = Leaving {
+        env: after,
+        value: value.clone(),
+        shown: visible,
+        prints,
+        tool_calls: redactor.scrub(tool_calls).into_inner(),
+        upstream_calls: redactor.scrub(upstream_calls).into_inner(),
+    };
+    let ready = match job.server.sessions.judge(turn, leaving) {
+        Ok(ready) => ready,
+        Err(exceeded) => {
+            let message =
+                "session persisted-state limit exceeded; eval was not committed".to_owned();
+            let payload = error_payload("session_limit_exceeded", message, None);
+            return Ok(rolled_back(
+                running,
+                payload.with("detail", exceeded.detail()),
+            ));
+        }
+    };
+    let validated = match job.schema {
+        None => None,
+        Some(schema) => match schema.validated(&value, watch)? {
+            Ok(json) => Some(json),
+            Err(message) => {
+                let reason = ErrorReason::ValidationError.as_str();
+                return Ok(rolled_back(running, error_payload(reason, message, None)));
+            }
+        },
+    };
+    let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
+    let mut previews = Payload::new();
+    for (name, preview) in &shown.memory.changed {
+        previews.set(name.clone(), preview);
+    }
+    let memory = Payload::new()
+        .with("changed", previews)
+        .with("changed_keys", changed)
+        .with("stored_keys", shown.memory.stored_keys.clone())
+        .with("truncated", shown.memory.truncated);
+    let truncated = shown.truncated || !ready.notices.is_empty();
+    let mut feedback = shown.feedback.clone();
+    for notice in &ready.notices {
+        let gap = if feedback.is_empty() { "" } else { "\n\n" };
+        feedback.push_str(&format!(
+            "{gap};; {}",
+            notice.text("message").unwrap_or_default()
+        ));
+    }
+    let mut payload = success(&value, shown, redactor)
+        .with("feedback", feedback)
+        .with("history_notices", ready.notices.clone())
+        .with("memory", memory)
+        .with("session", ready.summary.clone())
+        .with("truncated", truncated);
+    if value.is_nil() {
+        payload.set("result", Field::Null);
+    }
+    if let Some(json) = validated {
+        payload.set("validated", Field::Exact(json));
+    }
+    upstreams::add(&mut payload, &entries, true);
+    // What ends too late has timed out, and keeps nothing.
+    watch.look()?;
+    Ok(Turned::Kept {
+        payload,
+        ready: Box::new(ready),
+    })
+}
+
+/// The definitions as they may be shown.
+fn named(
+    env: &Env,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<BTreeMap<String, Value>, Limit> {
+    env.definitions()
+        .into_iter()
+        .map(|(name, value, _)| {
+            let shown = redact::value_within(value, redactor, watch)?;
+            Ok((name.to_owned(), shown.into_owned()))
+        })
+        .collect()
+}
+
+/// A program under its limits, from reading its context to the last byte that is shown of it.
+struct Running<'a> {
+    job: &'a Job<'a>,
+    place: Place<'a>,
+    meter: &'a Meter<'a>,
+    calls: Option<&'a ProgramCalls>,
+}
+
+/// Does `work` for a program within its memory, until its own deadline, or until `expires`, when nobody is to be told.
+fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Running<'_>) -> T) -> T {
+    let server = job.server;
+    let limits = limits(server);
+    let deadline = Instant::now() + Duration::from_millis(server.program_timeout_ms());
+    let calls = upstream_calls(server, job.call, deadline);
+    let host = CallHost::new(
+        job.call,
+        &server.redactor,
+        expires,
+        deadline,
+        calls.as_ref(),
+    );
+    let meter = Meter::new(&limits, &host);
+    meter.within(|| {
+        work(&Running {
+            job,
+            place: Place {
+                meter: &meter,
+                limits: &limits,
+                host: &host,
+                deadline: deadline.into_std(),
+                keeps: expires.is_some(),
+            },
+            meter: &meter,
+            calls: calls.as_ref(),
+        })
+    })
+}
+
+impl Running<'_> {
+    fn run(&self, env: &Env) -> (Outcome, Env) {
+        let program = Program::new(self.job.program);
+        self.job.server.evaluation.run(&program, env, &self.place)
+    }
+
+    /// The context object as a map. Its values are free of charge up to four times its bytes.
+    fn context(&self, json: &str) -> Result<Map, Limit> {
+        let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES);
+        let map = self
+            .meter
+            .reading(free_bytes, || read_context(json, self.meter))?;
+        self.meter.look()?;
+        Ok(map)
+    }
+
+    /// What was asked of upstreams.
+    fn entries(&self) -> Vec<Entry> {
+        self.calls.map(ProgramCalls::entries).unwrap_or_default()
+    }
+
+    /// The servers or tools that there are, when a name was wrong.
+    fn hint(&self) -> Option<String> {
+        self.calls.and_then(ProgramCalls::hint)
+    }
+}
+
+/// Bytes of values for each byte of a context that a program is not charged (`limits.memory.context`).
+const CONTEXT_FREE_TIMES: usize = 4;
+
+fn limits(server: &Server) -> Limits {
+    Limits {
+        memory_bytes: server.program_memory_bytes(),
+        ..Limits::default()
+    }
+}
+
+/// The upstream side of a call, until `deadline` or the call's cancellation.
+pub fn upstream_calls(
+    server: &Server,
+    call: &Arc<Call>,
+    deadline: Instant,
+) -> Option<ProgramCalls> {
+    server.upstreams.as_ref().map(|runtime| {
+        let cancel = Cancel::default();
+        let ending = cancel.clone();
+        call.on_cancel(move || ending.cancel());
+        ProgramCalls::new(runtime.clone(), Some(deadline), cancel).in_trace(call.trace.clone())
+    })
+}
+
+/// Runs one program of a planned task: its calls are those of the whole task.
+pub fn planned(
+    server: &Server,
+    call: &Call,
+    program: &str,
+    env: &Env,
+    calls: Option<&ProgramCalls>,
+    deadline: Instant,
+) -> (Outcome, Env) {
+    let host = CallHost::new(call, &server.redactor, None, deadline, calls);
+    let limits = limits(server);
+    let meter = Meter::new(&limits, &host);
+    let place = Place {
+        meter: &meter,
+        limits: &limits,
+        host: &host,
+        deadline: deadline.into_std(),
+        keeps: true,
+    };
+    meter.within(|| server.evaluation.run(&Program::new(program), env, &place))
+}
+
+/// The context of a task, of whose programs each may hold as much again.
+///
+/// # Errors
+/// The message, when it takes more memory than a program has.
+pub fn task_context(server: &Server, json: &str) -> Result<Map, String> {
+    let limit = server.program_memory_bytes();
+    let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
+    let account = Account::new(limit.saturating_add(free_bytes));
+    account
+        .within(|| read_context(json, &account))
+        .map_err(|_| memory_message(limit))
+}
+
+fn memory_message(limit: u64) -> String {
+    format!("heap limit {limit} bytes exceeded")
+}
+
+/// The context object as a map. The text was validated when its frame was read; as everywhere in a
+/// frame, the first of equal keys wins.
+fn read_context(json: &str, watch: &dyn Watch) -> Result<Map, Limit> {
+    match ptc_lang::json::read(json, Duplicates::First, watch) {
+        Ok(Value::Map(map)) => Ok(map),
+        Err(error) => match error.problem {
+            Problem::Limit(limit) => Err(limit),
+            _ => Ok(Map::new()),
+        },
+        Ok(_) => Ok(Map::new()),
+    }
+}
+
+/// The full payload of a success.
+fn success(value: &Value, shown: Execution, redactor: &Redactor) -> Payload {
+    let mut payload = Payload::new()
+        .with("status", "ok")
+        .with("prints", shown.prints)
+        .with("feedback", shown.feedback)
+        .with(
+            "truncated",
+            shown.visible_truncated.unwrap_or(shown.truncated),
+        );
+    if !value.is_nil() {
+        let result = shown.result.map(|result| prompted(result, redactor));
+        payload.set("result", result);
+    }
+    payload
+}
+
+/// What a result begins with.
+const PROMPT: &str = "user=> ";
+
+/// A result behind its prompt, which is the server's own.
+fn prompted(result: String, redactor: &Redactor) -> Field {
+    match result.strip_prefix(PROMPT) {
+        Some(shown) => Field::Clean(Scrubbed::from(PROMPT).then(redactor.scrub(shown.to_owned()))),
+        None => Field::Text(result),
+    }
+}
+
+/// Characters of a failed string that are shown.
+const FAIL_STRING_CHARS: usize = 4096;
+/// Characters of any other failed value that are shown: more than any envelope holds would be in vain.
+const FAIL_CHARS: usize = 1 << 19;
+
+/// The payload of `(fail v)`.
+fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
+    use ptc_lang::print::{PREVIEW_ITEMS, preview_within};
+    let text = match value {
+        Value::Str(_) => {
+            let options = FormatOptions {
+                printable: Some(FAIL_STRING_CHARS),
+                ..FormatOptions::default()
+            };
+            format_value_within(value, options, watch)?.text
+        }
+        _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?.text,
+    };
+    watch.look()?;
+    Ok(error_payload(ErrorReason::Fail.as_str(), text.clone(), None).with("result", text))
+}
+
+/// The payload of a limit that was met before the program or after it.
+fn limited(limit: Limit, server: &Server) -> Payload {
+    errored(&limit.kind().anywhere(), None, server)
+}
+
+/// The payload of an error or a limit. The limits are named as the operator set them.
+fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
+    let message = || error.message_behind(&|text| server.redactor.scrub_str(text).into_owned());
+    let (reason, message) = match error.reason() {
+        Reason::ParseError => (ErrorReason::ParseError, message()),
+        Reason::RuntimeError => (ErrorReason::RuntimeError, message()),
+        Reason::Timeout => {
+            let limit = server.program_timeout_ms();
+            (
+                ErrorReason::Timeout,
+                format!("execution exceeded {limit}ms limit"),
+            )
+        }
+        Reason::MemoryLimit => (
+            ErrorReason::MemoryLimit,
+            memory_message(server.program_memory_bytes()),
+        ),
+        Reason::Cancelled => return Refusal::Cancelled.payload(),
+    };
+    let feedback = hint.map(|hint| format!("{message}. {hint}"));
+    error_payload(reason.as_str(), message, feedback)
+}
+
+/// The tool through which programs reach upstreams: `tool/call`.
+const UPSTREAM_TOOL: &str = "call";
+
+/// A programmer's fault says its reason, as every message of an upstream does.
+pub(crate) fn as_runtime_error(fault: HostFault) -> HostFault {
+    match fault {
+        HostFault::Raise { kind: "", message } => HostFault::Raise {
+            kind: "",
+            message: format!("runtime_error: {message}"),
+        },
+        other => other,
+    }
+}
+
+/// The world of one call: its clock and whether anybody still waits.
+struct CallHost<'a> {
+    call: &'a Call,
+    redactor: &'a Redactor,
+    expires: Option<Instant>,
+    deadline: Instant,
+    calls: Option<&'a ProgramCalls>,
+    tool_names: Vec<String>,
+}
+
+impl<'a> CallHost<'a> {
+    fn new(
+        call: &'a Call,
+        redactor: &'a Redactor,
+        expires: Option<Instant>,
+        deadline: Instant,
+        calls: Option<&'a ProgramCalls>,
+    ) -> Self {
+        let tool_names = match calls {
+            Some(_) => vec![UPSTREAM_TOOL.to_owned()],
+            None => Vec::new(),
+        };
+        CallHost {
+            call,
+            redactor,
+            expires,
+            deadline,
+            calls,
+            tool_names,
+        }
+    }
+}
+
+impl Host for CallHost<'_> {
+    fn tool_names(&self) -> &[String] {
+        &self.tool_names
+    }
+
+    fn call(&self, tool: &str, args: &Value) -> Result<Value, HostFault> {
+        match &self.calls {
+            Some(calls) if tool == UPSTREAM_TOOL => calls.call(args).map_err(as_runtime_error),
+            _ => Err(HostFault::Raise {
+                kind: "unknown_tool",
+                message: format!("Unknown tool: {tool}."),
+            }),
+        }
+    }
+
+    fn discover(&self, request: &Discovery<'_>) -> Option<Result<Value, HostFault>> {
+        let calls = self.calls.as_ref()?;
+        Some(calls.discover(request).map_err(as_runtime_error))
+    }
+
+    fn branching(&self, step: Branching) {
+        if let Some(calls) = self.calls {
+            calls.branching(step);
+        }
+    }
+
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn printed(&self, line: String) -> String {
+        self.redactor.scrub(line).into_inner()
+    }
+
+    fn pulse(&self) -> Pulse {
+        let _clock = self.calls.map(ProgramCalls::enter);
+        let now = Instant::now();
+        if self.call.is_cancelled() || self.expires.is_some_and(|expires| now >= expires) {
+            Pulse::Cancelled
+        } else if now >= self.deadline {
+            Pulse::TimedOut
+        } else {
+            Pulse::Continue
+        }
+    }
+}

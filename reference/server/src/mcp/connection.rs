@@ -1,0 +1,408 @@
+//! One client's connection: its revision, its calls in flight, whether it is draining. A stdio process has one, an HTTP
+//! listener one per protocol session.
+//!
+//! Knows nothing of tools or transports.
+
+use crate::evaluation::gate::Permit;
+use crate::render::reply::Reply;
+use ptc_rpc::Id;
+use ptc_secrets::Scrubbed;
+use ptc_upstream::TraceContext;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Sends the one reply of a call, off to its transport.
+pub type Answer = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
+
+/// Revisions with `initialize`, the preferred one first.
+pub const SESSION_REVISIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
+/// The revision without sessions.
+pub const STATELESS_REVISION: &str = "2026-07-28";
+
+/// Where a connection's frames come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// One process, one client.
+    Stdio,
+    /// A protocol session over HTTP, or a stateless call.
+    Http {
+        /// First 16 hex digits of the digest of the token.
+        owner_hash: String,
+        /// First 16 hex digits of the digest of the session id; empty in stateless calls.
+        session_hash: String,
+    },
+}
+
+/// What a transport knows of a request besides its frame.
+#[derive(Clone, Debug, Default)]
+pub struct RequestContext {
+    /// `X-Request-Id`, given or made; none on stdio.
+    pub request_id: Option<String>,
+    /// The trace that its headers name.
+    pub trace: Option<TraceContext>,
+}
+
+/// One client's connection.
+pub struct Connection {
+    /// Who owns the PTC sessions made here.
+    pub owner: String,
+    /// Where frames come from.
+    pub transport: Transport,
+    /// Calls that may be in flight here; `usize::MAX` when only the process's gate counts.
+    pub in_flight_max: usize,
+    revision: Mutex<&'static str>,
+    draining: AtomicBool,
+    calls: Mutex<Calls>,
+    quiet: Condvar,
+}
+
+#[derive(Default)]
+struct Calls {
+    in_flight: HashMap<Id, Arc<Call>>,
+    /// Calls whose reply is not yet written, cancelled ones not counted.
+    unanswered: usize,
+}
+
+/// One call in flight.
+pub struct Call {
+    /// What it is known by among the calls in flight: the request's id, or a number where ids of several clients meet.
+    pub key: Id,
+    /// The request's id.
+    pub id: Id,
+    /// When it was taken in.
+    pub started: Instant,
+    /// The id of its trace, once it runs and when it is traced.
+    pub trace_id: OnceLock<String>,
+    /// The trace that the request belongs to.
+    pub trace: Option<TraceContext>,
+    cancelled: AtomicBool,
+    hooks: Mutex<Vec<Hook>>,
+    claim: Mutex<Option<(Answer, Permit)>>,
+}
+
+/// What is done when a call is cancelled.
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// Why a call was not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmitted {
+    /// The id is in flight already.
+    Duplicate,
+    /// This many calls are in flight already.
+    Full(usize),
+}
+
+impl Connection {
+    /// A new connection.
+    pub fn new(owner: String, transport: Transport, in_flight_max: usize) -> Arc<Self> {
+        Arc::new(Connection {
+            owner,
+            transport,
+            in_flight_max,
+            revision: Mutex::new(SESSION_REVISIONS[0]),
+            draining: AtomicBool::new(false),
+            calls: Mutex::new(Calls::default()),
+            quiet: Condvar::new(),
+        })
+    }
+
+    /// The revision in use.
+    pub fn revision(&self) -> &'static str {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the revision that a client asks for, or the preferred one, and returns it.
+    pub fn negotiate(&self, wanted: Option<&str>) -> &'static str {
+        let known = SESSION_REVISIONS
+            .into_iter()
+            .find(|known| Some(*known) == wanted);
+        let chosen = known.unwrap_or(SESSION_REVISIONS[0]);
+        self.use_revision(chosen);
+        chosen
+    }
+
+    /// Uses `revision` from now on.
+    pub fn use_revision(&self, revision: &'static str) {
+        *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
+    }
+
+    /// Refuses tool calls from now on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Whether tool calls are refused.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Calls in flight.
+    pub fn in_flight(&self) -> usize {
+        self.calls().in_flight.len()
+    }
+
+    /// Whether a call is known by `key`.
+    pub fn is_in_flight(&self, key: &Id) -> bool {
+        self.calls().in_flight.contains_key(key)
+    }
+
+    /// Takes a call in under `key`. A place is asked for last, when nothing else speaks against the call.
+    ///
+    /// # Errors
+    /// [`NotAdmitted`], and the answer back to say so with.
+    pub fn admit(
+        &self,
+        key: Id,
+        id: Id,
+        trace: Option<TraceContext>,
+        answer: Answer,
+        gate: &Arc<crate::evaluation::gate::Gate>,
+    ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
+        let mut calls = self.calls();
+        let in_flight = calls.in_flight.len();
+        let Entry::Vacant(place) = calls.in_flight.entry(key.clone()) else {
+            return Err((NotAdmitted::Duplicate, answer));
+        };
+        if in_flight >= self.in_flight_max {
+            return Err((NotAdmitted::Full(self.in_flight_max), answer));
+        }
+        let Some(permit) = gate.enter() else {
+            return Err((NotAdmitted::Full(gate.cap()), answer));
+        };
+        let call = Arc::new(Call {
+            key,
+            id,
+            started: Instant::now(),
+            trace,
+            cancelled: AtomicBool::new(false),
+            trace_id: OnceLock::new(),
+            hooks: Mutex::new(Vec::new()),
+            claim: Mutex::new(Some((answer, permit))),
+        });
+        place.insert(call.clone());
+        calls.unanswered += 1;
+        Ok(call)
+    }
+
+    /// Ends a call with its reply, unless it was cancelled before. Its id and its place are free before the reply is sent.
+    /// Returns whether the reply was sent.
+    pub fn finish(&self, call: &Arc<Call>, reply: impl FnOnce() -> Scrubbed<Reply>) -> bool {
+        let Some((answer, permit)) = call.claim() else {
+            return false;
+        };
+        self.forget(call);
+        drop(permit);
+        answer(reply());
+        let mut calls = self.calls();
+        calls.unanswered -= 1;
+        if calls.unanswered == 0 {
+            self.quiet.notify_all();
+        }
+        true
+    }
+
+    /// Cancels the call `key`; its place is free at once. Returns its answer, to be used or dropped, or `None` when no such
+    /// call is in flight.
+    pub fn cancel(&self, key: &Id) -> Option<Answer> {
+        let call = self.calls().in_flight.get(key).cloned()?;
+        self.cancel_call(&call)
+    }
+
+    /// Cancels one call, unless it ends with its reply already. The answer is taken before the program learns of its end, so
+    /// that what it makes of that can't reach the client.
+    pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Answer> {
+        let (answer, permit) = call.claim()?;
+        call.cancelled.store(true, Ordering::Release);
+        let hooks = std::mem::take(&mut *call.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+        hooks.into_iter().for_each(|hook| hook());
+        self.forget(call);
+        drop(permit);
+        let mut calls = self.calls();
+        calls.unanswered -= 1;
+        if calls.unanswered == 0 {
+            self.quiet.notify_all();
+        }
+        Some(answer)
+    }
+
+    /// Cancels every call; each answer comes with its id.
+    pub fn cancel_all(&self) -> Vec<(Id, Answer)> {
+        let all: Vec<Arc<Call>> = self.calls().in_flight.values().cloned().collect();
+        all.into_iter()
+            .filter_map(|call| Some((call.id.clone(), self.cancel_call(&call)?)))
+            .collect()
+    }
+
+    /// Waits until every call is answered, at most `patience`. Returns how many are left.
+    pub fn wait_until_quiet(&self, patience: Duration) -> usize {
+        let calls = self.calls();
+        let (calls, _) = self
+            .quiet
+            .wait_timeout_while(calls, patience, |calls| calls.unanswered > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        calls.unanswered
+    }
+
+    fn forget(&self, call: &Arc<Call>) {
+        let mut calls = self.calls();
+        if calls
+            .in_flight
+            .get(&call.key)
+            .is_some_and(|known| Arc::ptr_eq(known, call))
+        {
+            calls.in_flight.remove(&call.key);
+        }
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Call {
+    /// Whether nobody waits for the answer any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Does `hook` when the call is cancelled, at once when it is already.
+    pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
+        self.hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(hook));
+        if self.is_cancelled() {
+            let hooks =
+                std::mem::take(&mut *self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+            hooks.into_iter().for_each(|hook| hook());
+        }
+    }
+
+    fn claim(&self) -> Option<(Answer, Permit)> {
+        self.claim
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evaluation::gate::Gate;
+    use ptc_rpc::RpcError;
+    use ptc_secrets::Redactor;
+
+    fn nobody() -> Answer {
+        Box::new(|_| {})
+    }
+
+    fn reply() -> Scrubbed<Reply> {
+        Redactor::empty().scrub(Reply::error(None, RpcError::INTERNAL))
+    }
+
+    #[test]
+    fn an_id_is_in_flight_once_and_reusable_after() {
+        let gate = Gate::new(2);
+        let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+        let call = connection
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+            .ok()
+            .unwrap();
+        assert_eq!(
+            connection
+                .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+                .err()
+                .unwrap()
+                .0,
+            NotAdmitted::Duplicate
+        );
+        assert!(connection.finish(&call, reply));
+        assert!(!connection.finish(&call, reply));
+        assert!(
+            connection
+                .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_call_under_another_key_leaves_nothing_behind() {
+        let gate = Gate::new(2);
+        let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+        for key in 0..3 {
+            let call = connection
+                .admit(Id::number(key), Id::number(7), None, nobody(), &gate)
+                .ok()
+                .unwrap();
+            assert!(connection.finish(&call, reply));
+        }
+        assert_eq!(connection.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_program_that_ends_because_of_its_cancellation_cannot_answer() {
+        let gate = Gate::new(1);
+        let connection = Connection::new("o".into(), Transport::Stdio, 1);
+        let call = connection
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+            .ok()
+            .unwrap();
+        let answered = Arc::new(AtomicBool::new(false));
+        let (program, ending, told) = (connection.clone(), call.clone(), answered.clone());
+        call.on_cancel(move || told.store(program.finish(&ending, reply), Ordering::Release));
+        assert!(connection.cancel(&Id::number(1)).is_some());
+        assert!(!answered.load(Ordering::Acquire));
+        // A call that ended is not cancelled any more: what it did stands.
+        let call = connection
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+            .ok()
+            .unwrap();
+        assert!(connection.finish(&call, reply));
+        assert!(connection.cancel_call(&call).is_none() && !call.is_cancelled());
+    }
+
+    #[test]
+    fn caps_are_named_and_a_cancel_frees_the_place_at_once() {
+        let gate = Gate::new(2);
+        let connection = Connection::new("o".into(), Transport::Stdio, 1);
+        let call = connection
+            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
+            .ok()
+            .unwrap();
+        assert_eq!(
+            connection
+                .admit(Id::number(2), Id::number(2), None, nobody(), &gate)
+                .err()
+                .unwrap()
+                .0,
+            NotAdmitted::Full(1)
+        );
+        assert!(connection.cancel(&Id::number(1)).is_some() && call.is_cancelled());
+        assert_eq!(
+            (gate.taken(), connection.wait_until_quiet(Duration::ZERO)),
+            (0, 0)
+        );
+        assert!(!connection.finish(&call, reply));
+        let other = Connection::new("o".into(), Transport::Stdio, 9);
+        let held: Vec<_> = (0..2)
+            .map(|n| {
+                other
+                    .admit(Id::number(n), Id::number(n), None, nobody(), &gate)
+                    .is_ok()
+            })
+            .collect();
+        assert_eq!(held, [true, true]);
+        assert_eq!(
+            other
+                .admit(Id::number(9), Id::number(9), None, nobody(), &gate)
+                .err()
+                .unwrap()
+                .0,
+            NotAdmitted::Full(2)
+        );
+    }
+}

@@ -1,0 +1,734 @@
+//! One frame in, at most one reply out: the table of methods and what each does.
+//!
+//! Knows nothing of transports; they hand in frames and a way to answer later.
+
+use crate::diagnostics::observe::{Ending, Observed};
+use crate::evaluation::pool;
+use crate::mcp::connection::{
+    Answer, Call, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION,
+    Transport,
+};
+use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
+use crate::render::payload::Payload;
+use crate::render::profile::View;
+use crate::render::reason::Refusal;
+use crate::render::reply::{Era, Reply, ToolReply};
+use crate::server::Server;
+use crate::settings::Level;
+use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
+use ptc_upstream::TraceContext;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What came of a frame.
+pub enum Handled {
+    /// There is nothing to send.
+    Silent,
+    /// Send this.
+    Now(Reply),
+    /// Running the job uses the answer that was handed in, or drops it; the call is known by this key.
+    Later(Id, pool::Job),
+    /// Send this, if anything, and end the connection.
+    Exit(Option<Reply>),
+}
+
+/// A method: its name and what a request for it does.
+struct Method {
+    name: &'static str,
+    request: fn(&Scene<'_>) -> Result<Reply, RpcError>,
+}
+
+/// What a request is about.
+struct Scene<'a> {
+    server: &'a Arc<Server>,
+    connection: &'a Arc<Connection>,
+    id: &'a Id,
+    params: Option<Json<'a>>,
+}
+
+/// Methods that are answered at once. `tools/call` and `exit` are apart.
+const METHODS: &[Method] = &[
+    Method {
+        name: "initialize",
+        request: initialize,
+    },
+    Method {
+        name: "ping",
+        request: ping,
+    },
+    Method {
+        name: "shutdown",
+        request: shutdown,
+    },
+    Method {
+        name: "tools/list",
+        request: tools_list,
+    },
+];
+
+/// The names of all methods: those of the table, those that are handled apart, and notifications.
+pub fn method_names() -> impl Iterator<Item = &'static str> {
+    const APART: [&str; 5] = [
+        "exit",
+        "notifications/cancelled",
+        "notifications/initialized",
+        "server/discover",
+        "tools/call",
+    ];
+    METHODS.iter().map(|method| method.name).chain(APART)
+}
+
+/// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
+/// later and is called at most once.
+pub fn handle(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    context: &RequestContext,
+    frame: &Frame<'_>,
+    answer: impl FnOnce() -> Answer,
+) -> Handled {
+    let id = frame.request_id();
+    if let Some(id) = id.clone().filter(|_| is_stateless(frame)) {
+        return handle_stateless(server, connection, context, frame, id, answer);
+    }
+    if !frame.version_ok || frame.method.is_none() {
+        // A response of ours to nobody's question has no id to answer.
+        let id = id.filter(|_| !frame.is_response());
+        return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
+    }
+    let method = frame.method_name();
+    let Some(id) = id else {
+        return notification(server, connection, method.as_deref(), frame.params);
+    };
+    match method.as_deref() {
+        Some("tools/call") => {
+            let place = Place {
+                server,
+                connection,
+                context,
+                key: id.clone(),
+                id,
+                era: Era::Session,
+                revision: connection.revision(),
+            };
+            tools_call(place, frame.params, answer)
+        }
+        Some("exit") => {
+            log_named(server, Level::Info, "exit", &id);
+            Handled::Exit(Some(null_result(server, id)))
+        }
+        // Notifications by name: an id makes them requests that mean nothing.
+        Some("notifications/initialized" | "notifications/cancelled") => {
+            Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST))
+        }
+        name => {
+            let known = METHODS.iter().find(|known| Some(known.name) == name);
+            let Some(known) = known else {
+                method_not_found(server, name, Some(&id));
+                return Handled::Now(Reply::error(Some(id), RpcError::METHOD_NOT_FOUND));
+            };
+            let scene = Scene {
+                server,
+                connection,
+                id: &id,
+                params: frame.params,
+            };
+            Handled::Now(
+                (known.request)(&scene)
+                    .unwrap_or_else(|error| Reply::error(Some(id.clone()), error)),
+            )
+        }
+    }
+}
+
+/// Acts on a notification. It is never answered.
+fn notification(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    method: Option<&str>,
+    params: Option<Json<'_>>,
+) -> Handled {
+    match method {
+        Some("notifications/initialized") => {
+            server
+                .log
+                .event(Level::Debug, "notifications_initialized", None, |_| {});
+        }
+        Some("notifications/cancelled") => cancelled(server, connection, params),
+        Some("shutdown") => {
+            server.log.event(Level::Info, "shutdown", None, |_| {});
+            connection.drain();
+        }
+        Some("exit") => {
+            server.log.event(Level::Info, "exit", None, |_| {});
+            return Handled::Exit(None);
+        }
+        Some("tools/call") => {}
+        Some(name) if METHODS.iter().any(|known| known.name == name) => {}
+        name => method_not_found(server, name, None),
+    }
+    Handled::Silent
+}
+
+fn method_not_found(server: &Server, name: Option<&str>, id: Option<&Id>) {
+    server.log.event(
+        Level::Warn,
+        "method_not_found",
+        id.and_then(log_id).as_deref(),
+        |fields| {
+            fields.maybe("method", name.map(|name| bounded(server, name)).as_deref());
+        },
+    );
+}
+
+/// A name from outside, short enough for a log line.
+fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
+    const NAME_BYTES_MAX: usize = 256;
+    let clean = server.redactor.scrub_str(name);
+    match clean.len() <= NAME_BYTES_MAX {
+        true => clean,
+        false => Cow::Owned(format!(
+            "{}…",
+            crate::render::profile::prefix(&clean, NAME_BYTES_MAX)
+        )),
+    }
+}
+
+fn cancelled(server: &Arc<Server>, connection: &Arc<Connection>, params: Option<Json<'_>>) {
+    let named = params.and_then(|params| params.get("requestId"));
+    // A null names no call, though a call may have the id null.
+    let Some(id) = named.filter(|id| !id.is_null()).map(Id::from_json) else {
+        server
+            .log
+            .event(Level::Debug, "notifications_cancelled", None, |_| {});
+        return;
+    };
+    log_named(server, Level::Debug, "notifications_cancelled", &id);
+    match connection.cancel(&id) {
+        None => log_named(server, Level::Debug, "cancelled_unknown", &id),
+        Some(answer) => {
+            log_named(server, Level::Info, "cancelled_in_flight", &id);
+            answer_cancelled(server, connection, id, answer);
+        }
+    }
+}
+
+/// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.
+pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Answer) {
+    if matches!(connection.transport, Transport::Http { .. }) {
+        let reply = ToolReply::new(
+            Refusal::Cancelled.payload(),
+            View::Profile(server.settings.profile),
+        );
+        answer(server.redactor.scrub(Reply::tool(id, Era::Session, reply)));
+    }
+}
+
+fn initialize(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+    let wanted = scene
+        .params
+        .and_then(|params| params.get("protocolVersion"))
+        .and_then(Json::as_str);
+    let revision = scene.connection.negotiate(wanted.as_deref());
+    log_named(scene.server, Level::Info, "initialize", scene.id);
+    let result = format!(
+        "{{\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\"protocolVersion\":\"{revision}\",\"serverInfo\":{}}}",
+        Server::info_json()
+    );
+    Ok(own_result(scene.server, scene.id.clone(), result))
+}
+
+fn ping(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+    Ok(own_result(scene.server, scene.id.clone(), "{}".into()))
+}
+
+fn shutdown(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+    log_named(scene.server, Level::Info, "shutdown", scene.id);
+    scene.connection.drain();
+    Ok(null_result(scene.server, scene.id.clone()))
+}
+
+fn tools_list(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+    log_named(scene.server, Level::Debug, "tools_list", scene.id);
+    Ok(Reply::json(scene.id.clone(), scene.server.tools_list()))
+}
+
+fn null_result(server: &Server, id: Id) -> Reply {
+    own_result(server, id, "null".into())
+}
+
+/// A result in the server's own words, with nothing from outside in it.
+fn own_result(_: &Server, id: Id, json: String) -> Reply {
+    Reply::json(id, Arc::new(ptc_secrets::Redactor::empty().scrub(json)))
+}
+
+/// Where a `tools/call` stands.
+pub struct Place<'a> {
+    server: &'a Arc<Server>,
+    /// Whose it is.
+    pub connection: &'a Arc<Connection>,
+    /// How it came.
+    pub context: &'a RequestContext,
+    key: Id,
+    /// The request's id.
+    pub id: Id,
+    era: Era,
+    /// The revision that the client speaks.
+    pub revision: &'static str,
+}
+
+/// The trace that a request belongs to, as its `_meta` says, else as its transport does.
+fn trace_of(params: Json<'_>, context: &RequestContext) -> Option<TraceContext> {
+    let meta = params.get("_meta");
+    let text = |name: &str| meta?.get(name)?.as_str();
+    text("traceparent")
+        .and_then(|parent| TraceContext::new(&parent, text("tracestate").as_deref()))
+        .or_else(|| context.trace.clone())
+}
+
+/// `tools/call`: refusals at once, programs later.
+fn tools_call(
+    place: Place<'_>,
+    params: Option<Json<'_>>,
+    answer: impl FnOnce() -> Answer,
+) -> Handled {
+    let Place {
+        server,
+        connection,
+        id,
+        era,
+        ..
+    } = &place;
+    let Some(params) = params.filter(|params| params.kind() == Kind::Object) else {
+        return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
+    };
+    let given = params.get("name").and_then(Json::as_str);
+    let name = given.clone().unwrap_or_default();
+    let tool = tools::find(server, &name);
+    let view = tool.map_or(View::Mirrored, |tool| tool.view(server));
+    let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
+    let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
+    let since = Instant::now();
+    started(server, id, given.as_deref());
+    if connection.is_draining() {
+        log_named(server, Level::Info, "tools_call_rejected_shutting_down", id);
+        return refuse(Refusal::ShuttingDown);
+    }
+    log_bodies(server, id, params);
+    let observers = &server.observers;
+    let trace = trace_of(params, place.context);
+    let observed = observers.see(&place, &name, params, trace.as_ref());
+    let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
+        if let Some(observed) = observed {
+            observers.ended(observed, server, payload, ending);
+        }
+    };
+    let Some(tool) = tool else {
+        let shown = name.clone();
+        let refusal = Refusal::UnknownTool {
+            name: name.into_owned(),
+            known: tools::listed(server).map(|tool| tool.name).collect(),
+        };
+        let payload = refusal.payload();
+        stopped(server, id, "unknown", &payload, since, false);
+        ended(observed, &payload, Ending::Unknown);
+        return match era {
+            Era::Session => refuse(refusal),
+            // From 2026-07-28 on it is no result.
+            Era::Stateless => Handled::Now(Reply::error(
+                Some(place.id),
+                RpcError {
+                    message: format!("Unknown tool: {shown}").into(),
+                    ..RpcError::INVALID_PARAMS
+                },
+            )),
+        };
+    };
+    let request = Request {
+        server,
+        connection,
+        id,
+        key: &place.key,
+        arguments: params.get("arguments"),
+    };
+    match tool.run {
+        Run::Now(run) => {
+            let answered = run(&request);
+            stopped(server, id, tool.name, &answered.payload, since, false);
+            ended(observed, &answered.payload, Ending::Answered);
+            reply(answered)
+        }
+        Run::Program(prepare) => match prepare(&request) {
+            Err(NotReady::Duplicate) => duplicate(server, place.id),
+            Err(NotReady::Refused(refusal)) => {
+                stopped(server, id, tool.name, &refusal.payload, since, false);
+                ended(observed, &refusal.seen(), Ending::Refused);
+                reply(refusal)
+            }
+            Ok(work) => admit(place, trace, tool, work, observed, answer()),
+        },
+    }
+}
+
+/// Takes a prepared program in, to be run by whoever is asked to, or says why not.
+fn admit(
+    place: Place<'_>,
+    trace: Option<TraceContext>,
+    tool: &'static Tool,
+    work: Work,
+    observed: Option<Box<Observed>>,
+    answer: Answer,
+) -> Handled {
+    let Place {
+        server,
+        connection,
+        key,
+        id,
+        era,
+        ..
+    } = place;
+    let call = match connection.admit(key.clone(), id.clone(), trace, answer, &server.gate) {
+        Ok(call) => call,
+        Err((NotAdmitted::Duplicate, _)) => {
+            return duplicate(server, id);
+        }
+        Err((NotAdmitted::Full(cap), _)) => {
+            let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));
+            stopped(server, &id, tool.name, &reply.payload, Instant::now(), true);
+            if let Some(observed) = observed {
+                server
+                    .observers
+                    .ended(observed, server, &reply.payload, Ending::Refused);
+            }
+            return Handled::Now(Reply::tool(id, era, reply));
+        }
+    };
+    let Work {
+        admitted,
+        run: work,
+    } = work;
+    if let Some(admitted) = admitted {
+        admitted(&call);
+    }
+    let admitted = Admitted {
+        server: server.clone(),
+        connection: connection.clone(),
+        call,
+    };
+    let job = Box::new(move || run(&admitted, era, tool.name, observed, work));
+    Handled::Later(key, job)
+}
+
+/// Refuses a call whose id is in flight.
+fn duplicate(server: &Server, id: Id) -> Handled {
+    log_named(server, Level::Warn, "duplicate_request_id", &id);
+    let shown = if id.is_null() { "nil" } else { id.as_json() };
+    let error = RpcError {
+        message: format!("Invalid Request: id {shown} is already in flight").into(),
+        ..RpcError::INVALID_REQUEST
+    };
+    Handled::Now(Reply::error(Some(id), error))
+}
+
+/// A call that was taken in. One that nobody ran, for want of a thread, is answered when this goes.
+struct Admitted {
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+    call: Arc<Call>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let id = self.call.id.clone();
+        self.connection.finish(&self.call, || {
+            let reply = Reply::error(Some(id), RpcError::INTERNAL);
+            self.server.redactor.scrub(reply)
+        });
+    }
+}
+
+/// On a thread with a program's stack: runs the program and answers its call.
+fn run(
+    admitted: &Admitted,
+    era: Era,
+    tool: &'static str,
+    mut observed: Option<Box<Observed>>,
+    work: Job,
+) {
+    let Admitted {
+        server,
+        connection,
+        call,
+    } = admitted;
+    if let Some(observed) = &mut observed
+        && let Some(trace_id) = server.observers.executing(observed, server)
+    {
+        // Calls run once, so nobody set it before.
+        let _ = call.trace_id.set(trace_id);
+    }
+    let abandoned = |observed: Option<Box<Observed>>| {
+        if let Some(observed) = observed {
+            server.observers.abandoned(observed);
+        }
+    };
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
+    let id = call.id.clone();
+    let Ok(Done { reply, commit }) = outcome else {
+        log_named(server, Level::Error, "worker_raise", &id);
+        abandoned(observed);
+        return;
+    };
+    let Some(reply) = reply else {
+        drop(connection.cancel_call(call));
+        abandoned(observed);
+        return;
+    };
+    let mut followed = observed.take();
+    connection.finish(call, || {
+        // From here on the call can't be cancelled any more.
+        if let Some(commit) = commit {
+            commit();
+        }
+        let reply = server.redactor.scrub(reply);
+        stopped(server, &id, tool, &reply.payload, call.started, false);
+        if let Some(mut observed) = followed.take() {
+            server
+                .observers
+                .planned(&mut observed, server, &reply.planner);
+            server
+                .observers
+                .ended(observed, server, &reply.seen(), Ending::Ran);
+        }
+        server
+            .redactor
+            .scrub(Reply::tool(id, era, reply.into_inner()))
+    });
+    abandoned(followed);
+}
+
+fn started(server: &Server, id: &Id, tool: Option<&str>) {
+    server.log.event(
+        Level::Info,
+        "tools_call_start",
+        log_id(id).as_deref(),
+        |fields| {
+            fields.maybe("tool", tool.map(|tool| bounded(server, tool)).as_deref());
+        },
+    );
+}
+
+/// Program and context reach the log at `debug` only.
+fn log_bodies(server: &Server, id: &Id, params: Json<'_>) {
+    server.log.event(
+        Level::Debug,
+        "tools_call_arguments",
+        log_id(id).as_deref(),
+        |fields| {
+            let arguments = params.get("arguments");
+            for name in ["context", "program"] {
+                if let Some(value) = arguments.and_then(|arguments| arguments.get(name)) {
+                    fields.json(name, &value.compact());
+                }
+            }
+        },
+    );
+}
+
+/// Notes the end of a call of `tool` that was answered with `payload`. `log_reason` tells the reason in the log as well.
+fn stopped(
+    server: &Server,
+    id: &Id,
+    tool: &'static str,
+    payload: &Payload,
+    since: Instant,
+    log_reason: bool,
+) {
+    let is_error = payload.text("status") == Some("error");
+    let reason = payload.text("reason").filter(|_| is_error);
+    if let Some(counters) = &server.counters {
+        counters.call(tool, reason.unwrap_or_default(), since.elapsed());
+    }
+    server.log.event(
+        Level::Info,
+        "tools_call_stop",
+        log_id(id).as_deref(),
+        |fields| {
+            fields.flag("is_error", is_error);
+            if let Some(reason) = reason.filter(|_| log_reason) {
+                fields.text("reason", reason);
+            }
+        },
+    );
+}
+
+/// Logs an event of a request that has nothing more to tell than its id.
+fn log_named(server: &Server, level: Level, event: &str, id: &Id) {
+    server
+        .log
+        .event(level, event, log_id(id).as_deref(), |_| {});
+}
+
+/// An id as the log tells it; null is as good as none.
+fn log_id(id: &Id) -> Option<Cow<'_, str>> {
+    (!id.is_null()).then(|| id.plain())
+}
+
+/// The key under `_meta` that names the revision of a stateless request.
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key under `_meta` that every stateless request needs as well.
+const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The code for a revision that the server doesn't speak.
+const UNSUPPORTED_VERSION: i64 = -32022;
+/// How long a client may keep what `tools/list` and `server/discover` say: it can't change while the process lives.
+const CACHE_TTL_MS: u64 = 300_000;
+
+/// Whether a frame belongs to the revision without sessions: it says its revision, or asks what only that one knows.
+pub fn is_stateless(frame: &Frame<'_>) -> bool {
+    let method = frame.method_name();
+    match method.as_deref() {
+        Some("initialize") => false,
+        Some("server/discover") => true,
+        _ => meta(frame, META_VERSION).is_some(),
+    }
+}
+
+/// The revision that a stateless request says.
+///
+/// # Errors
+/// `Invalid params` when a required member of `_meta` is missing or has the wrong kind.
+pub fn stateless_version<'a>(frame: &Frame<'a>) -> Result<Cow<'a, str>, RpcError> {
+    let missing = |key: &str| RpcError {
+        message: format!("Invalid params: _meta needs {key}").into(),
+        ..RpcError::INVALID_PARAMS
+    };
+    let version = meta(frame, META_VERSION)
+        .and_then(Json::as_str)
+        .ok_or_else(|| missing(META_VERSION))?;
+    match meta(frame, META_CAPABILITIES).map(Json::kind) {
+        Some(Kind::Object) => Ok(version),
+        _ => Err(missing(META_CAPABILITIES)),
+    }
+}
+
+fn meta<'a>(frame: &Frame<'a>, key: &str) -> Option<Json<'a>> {
+    frame.params?.get("_meta")?.get(key)
+}
+
+/// Handles one frame of the revision without sessions. `key` is what a call is known by while it is in flight.
+pub fn handle_stateless(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    context: &RequestContext,
+    frame: &Frame<'_>,
+    key: Id,
+    answer: impl FnOnce() -> Answer,
+) -> Handled {
+    let Some(id) = frame.request_id() else {
+        return notification(
+            server,
+            connection,
+            frame.method_name().as_deref(),
+            frame.params,
+        );
+    };
+    let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
+    let nameable = frame
+        .id
+        .is_some_and(|id| matches!(id.kind(), Kind::String | Kind::Integer));
+    if !frame.version_ok || !nameable {
+        return refuse(RpcError::INVALID_REQUEST);
+    }
+    match stateless_version(frame) {
+        Err(error) => return refuse(error),
+        Ok(version) if version != STATELESS_REVISION => return refuse(unsupported(&version)),
+        Ok(_) => {}
+    }
+    let result = |json: String| Handled::Now(own_result(server, id.clone(), json));
+    match frame.method_name().as_deref() {
+        Some("server/discover") => {
+            let versions = supported_json();
+            result(format!(
+                "{{{}\"cacheScope\":\"private\",\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\
+                 \"supportedVersions\":{versions},\"ttlMs\":{CACHE_TTL_MS}}}",
+                Era::Stateless.result_members()
+            ))
+        }
+        Some("tools/list") => {
+            let list = server.tools_list();
+            let json = list.derive(|list| {
+                let tools = list.strip_prefix('{').unwrap_or("}");
+                format!(
+                    "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
+                    Era::Stateless.result_members()
+                )
+            });
+            Handled::Now(Reply::json(id.clone(), Arc::new(json)))
+        }
+        Some("tools/call") => {
+            if let Err(error) = judge_responses(frame.params) {
+                return refuse(error);
+            }
+            let place = Place {
+                server,
+                connection,
+                context,
+                key,
+                id: id.clone(),
+                era: Era::Stateless,
+                revision: STATELESS_REVISION,
+            };
+            tools_call(place, frame.params, answer)
+        }
+        name => {
+            method_not_found(server, name, Some(&id));
+            refuse(RpcError::METHOD_NOT_FOUND)
+        }
+    }
+}
+
+/// What a client answers to questions that this server never asks: an object of objects by key, and the text of a state.
+fn judge_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
+    let wrong = |what: &str| {
+        Err(RpcError {
+            message: format!("Invalid params: {what}").into(),
+            ..RpcError::INVALID_PARAMS
+        })
+    };
+    let member = |name: &str| params.and_then(|params| params.get(name));
+    if let Some(responses) = member("inputResponses") {
+        if responses.kind() != Kind::Object {
+            return wrong("inputResponses must be an object");
+        }
+        if responses
+            .members()
+            .any(|(_, response)| response.kind() != Kind::Object)
+        {
+            return wrong("every response in inputResponses must be an object");
+        }
+    }
+    match member("requestState").map(Json::kind) {
+        None | Some(Kind::String) => Ok(()),
+        Some(_) => wrong("requestState must be a string"),
+    }
+}
+
+fn unsupported(requested: &str) -> RpcError {
+    let mut data = format!("{{\"supported\":{},\"requested\":", supported_json()).into_bytes();
+    ptc_rpc::write_string(&mut data, requested);
+    data.push(b'}');
+    RpcError {
+        code: UNSUPPORTED_VERSION,
+        message: "Unsupported protocol version".into(),
+        data: String::from_utf8(data).ok(),
+    }
+}
+
+/// The revisions of both eras, the newest first, as a JSON array.
+fn supported_json() -> String {
+    let all: Vec<String> = std::iter::once(STATELESS_REVISION)
+        .chain(SESSION_REVISIONS)
+        .map(|revision| format!("\"{revision}\""))
+        .collect();
+    format!("[{}]", all.join(","))
+}

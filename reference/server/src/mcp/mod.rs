@@ -1,0 +1,5 @@
+//! The Model Context Protocol: a client's connection, the methods, the tools. Knows nothing of transports.
+
+pub mod connection;
+pub mod dispatch;
+pub mod tools;

@@ -1,0 +1,734 @@
+//! `lisp_debug`: what the ring and the traces know, within a size. Knows nothing of how calls are recorded.
+
+use super::{Request, annotations};
+use crate::clock;
+use crate::diagnostics::record::{Record, Ring};
+use crate::diagnostics::trace::Tracer;
+use crate::render::payload::{Field, Payload};
+use crate::render::profile::View;
+use crate::render::reason::Refusal;
+use crate::render::reply::{Era, Reply, ToolReply};
+use crate::server::Server;
+use crate::settings::PayloadPolicy;
+use ptc_rpc::{Json, Kind};
+use ptc_secrets::{Redactor, scrub_json_text};
+use std::collections::BTreeMap;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Stats,
+    Recent,
+    Get,
+}
+
+const OPS: &[(&str, Op)] = &[
+    ("stats", Op::Stats),
+    ("recent", Op::Recent),
+    ("get", Op::Get),
+];
+
+struct Question {
+    op: Op,
+    limit: usize,
+    since_seconds: Option<i64>,
+    errors_only: bool,
+    request_id: String,
+}
+
+const LIMIT_DEFAULT: i64 = 20;
+const LIMIT_MAX: i64 = 200;
+const SINCE_SECONDS_MAX: i64 = 86_400;
+const REQUEST_ID_BYTES_MAX: usize = 256;
+const TOP_REDUCERS: usize = 10;
+
+/// Answers at once.
+pub fn run(request: &Request<'_>) -> ToolReply {
+    let question = match read(request.arguments, &request.server.redactor) {
+        Ok(question) => question,
+        Err(message) => {
+            return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
+        }
+    };
+    let Some(ring) = &request.server.observers.ring else {
+        let message = "the debug ring is off".to_owned();
+        return ToolReply::new(Refusal::Arguments(message).payload(), View::Mirrored);
+    };
+    let payload = match question.op {
+        Op::Stats => stats(request, ring, &question),
+        Op::Recent => recent(request, ring, &question),
+        Op::Get => get(request, ring, &question),
+    };
+    ToolReply::new(payload, View::Mirrored)
+}
+
+/// The entry in `tools/list`.
+pub fn entry(_: &Server) -> Payload {
+    Payload::new()
+        .with("annotations", annotations(true, false, true, false))
+        .with(
+            "description",
+            "Look at recent tool calls of this server: op \"stats\" sums them up, \"recent\" lists them, \"get\" shows one by its \
+             request id. Everything is scrubbed of credentials.",
+        )
+        .with("inputSchema", Field::OwnJson(INPUT_SCHEMA.into()))
+        .with("outputSchema", Field::OwnJson(OUTPUT_SCHEMA.into()))
+}
+
+const INPUT_SCHEMA: &str = r#"{"additionalProperties":false,"properties":{"errors_only":{"description":"stats/recent: only calls that failed","type":"boolean"},"limit":{"description":"recent: most records returned (default 20)","maximum":200,"minimum":1,"type":"integer"},"op":{"enum":["stats","recent","get"],"type":"string"},"request_id":{"description":"get: the call to show (required for op=get)","maxLength":256,"type":"string"},"since_seconds":{"description":"stats/recent: only calls newer than this","maximum":86400,"minimum":1,"type":"integer"}},"required":["op"],"type":"object"}"#;
+
+const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":["args_error","unknown_tool","shutting_down"],"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
+
+fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, String> {
+    let arguments = arguments.filter(|arguments| arguments.kind() == Kind::Object);
+    let argument = |name: &str| {
+        arguments
+            .and_then(|arguments| arguments.get(name))
+            .filter(|value| !value.is_null())
+    };
+    let names = OPS
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let op =
+        argument("op").ok_or_else(|| format!("argument `op` is required (one of: {names})"))?;
+    let op = op
+        .as_str()
+        .and_then(|word| OPS.iter().find(|(name, _)| *name == word))
+        .map(|(_, op)| *op)
+        .ok_or_else(|| {
+            format!(
+                "argument `op` must be one of {names} (got: {})",
+                shown(op, redactor)
+            )
+        })?;
+    let limit = integer("limit", argument("limit"), LIMIT_MAX, redactor)?.unwrap_or(LIMIT_DEFAULT);
+    let since_seconds = integer(
+        "since_seconds",
+        argument("since_seconds"),
+        SINCE_SECONDS_MAX,
+        redactor,
+    )?;
+    let errors_only = match argument("errors_only") {
+        None => false,
+        Some(value) => value.as_bool().ok_or_else(|| {
+            format!(
+                "argument `errors_only` must be a boolean (got: {})",
+                shown(value, redactor)
+            )
+        })?,
+    };
+    let request_id = argument("request_id");
+    let text = request_id.and_then(Json::as_str);
+    if text
+        .as_ref()
+        .is_some_and(|text| text.len() > REQUEST_ID_BYTES_MAX)
+    {
+        return Err(format!(
+            "argument `request_id` exceeds {REQUEST_ID_BYTES_MAX} bytes"
+        ));
+    }
+    let request_id = match (op, text, request_id) {
+        (Op::Get, Some(text), _) if !text.is_empty() => text.into_owned(),
+        (Op::Get, ..) => return Err("argument `request_id` is required for op=get".into()),
+        (_, Some(text), _) => text.into_owned(),
+        (_, None, Some(value)) => {
+            return Err(format!(
+                "argument `request_id` must be a string (got: {})",
+                shown(value, redactor)
+            ));
+        }
+        (_, None, None) => String::new(),
+    };
+    Ok(Question {
+        op,
+        limit: usize::try_from(limit).unwrap_or_default(),
+        since_seconds,
+        errors_only,
+        request_id,
+    })
+}
+
+fn integer(
+    name: &str,
+    value: Option<Json<'_>>,
+    max: i64,
+    redactor: &Redactor,
+) -> Result<Option<i64>, String> {
+    let Some(value) = value else { return Ok(None) };
+    if value.kind() != Kind::Integer {
+        return Err(format!(
+            "argument `{name}` must be an integer (got: {})",
+            shown(value, redactor)
+        ));
+    }
+    match value.as_i64().filter(|number| (1..=max).contains(number)) {
+        Some(number) => Ok(Some(number)),
+        None => Err(format!(
+            "argument `{name}` must be between 1 and {max} (got: {})",
+            shown(value, redactor)
+        )),
+    }
+}
+
+/// A value as a message echoes it: the quotes of a string stand around what is left of it.
+fn shown(value: Json<'_>, redactor: &Redactor) -> String {
+    const CHARS_MAX: usize = 64;
+    let text = match value.as_str() {
+        Some(text) => redactor.scrub_str(&text).into_owned(),
+        None => scrub_json_text(&value.compact(), redactor).into_owned(),
+    };
+    let kept: String = text.chars().take(CHARS_MAX).collect();
+    let is_cut = kept.len() < text.len();
+    let mut shown = match value.kind() {
+        Kind::String => {
+            let mut quoted = Vec::new();
+            ptc_rpc::write_string(&mut quoted, &kept);
+            String::from_utf8_lossy(&quoted).into_owned()
+        }
+        _ => kept,
+    };
+    if is_cut {
+        shown.push_str("...");
+    }
+    shown
+}
+
+fn head(op: &'static str, ring: &Ring) -> Payload {
+    Payload::new()
+        .with("op", op)
+        .with("payload_policy", ring.policy().name())
+        .with("redaction_applied", true)
+}
+
+fn select(ring: &Ring, question: &Question) -> Vec<Record> {
+    let since = question
+        .since_seconds
+        .map(|seconds| clock::now_micros().saturating_sub(seconds.saturating_mul(1_000_000)));
+    ring.select(since, question.errors_only)
+}
+
+/// Bytes of the complete reply line.
+fn line_bytes(request: &Request<'_>, payload: &Payload) -> usize {
+    let reply = Reply::tool(
+        request.id.clone(),
+        Era::Session,
+        ToolReply::new(payload.clone(), View::Mirrored),
+    );
+    let mut line = Vec::new();
+    Reply::write(&request.server.redactor.scrub(reply), &mut line);
+    line.len() + 1
+}
+
+fn fits(request: &Request<'_>, payload: &Payload) -> bool {
+    line_bytes(request, payload) <= request.server.settings.diagnostics.response_bytes
+}
+
+fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
+    let mut records: Vec<Payload> = select(ring, question)
+        .iter()
+        .take(question.limit)
+        .map(|record| record.payload(false))
+        .collect();
+    let with = |records: &[Payload]| {
+        head("recent", ring)
+            .with("calls", records.to_vec())
+            .with("count", records.len())
+    };
+    let mut payload = with(&records);
+    if fits(request, &payload) {
+        return payload;
+    }
+    // Every record costs its text twice: as it is, and escaped in the mirror.
+    let cap = request.server.settings.diagnostics.response_bytes;
+    let mut room = cap.saturating_sub(line_bytes(request, &with(&[])));
+    let kept = records.iter().take_while(|record| {
+        let json = record.to_json();
+        let mut mirrored = Vec::new();
+        ptc_rpc::write_string(&mut mirrored, &json);
+        let cost = json.len() + mirrored.len();
+        let fits = cost <= room;
+        room = room.saturating_sub(cost);
+        fits
+    });
+    let kept = kept.count();
+    records.truncate(kept);
+    payload = with(&records).with("truncated", true);
+    while !records.is_empty() && !fits(request, &payload) {
+        records.pop();
+        payload = with(&records).with("truncated", true);
+    }
+    payload
+}
+
+fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
+    let payload = head("get", ring).with("request_id", &question.request_id);
+    let record = ring.find(&question.request_id);
+    let observers = &request.server.observers;
+    let trace = observers
+        .tracer
+        .as_ref()
+        .and_then(|tracer| Some((tracer, tracer.find(&question.request_id)?)));
+    let from_ring = |payload: Payload, record: &Record| {
+        payload
+            .with("found", true)
+            .with("record", record.payload(true))
+            .with("source", "ring_buffer")
+    };
+    let payload = match (record, trace) {
+        (_, Some((tracer, path))) if tracer.policy() == PayloadPolicy::Full => {
+            let found = payload.with("found", true).with("source", "trace_file");
+            match inline(tracer, &path, request) {
+                Ok(lines) => found.with("record", lines),
+                Err(name) => found.with("truncated", true).with(
+                    "note",
+                    format!("trace file {name} exceeds --max-debug-response-bytes; read it directly under --trace-dir"),
+                ),
+            }
+        }
+        (record, Some((tracer, path))) => {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let note = format!(
+                "an on-disk trace exists ({name}) under --trace-dir; not inlined under --trace-payloads={} — read it there, or \
+                 restart with --trace-payloads full to inline it here",
+                tracer.policy().name()
+            );
+            let found = match &record {
+                Some(record) => from_ring(payload, record),
+                None => payload.with("found", true).with("source", "trace_file"),
+            };
+            found.with("note", note)
+        }
+        (Some(record), None) => from_ring(payload, &record),
+        (None, None) => return payload.with("found", false).with("source", "ring_buffer"),
+    };
+    if fits(request, &payload) {
+        return payload;
+    }
+    let mut cut = payload;
+    cut.remove("record");
+    cut.with("truncated", true).with(
+        "note",
+        "record exceeds --max-debug-response-bytes; set --trace-dir and read the trace file directly",
+    )
+}
+
+/// The lines of a trace file; its name when it is larger than a reply may be.
+fn inline(_: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<Field, String> {
+    let name = || {
+        path.file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
+    let cap = request.server.settings.diagnostics.response_bytes as u64;
+    if std::fs::metadata(path).map_or(u64::MAX, |data| data.len()) > cap {
+        return Err(name());
+    }
+    let text = std::fs::read_to_string(path).map_err(|_| name())?;
+    let lines = text
+        .lines()
+        .map(|line| match ptc_rpc::parse(line.as_bytes()) {
+            Ok(json) => Field::Json(json.compact()),
+            Err(_) => Field::Object(Payload::new().with("_raw", line.to_owned())),
+        });
+    Ok(Field::List(lines.collect()))
+}
+
+fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
+    let records = select(ring, question);
+    let mut payload = head("stats", ring)
+        .with("by_tool", by_tool(&records))
+        .with("debug_source", "ring_buffer")
+        .with(
+            "errors",
+            Payload::new().with(
+                "by_reason",
+                counts(records.iter().filter_map(|record| record.reason.as_deref())),
+            ),
+        )
+        .with("ring_count", ring.count())
+        .with("ring_size", ring.size())
+        .with(
+            "trace_dir_enabled",
+            request.server.observers.tracer.is_some(),
+        )
+        .with("window", window(&records));
+    for (name, block) in [
+        ("upstream_calls", upstream_calls(&records)),
+        ("payload_reduction", payload_reduction(&records)),
+        ("agentic", agentic(&records)),
+    ] {
+        if let Some(block) = block {
+            payload.set(name, block);
+        }
+    }
+    shrink(request, payload)
+}
+
+/// Parts of the statistics that are given up one after the other when the reply is too large.
+const SHRINKING: &[fn(&mut Payload)] = &[
+    |payload| {
+        inside(payload, "payload_reduction", |block| {
+            drop(block.remove("top_reducers"))
+        })
+    },
+    |payload| drop(payload.remove("payload_reduction")),
+    |payload| {
+        inside(payload, "upstream_calls", |block| {
+            drop(block.remove("by_server"))
+        })
+    },
+    |payload| {
+        inside(payload, "by_tool", |tools| {
+            let names: Vec<String> = tools.fields().map(|(name, _)| name.to_owned()).collect();
+            for name in names {
+                inside(tools, &name, |tool| drop(tool.remove("duration_ms")));
+            }
+        });
+    },
+    |payload| drop(payload.remove("by_tool")),
+    |payload| drop(payload.remove("upstream_calls")),
+];
+
+fn shrink(request: &Request<'_>, mut payload: Payload) -> Payload {
+    for step in SHRINKING {
+        if fits(request, &payload) {
+            break;
+        }
+        step(&mut payload);
+        payload.set("truncated", true);
+    }
+    payload
+}
+
+fn inside(payload: &mut Payload, name: &str, change: impl FnOnce(&mut Payload)) {
+    if let Some(Field::Object(mut object)) = payload.remove(name) {
+        change(&mut object);
+        payload.set(name.to_owned(), object);
+    }
+}
+
+fn window(records: &[Record]) -> Payload {
+    let text = |ts: Option<i64>| ts.map(clock::text);
+    Payload::new()
+        .with("calls", records.len())
+        .with("from", text(records.iter().map(|record| record.ts).min()))
+        .with("to", text(records.iter().map(|record| record.ts).max()))
+}
+
+fn counts<'a>(words: impl Iterator<Item = &'a str>) -> Payload {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in words {
+        *counts.entry(word).or_default() += 1;
+    }
+    let mut payload = Payload::new();
+    for (word, count) in counts {
+        payload.set(word.to_owned(), count);
+    }
+    payload
+}
+
+fn by_tool(records: &[Record]) -> Payload {
+    let mut tools: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        tools.entry(&record.tool).or_default().push(record);
+    }
+    let mut payload = Payload::new();
+    for (tool, records) in tools {
+        let errors = records.iter().filter(|record| record.is_error).count();
+        let mut durations: Vec<u64> = records.iter().map(|record| record.duration_ms).collect();
+        durations.sort_unstable();
+        let rate = (errors as f64 / records.len() as f64 * 1000.0).round() / 1000.0;
+        payload.set(
+            tool.to_owned(),
+            Payload::new()
+                .with("calls", records.len())
+                .with(
+                    "duration_ms",
+                    Payload::new()
+                        .with("max", durations.last().copied())
+                        .with("p50", nearest_rank(&durations, 50))
+                        .with("p95", nearest_rank(&durations, 95)),
+                )
+                .with("error", errors)
+                .with("error_rate", Field::Float(rate))
+                .with("ok", records.len() - errors),
+        );
+    }
+    payload
+}
+
+/// The value at the nearest rank of sorted values.
+fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
+fn upstream_calls(records: &[Record]) -> Option<Payload> {
+    let entries: Vec<&Payload> = records
+        .iter()
+        .flat_map(|record| &record.upstream_calls)
+        .collect();
+    if entries.is_empty() {
+        return None;
+    }
+    let tally = |entries: &[&Payload]| {
+        let failed = entries
+            .iter()
+            .filter(|entry| entry.text("status") != Some("ok"));
+        let reasons = counts(
+            failed
+                .clone()
+                .map(|entry| entry.text("reason").unwrap_or("upstream_error")),
+        );
+        Payload::new()
+            .with("by_reason", reasons)
+            .with("ok", entries.len() - failed.count())
+            .with("total", entries.len())
+    };
+    let mut servers: BTreeMap<&str, Vec<&Payload>> = BTreeMap::new();
+    for entry in &entries {
+        servers
+            .entry(entry.text("server").unwrap_or_default())
+            .or_default()
+            .push(entry);
+    }
+    let mut by_server = Payload::new();
+    for (server, entries) in servers {
+        by_server.set(server.to_owned(), tally(&entries));
+    }
+    Some(tally(&entries).with("by_server", by_server))
+}
+
+fn number(payload: &Payload, name: &str) -> i64 {
+    match payload.get(name) {
+        Some(Field::Int(number)) => *number,
+        _ => 0,
+    }
+}
+
+fn two_digits(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn payload_reduction(records: &[Record]) -> Option<Payload> {
+    let measured: Vec<(&Record, &Payload)> = records
+        .iter()
+        .filter_map(|record| Some((record, record.metrics.as_ref()?)))
+        .collect();
+    if measured.is_empty() {
+        return None;
+    }
+    let sum = |name: &str| {
+        measured
+            .iter()
+            .map(|(_, metrics)| number(metrics, name))
+            .sum::<i64>()
+    };
+    let (upstream, last) = (sum("upstream_result_bytes"), sum("final_result_bytes"));
+    let ratio = |metrics: &Payload| match metrics.get("payload_reduction_ratio") {
+        Some(Field::Float(ratio)) => Some(*ratio),
+        Some(Field::Int(ratio)) => Some(*ratio as f64),
+        _ => None,
+    };
+    let mut reducers: Vec<(f64, &Record, &Payload)> = measured
+        .iter()
+        .filter_map(|(record, metrics)| Some((ratio(metrics)?, *record, *metrics)))
+        .collect();
+    let mut ratios: Vec<f64> = reducers.iter().map(|(ratio, ..)| *ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    reducers.sort_by(|left, right| right.0.total_cmp(&left.0).then(right.1.ts.cmp(&left.1.ts)));
+    let top: Vec<Payload> = reducers
+        .iter()
+        .take(TOP_REDUCERS)
+        .map(|(ratio, record, metrics)| {
+            Payload::new()
+                .with("final_result_bytes", number(metrics, "final_result_bytes"))
+                .with("ratio", Field::Float(*ratio))
+                .with("request_id", &record.request_id)
+                .with("tool", Field::word(record.tool.clone()))
+                .with("ts", clock::text(record.ts))
+                .with(
+                    "upstream_result_bytes",
+                    number(metrics, "upstream_result_bytes"),
+                )
+        })
+        .collect();
+    let weighted = (upstream > 0 && last > 0).then(|| two_digits(upstream as f64 / last as f64));
+    let float = |value: Option<f64>| value.map_or(Field::Null, Field::Float);
+    Some(
+        Payload::new()
+            .with("calls_with_metrics", measured.len())
+            .with(
+                "estimated_tokens",
+                Payload::new()
+                    .with("final_result", tokens(last))
+                    .with("method", "utf8_bytes_div_4")
+                    .with("upstream_result", tokens(upstream)),
+            )
+            .with(
+                "reduction_ratio",
+                Payload::new()
+                    .with("max", float(ratios.last().copied()))
+                    .with("p50", float(nearest_rank(&ratios, 50)))
+                    .with("p95", float(nearest_rank(&ratios, 95)))
+                    .with("weighted", float(weighted)),
+            )
+            .with("schema_version", 1usize)
+            .with("top_reducers", top)
+            .with("total_final_result_bytes", last)
+            .with("total_upstream_calls", sum("upstream_call_count"))
+            .with("total_upstream_error_bytes", sum("upstream_error_bytes"))
+            .with(
+                "total_upstream_oversize_bytes",
+                sum("upstream_oversize_bytes"),
+            )
+            .with("total_upstream_result_bytes", upstream),
+    )
+    .map(|block| match agentic_planner(&measured) {
+        Some(planner) => block.with("agentic_planner", planner),
+        None => block,
+    })
+}
+
+fn tokens(bytes: i64) -> i64 {
+    (bytes + 3) / 4
+}
+
+fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<Payload> {
+    let costs: Vec<&Payload> = measured
+        .iter()
+        .filter_map(|(_, metrics)| match metrics.get("server_side_llm") {
+            Some(Field::Object(cost)) => Some(cost),
+            _ => None,
+        })
+        .collect();
+    if costs.is_empty() {
+        return None;
+    }
+    let sum = |name: &str| costs.iter().map(|cost| number(cost, name)).sum::<i64>();
+    let reported = costs
+        .iter()
+        .filter(|cost| cost.is_true("provider_reported"))
+        .count();
+    let all = |name: &str| (reported == costs.len()).then(|| sum(name));
+    let (prompt, completion) = (sum("prompt_bytes"), sum("completion_bytes"));
+    Some(
+        Payload::new()
+            .with(
+                "estimated_total_tokens",
+                tokens(prompt) + tokens(completion),
+            )
+            .with("provider_reported_tasks", reported)
+            .with("tasks", costs.len())
+            .with("total_completion_bytes", completion)
+            .with("total_completion_tokens", all("completion_tokens"))
+            .with("total_prompt_bytes", prompt)
+            .with("total_prompt_tokens", all("prompt_tokens")),
+    )
+}
+
+fn agentic(records: &[Record]) -> Option<Payload> {
+    let tasks: Vec<&Record> = records
+        .iter()
+        .filter(|record| record.tool == "lisp_task")
+        .collect();
+    if tasks.is_empty() {
+        return None;
+    }
+    let blocks: Vec<&Payload> = tasks
+        .iter()
+        .filter_map(|record| record.agentic.as_ref())
+        .collect();
+    let sum = |name: &str| blocks.iter().map(|block| number(block, name)).sum::<i64>();
+    let errors = blocks
+        .iter()
+        .filter(|block| block.text("planner_status") == Some("error"))
+        .count();
+    Some(
+        Payload::new()
+            .with("planner_calls", blocks.len())
+            .with("planner_errors", errors)
+            .with("planner_rejects", sum("planner_rejects"))
+            .with("retries", sum("retries"))
+            .with("tasks", tasks.len()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(arguments: &str) -> String {
+        let json = ptc_rpc::parse(arguments.as_bytes()).unwrap();
+        match read(Some(json), &Redactor::empty()) {
+            Ok(question) => format!("{:?} {}", question.op, question.limit),
+            Err(message) => message,
+        }
+    }
+
+    #[test]
+    fn arguments_are_judged_in_order() {
+        for (arguments, expected) in [
+            (
+                "{}",
+                "argument `op` is required (one of: stats, recent, get)",
+            ),
+            (
+                r#"{"op":"purge"}"#,
+                "argument `op` must be one of stats, recent, get (got: \"purge\")",
+            ),
+            (
+                r#"{"op":"stats","limit":0}"#,
+                "argument `limit` must be between 1 and 200 (got: 0)",
+            ),
+            (
+                r#"{"op":"stats","limit":"5"}"#,
+                "argument `limit` must be an integer (got: \"5\")",
+            ),
+            (
+                r#"{"op":"stats","limit":1.5}"#,
+                "argument `limit` must be an integer (got: 1.5)",
+            ),
+            (
+                r#"{"op":"stats","since_seconds":86401}"#,
+                "argument `since_seconds` must be between 1 and 86400 (got: 86401)",
+            ),
+            (
+                r#"{"op":"stats","errors_only":"true"}"#,
+                "argument `errors_only` must be a boolean (got: \"true\")",
+            ),
+            (
+                r#"{"op":"get"}"#,
+                "argument `request_id` is required for op=get",
+            ),
+            (
+                r#"{"op":"get","request_id":5}"#,
+                "argument `request_id` is required for op=get",
+            ),
+            (
+                r#"{"op":"recent","request_id":5}"#,
+                "argument `request_id` must be a string (got: 5)",
+            ),
+            (r#"{"op":"recent","limit":null}"#, "Recent 20"),
+            (r#"{"op":"recent","limit":7,"zz":1}"#, "Recent 7"),
+        ] {
+            assert_eq!(verdict(arguments), expected, "{arguments}");
+        }
+        let long = format!(r#"{{"op":"stats","request_id":"{}"}}"#, "x".repeat(257));
+        assert_eq!(verdict(&long), "argument `request_id` exceeds 256 bytes");
+    }
+
+    #[test]
+    fn ranks() {
+        assert_eq!(nearest_rank(&[1, 2, 3, 4], 50), Some(2));
+        assert_eq!(nearest_rank(&[1, 2, 3, 4], 95), Some(4));
+        assert_eq!(nearest_rank::<u64>(&[], 50), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
+
+use super::{Done, NotReady, Request, Work, annotations, card, program};
+use std::borrow::Cow;
+
+use crate::evaluation::{self, Job};
+use crate::render::payload::{Field, Payload};
+use crate::render::profile::View;
+use crate::render::reason::Refusal;
+use crate::render::reply::ToolReply;
+use crate::server::Server;
+use crate::settings::ResponseProfile;
+
+/// Judges the arguments and readies the program.
+pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+    let server = request.server.clone();
+    let view = View::Profile(server.settings.profile);
+    let refuse = |message: String| ToolReply::new(Refusal::Arguments(message).payload(), view);
+    let arguments = program::judge(request.arguments, &server.settings).map_err(refuse)?;
+    let schema = evaluation::Schema::read(arguments.output_schema.as_deref()).map_err(refuse)?;
+    Ok(Work::of(move |call| {
+        let job = Job {
+            program: &arguments.program,
+            context: &arguments.context,
+            schema: schema.as_ref(),
+            server: &server,
+            call,
+        };
+        Done::of(ToolReply::new(evaluation::one_shot(&job), view))
+    }))
+}
+
+/// The entry in `tools/list`.
+pub fn entry(server: &Server) -> Payload {
+    let read_only = server.settings.upstreams.read_only;
+    let hints = match (server.is_aggregator(), read_only) {
+        (false, _) => annotations(true, false, true, false),
+        (true, false) => annotations(false, true, false, true),
+        (true, true) => annotations(true, false, false, true),
+    };
+    let mut entry = Payload::new()
+        .with("annotations", hints)
+        .with("description", card::lisp_eval(server))
+        .with("inputSchema", Field::OwnJson(input_schema(server).into()));
+    match server.settings.profile {
+        ResponseProfile::Slim => {}
+        ResponseProfile::Structured => {
+            entry.set("outputSchema", Field::OwnJson(STRUCTURED_SCHEMA.into()));
+        }
+        ResponseProfile::Debug => {
+            entry.set("outputSchema", Field::OwnJson(debug_schema(server).into()));
+        }
+    }
+    entry
+}
+
+fn input_schema(server: &Server) -> String {
+    let types = "Optional JSON Schema for the returned value. Types: string, integer, number, boolean, array with items, \
+                 object with properties and required.";
+    let advice = match server.is_aggregator() {
+        false => {
+            " A match adds `validated` to the reply, for example {\"type\":\"object\",\"properties\":{\"count\":{\"type\":\"integer\"}}}."
+        }
+        true => " Leave it out while exploring upstream answers.",
+    };
+    let property = |kind: &'static str, words: Cow<'static, str>| {
+        Payload::new()
+            .with("type", kind)
+            .with("description", Field::word(words))
+    };
+    Payload::new()
+        .with("type", "object")
+        .with("required", vec!["program"])
+        .with(
+            "properties",
+            Payload::new()
+                .with(
+                    "context",
+                    property("object", "Optional map of values that the program reads as data/NAME. Keys are strings, values any JSON.".into())
+                        .with("additionalProperties", true),
+                )
+                .with("output_schema", property("object", format!("{types}{advice}").into()))
+                .with("program", property("string", "PTC-Lisp source code. Not empty after trimming.".into())),
+        )
+        .to_json()
+}
+
+/// Every reply of the structured profile satisfies this, one cut by the envelope guard too.
+const STRUCTURED_SCHEMA: &str = r#"{"oneOf":[{"properties":{"output_truncated":{"type":"boolean"},"result":{"type":"string"},"status":{"const":"ok"},"truncated":{"type":"boolean"},"upstream_results":{"items":{"type":"object"},"type":"array"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}},"required":["status"],"type":"object"},{"properties":{"feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"},"upstream_calls":{"items":{"properties":{"reason":{"type":"string"},"server":{"type":"string"},"status":{"const":"error"},"tool":{"type":"string"}},"required":["server","tool","status"],"type":"object"},"type":"array"}},"required":["status","reason","message"],"type":"object"}],"type":"object"}"#;
+
+/// Fields of every debug reply.
+const DEBUG_SUCCESS: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"output_truncated":{"type":"boolean"},"prints":{"items":{"type":"string"},"type":"array"},"prints_truncated":{"type":"boolean"},"result":{"type":["string","null"]},"status":{"const":"ok"},"truncated":{"type":"boolean"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}"#;
+const DEBUG_ERROR: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"enum":["parse_error","runtime_error","timeout","memory_limit","args_error","fail","validation_error","busy","cancelled","unknown_tool","shutting_down"],"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"}"#;
+/// Fields that debug replies add with upstreams.
+const DEBUG_UPSTREAM: &str = r#","ptc_metrics":{"type":["object","null"]},"upstream_calls":{"items":{"properties":{"auth":{"properties":{"binding":{"type":"string"},"scheme":{"type":"string"}},"required":["scheme","binding"],"type":"object"},"duration_ms":{"minimum":0,"type":"integer"},"error":{"type":"string"},"http_status":{"maximum":599,"minimum":100,"type":"integer"},"oversize":{"type":"boolean"},"reason":{"enum":["upstream_unavailable","tool_error","upstream_error","auth_failed","rate_limited","timeout","response_too_large","cap_exhausted"],"type":"string"},"result_bytes":{"minimum":0,"type":["integer","null"]},"server":{"type":"string"},"status":{"enum":["ok","error"],"type":"string"},"tool":{"type":"string"}},"required":["server","tool","status","duration_ms"],"type":"object"},"type":"array"},"upstream_results":{"items":{"type":"object"},"type":"array"}"#;
+
+fn debug_schema(server: &Server) -> String {
+    let more = if server.is_aggregator() {
+        DEBUG_UPSTREAM
+    } else {
+        ""
+    };
+    format!(
+        "{{\"oneOf\":[{{\"properties\":{{{DEBUG_SUCCESS}{more}}},\"required\":[\"status\",\"truncated\"],\"type\":\"object\"}},\
+         {{\"properties\":{{{DEBUG_ERROR}{more}}},\"required\":[\"status\",\"reason\",\"message\"],\"type\":\"object\"}}],\"type\":\"object\"}}"
+    )
+}

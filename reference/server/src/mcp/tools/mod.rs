@@ -1,0 +1,224 @@
+//! The MCP tools as one table. Knows nothing of frames; each tool lives in its own file.
+
+mod card;
+mod debug;
+mod lisp_eval;
+pub mod program;
+mod session;
+mod task;
+
+use crate::mcp::connection::{Call, Connection};
+use crate::render::payload::{Field, Payload};
+use crate::render::profile::View;
+use crate::render::reply::ToolReply;
+use crate::server::Server;
+use ptc_rpc::{Id, Json};
+use ptc_secrets::Scrubbed;
+use std::sync::Arc;
+
+/// One tool.
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether `tools/list` shows it.
+    pub listed: fn(&Server) -> bool,
+    /// Whether its results follow the response profile; all others are mirrored in full.
+    pub profiled: bool,
+    /// Its entry in `tools/list`, without the name.
+    pub entry: fn(&Server) -> Payload,
+    /// What a call does.
+    pub run: Run,
+}
+
+/// How a tool runs.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// At once, while frames are read.
+    Now(fn(&Request<'_>) -> ToolReply),
+    /// As a program on a thread, behind the gate. Arguments are judged first.
+    Program(fn(&Request<'_>) -> Result<Work, NotReady>),
+}
+
+/// Why a program is not ready to run.
+pub enum NotReady {
+    /// It is refused.
+    Refused(ToolReply),
+    /// Its arguments are right and its id is in flight, which speaks against it before the state of a session does.
+    Duplicate,
+}
+
+impl From<ToolReply> for NotReady {
+    fn from(refusal: ToolReply) -> Self {
+        NotReady::Refused(refusal)
+    }
+}
+
+/// A program that is ready to run.
+pub struct Work {
+    /// Done when its call is taken in, before anything else can happen to that call.
+    pub admitted: Option<Hook>,
+    /// The program itself, on its thread.
+    pub run: Job,
+}
+
+/// What runs on a thread.
+pub type Job = Box<dyn FnOnce(&Arc<Call>) -> Done + Send>;
+
+/// Something that needs to know the call.
+pub type Hook = Box<dyn FnOnce(&Arc<Call>) + Send>;
+
+impl Work {
+    /// A program that needs nothing before it runs.
+    pub fn of(run: impl FnOnce(&Arc<Call>) -> Done + Send + 'static) -> Self {
+        Work {
+            admitted: None,
+            run: Box::new(run),
+        }
+    }
+}
+
+/// What came of a program.
+pub struct Done {
+    /// The reply; `None` when the program was ended and nobody is to be told.
+    pub reply: Option<ToolReply>,
+    /// Makes permanent what the program did, once it is certain that its call was not cancelled.
+    pub commit: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Done {
+    /// A reply, and nothing to make permanent.
+    pub fn of(reply: ToolReply) -> Self {
+        Done {
+            reply: Some(reply),
+            commit: None,
+        }
+    }
+}
+
+/// What a tool is called with.
+pub struct Request<'a> {
+    /// The process.
+    pub server: &'a Arc<Server>,
+    /// The client.
+    pub connection: &'a Arc<Connection>,
+    /// The request's id.
+    pub id: &'a Id,
+    /// What the call is known by while it is in flight.
+    pub key: &'a Id,
+    /// `params.arguments` as sent.
+    pub arguments: Option<Json<'a>>,
+}
+
+/// Every tool, in the order of `tools/list`.
+const TOOLS: &[Tool] = &[
+    Tool {
+        name: "lisp_eval",
+        listed: |_| true,
+        profiled: true,
+        entry: lisp_eval::entry,
+        run: Run::Program(lisp_eval::prepare),
+    },
+    Tool {
+        name: "lisp_task",
+        listed: |server| server.settings.agentic.enabled && server.is_aggregator(),
+        profiled: false,
+        entry: task::entry,
+        run: Run::Program(task::prepare),
+    },
+    Tool {
+        name: "lisp_debug",
+        listed: |server| server.settings.diagnostics.debug_tool,
+        profiled: false,
+        entry: debug::entry,
+        run: Run::Now(debug::run),
+    },
+    session_tool(
+        "lisp_session_start",
+        session::start_entry,
+        Run::Now(session::start),
+    ),
+    session_tool(
+        "lisp_session_list",
+        session::list_entry,
+        Run::Now(session::list),
+    ),
+    session_tool(
+        "lisp_session_eval",
+        session::eval_entry,
+        Run::Program(session::prepare),
+    ),
+    session_tool(
+        "lisp_session_inspect",
+        session::inspect_entry,
+        Run::Now(session::inspect),
+    ),
+    session_tool(
+        "lisp_session_forget",
+        session::forget_entry,
+        Run::Now(session::forget),
+    ),
+    session_tool(
+        "lisp_session_close",
+        session::close_entry,
+        Run::Now(session::close),
+    ),
+];
+
+const fn session_tool(name: &'static str, entry: fn(&Server) -> Payload, run: Run) -> Tool {
+    Tool {
+        name,
+        listed: |server| server.sessions.are_enabled(),
+        profiled: matches!(run, Run::Program(_)),
+        entry,
+        run,
+    }
+}
+
+impl Tool {
+    /// How its results are shown.
+    pub fn view(&self, server: &Server) -> View {
+        match self.profiled {
+            true => View::Profile(server.settings.profile),
+            false => View::Mirrored,
+        }
+    }
+}
+
+/// The tool that a call names. Session tools are known even where they are not listed, to say that they are disabled.
+pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
+    let known = |tool: &&Tool| (tool.listed)(server) || tool.name.starts_with("lisp_session_");
+    TOOLS.iter().filter(known).find(|tool| tool.name == name)
+}
+
+/// The names of all tools.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|tool| tool.name)
+}
+
+/// The tools that `tools/list` shows.
+pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
+    TOOLS.iter().filter(|tool| (tool.listed)(server))
+}
+
+/// The result of `tools/list` as JSON.
+pub fn list_json(server: &Server) -> Scrubbed<String> {
+    let tools: Vec<Field> = listed(server)
+        .map(|tool| Field::Object((tool.entry)(server).with("name", tool.name)))
+        .collect();
+    let list = Payload::new().with("tools", Field::List(tools));
+    server.redactor.scrub(list).derive(Payload::to_json)
+}
+
+/// The four hints of a tool.
+pub fn annotations(
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+    open_world: bool,
+) -> Payload {
+    Payload::new()
+        .with("destructiveHint", destructive)
+        .with("idempotentHint", idempotent)
+        .with("openWorldHint", open_world)
+        .with("readOnlyHint", read_only)
+}

@@ -1,0 +1,559 @@
+//! The six `lisp_session_*` tools: their arguments, replies and entries. What a session is lives in `sessions`.
+
+use super::{Done, NotReady, Request, Work, card, program};
+use crate::evaluation::{self, Job, Schema, Turned};
+use crate::mcp::connection::{Call, Transport};
+use crate::mcp::dispatch;
+use crate::render::payload::{Field, Payload};
+use crate::render::profile::View;
+use crate::render::reason::error_payload;
+use crate::render::reply::ToolReply;
+use crate::server::Server;
+use crate::sessions::{Clear, Refused, Session, Turn, view};
+use crate::settings::ResponseProfile;
+use ptc_rpc::{Json, Kind};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Why a session tool did not do its work.
+enum Problem {
+    /// An argument is wrong.
+    Arguments(String),
+    /// There are no sessions on this server.
+    Disabled,
+    /// The session can't be used.
+    Session(Refused),
+    /// The session can't be used, and it is worth naming.
+    Named(Refused, String),
+}
+
+const DISABLED: &str = "stateful PTC-Lisp sessions are disabled; start the server with --sessions or PTC_RUNNER_MCP_SESSIONS=true";
+
+impl Problem {
+    fn payload(self) -> Payload {
+        match self {
+            Problem::Arguments(message) => error_payload("session_args_error", message, None),
+            Problem::Disabled => error_payload("sessions_disabled", DISABLED.into(), None),
+            Problem::Session(refused) => {
+                error_payload(refused.reason(), refused.message().into(), None)
+            }
+            Problem::Named(refused, id) => {
+                error_payload(refused.reason(), refused.message().into(), None)
+                    .with("session_id", id)
+            }
+        }
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        Problem::Session(refused)
+    }
+}
+
+fn wrong<T>(message: impl Into<String>) -> Result<T, Problem> {
+    Err(Problem::Arguments(message.into()))
+}
+
+fn mirrored(outcome: Result<Payload, Problem>) -> ToolReply {
+    ToolReply::new(outcome.unwrap_or_else(Problem::payload), View::Mirrored)
+}
+
+/// `lisp_session_start`
+pub fn start(request: &Request<'_>) -> ToolReply {
+    mirrored((|| {
+        let arguments = object(request)?;
+        if let Some(unknown) = first_unknown(arguments, &["title", "ttl_ms"]) {
+            return wrong(format!("unexpected lisp_session_start argument: {unknown}"));
+        }
+        enabled(request)?;
+        let title = arguments
+            .get("title")
+            .and_then(Json::as_str)
+            .filter(|title| !title.is_empty());
+        let ttl_ms = arguments
+            .get("ttl_ms")
+            .and_then(Json::as_i64)
+            .and_then(|ms| u64::try_from(ms).ok());
+        let sessions = &request.server.sessions;
+        let session = sessions.start(
+            &request.connection.owner,
+            title.map(Cow::into_owned),
+            ttl_ms.filter(|ms| *ms > 0),
+        )?;
+        Ok(Payload::new()
+            .with("expires_at", session.expires_at())
+            .with("limits", sessions.limits())
+            .with("session_id", Field::word(session.id.clone()))
+            .with("status", "ok"))
+    })())
+}
+
+/// `lisp_session_list`
+pub fn list(request: &Request<'_>) -> ToolReply {
+    mirrored((|| {
+        let arguments = object(request)?;
+        if arguments.members().next().is_some() {
+            return wrong("lisp_session_list takes no arguments");
+        }
+        enabled(request)?;
+        let own = request.server.sessions.list(&request.connection.owner);
+        let summaries: Vec<Payload> = own.iter().map(|session| session.summary()).collect();
+        Ok(Payload::new()
+            .with("count", summaries.len())
+            .with("sessions", summaries)
+            .with("status", "ok"))
+    })())
+}
+
+/// `lisp_session_inspect`
+pub fn inspect(request: &Request<'_>) -> ToolReply {
+    mirrored((|| {
+        let arguments = object(request)?;
+        let session = session(request, arguments)?;
+        let wanted = arguments
+            .get("view")
+            .and_then(Json::as_str)
+            .unwrap_or_default();
+        let reply = view::inspect(
+            &request.server.sessions,
+            &session,
+            &wanted,
+            &request.server.redactor,
+        );
+        session.touch();
+        Ok(reply)
+    })())
+}
+
+/// `lisp_session_forget`
+pub fn forget(request: &Request<'_>) -> ToolReply {
+    mirrored((|| {
+        let arguments = object(request)?;
+        let bindings = bindings(arguments.get("bindings"))?;
+        let clear = clear(arguments.get("clear"))?;
+        let session = session(request, arguments)?;
+        let removed = session
+            .forget(&bindings, &clear)
+            .map_err(|refused| Problem::Named(refused, session.id.clone()))?;
+        session.touch();
+        let words: Vec<&str> = clear.iter().filter_map(|target| word_of(*target)).collect();
+        Ok(Payload::new()
+            .with("cleared", words)
+            .with("removed_bindings", removed)
+            .with("session_id", Field::word(session.id.clone()))
+            .with("status", "ok")
+            .with("stored_keys", view::stored_keys(&session))
+            .with("usage", view::usage(&session)))
+    })())
+}
+
+fn word_of(target: Clear) -> Option<&'static str> {
+    Clear::ALL
+        .iter()
+        .find(|(_, clear)| *clear == target)
+        .map(|(word, _)| *word)
+}
+
+/// `lisp_session_close`
+pub fn close(request: &Request<'_>) -> ToolReply {
+    mirrored((|| {
+        let arguments = object(request)?;
+        let reason = match arguments.get("reason") {
+            None => "closed".to_owned(),
+            Some(reason) => match (reason.kind(), reason.as_str()) {
+                (Kind::Null, _) => "closed".to_owned(),
+                (_, Some(text)) => text.into_owned(),
+                (Kind::Object | Kind::Array, _) => return wrong("reason must be a string"),
+                _ => reason.compact(),
+            },
+        };
+        let session = session(request, arguments)?;
+        let running = session.running();
+        request.server.sessions.close(&session);
+        if let Some(call) = running {
+            // Sessions belong to one connection, so the call does too.
+            if let Some(answer) = request.connection.cancel_call(&call) {
+                dispatch::answer_cancelled(
+                    request.server,
+                    request.connection,
+                    call.id.clone(),
+                    answer,
+                );
+            }
+        }
+        Ok(Payload::new()
+            .with("closed", true)
+            .with("reason", reason)
+            .with("session_id", Field::word(session.id.clone()))
+            .with("status", "ok"))
+    })())
+}
+
+/// `lisp_session_eval`: judges the arguments and begins a turn.
+pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+    let server = request.server.clone();
+    let view = View::Profile(server.settings.profile);
+    let refuse = |problem: Problem| ToolReply::new(problem.payload(), view);
+    let Judged {
+        session,
+        program,
+        context,
+        schema,
+    } = judge(request).map_err(refuse)?;
+    if request.connection.is_in_flight(request.key) {
+        return Err(NotReady::Duplicate);
+    }
+    let turn = begin(request, &session).map_err(refuse)?;
+    let stdio = request.connection.transport == Transport::Stdio;
+    let turn = Arc::new(turn);
+    let began = Arc::clone(&turn);
+    let run = move |call: &Arc<Call>| {
+        let job = Job {
+            program: &program,
+            context: &context,
+            schema: schema.as_ref(),
+            server: &server,
+            call,
+        };
+        match evaluation::in_session(&job, &turn) {
+            Turned::Kept { payload, ready } => {
+                let stored = changed_keys(&payload).map(|keys| format!("stored: {keys}"));
+                let suffix = suffix([stored, upstream_calls(&payload, view)]);
+                let reply = ToolReply {
+                    suffix,
+                    ..ToolReply::new(payload, view)
+                };
+                Done {
+                    reply: Some(reply),
+                    commit: Some(Box::new(move || turn.commit(*ready))),
+                }
+            }
+            Turned::Failed(payload) => {
+                // Nothing was kept: what the summary says holds.
+                let payload = payload.with("session", turn.session.summary_idle());
+                let suffix = suffix([
+                    Some("rolled back".to_owned()),
+                    upstream_calls(&payload, view),
+                ]);
+                let reply = ToolReply {
+                    suffix,
+                    ..ToolReply::new(payload, view)
+                };
+                Done::of(reply)
+            }
+            Turned::Over if stdio => Done {
+                reply: None,
+                commit: None,
+            },
+            Turned::Over => Done::of(ToolReply::new(
+                crate::render::reason::Refusal::Cancelled.payload(),
+                view,
+            )),
+        }
+    };
+    Ok(Work {
+        // A program that waits for its thread can be cancelled like one that runs.
+        admitted: Some(Box::new(move |call| began.belongs_to(call))),
+        run: Box::new(run),
+    })
+}
+
+/// The last line of a text: its parts in brackets.
+fn suffix(parts: [Option<String>; 2]) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("[{}]", parts.join("; ")))
+}
+
+/// How many upstream calls the turn made, where the text is all that the client gets.
+fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
+    match payload.get("upstream_calls") {
+        Some(Field::List(calls)) if view == View::Profile(ResponseProfile::Slim) => {
+            Some(format!("turn upstream calls: {}", calls.len()))
+        }
+        _ => None,
+    }
+}
+
+/// The arguments of `lisp_session_eval`, judged.
+struct Judged {
+    session: String,
+    program: String,
+    context: String,
+    schema: Option<Schema>,
+}
+
+fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
+    let settings = &request.server.settings;
+    let arguments = request
+        .arguments
+        .filter(|arguments| arguments.kind() == Kind::Object)
+        .unwrap_or(Json::EMPTY_OBJECT);
+    let id = arguments
+        .get("session_id")
+        .and_then(Json::as_str)
+        .filter(|id| !id.is_empty());
+    let Some(id) = id else {
+        return wrong("session_id must be a non-empty string");
+    };
+    let program = arguments
+        .get("program")
+        .and_then(Json::as_str)
+        .filter(|program| !program.is_empty());
+    let Some(program) = program else {
+        return wrong("program must be a non-empty string");
+    };
+    if program.len() > settings.program_bytes {
+        return wrong("program exceeds max_program_bytes");
+    }
+    let context = match arguments.get("context") {
+        None => "{}".to_owned(),
+        Some(context) if context.kind() == Kind::Object => context.compact(),
+        Some(_) => return wrong("context must be an object when supplied"),
+    };
+    if context.len() > settings.context_bytes {
+        return wrong("context exceeds max_context_bytes");
+    }
+    match program::bad_context_key(&context).as_deref() {
+        None => {}
+        Some("") => return wrong("context keys must be non-empty"),
+        Some(_) => return wrong("context keys may not contain `/`"),
+    }
+    program::no_signature(arguments).map_err(Problem::Arguments)?;
+    let schema = program::output_schema(arguments)
+        .and_then(|schema| Schema::read(schema.as_deref()))
+        .map_err(Problem::Arguments)?;
+    Ok(Judged {
+        session: id.into_owned(),
+        program: program.into_owned(),
+        context,
+        schema,
+    })
+}
+
+/// Begins a turn in the session `id`, when its state allows one.
+fn begin(request: &Request<'_>, id: &str) -> Result<Turn, Problem> {
+    enabled(request)?;
+    let session = request
+        .server
+        .sessions
+        .find(id, &request.connection.owner)?;
+    session
+        .begin()
+        .map_err(|refused| Problem::Named(refused, session.id.clone()))
+}
+
+/// The changed names of a reply, joined; `None` when there are none.
+fn changed_keys(payload: &Payload) -> Option<String> {
+    let Some(Field::Object(memory)) = payload.get("memory") else {
+        return None;
+    };
+    let Some(Field::List(keys)) = memory.get("changed_keys") else {
+        return None;
+    };
+    let names: Vec<&str> = keys.iter().filter_map(Field::as_text).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn object<'a>(request: &Request<'a>) -> Result<Json<'a>, Problem> {
+    match request.arguments {
+        None => Ok(Json::EMPTY_OBJECT),
+        Some(arguments) if arguments.kind() == Kind::Object => Ok(arguments),
+        Some(_) => wrong("arguments must be an object"),
+    }
+}
+
+fn enabled(request: &Request<'_>) -> Result<(), Problem> {
+    match request.server.sessions.are_enabled() {
+        true => Ok(()),
+        false => Err(Problem::Disabled),
+    }
+}
+
+fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, Problem> {
+    let Some(id) = arguments.get("session_id").and_then(Json::as_str) else {
+        return wrong("session_id must be a non-empty string");
+    };
+    enabled(request)?;
+    Ok(request
+        .server
+        .sessions
+        .find(&id, &request.connection.owner)?)
+}
+
+fn first_unknown(arguments: Json<'_>, known: &[&str]) -> Option<String> {
+    let names = arguments.members().filter_map(|(name, _)| name.as_str());
+    names
+        .filter(|name| !known.contains(&&**name))
+        .min()
+        .map(Cow::into_owned)
+}
+
+fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, Problem> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
+    match value.kind() {
+        Kind::Null => Ok(Vec::new()),
+        Kind::Array => value.elements().map(binding).collect(),
+        _ => Ok(vec![binding(value)?]),
+    }
+}
+
+fn binding(value: Json<'_>) -> Result<String, Problem> {
+    match value.kind() {
+        Kind::Object | Kind::Array => wrong("bindings must be names"),
+        _ => Ok(value
+            .as_str()
+            .map_or_else(|| value.compact(), Cow::into_owned)),
+    }
+}
+
+fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, Problem> {
+    let invalid = || Problem::Arguments("invalid clear target".into());
+    let Some(value) = value.filter(|value| !value.is_null()) else {
+        return Ok(Vec::new());
+    };
+    if value.kind() != Kind::Array {
+        return Err(invalid());
+    }
+    value
+        .elements()
+        .map(|target| {
+            target
+                .as_str()
+                .and_then(|word| Clear::from_word(&word))
+                .ok_or_else(invalid)
+        })
+        .collect()
+}
+
+/// One sentence each; `lisp_session_eval` says more.
+pub fn start_entry(_: &Server) -> Payload {
+    entry(
+        "Create an empty stateful PTC-Lisp session; pass its `session_id` to `lisp_session_eval`.",
+        r#"{"additionalProperties":false,"properties":{"title":{"type":"string"},"ttl_ms":{"minimum":1,"type":"integer"}},"type":"object"}"#.into(),
+        &["status", "session_id"],
+    )
+}
+
+/// Entry of `lisp_session_list`.
+pub fn list_entry(_: &Server) -> Payload {
+    entry(
+        "List your live sessions without showing any stored value.",
+        r#"{"additionalProperties":false,"properties":{},"type":"object"}"#.into(),
+        &["status", "count", "sessions"],
+    )
+}
+
+/// Entry of `lisp_session_inspect`.
+pub fn inspect_entry(_: &Server) -> Payload {
+    let views: Vec<String> = view::names().map(|name| format!("\"{name}\"")).collect();
+    entry(
+        "Show a compact view of one session: definitions, prints, calls, results or limits.",
+        format!(
+            "{{\"properties\":{{\"session_id\":{{\"type\":\"string\"}},\"view\":{{\"enum\":[{}],\"type\":\"string\"}}}},\
+             \"required\":[\"session_id\"],\"type\":\"object\"}}",
+            views.join(",")
+        ),
+        &["status", "session_id", "session"],
+    )
+}
+
+/// Entry of `lisp_session_forget`.
+pub fn forget_entry(_: &Server) -> Payload {
+    let targets: Vec<String> = Clear::ALL
+        .iter()
+        .map(|(word, _)| format!("\"{word}\""))
+        .collect();
+    entry(
+        "Remove definitions of a session by name, or clear its histories.",
+        format!(
+            "{{\"properties\":{{\"bindings\":{{\"items\":{{\"type\":\"string\"}},\"type\":\"array\"}},\
+             \"clear\":{{\"items\":{{\"enum\":[{}],\"type\":\"string\"}},\"type\":\"array\"}},\
+             \"session_id\":{{\"type\":\"string\"}}}},\"required\":[\"session_id\"],\"type\":\"object\"}}",
+            targets.join(",")
+        ),
+        &["status", "session_id"],
+    )
+}
+
+/// Entry of `lisp_session_close`.
+pub fn close_entry(_: &Server) -> Payload {
+    entry(
+        "Close a session and delete what it holds.",
+        r#"{"properties":{"reason":{"type":"string"},"session_id":{"type":"string"}},"required":["session_id"],"type":"object"}"#.into(),
+        &["status", "session_id", "closed"],
+    )
+}
+
+/// Entry of `lisp_session_eval`.
+pub fn eval_entry(server: &Server) -> Payload {
+    let mut entry = entry(
+        card::session_eval(server),
+        r#"{"additionalProperties":false,"properties":{"context":{"type":"object"},"output_schema":{"description":"Optional JSON Schema that the returned value must match; on a mismatch the eval is rejected and nothing is kept.","type":"object"},"program":{"type":"string"},"session_id":{"type":"string"}},"required":["session_id","program"],"type":"object"}"#.into(),
+        &["status", "session"],
+    );
+    if server.settings.profile == ResponseProfile::Slim {
+        entry.remove("outputSchema");
+    }
+    entry
+}
+
+/// Fields of every reply of these tools.
+const PROPERTIES: &[(&str, &str)] = &[
+    ("closed", r#"{"type":"boolean"}"#),
+    ("count", r#"{"type":"integer"}"#),
+    ("feedback", r#"{"type":"string"}"#),
+    ("feedback_truncated", r#"{"type":"boolean"}"#),
+    ("limits", r#"{"type":"object"}"#),
+    ("memory", r#"{"type":"object"}"#),
+    ("message", r#"{"type":"string"}"#),
+    ("output_truncated", r#"{"type":"boolean"}"#),
+    ("prints", r#"{"type":"array"}"#),
+    ("prints_truncated", r#"{"type":"boolean"}"#),
+    ("reason", r#"{"type":"string"}"#),
+    ("result", r#"{"type":["string","null"]}"#),
+    ("session", r#"{"type":"object"}"#),
+    ("session_id", r#"{"type":"string"}"#),
+    ("sessions", r#"{"type":"array"}"#),
+    ("text", r#"{"type":"string"}"#),
+    ("truncated", r#"{"type":"boolean"}"#),
+    ("validated", "{}"),
+    ("validated_bytes", r#"{"minimum":0,"type":"integer"}"#),
+    ("validated_preview", r#"{"type":"string"}"#),
+    ("validated_preview_truncated", r#"{"type":"boolean"}"#),
+];
+
+/// An entry whose output schema has `required` in a success. A reply cut by the envelope guard satisfies it too.
+fn entry(description: impl Into<Field>, input: String, required: &[&'static str]) -> Payload {
+    let branch = |status: &'static str, required: &[&'static str]| {
+        let mut properties = Payload::new().with("status", Payload::new().with("const", status));
+        for (name, schema) in PROPERTIES {
+            properties.set(*name, Field::OwnJson((*schema).into()));
+        }
+        Payload::new()
+            .with("additionalProperties", true)
+            .with("properties", properties)
+            .with("required", required.to_vec())
+            .with("type", "object")
+    };
+    let success = branch(
+        "ok",
+        if required.contains(&"session") && required.len() == 2 {
+            &["status"]
+        } else {
+            required
+        },
+    );
+    let error = branch("error", &["status", "reason", "message"]);
+    Payload::new()
+        .with("description", description)
+        .with("inputSchema", Field::OwnJson(input.into()))
+        .with(
+            "outputSchema",
+            Payload::new()
+                .with("oneOf", vec![success, error])
+                .with("type", "object"),
+        )
+}

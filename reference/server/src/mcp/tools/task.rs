@@ -1,0 +1,434 @@
+//! `lisp_task`: a plain-English task, planned and carried out by programs over the upstreams. Puts arguments and
+//! payload together; the planner decides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use ptc_agent::{
+    Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt,
+    run_task, task_answer,
+};
+use ptc_lang::{Env, Outcome, Value};
+use ptc_rpc::{Json as Frame, Kind};
+use ptc_secrets::Scrubbed;
+use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Done, NotReady, Request, Work, annotations, program};
+use crate::digest;
+use crate::evaluation;
+use crate::mcp::connection::Call;
+use crate::render::payload::{Field, Name, Payload};
+use crate::render::profile::View;
+use crate::render::reply::ToolReply;
+use crate::server::Server;
+
+const DESCRIPTION: &str = "Carries out a bounded plain-English task over the configured upstream MCP servers. Say what outcome \
+     you want; the server plans and makes the upstream calls itself. Ask for the result, not for calls.";
+
+const INPUT_SCHEMA: &str = r#"{"type":"object","required":["task"],"properties":{"task":{"type":"string","description":"The task in plain English."},"context":{"type":"object","description":"Optional JSON values that programs read under data/."},"constraints":{"type":"object","description":"Optional soft constraints: max_items, preferred_fields."}}}"#;
+
+const OUTPUT_SCHEMA: &str = r#"{"type":"object","oneOf":[{"type":"object","required":["status","answer","structured_result","warnings","planner","execution","upstream_calls"],"properties":PROPERTIES},{"type":"object","required":["status","reason","message","warnings","planner","execution","upstream_calls"],"properties":PROPERTIES}]}"#;
+const OUTPUT_PROPERTIES: &str = r#"{"upstream_calls":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"tool":{"type":"string"},"status":{"type":"string"},"duration_ms":{"type":"integer","minimum":0},"effect":{"type":"string"},"turn":{"type":"integer"},"args_hash":{"type":"string"},"result_bytes":{"type":["integer","null"],"minimum":0},"oversize":{"type":"boolean"},"reason":{"type":"string"},"error":{"type":"string"}}}},"upstream_results":{"type":"array"},"ptc_metrics":{"type":["object","null"]}}"#;
+
+const EFFICIENCY_NOTE: &str = "payload_reduction_ratio compares the answer with the upstream results alone. It leaves out what the \
+     server-side planner cost (server_side_llm) and the envelope that the client receives too: prints, feedback, the list of upstream \
+     calls, this block, all mirrored into the text. The total against a workflow without programs is not computed.";
+
+/// The entry in `tools/list`.
+pub fn entry(server: &Server) -> Payload {
+    let hints = match server.settings.upstreams.read_only {
+        false => annotations(false, true, false, true),
+        true => annotations(true, false, false, true),
+    };
+    let mut description: Scrubbed<String> = DESCRIPTION.into();
+    if let Some(runtime) = &server.upstreams {
+        let bytes_max =
+            usize::try_from(server.settings.agentic.capability_summary_bytes).unwrap_or(usize::MAX);
+        let summary = server.agentic.capability_summary(runtime, bytes_max);
+        if !summary.is_empty() {
+            description = description
+                .then("\n\nAvailable upstream capabilities:\n")
+                .then(server.redactor.scrub(summary));
+        }
+    }
+    Payload::new()
+        .with("annotations", hints)
+        .with("description", description)
+        .with("inputSchema", Field::OwnJson(INPUT_SCHEMA.into()))
+        .with(
+            "outputSchema",
+            Field::OwnJson(
+                OUTPUT_SCHEMA
+                    .replace("PROPERTIES", OUTPUT_PROPERTIES)
+                    .into(),
+            ),
+        )
+}
+
+/// Judges the arguments and readies the task.
+pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
+    let server = request.server.clone();
+    let arguments = judge(request.arguments, &server).map_err(|message| {
+        let payload = json!({
+            "status": "error", "reason": "args_error", "message": message,
+            "warnings": [], "planner": {}, "execution": {}, "upstream_calls": [],
+        });
+        let mut refusal = ToolReply::new(payload_of(&payload), View::Mirrored);
+        refusal.aside = Some(aside(&payload, None));
+        refusal
+    })?;
+    Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
+}
+
+/// A task's arguments, judged.
+struct Arguments {
+    task: String,
+    /// Compact JSON.
+    context: String,
+    constraints: Constraints,
+    unsupported: Vec<String>,
+}
+
+fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
+    let arguments = arguments
+        .filter(|arguments| arguments.kind() == Kind::Object)
+        .unwrap_or(Frame::EMPTY_OBJECT);
+    let task = match arguments.get("task") {
+        None => return Err("argument `task` must be a string, got null".into()),
+        Some(task) => task
+            .as_str()
+            .ok_or_else(|| {
+                format!(
+                    "argument `task` must be a string, got {}",
+                    program::kind_word(task)
+                )
+            })?
+            .trim()
+            .to_owned(),
+    };
+    if task.is_empty() {
+        return Err("argument `task` must be a non-empty string".into());
+    }
+    let context = program::context(arguments, &server.settings)
+        .map_err(|message| message.replace(" (would shadow PTC-Lisp namespace)", ""))?;
+    let constraints = match arguments.get("constraints") {
+        None => Map::new(),
+        Some(given) if given.is_null() => Map::new(),
+        Some(given) if given.kind() == Kind::Object => {
+            serde_json::from_str(&given.compact()).unwrap_or_default()
+        }
+        Some(other) => {
+            let kind = program::kind_word(other);
+            return Err(format!(
+                "argument `constraints` must be a JSON object, got {kind}"
+            ));
+        }
+    };
+    let (constraints, unsupported) = Constraints::read(&constraints);
+    Ok(Arguments {
+        task,
+        context,
+        constraints,
+        unsupported,
+    })
+}
+
+fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> Done {
+    let settings = &server.settings.agentic;
+    let started = Instant::now();
+    let deadline = started + Duration::from_millis(settings.task_timeout_ms);
+    let world = Upstreams {
+        server,
+        call,
+        calls: evaluation::upstream_calls(server, call, deadline.into())
+            .map(ProgramCalls::listing_faults),
+        turn: AtomicU32::new(1),
+        counted: AtomicUsize::new(0),
+        turns_of: std::sync::Mutex::default(),
+    };
+    let failed = |reason: &'static str, message: String, requests| TaskOutcome {
+        end: TaskEnd::Failed { reason, message },
+        turns: 0,
+        program: None,
+        requests,
+    };
+    let context = evaluation::task_context(server, &arguments.context);
+    let outcome = match (server.agentic.model(settings), context) {
+        (Err(error), _) => {
+            let request = PlannerRequest {
+                error: Some("agentic_config_error"),
+                ..PlannerRequest::default()
+            };
+            failed(
+                "agentic_config_error",
+                format!("LLM call failed: {error}"),
+                vec![request],
+            )
+        }
+        (_, Err(message)) => failed("memory_limit", message, Vec::new()),
+        (Ok(llm), Ok(context)) => {
+            let catalog = server
+                .upstreams
+                .as_ref()
+                .map(|runtime| runtime.catalog_text().into_inner());
+            let prompt = planner_prompt(PromptParts {
+                prefix: &server.agentic.prefix,
+                suffix: &server.agentic.suffix,
+                catalog: catalog.as_deref().unwrap_or_default(),
+                several_turns: server.agentic.turns > 1,
+                writes: settings.allow_writes,
+            });
+            let task = Task {
+                llm,
+                prompt,
+                task: &arguments.task,
+                context,
+                constraints: arguments.constraints.to_json(),
+                max_turns: server.agentic.turns,
+                retry_turns: server.agentic.retry_turns,
+                deadline,
+                planner_timeout: Duration::from_millis(settings.planner_timeout_ms),
+                program_timeout: Duration::from_millis(server.program_timeout_ms()),
+                output_tokens: u32::try_from(settings.output_tokens).unwrap_or(u32::MAX),
+            };
+            run_task(&task, &world)
+        }
+    };
+    if matches!(outcome.end, TaskEnd::Cancelled) {
+        return Done {
+            reply: None,
+            commit: None,
+        };
+    }
+    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let trace_id = call.trace_id.get().map(String::as_str);
+    let payload = payload(server, arguments, &outcome, &world, duration_ms, trace_id);
+    let mut reply = ToolReply::new(payload_of(&payload), View::Mirrored);
+    reply.aside = Some(aside(&payload, outcome.program.as_deref()));
+    reply.planner = outcome.requests;
+    Done::of(reply)
+}
+
+fn payload(
+    server: &Server,
+    arguments: &Arguments,
+    outcome: &TaskOutcome,
+    world: &Upstreams<'_>,
+    duration_ms: u64,
+    trace_id: Option<&str>,
+) -> Json {
+    let settings = &server.settings.agentic;
+    let entries = world.entries();
+    let mut warnings: Vec<Json> = arguments
+        .unsupported
+        .iter()
+        .map(|name| json!({ "code": "unsupported_constraint", "detail": name }))
+        .collect();
+    let bytes_max = usize::try_from(settings.result_bytes).unwrap_or(usize::MAX);
+    let ended = match &outcome.end {
+        TaskEnd::Returned(value) => {
+            task_answer(&world.scrub_value(value), &arguments.constraints, bytes_max).map_err(
+                |error| {
+                    (
+                        "agent_failed",
+                        format!("the task's value has no JSON form: {error}"),
+                    )
+                },
+            )
+        }
+        TaskEnd::Failed { reason, message } => Err((*reason, message.clone())),
+        TaskEnd::Cancelled => Err(("cancelled", "cancelled".to_owned())),
+    };
+    let over_budget = matches!(ended, Err(("budget_exceeded", _)));
+    let mut shown = Map::new();
+    let final_bytes = match &ended {
+        Ok(answer) => {
+            if answer.truncated {
+                warnings.push(json!({ "code": "max_result_bytes", "detail": bytes_max }));
+            }
+            shown.insert("status".into(), "ok".into());
+            shown.insert("answer".into(), answer.answer.as_str().into());
+            shown.insert("structured_result".into(), answer.structured.clone());
+            shown.insert(
+                "execution".into(),
+                json!({
+                    "duration_ms": duration_ms, "turn_count": outcome.turns, "result_bytes": answer.result_bytes,
+                    "truncated": answer.truncated, "max_result_bytes": bytes_max,
+                }),
+            );
+            answer.result_bytes
+        }
+        Err((reason, message)) => {
+            let block = feedback_block(&entries)
+                .map(|block| format!("\n\n{block}"))
+                .unwrap_or_default();
+            shown.insert("status".into(), "error".into());
+            shown.insert("reason".into(), (*reason).into());
+            shown.insert("message".into(), message.as_str().into());
+            shown.insert("feedback".into(), format!("{message}{block}").into());
+            let execution = match over_budget {
+                true => json!({}),
+                false => json!({ "duration_ms": duration_ms, "turn_count": outcome.turns }),
+            };
+            shown.insert("execution".into(), execution);
+            0
+        }
+    };
+    shown.insert("warnings".into(), warnings.into());
+    let planner = if over_budget {
+        json!({})
+    } else {
+        outcome.planner_json(&settings.model)
+    };
+    shown.insert("planner".into(), planner);
+    if settings.include_program {
+        let program = if over_budget {
+            None
+        } else {
+            outcome.program.clone()
+        };
+        shown.insert("program".into(), program.into());
+    }
+    if ended.is_ok() || trace_id.is_some() {
+        shown.insert("trace_id".into(), trace_id.into());
+    }
+    shown.insert("upstream_calls".into(), world.ledger(&entries));
+    if !entries.is_empty() {
+        shown.insert(
+            "upstream_results".into(),
+            entries.iter().map(Entry::result_json).collect(),
+        );
+    }
+    if !over_budget && !outcome.requests.is_empty() {
+        let mut metrics = metrics_block(&entries, final_bytes, 0);
+        metrics["server_side_llm"] = outcome.llm_metrics();
+        metrics["efficiency_note"] = EFFICIENCY_NOTE.into();
+        shown.insert("ptc_metrics".into(), metrics);
+    }
+    Json::Object(shown)
+}
+
+/// What the debug ring keeps of the planner: what the reply tells of it, and the size of its program.
+fn aside(shown: &Json, program: Option<&str>) -> Payload {
+    let planner = &shown["planner"];
+    let turns = shown["execution"]["turn_count"].as_u64().unwrap_or(0);
+    let calls = planner["calls"].as_u64().unwrap_or(0);
+    let status = if planner["error"].is_null() {
+        "ok"
+    } else {
+        "error"
+    };
+    Payload::new()
+        .with("planner_duration_ms", planner["duration_ms"].as_u64())
+        .with("planner_rejects", calls.saturating_sub(turns))
+        .with("planner_status", status)
+        .with("program_bytes", program.map(str::len))
+        .with("retries", turns.saturating_sub(1))
+}
+
+/// The reply of a task: its own keys and words, but for the result, which is a value of the program.
+fn payload_of(json: &Json) -> Payload {
+    let mut payload = Payload::new();
+    for (key, value) in json.as_object().into_iter().flatten() {
+        match key.as_str() {
+            "structured_result" => payload.set("structured_result", value),
+            _ => payload.set(Name::Own(key.clone().into()), Field::own(value)),
+        };
+    }
+    payload
+}
+
+/// The upstreams as a task's programs reach them; one budget of calls for the whole task.
+struct Upstreams<'a> {
+    server: &'a Server,
+    call: &'a Arc<Call>,
+    calls: Option<ProgramCalls>,
+    turn: AtomicU32,
+    /// Entries whose turn is known.
+    counted: AtomicUsize,
+    /// The turn of each entry, in order.
+    turns_of: std::sync::Mutex<Vec<u32>>,
+}
+
+impl Upstreams<'_> {
+    fn entries(&self) -> Vec<Entry> {
+        self.calls
+            .as_ref()
+            .map(ProgramCalls::entries)
+            .unwrap_or_default()
+    }
+
+    fn ledger(&self, entries: &[Entry]) -> Json {
+        let turns = self
+            .turns_of
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let entry = |(at, entry): (usize, &Entry)| {
+            let mut shown = json!({
+                "server": entry.server,
+                "tool": entry.tool,
+                "status": entry.status_word(),
+                "duration_ms": entry.duration_ms,
+                "effect": entry.effect,
+                "turn": turns.get(at).copied().unwrap_or(1),
+                "args_hash": digest::hex(entry.arguments.as_bytes()),
+                "result_bytes": entry.result_bytes,
+                "oversize": entry.status() == ptc_upstream::Status::Oversize,
+            });
+            if let Some((reason, error)) = &entry.error {
+                shown["reason"] = reason.name().into();
+                shown["error"] = error.as_str().into();
+            }
+            shown
+        };
+        entries.iter().enumerate().map(entry).collect()
+    }
+}
+
+impl World for Upstreams<'_> {
+    fn run(&self, program: &str, env: &Env, deadline: Instant) -> (Outcome, Env) {
+        let ran = evaluation::planned(
+            self.server,
+            self.call,
+            program,
+            env,
+            self.calls.as_ref(),
+            deadline.into(),
+        );
+        let now = self.entries().len();
+        let new = now.saturating_sub(self.counted.swap(now, Ordering::Relaxed));
+        let turn = self.turn.load(Ordering::Relaxed);
+        let mut turns = self
+            .turns_of
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        turns.extend(std::iter::repeat_n(turn, new));
+        ran
+    }
+
+    fn turn(&self, number: u32) {
+        self.turn.store(number, Ordering::Relaxed);
+    }
+
+    fn may_have_written(&self) -> bool {
+        self.entries().iter().any(|entry| entry.effect != "read")
+    }
+
+    fn notes(&self) -> Option<String> {
+        feedback_block(&self.entries())
+    }
+
+    fn scrub(&self, text: String) -> String {
+        self.server.redactor.scrub(text).into_inner()
+    }
+
+    fn scrub_value(&self, value: &Value) -> Value {
+        crate::render::redact::value(value, &self.server.redactor).into_owned()
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.call.is_cancelled()
+    }
+}

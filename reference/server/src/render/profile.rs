@@ -1,0 +1,609 @@
+//! Cuts a scrubbed payload to the limits of its response profile and writes it as an MCP tool result.
+//!
+//! Limits first (prints, feedback, `validated`), then the profile's view, then the envelope guard on the whole result
+//! (`mcp.profiles`). Knows nothing of tools, programs or JSON-RPC.
+
+use crate::render::payload::{Field, Payload};
+use crate::render::preview;
+use crate::settings::ResponseProfile;
+use ptc_rpc::write_string;
+use std::borrow::Cow;
+
+/// How a payload is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// By the response profile: `lisp_eval` and `lisp_session_eval`.
+    Profile(ResponseProfile),
+    /// The whole object, mirrored as text: every other tool.
+    Mirrored,
+}
+
+/// Output limits of one profile.
+pub struct Limits {
+    /// Entries of `prints`.
+    pub print_entries: usize,
+    /// Bytes of `prints` as a JSON array.
+    pub print_bytes: usize,
+    /// Bytes of `feedback`.
+    pub feedback_bytes: usize,
+    /// Bytes of `validated` as compact JSON.
+    pub validated_bytes: usize,
+    /// String budget of `validated_preview` in characters.
+    pub preview_chars: usize,
+    /// Bytes of the whole result object.
+    pub envelope_bytes: usize,
+}
+
+const SLIM: Limits = Limits {
+    print_entries: 20,
+    print_bytes: 8 << 10,
+    feedback_bytes: 8 << 10,
+    validated_bytes: 0,
+    preview_chars: 512,
+    envelope_bytes: 32 << 10,
+};
+const STRUCTURED: Limits = Limits {
+    print_entries: 50,
+    print_bytes: 16 << 10,
+    feedback_bytes: 16 << 10,
+    validated_bytes: 32 << 10,
+    preview_chars: 1024,
+    envelope_bytes: 96 << 10,
+};
+const DEBUG: Limits = Limits {
+    print_entries: 200,
+    print_bytes: 64 << 10,
+    feedback_bytes: 64 << 10,
+    validated_bytes: 128 << 10,
+    preview_chars: 2048,
+    envelope_bytes: 512 << 10,
+};
+const _: () = assert!(STRUCTURED.validated_bytes < STRUCTURED.envelope_bytes);
+const _: () = assert!(DEBUG.validated_bytes < DEBUG.envelope_bytes);
+
+/// The limits of a profile.
+pub const fn limits(profile: ResponseProfile) -> &'static Limits {
+    match profile {
+        ResponseProfile::Slim => &SLIM,
+        ResponseProfile::Structured => &STRUCTURED,
+        ResponseProfile::Debug => &DEBUG,
+    }
+}
+
+/// Fields of the compact object of a success.
+const COMPACT_SUCCESS: &[&str] = &[
+    "history_notices",
+    "memory",
+    "output_truncated",
+    "result",
+    "session",
+    "status",
+    "truncated",
+    "validated",
+    "validated_bytes",
+    "validated_preview",
+    "validated_preview_truncated",
+];
+/// Fields of the compact object of an error.
+const COMPACT_ERROR: &[&str] = &[
+    "feedback",
+    "feedback_truncated",
+    "message",
+    "output_truncated",
+    "reason",
+    "result",
+    "session",
+    "status",
+    "truncated",
+];
+/// Fields that the guard drops first.
+const DROPPED_BY_GUARD: &[&str] = &[
+    "feedback",
+    "prints",
+    "ptc_metrics",
+    "upstream_calls",
+    "upstream_results",
+    "validated_preview",
+];
+/// What a text cut by the guard ends with.
+const TRUNCATED: &str = "\n\n[truncated]";
+/// What is left when nothing else fits.
+const NOTHING_FITS: &str = "MCP output exceeded response limit.";
+/// Bytes of a slim text that the guard keeps.
+const GUARD_TEXT_BYTES: usize = 16 << 10;
+/// Bytes of `reason` and `message` that the guard's last resort keeps.
+const GUARD_FIELD_BYTES: usize = 4 << 10;
+
+/// Appends the result object of a tool call: `{"content":…,"isError":…,"structuredContent":…}`.
+///
+/// `suffix` is a last line for the texts of the slim and structured profiles; `extra` is JSON members of the result
+/// object to be written first, each followed by a comma.
+pub fn write_result(
+    out: &mut Vec<u8>,
+    payload: &Payload,
+    view: View,
+    suffix: Option<&str>,
+    extra: &str,
+) {
+    let start = out.len();
+    let is_error = payload.text("status") == Some("error");
+    let profile = match view {
+        View::Mirrored => {
+            let mirror = payload.to_json();
+            write_envelope(out, &mirror, Some(&mirror), is_error, extra);
+            return;
+        }
+        View::Profile(profile) => profile,
+    };
+    let limits = limits(profile);
+    let capped = cap(payload, limits, profile);
+    let shown: Cow<'_, Payload> = match profile {
+        ResponseProfile::Slim | ResponseProfile::Debug => Cow::Borrowed(&*capped),
+        ResponseProfile::Structured => Cow::Owned(compact(&capped)),
+    };
+    match profile {
+        ResponseProfile::Debug => {
+            let mirror = shown.to_json();
+            write_envelope(out, &mirror, Some(&mirror), is_error, extra);
+        }
+        ResponseProfile::Structured => {
+            let object = shown.to_json();
+            let text = with_suffix(text_of(&shown), suffix);
+            write_envelope(out, &text, Some(&object), is_error, extra);
+        }
+        ResponseProfile::Slim => {
+            let text = with_suffix(text_of(&shown), suffix);
+            write_envelope(out, &text, None, is_error, extra);
+            if out.len() - start > limits.envelope_bytes {
+                out.truncate(start);
+                guard_text(out, start, &text, is_error, limits, extra);
+            }
+            return;
+        }
+    }
+    if out.len() - start > limits.envelope_bytes {
+        out.truncate(start);
+        guard_object(out, start, &shown, is_error, limits, extra);
+    }
+}
+
+fn write_envelope(
+    out: &mut Vec<u8>,
+    text: &str,
+    object: Option<&str>,
+    is_error: bool,
+    extra: &str,
+) {
+    out.push(b'{');
+    out.extend_from_slice(extra.as_bytes());
+    out.extend_from_slice(b"\"content\":[{\"text\":");
+    write_string(out, text);
+    out.extend_from_slice(b",\"type\":\"text\"}],\"isError\":");
+    out.extend_from_slice(if is_error { b"true" } else { b"false" });
+    if let Some(object) = object {
+        out.extend_from_slice(b",\"structuredContent\":");
+        out.extend_from_slice(object.as_bytes());
+    }
+    out.push(b'}');
+}
+
+fn with_suffix(mut text: String, suffix: Option<&str>) -> String {
+    if let Some(suffix) = suffix {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(suffix);
+    }
+    text
+}
+
+/// Prints, feedback and `validated` within the profile's limits.
+fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> Cow<'a, Payload> {
+    let mut capped = Cow::Borrowed(payload);
+    if let Some(Field::List(prints)) = payload.get("prints") {
+        let kept = prints_within(prints, limits);
+        if kept < prints.len() {
+            let capped = capped.to_mut();
+            capped.set("prints", Field::List(prints[..kept].to_vec()));
+            for flag in ["prints_truncated", "truncated", "output_truncated"] {
+                capped.set(flag, true);
+            }
+        }
+    }
+    if let Some(feedback) = payload
+        .text("feedback")
+        .filter(|text| text.len() > limits.feedback_bytes)
+    {
+        let capped = capped.to_mut();
+        capped.set(
+            "feedback",
+            prefix(feedback, limits.feedback_bytes).to_owned(),
+        );
+        for flag in ["feedback_truncated", "truncated", "output_truncated"] {
+            capped.set(flag, true);
+        }
+    }
+    if let Some(Field::Exact(json)) = payload.get("validated")
+        && json.len() > limits.validated_bytes
+    {
+        let capped = capped.to_mut();
+        let preview = preview::of_json(json, limits.preview_chars);
+        capped.remove("validated");
+        capped.set("validated_bytes", json.len());
+        capped.set("validated_preview", preview.text);
+        if preview.truncated {
+            capped.set("validated_preview_truncated", true);
+        }
+        if preview.truncated || profile != ResponseProfile::Slim {
+            capped.set("truncated", true).set("output_truncated", true);
+        }
+    }
+    capped
+}
+
+/// How many prints fit: the longest prefix within both limits.
+fn prints_within(prints: &[Field], limits: &Limits) -> usize {
+    let mut bytes = 2;
+    for (at, print) in prints.iter().enumerate() {
+        bytes += print.json_bytes() + usize::from(at > 0);
+        if at == limits.print_entries || bytes > limits.print_bytes {
+            return at;
+        }
+    }
+    prints.len()
+}
+
+/// The compact object: the fields worth showing.
+fn compact(payload: &Payload) -> Payload {
+    let names = match payload.text("status") {
+        Some("error") => COMPACT_ERROR,
+        _ => COMPACT_SUCCESS,
+    };
+    let mut object = Payload::new();
+    for name in names {
+        let Some(value) = payload.get(name) else {
+            continue;
+        };
+        let shown = match (*name, value) {
+            (_, Field::Bool(on)) => *on,
+            ("result", value) => value.as_text().is_some(),
+            (_, value) => !value.is_blank(),
+        };
+        if shown {
+            object.set(*name, value.clone());
+        }
+    }
+    let failed = failed_calls(payload);
+    if payload.text("status") == Some("error") && !failed.is_empty() {
+        // A session's errors have their own name for the same list.
+        let name = if payload.get("session").is_some() {
+            "upstream_errors"
+        } else {
+            "upstream_calls"
+        };
+        object.set(name, failed);
+    }
+    if let Some(Field::Object(memory)) = object.remove("memory") {
+        let mut kept = Payload::new();
+        for name in ["changed_keys", "stored_keys"] {
+            if let Some(keys) = memory.get(name).filter(|keys| !keys.is_blank()) {
+                kept.set(name, keys.clone());
+            }
+        }
+        if !kept.is_empty() {
+            if memory.is_true("truncated") {
+                kept.set("truncated", true);
+            }
+            object.set("memory", kept);
+        }
+    }
+    object
+}
+
+/// The upstream calls that failed, in short.
+fn failed_calls(payload: &Payload) -> Vec<Payload> {
+    let Some(Field::List(calls)) = payload.get("upstream_calls") else {
+        return Vec::new();
+    };
+    let failed = calls.iter().filter_map(|call| match call {
+        Field::Object(call) if call.text("status") == Some("error") => Some(call),
+        _ => None,
+    });
+    failed
+        .map(|call| {
+            let mut short = Payload::new();
+            for name in ["reason", "server", "status", "tool"] {
+                if let Some(value) = call.get(name) {
+                    short.set(name, value.clone());
+                }
+            }
+            short
+        })
+        .collect()
+}
+
+/// The text of the slim and structured profiles.
+fn text_of(payload: &Payload) -> String {
+    match payload.text("status") {
+        Some("error") => error_text(payload),
+        _ => success_text(payload),
+    }
+}
+
+fn success_text(payload: &Payload) -> String {
+    let result = match (payload.text("result"), payload.get("validated")) {
+        (Some(result), _) => Cow::Borrowed(result),
+        (None, Some(Field::Exact(json))) => Cow::Borrowed(json.as_str()),
+        _ => Cow::Borrowed(payload.text("validated_preview").unwrap_or_default()),
+    };
+    let mut text = String::new();
+    if let Some(Field::List(prints)) = payload.get("prints")
+        && !prints.is_empty()
+    {
+        text.push_str("<prints>\n");
+        for (at, print) in prints.iter().enumerate() {
+            if at > 0 {
+                text.push('\n');
+            }
+            if let Some(line) = print.as_text() {
+                text.push_str(line);
+            }
+        }
+        text.push_str("\n\n<result>\n");
+    }
+    text.push_str(&result);
+    if payload.is_true("truncated") {
+        text.push_str(TRUNCATED);
+    }
+    text
+}
+
+fn error_text(payload: &Payload) -> String {
+    let mut text = reason_and_message(payload).unwrap_or_default();
+    let feedback = payload.text("feedback").unwrap_or_default();
+    let repeats = feedback == text
+        || text
+            .strip_suffix(feedback)
+            .is_some_and(|head| head.ends_with(": "));
+    if !feedback.is_empty() && !repeats {
+        text.push('\n');
+        text.push_str(feedback);
+    }
+    if let Some(failed) = first_failure(payload) {
+        text.push('\n');
+        text.push_str(&failed);
+    }
+    text
+}
+
+/// The line that names the first upstream call that failed, whatever name the list has here.
+fn first_failure(payload: &Payload) -> Option<String> {
+    let calls = payload
+        .get("upstream_calls")
+        .or_else(|| payload.get("upstream_errors"));
+    let Some(Field::List(calls)) = calls else {
+        return None;
+    };
+    calls.iter().find_map(|call| match call {
+        Field::Object(call) if call.text("status") == Some("error") => Some(format!(
+            "upstream {}.{} failed: {}",
+            call.text("server")?,
+            call.text("tool")?,
+            call.text("reason")?
+        )),
+        _ => None,
+    })
+}
+
+/// `reason: message`, the reason not said twice.
+fn reason_and_message(payload: &Payload) -> Option<String> {
+    let (reason, message) = (payload.text("reason")?, payload.text("message")?);
+    let said = message
+        .strip_prefix(reason)
+        .is_some_and(|rest| rest.starts_with(": "));
+    Some(match said {
+        true => message.to_owned(),
+        false => format!("{reason}: {message}"),
+    })
+}
+
+/// The guard of a text-only result.
+fn guard_text(
+    out: &mut Vec<u8>,
+    start: usize,
+    text: &str,
+    is_error: bool,
+    limits: &Limits,
+    extra: &str,
+) {
+    let cut = format!("{}{TRUNCATED}", prefix(text, GUARD_TEXT_BYTES));
+    write_envelope(out, &cut, None, is_error, extra);
+    if out.len() - start > limits.envelope_bytes {
+        out.truncate(start);
+        write_envelope(
+            out,
+            &format!("{NOTHING_FITS}{TRUNCATED}"),
+            None,
+            is_error,
+            extra,
+        );
+    }
+}
+
+/// The guard of a result with structured content.
+fn guard_object(
+    out: &mut Vec<u8>,
+    start: usize,
+    shown: &Payload,
+    is_error: bool,
+    limits: &Limits,
+    extra: &str,
+) {
+    let mut object = shown.clone();
+    for name in DROPPED_BY_GUARD {
+        object.remove(name);
+    }
+    object.set("truncated", true).set("output_truncated", true);
+    write_envelope(
+        out,
+        &guard_line(&object),
+        Some(&object.to_json()),
+        is_error,
+        extra,
+    );
+    if out.len() - start <= limits.envelope_bytes {
+        return;
+    }
+    out.truncate(start);
+    let mut last = Payload::new()
+        .with("truncated", true)
+        .with("output_truncated", true);
+    for name in ["status", "validated_bytes"] {
+        if let Some(value) = shown.get(name) {
+            last.set(name, value.clone());
+        }
+    }
+    for name in ["reason", "message"] {
+        if let Some(text) = shown.text(name) {
+            let kept = prefix(text, GUARD_FIELD_BYTES);
+            let mark = if kept.len() < text.len() {
+                TRUNCATED
+            } else {
+                ""
+            };
+            last.set(name, format!("{kept}{mark}"));
+        }
+    }
+    write_envelope(
+        out,
+        &guard_line(&last),
+        Some(&last.to_json()),
+        is_error,
+        extra,
+    );
+}
+
+fn guard_line(object: &Payload) -> String {
+    let line = reason_and_message(object)
+        .or_else(|| object.text("result").map(str::to_owned))
+        .unwrap_or_else(|| NOTHING_FITS.to_owned());
+    line + TRUNCATED
+}
+
+/// The longest prefix of at most `bytes` bytes that ends between characters.
+pub fn prefix(text: &str, bytes: usize) -> &str {
+    match text.len() <= bytes {
+        true => text,
+        false => &text[..text.floor_char_boundary(bytes)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(payload: &Payload, profile: ResponseProfile) -> String {
+        let mut out = Vec::new();
+        write_result(&mut out, payload, View::Profile(profile), None, "");
+        String::from_utf8(out).unwrap()
+    }
+
+    fn success(result: &'static str) -> Payload {
+        Payload::new()
+            .with("status", "ok")
+            .with("prints", Field::List(Vec::new()))
+            .with("feedback", "")
+            .with("truncated", false)
+            .with("result", result)
+    }
+
+    #[test]
+    fn the_three_views_of_a_success() {
+        let three = success("user=> 3");
+        assert_eq!(
+            check(&three, ResponseProfile::Slim),
+            r#"{"content":[{"text":"user=> 3","type":"text"}],"isError":false}"#
+        );
+        assert_eq!(
+            check(&three, ResponseProfile::Structured),
+            r#"{"content":[{"text":"user=> 3","type":"text"}],"isError":false,"structuredContent":{"result":"user=> 3","status":"ok"}}"#
+        );
+        assert_eq!(
+            check(&three, ResponseProfile::Debug),
+            concat!(
+                r#"{"content":[{"text":"{\"feedback\":\"\",\"prints\":[],\"result\":\"user=> 3\",\"status\":\"ok\",\"truncated\":false}","type":"text"}],"#,
+                r#""isError":false,"structuredContent":{"feedback":"","prints":[],"result":"user=> 3","status":"ok","truncated":false}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn an_error_says_its_reason_once() {
+        let payload = crate::render::reason::error_payload(
+            "runtime_error",
+            "runtime_error: data/nope is not bound".into(),
+            None,
+        );
+        assert_eq!(
+            check(&payload, ResponseProfile::Slim),
+            r#"{"content":[{"text":"runtime_error: data/nope is not bound","type":"text"}],"isError":true}"#
+        );
+    }
+
+    #[test]
+    fn prints_at_and_over_the_limit() {
+        let printed = |count: usize| success("user=> 1").with("prints", vec!["x"; count]);
+        assert!(!check(&printed(20), ResponseProfile::Slim).contains("[truncated]"));
+        assert!(check(&printed(21), ResponseProfile::Slim).contains("[truncated]"));
+        assert!(!check(&printed(50), ResponseProfile::Structured).contains("truncated"));
+        assert!(
+            check(&printed(51), ResponseProfile::Structured).contains("\"output_truncated\":true")
+        );
+        assert!(check(&printed(201), ResponseProfile::Debug).contains("\"prints_truncated\":true"));
+    }
+
+    #[test]
+    fn validated_is_exact_or_absent() {
+        let text = |bytes: usize| Field::Exact(format!("\"{}\"", "x".repeat(bytes - 2)));
+        let exact = check(
+            &success("r").with("validated", text(32768)),
+            ResponseProfile::Structured,
+        );
+        assert!(exact.contains("\"validated\":") && !exact.contains("validated_preview"));
+        let over = check(
+            &success("r").with("validated", text(32769)),
+            ResponseProfile::Structured,
+        );
+        assert!(!over.contains("\"validated\":") && over.contains("\"validated_bytes\":32769"));
+        for blank in ["[]", "{}", "\"\"", "null"] {
+            let kept = check(
+                &success("r").with("validated", Field::Exact(blank.into())),
+                ResponseProfile::Structured,
+            );
+            assert!(kept.contains(&format!("\"validated\":{blank}")), "{kept}");
+        }
+    }
+
+    #[test]
+    fn the_guard_keeps_every_envelope_within_its_limit() {
+        for profile in [
+            ResponseProfile::Slim,
+            ResponseProfile::Structured,
+            ResponseProfile::Debug,
+        ] {
+            for filler in ["x", "\"", "é", "\u{1}"] {
+                for bytes in [1_000, 20_000, 60_000, 600_000] {
+                    let message = filler.repeat(bytes);
+                    let payload =
+                        crate::render::reason::error_payload("runtime_error", message, None);
+                    let shown = check(&payload, profile);
+                    assert!(
+                        shown.len() <= limits(profile).envelope_bytes,
+                        "{profile:?} {filler:?} {bytes}"
+                    );
+                    assert!(shown.contains("\"isError\":true"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The server's own refusals: a closed table of reasons with the words that go with them.
+//!
+//! The reasons of programs belong to the protocol crate; these are added by the server.
+
+use crate::render::payload::Payload;
+
+/// Why the server did not run a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The gate is full.
+    Busy {
+        /// The cap that was met.
+        cap: usize,
+    },
+    /// No tool of that name.
+    UnknownTool {
+        /// The name; empty when it was missing or no string.
+        name: String,
+        /// The names that there are.
+        known: Vec<&'static str>,
+    },
+    /// The client sent `shutdown`.
+    ShuttingDown,
+    /// The client cancelled.
+    Cancelled,
+    /// The arguments have the wrong shape.
+    Arguments(String),
+}
+
+impl Refusal {
+    /// The word under `reason`.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Refusal::Busy { .. } => "busy",
+            Refusal::UnknownTool { .. } => "unknown_tool",
+            Refusal::ShuttingDown => "shutting_down",
+            Refusal::Cancelled => "cancelled",
+            Refusal::Arguments(_) => "args_error",
+        }
+    }
+
+    /// The error payload.
+    pub fn payload(&self) -> Payload {
+        let (message, feedback) = self.words();
+        error_payload(self.reason(), message, feedback)
+    }
+
+    fn words(&self) -> (String, Option<String>) {
+        match self {
+            Refusal::Busy { cap } => (
+                format!("server busy: {cap} concurrent calls in flight"),
+                Some(format!(
+                    "The MCP server is at its concurrent-call cap ({cap}). The previous call has not finished. \
+                     Wait briefly and retry the same `tools/call`."
+                )),
+            ),
+            Refusal::UnknownTool { name, known } => {
+                let tools: Vec<String> = known.iter().map(|tool| format!("`{tool}`")).collect();
+                let tools = match tools.as_slice() {
+                    [one] => format!("The MCP server exposes exactly one tool: {one}."),
+                    several => format!("The MCP server exposes these tools: {}.", several.join(", ")),
+                };
+                let what = match name.is_empty() {
+                    true => "The requested tool name was missing or empty.".to_owned(),
+                    false => format!("The requested tool `{name}` is not registered."),
+                };
+                (format!("unknown tool: {name}"), Some(format!("{tools} {what}")))
+            }
+            Refusal::ShuttingDown => (
+                "server is draining after shutdown; new tool calls are rejected".into(),
+                Some(
+                    "The MCP server received a `shutdown` request and is no longer accepting new tool calls. \
+                     Open a fresh server process to retry."
+                        .into(),
+                ),
+            ),
+            Refusal::Cancelled => (
+                "cancelled".into(),
+                Some("The request was cancelled before the tool call completed.".into()),
+            ),
+            Refusal::Arguments(message) => (message.clone(), None),
+        }
+    }
+}
+
+/// `{"status":"error", …}`; without `feedback` it repeats the message.
+pub fn error_payload(reason: &'static str, message: String, feedback: Option<String>) -> Payload {
+    Payload::new()
+        .with("status", "error")
+        .with("reason", reason)
+        .with("feedback", feedback.unwrap_or_else(|| message.clone()))
+        .with("message", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unknown_tool_is_told_what_there_is() {
+        let one = Refusal::UnknownTool {
+            name: "nope".into(),
+            known: vec!["lisp_eval"],
+        }
+        .payload();
+        assert_eq!(one.text("message"), Some("unknown tool: nope"));
+        assert_eq!(
+            one.text("feedback"),
+            Some(
+                "The MCP server exposes exactly one tool: `lisp_eval`. The requested tool `nope` is not registered."
+            )
+        );
+        let two = Refusal::UnknownTool {
+            name: String::new(),
+            known: vec!["lisp_eval", "lisp_debug"],
+        }
+        .payload();
+        assert_eq!(
+            two.text("feedback"),
+            Some(
+                "The MCP server exposes these tools: `lisp_eval`, `lisp_debug`. The requested tool name was missing or empty."
+            )
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! A reply as data, so that it can be scrubbed before anything is cut, and its writing as bytes.
+//!
+//! Knows nothing of transports.
+
+use crate::render::payload::Payload;
+use crate::render::profile::{View, write_result as write_tool_result};
+use crate::server::Server;
+use ptc_agent::PlannerRequest;
+use ptc_rpc::{Id, RpcError, write_error, write_result};
+use ptc_secrets::{Redactor, Scrub, Scrubbed};
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+/// One JSON-RPC reply.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The request's id; `None` is written as `null`.
+    pub id: Option<Id>,
+    /// What is answered.
+    pub body: Body,
+    /// The revision that shapes the result object.
+    pub era: Era,
+}
+
+/// The two shapes of results: with a session, and the stateless one of 2026-07-28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// 2025-06-18 and 2025-11-25.
+    Session,
+    /// 2026-07-28.
+    Stateless,
+}
+
+impl Era {
+    /// JSON members that begin every result object.
+    pub fn result_members(self) -> &'static str {
+        static STATELESS: OnceLock<String> = OnceLock::new();
+        match self {
+            Era::Session => "",
+            Era::Stateless => STATELESS.get_or_init(|| {
+                let info = Server::info_json();
+                format!("\"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{info}}},\"resultType\":\"complete\",")
+            }),
+        }
+    }
+}
+
+/// What a reply carries.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// A JSON-RPC error.
+    Error(RpcError),
+    /// A result that is JSON text of the server's own, scrubbed when it was made.
+    Json(Arc<Scrubbed<String>>),
+    /// A tool result.
+    Tool(ToolReply),
+}
+
+/// What a tool answers.
+#[derive(Clone, Debug)]
+pub struct ToolReply {
+    /// The object.
+    pub payload: Payload,
+    /// How it is shown.
+    pub view: View,
+    /// A last line of a slim text.
+    pub suffix: Option<String>,
+    /// What observers see besides the payload, under `agentic`.
+    pub aside: Option<Payload>,
+    /// What a planner was asked on the way, for traces.
+    pub planner: Vec<PlannerRequest>,
+}
+
+impl ToolReply {
+    /// The payload, shown as `view` says.
+    pub fn new(payload: Payload, view: View) -> Self {
+        ToolReply {
+            payload,
+            view,
+            suffix: None,
+            aside: None,
+            planner: Vec::new(),
+        }
+    }
+
+    /// What observers see.
+    pub fn seen(&self) -> Cow<'_, Payload> {
+        match &self.aside {
+            Some(aside) => Cow::Owned(self.payload.clone().with("agentic", aside.clone())),
+            None => Cow::Borrowed(&self.payload),
+        }
+    }
+}
+
+impl Reply {
+    /// A JSON-RPC error in reply to `id`.
+    pub fn error(id: Option<Id>, error: RpcError) -> Self {
+        Reply {
+            id,
+            body: Body::Error(error),
+            era: Era::Session,
+        }
+    }
+
+    /// A result in reply to `id`.
+    pub fn json(id: Id, json: Arc<Scrubbed<String>>) -> Self {
+        Reply {
+            id: Some(id),
+            body: Body::Json(json),
+            era: Era::Session,
+        }
+    }
+
+    /// A tool result in reply to `id`.
+    pub fn tool(id: Id, era: Era, tool: ToolReply) -> Self {
+        Reply {
+            id: Some(id),
+            body: Body::Tool(tool),
+            era,
+        }
+    }
+
+    /// The reply as compact JSON.
+    pub fn bytes(reply: &Scrubbed<Reply>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(512);
+        Reply::write(reply, &mut bytes);
+        bytes
+    }
+
+    /// Appends the reply as compact JSON without a line end. Cutting happens here, after scrubbing.
+    pub fn write(reply: &Scrubbed<Reply>, out: &mut Vec<u8>) {
+        match (&reply.body, &reply.id) {
+            (Body::Error(error), id) => write_error(out, id.as_ref(), error),
+            (Body::Json(json), id) => write_result(out, &or_null(id), |out| {
+                out.extend_from_slice(json.as_bytes());
+            }),
+            (Body::Tool(tool), id) => write_result(out, &or_null(id), |out| {
+                let (suffix, extra) = (tool.suffix.as_deref(), reply.era.result_members());
+                write_tool_result(out, &tool.payload, tool.view, suffix, extra);
+            }),
+        }
+    }
+}
+
+fn or_null(id: &Option<Id>) -> Id {
+    id.clone().unwrap_or_else(Id::null)
+}
+
+/// Ids, JSON-RPC errors (the server's own words about the frame) and names of fields are left alone.
+impl Scrub for Reply {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        if let Body::Tool(tool) = &mut self.body {
+            tool.scrub_in_place(redactor);
+        }
+    }
+}
+
+impl Scrub for ToolReply {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.payload.scrub_in_place(redactor);
+        self.suffix.scrub_in_place(redactor);
+        self.aside.scrub_in_place(redactor);
+    }
+}

@@ -1,0 +1,194 @@
+//! What all HTTP requests share, and the life of sessions: their end, their expiry, the drain. Knows nothing of requests.
+
+use super::accept::Limits;
+use super::body::BodyBudget;
+use super::origin::OriginRule;
+use super::rate_limit::RateLimit;
+use super::session_store::{Session, SessionStore};
+use super::shutdown::ShutdownGrace;
+use crate::digest;
+use crate::mcp::connection::{Connection, Transport};
+use crate::mcp::dispatch;
+use crate::server::Server;
+use crate::settings::{HttpSettings, Level};
+use ptc_rpc::Id;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The endpoint and all that its requests share.
+pub struct Endpoint {
+    server: Arc<Server>,
+    settings: HttpSettings,
+    sessions: SessionStore,
+    rate_limit: Option<RateLimit>,
+    origins: OriginRule,
+    bodies: Arc<BodyBudget>,
+    /// Calls of the stateless revision; their owner is the token's.
+    stateless: Arc<Connection>,
+    next_key: AtomicUsize,
+    shutdown: ShutdownGrace,
+}
+
+/// What an endpoint holds.
+pub struct Counts {
+    /// Live protocol sessions.
+    pub sessions: usize,
+    /// Requests between their frame and their response.
+    pub requests: usize,
+    /// Calls in flight, in live sessions and in none.
+    pub calls: usize,
+    /// The most of them in one session.
+    pub calls_of_one_session: usize,
+    /// Bytes of bodies.
+    pub body_bytes: usize,
+}
+
+impl Endpoint {
+    /// The endpoint of `server`.
+    pub fn new(server: Arc<Server>, settings: HttpSettings) -> Self {
+        let transport = Transport::Http {
+            owner_hash: settings.owner_hash.clone(),
+            session_hash: String::new(),
+        };
+        let owner = format!("token:{}", settings.owner_hash);
+        Endpoint {
+            sessions: SessionStore::new(&settings),
+            rate_limit: settings
+                .rate_limit
+                .filter(|_| settings.checked_token().is_some())
+                .map(RateLimit::new),
+            origins: OriginRule::new(&settings.origins, settings.is_loopback()),
+            bodies: BodyBudget::new(settings.unfinished_body_bytes),
+            // Its clients are many, and have nothing in common but the token: only the process's cap is theirs.
+            stateless: Connection::new(owner, transport, usize::MAX),
+            next_key: AtomicUsize::new(0),
+            shutdown: ShutdownGrace::default(),
+            server,
+            settings,
+        }
+    }
+
+    /// The server behind it.
+    pub fn server(&self) -> &Arc<Server> {
+        &self.server
+    }
+
+    /// How it is set.
+    pub fn settings(&self) -> &HttpSettings {
+        &self.settings
+    }
+
+    /// What connections may take.
+    pub fn limits(&self) -> Limits {
+        Limits::new(&self.settings)
+    }
+
+    /// Its sessions.
+    pub fn sessions(&self) -> &SessionStore {
+        &self.sessions
+    }
+
+    /// Failed authentications, when they are counted.
+    pub fn rate_limit(&self) -> Option<&RateLimit> {
+        self.rate_limit.as_ref()
+    }
+
+    /// Which pages may call.
+    pub fn origins(&self) -> &OriginRule {
+        &self.origins
+    }
+
+    /// The room for bodies.
+    pub fn body_budget(&self) -> &Arc<BodyBudget> {
+        &self.bodies
+    }
+
+    /// Requests under way, and the end.
+    pub fn shutdown(&self) -> &ShutdownGrace {
+        &self.shutdown
+    }
+
+    /// Where calls without a session are in flight.
+    pub fn stateless(&self) -> &Arc<Connection> {
+        &self.stateless
+    }
+
+    /// What a call without a session is known by: ids of different clients may meet.
+    pub fn next_key(&self) -> Id {
+        Id::number(self.next_key.fetch_add(1, Ordering::Relaxed) as u64)
+    }
+
+    /// Current counts.
+    pub fn counts(&self) -> Counts {
+        let connections: Vec<_> = self
+            .sessions
+            .all()
+            .iter()
+            .map(|session| session.connection.in_flight())
+            .collect();
+        Counts {
+            sessions: connections.len(),
+            requests: self.shutdown.active(),
+            calls: connections.iter().sum::<usize>() + self.stateless.in_flight(),
+            calls_of_one_session: connections.into_iter().max().unwrap_or(0),
+            body_bytes: self.bodies.held(),
+        }
+    }
+
+    /// Refuses new calls, waits until nothing is in flight or `grace` is over, then cancels the rest.
+    pub async fn drain(&self, grace: Duration) {
+        if !self.shutdown.wait(grace).await {
+            for session in self.sessions.all() {
+                self.cancel_all(&session.connection);
+            }
+            self.cancel_all(&self.stateless);
+        }
+    }
+
+    /// Ends what has expired.
+    pub fn sweep(&self, now: Instant) {
+        self.sweep_sessions(now);
+        self.server.sessions.sweep();
+        if let Some(limit) = &self.rate_limit {
+            limit.sweep(now);
+        }
+    }
+
+    /// Ends the sessions that have expired.
+    pub fn sweep_sessions(&self, now: Instant) {
+        for (session, why) in self.sessions.take_expired(now) {
+            self.ended(&session, why.name());
+        }
+    }
+
+    /// Ends a session; the log says why.
+    pub fn end(&self, session: &Arc<Session>, why: &str) {
+        if self.sessions.close(session) {
+            self.ended(session, why);
+        }
+    }
+
+    /// What follows when a session has been taken out.
+    fn ended(&self, session: &Arc<Session>, why: &str) {
+        session.connection.drain();
+        self.cancel_all(&session.connection);
+        self.server.forget_owner(&session.connection.owner);
+        self.server
+            .log
+            .event(Level::Info, "http_session_closed", None, |fields| {
+                fields
+                    .text("instance", &self.settings.instance)
+                    .text("owner_hash", &session.owner_hash)
+                    .text("reason", why)
+                    .text("session_hash", &digest::short(session.id.as_bytes()));
+            });
+    }
+
+    fn cancel_all(&self, connection: &Connection) {
+        for (id, answer) in connection.cancel_all() {
+            dispatch::answer_cancelled(&self.server, connection, id, answer);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The MCP endpoint's methods: a POST is one frame on its way to the dispatcher, a DELETE ends a session. Knows nothing of who may
+//! call.
+
+use super::accept::Peer;
+use super::access_log::AccessRecord;
+use super::body::Posted;
+use super::endpoint::Endpoint;
+use super::refusal::Refusal;
+use super::session_store::{Full, Session};
+use super::stateless;
+use crate::digest;
+use crate::mcp::connection::{Answer, Connection, RequestContext, STATELESS_REVISION};
+use crate::mcp::dispatch::{self, Handled};
+use crate::render::reply::{Body as ReplyBody, Reply};
+use crate::settings::Level;
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use axum::http::request::Parts;
+use axum::http::{Response as HttpResponse, StatusCode};
+use axum::response::Response;
+use ptc_rpc::{Frame, Id, Refused, RpcError};
+use ptc_secrets::Scrubbed;
+use ptc_upstream::TraceContext;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// What the endpoint's path has.
+pub const METHODS: &str = "POST, DELETE";
+
+static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+static PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
+static TRACE_STATE: HeaderName = HeaderName::from_static("tracestate");
+static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// Time beyond a program's own limit before its request is given up.
+const AWAIT_SLACK: Duration = Duration::from_secs(1);
+
+/// Errors of this transport.
+const SATURATED: RpcError = RpcError::fixed(-32000, "server saturated");
+const OWNER_LIMIT: RpcError = RpcError::fixed(-32000, "session owner limit exceeded");
+const DRAINING: RpcError = RpcError::fixed(-32000, "server draining");
+const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
+
+type Answered = Result<Response, Refusal>;
+
+/// A session that a request names.
+pub struct NamedSession(Arc<Session>);
+
+impl NamedSession {
+    fn find(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
+        let id = header(&head.headers, &SESSION_ID).filter(|id| !id.is_empty());
+        let id = id.ok_or(Refusal::MissingSession)?;
+        let owner = &endpoint.settings().owner_hash;
+        if let Some(record) = head.extensions.get::<AccessRecord>() {
+            record.owner(owner);
+            record.session(digest::short(id.as_bytes()));
+        }
+        let found = endpoint.sessions().find(id, owner, Instant::now());
+        found.map(NamedSession).ok_or(Refusal::UnknownSession)
+    }
+}
+
+impl FromRequestParts<Arc<Endpoint>> for NamedSession {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(
+        head: &mut Parts,
+        endpoint: &Arc<Endpoint>,
+    ) -> Result<Self, Refusal> {
+        Self::find(endpoint, head)
+    }
+}
+
+/// Ends a session.
+pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: NamedSession) -> Response {
+    endpoint.end(&session.0, ":delete");
+    plain(StatusCode::ACCEPTED, "")
+}
+
+/// Takes a frame in.
+pub async fn post(
+    State(endpoint): State<Arc<Endpoint>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    Extension(record): Extension<AccessRecord>,
+    posted: Posted,
+) -> Answered {
+    let exchange = Exchange {
+        endpoint: &endpoint,
+        peer: &peer,
+        record: &record,
+        head: &posted.head,
+    };
+    let draining = || endpoint.shutdown().has_begun();
+    let frame = match Frame::parse(posted.body()) {
+        Ok(frame) => frame,
+        Err(Refused::Malformed) => return Ok(exchange.error(None, RpcError::PARSE)),
+        Err(Refused::NotAnObject) if draining() => {
+            return Err(exchange.refusal(StatusCode::SERVICE_UNAVAILABLE, None, DRAINING));
+        }
+        Err(Refused::NotAnObject) => return Ok(exchange.error(None, RpcError::INVALID_REQUEST)),
+    };
+    let _active = endpoint.shutdown().enter();
+    let id = frame.request_id();
+    if draining() {
+        return Err(exchange.refusal(StatusCode::SERVICE_UNAVAILABLE, id, DRAINING));
+    }
+    if frame.method.is_none() && !frame.is_response() {
+        return Ok(exchange.error(id, RpcError::INVALID_REQUEST));
+    }
+    if dispatch::is_stateless(&frame)
+        || exchange.header(&PROTOCOL_VERSION) == Some(STATELESS_REVISION)
+    {
+        return exchange.stateless(&frame).await;
+    }
+    if frame.id.is_some() && frame.method_name().as_deref() == Some("initialize") {
+        return exchange.initialize(&frame);
+    }
+    let NamedSession(session) = NamedSession::find(&endpoint, &posted.head)?;
+    if let Some(version) = posted.head.headers.get(&PROTOCOL_VERSION)
+        && version.as_bytes() != session.connection.revision().as_bytes()
+    {
+        return Err(Refusal::WrongRevision);
+    }
+    let response = exchange.in_session(&session, &frame).await;
+    session.touch(Instant::now());
+    Ok(response)
+}
+
+/// One POST.
+struct Exchange<'a> {
+    endpoint: &'a Arc<Endpoint>,
+    peer: &'a Peer,
+    record: &'a AccessRecord,
+    head: &'a Parts,
+}
+
+impl Exchange<'_> {
+    fn initialize(&self, frame: &Frame<'_>) -> Answered {
+        let endpoint = self.endpoint;
+        if self
+            .head
+            .headers
+            .get(&SESSION_ID)
+            .is_some_and(|id| !id.is_empty())
+        {
+            return Err(Refusal::SessionChosenByClient);
+        }
+        let id = frame.request_id();
+        if !frame.version_ok {
+            return Ok(self.error(id, RpcError::INVALID_REQUEST));
+        }
+        let owner = &endpoint.settings().owner_hash;
+        self.record.owner(owner);
+        let now = Instant::now();
+        // One that has expired takes nobody's place.
+        endpoint.sweep_sessions(now);
+        let session = endpoint
+            .sessions()
+            .open(owner, now)
+            .map_err(|full| match full {
+                Full::Server => {
+                    self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED)
+                }
+                Full::Owner => self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT),
+            })?;
+        let server = endpoint.server();
+        let context = self.context();
+        let handled = dispatch::handle(server, &session.connection, &context, frame, || {
+            Box::new(|_| {})
+        });
+        let Handled::Now(reply) = handled else {
+            return Err(Refusal::Internal);
+        };
+        let session_hash = digest::short(session.id.as_bytes());
+        server
+            .log
+            .event(Level::Info, "http_session_created", None, |fields| {
+                fields
+                    .text("instance", &endpoint.settings().instance)
+                    .text("owner_hash", &session.owner_hash)
+                    .text("protocol_version", session.connection.revision())
+                    .text("session_hash", &session_hash);
+            });
+        self.record.session(session_hash);
+        let mut response = self.reply(StatusCode::OK, reply);
+        if let Ok(id) = HeaderValue::from_str(&session.id) {
+            response.headers_mut().insert(SESSION_ID.clone(), id);
+        }
+        Ok(response)
+    }
+
+    async fn in_session(&self, session: &Arc<Session>, frame: &Frame<'_>) -> Response {
+        if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
+            return plain(StatusCode::ACCEPTED, "");
+        }
+        let (sender, receiver) = oneshot::channel();
+        let (server, context) = (self.endpoint.server(), self.context());
+        let handled = dispatch::handle(server, &session.connection, &context, frame, || {
+            answer_to(sender)
+        });
+        match handled {
+            Handled::Silent => plain(StatusCode::ACCEPTED, ""),
+            Handled::Now(reply) => self.reply(StatusCode::OK, reply),
+            Handled::Later(key, job) => {
+                // A job that no thread takes answers for itself.
+                drop(server.pool.run(job));
+                self.wait(&session.connection, key, frame.request_id(), receiver)
+                    .await
+            }
+            Handled::Exit(reply) => {
+                self.endpoint.end(session, ":normal");
+                match reply {
+                    Some(reply) => self.reply(StatusCode::OK, reply),
+                    None => plain(StatusCode::ACCEPTED, ""),
+                }
+            }
+        }
+    }
+
+    /// A request of the revision without sessions.
+    async fn stateless(&self, frame: &Frame<'_>) -> Answered {
+        let endpoint = self.endpoint;
+        self.record.owner(&endpoint.settings().owner_hash);
+        let Some(id) = frame.request_id() else {
+            return Ok(plain(StatusCode::ACCEPTED, ""));
+        };
+        let refuse = |error: RpcError| {
+            let status = match error.code {
+                -32601 => StatusCode::NOT_FOUND,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            self.refusal(status, Some(id.clone()), error)
+        };
+        let version = dispatch::stateless_version(frame).map_err(refuse)?;
+        let mirrored = stateless::Headers {
+            version: self.header(&PROTOCOL_VERSION),
+            method: self.header(&MCP_METHOD),
+            name: self.header(&MCP_NAME),
+        };
+        stateless::check(&mirrored, frame, &version).map_err(refuse)?;
+        let key = endpoint.next_key();
+        let (sender, receiver) = oneshot::channel();
+        let (server, calls) = (endpoint.server(), endpoint.stateless());
+        let context = self.context();
+        let handled =
+            dispatch::handle_stateless(server, calls, &context, frame, key, || answer_to(sender));
+        Ok(match handled {
+            Handled::Silent | Handled::Exit(None) => plain(StatusCode::ACCEPTED, ""),
+            Handled::Now(Reply {
+                body: ReplyBody::Error(error),
+                ..
+            }) => return Err(refuse(error)),
+            Handled::Now(reply) | Handled::Exit(Some(reply)) => self.reply(StatusCode::OK, reply),
+            Handled::Later(key, job) => {
+                drop(server.pool.run(job));
+                self.wait(calls, key, Some(id), receiver).await
+            }
+        })
+    }
+
+    /// Waits for a program's reply. The connection is watched meanwhile: when its client goes away this future is dropped, and
+    /// the call cancelled.
+    async fn wait(
+        &self,
+        connection: &Arc<Connection>,
+        key: Id,
+        id: Option<Id>,
+        receiver: oneshot::Receiver<Scrubbed<Reply>>,
+    ) -> Response {
+        let _watched = self.peer.activity.call();
+        let mut guard = CancelOnDrop {
+            connection,
+            key: Some(key),
+        };
+        let limit = self.endpoint.server().call_timeout() + AWAIT_SLACK;
+        match tokio::time::timeout(limit, receiver).await {
+            Ok(Ok(reply)) => {
+                guard.key = None;
+                json(StatusCode::OK, Reply::bytes(&reply))
+            }
+            Ok(Err(_)) => {
+                guard.key = None;
+                self.error(id, RpcError::INTERNAL)
+            }
+            Err(_) => self.error(id, TIMED_OUT),
+        }
+    }
+
+    fn header(&self, name: &HeaderName) -> Option<&str> {
+        header(&self.head.headers, name)
+    }
+
+    fn context(&self) -> RequestContext {
+        RequestContext {
+            request_id: Some(self.record.request_id().to_owned()),
+            trace: self
+                .header(&TRACE_PARENT)
+                .and_then(|parent| TraceContext::new(parent, self.header(&TRACE_STATE))),
+        }
+    }
+
+    fn error(&self, id: Option<Id>, error: RpcError) -> Response {
+        self.reply(StatusCode::OK, Reply::error(id, error))
+    }
+
+    fn refusal(&self, status: StatusCode, id: Option<Id>, error: RpcError) -> Refusal {
+        let reply = self
+            .endpoint
+            .server()
+            .redactor
+            .scrub(Reply::error(id, error));
+        Refusal::Rpc(status, Box::new(reply))
+    }
+
+    fn reply(&self, status: StatusCode, reply: Reply) -> Response {
+        let reply = self.endpoint.server().redactor.scrub(reply);
+        json(status, Reply::bytes(&reply))
+    }
+}
+
+/// Cancels a call whose request is dropped before its reply came.
+struct CancelOnDrop<'a> {
+    connection: &'a Connection,
+    key: Option<Id>,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            drop(self.connection.cancel(key));
+        }
+    }
+}
+
+fn answer_to(sender: oneshot::Sender<Scrubbed<Reply>>) -> Answer {
+    Box::new(move |reply| {
+        // Whoever asked may have gone.
+        let _ = sender.send(reply);
+    })
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// A response without a content type: text for people, or nothing.
+pub fn plain(status: StatusCode, body: impl Into<Body>) -> Response {
+    let mut response = HttpResponse::new(body.into());
+    *response.status_mut() = status;
+    response
+}
+
+/// A response with JSON.
+pub fn json(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = plain(status, body);
+    let kind = HeaderValue::from_static("application/json; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,153 @@
+//! Everything that a request may be refused with, as one table. Knows nothing of why.
+
+use super::mcp;
+use axum::http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use ptc_secrets::Scrubbed;
+use std::time::Duration;
+
+use crate::render::reply::Reply;
+
+/// A request that is not served.
+pub enum Refusal {
+    /// Its addressee or the length of its body is unclear.
+    Malformed,
+    /// Its host or its origin is not one that may call.
+    Forbidden,
+    /// There is nothing at its path.
+    NotFound,
+    /// It shows no token, or a wrong one.
+    Unauthorized(Challenge),
+    /// Its address failed to authenticate too often; so long is left.
+    Blocked(Duration),
+    /// All connections are taken, and this one shows no token.
+    Crowded,
+    /// The path doesn't have its method.
+    MethodNotAllowed,
+    /// Its body isn't JSON.
+    UnsupportedMediaType,
+    /// It has no body.
+    EmptyBody,
+    /// Its body is larger than one may be.
+    PayloadTooLarge,
+    /// Its body didn't arrive in time.
+    BodyTimeout,
+    /// The bodies of all requests together are larger than they may be.
+    NoRoomForBody,
+    /// It names no session.
+    MissingSession,
+    /// It names a session that there isn't.
+    UnknownSession,
+    /// It asks for a session, and names one.
+    SessionChosenByClient,
+    /// It speaks another revision than its session.
+    WrongRevision,
+    /// It was understood, and is answered with a JSON-RPC error.
+    Rpc(StatusCode, Box<Scrubbed<Reply>>),
+    /// The server has a fault.
+    Internal,
+}
+
+/// What a request without the right token is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Challenge {
+    /// A token.
+    Token,
+    /// Another token.
+    AnotherToken,
+}
+
+impl Challenge {
+    const fn value(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Challenge::Token => "Bearer",
+            Challenge::AnotherToken => "Bearer error=\"invalid_token\"",
+        })
+    }
+}
+
+/// Whether the connection outlives the refusal. Clients that have shown no token hold no connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    KeepAlive,
+    Close,
+}
+
+impl Refusal {
+    const fn row(&self) -> (StatusCode, &'static str, Then) {
+        use Then::{Close, KeepAlive};
+        match self {
+            Refusal::Malformed => (StatusCode::BAD_REQUEST, "", Close),
+            Refusal::Forbidden => (StatusCode::FORBIDDEN, "forbidden", Close),
+            Refusal::NotFound => (StatusCode::NOT_FOUND, "not found", Close),
+            Refusal::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "", Close),
+            Refusal::Blocked(_) => (StatusCode::TOO_MANY_REQUESTS, "", Close),
+            Refusal::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
+            Refusal::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "", KeepAlive),
+            Refusal::UnsupportedMediaType => {
+                let text = "unsupported media type";
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, text, KeepAlive)
+            }
+            Refusal::EmptyBody => (StatusCode::BAD_REQUEST, "empty body", KeepAlive),
+            Refusal::PayloadTooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "payload too large",
+                KeepAlive,
+            ),
+            Refusal::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "", Close),
+            Refusal::NoRoomForBody => (StatusCode::SERVICE_UNAVAILABLE, "", Close),
+            Refusal::MissingSession => {
+                (StatusCode::BAD_REQUEST, "missing MCP-Session-Id", KeepAlive)
+            }
+            Refusal::UnknownSession => (StatusCode::NOT_FOUND, "", KeepAlive),
+            Refusal::SessionChosenByClient => {
+                let text = "initialize must not include MCP-Session-Id";
+                (StatusCode::BAD_REQUEST, text, KeepAlive)
+            }
+            Refusal::WrongRevision => (
+                StatusCode::BAD_REQUEST,
+                "bad MCP-Protocol-Version",
+                KeepAlive,
+            ),
+            Refusal::Rpc(status, _) => (*status, "", KeepAlive),
+            Refusal::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "", Close),
+        }
+    }
+
+    fn headers(&self, headers: &mut HeaderMap) {
+        match self {
+            Refusal::Unauthorized(challenge) => {
+                headers.insert(WWW_AUTHENTICATE, challenge.value());
+            }
+            Refusal::MethodNotAllowed => {
+                headers.insert(ALLOW, HeaderValue::from_static(mcp::METHODS));
+            }
+            Refusal::Blocked(left) => {
+                let seconds = u64::try_from(left.as_millis().div_ceil(1000)).unwrap_or(u64::MAX);
+                headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+            }
+            Refusal::Crowded | Refusal::NoRoomForBody => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, text, then) = self.row();
+        let mut response = match &self {
+            Refusal::Rpc(_, reply) => mcp::json(status, Reply::bytes(reply)),
+            _ => mcp::plain(status, text),
+        };
+        self.headers(response.headers_mut());
+        if then == Then::Close {
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}

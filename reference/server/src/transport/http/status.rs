@@ -1,0 +1,72 @@
+//! What operators ask of the process: `/health`, `/ready` and the metrics.
+
+use super::endpoint::Endpoint;
+use super::mcp;
+use super::refusal::Refusal;
+use crate::diagnostics::counters::Gauges;
+use crate::render::payload::{Field, Payload};
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The process answers.
+pub async fn health(method: Method) -> Result<Response, Refusal> {
+    match method {
+        Method::GET => Ok(mcp::json(StatusCode::OK, "{\"status\":\"ok\"}".into())),
+        _ => Err(Refusal::NotFound),
+    }
+}
+
+/// Whether new sessions are taken in.
+pub async fn ready(
+    method: Method,
+    State(endpoint): State<Arc<Endpoint>>,
+) -> Result<Response, Refusal> {
+    if method != Method::GET {
+        return Err(Refusal::NotFound);
+    }
+    let busy = |status: &'static str| {
+        let payload = Payload::new().with("status", status);
+        let body = payload.to_json().into_bytes();
+        mcp::json(StatusCode::SERVICE_UNAVAILABLE, body)
+    };
+    Ok(if endpoint.shutdown().has_begun() {
+        busy("draining")
+    } else if endpoint.sessions().is_full(Instant::now()) {
+        busy("saturated")
+    } else {
+        let payload = Payload::new()
+            .with(
+                "instance",
+                Field::word(endpoint.settings().instance.clone()),
+            )
+            .with("status", "ready");
+        mcp::json(StatusCode::OK, payload.to_json().into_bytes())
+    })
+}
+
+/// Prometheus text.
+pub async fn metrics(
+    method: Method,
+    State(endpoint): State<Arc<Endpoint>>,
+) -> Result<Response, Refusal> {
+    if method != Method::GET {
+        return Ok(mcp::plain(StatusCode::METHOD_NOT_ALLOWED, ""));
+    }
+    let server = endpoint.server();
+    let gauges = Gauges {
+        in_flight: server.gate.taken(),
+        in_flight_max: server.gate.cap(),
+        protocol_sessions: endpoint.sessions().count(Instant::now()),
+        sessions: server.sessions.count(),
+    };
+    let counters = server.counters.as_ref();
+    let text = counters.map(|counters| counters.render(&gauges));
+    let mut response = mcp::plain(StatusCode::OK, text.unwrap_or_default());
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}

@@ -1,0 +1,292 @@
+//! Two threads that take turns at reading. Whoever read a lone call runs it as well, without handing it over; when that
+//! lasts, the other one takes over reading. Knows nothing of frames.
+//!
+//! Handing a call to a thread and its reply back costs two switches, many times what a short program costs itself. But a
+//! reader that runs programs reads nothing meanwhile: neither a cancellation nor the end of input. So a second thread
+//! stands by. While calls come it looks every [`TICK`] whether the reader is still at the call that it was at before; it
+//! sleeps when none came for a while, and is woken by the next.
+
+use crate::evaluation::pool::{Job, Pool};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What calls are read from.
+pub trait Source: Send + 'static {
+    /// What reading ends with.
+    type End: Send + 'static;
+
+    /// Reads on until there is a call that the reading thread may as well run itself, or nothing more to read.
+    fn next(&mut self) -> Next<Self::End>;
+}
+
+/// What reading came to.
+pub enum Next<E> {
+    /// This is to be run.
+    Run(Job),
+    /// Nothing more is read.
+    End(E),
+}
+
+/// How often the thread that stands by looks.
+const TICK: Duration = Duration::from_micros(500);
+/// Looks without a call in between after which it sleeps.
+const QUIET_TICKS_MAX: u32 = 4;
+/// Native stack of a reading thread: programs run on it.
+const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
+
+/// Reads `source` to its end and gives what that was. Calls run on the two reading threads or in `pool`.
+///
+/// # Errors
+/// When no thread can be started.
+pub fn read<S: Source>(source: S, pool: Pool) -> Result<S::End, String> {
+    let (ended, end) = sync_channel(1);
+    let intake = Arc::new(Intake {
+        source: Mutex::new(source),
+        pool,
+        turn: AtomicU64::new(0),
+        started: AtomicBool::new(false),
+        stands_by: AtomicBool::new(false),
+        asleep: AtomicBool::new(false),
+        over: AtomicBool::new(false),
+        bed: Mutex::new(()),
+        bell: Condvar::new(),
+        ended,
+    });
+    let failed = |error| format!("cannot start the thread that reads: {error}");
+    intake.clone().start(Role::Reads).map_err(failed)?;
+    drop(intake);
+    end.recv()
+        .map_err(|_| "the threads that read are gone".into())
+}
+
+/// What the two threads share.
+struct Intake<S: Source> {
+    /// Locked while it is read, never while a call runs.
+    source: Mutex<S>,
+    pool: Pool,
+    /// Even while the reader reads, odd while it runs a call. It only grows, and who makes an odd one even reads.
+    turn: AtomicU64,
+    /// Whether the second thread was started.
+    started: AtomicBool,
+    stands_by: AtomicBool,
+    asleep: AtomicBool,
+    over: AtomicBool,
+    bed: Mutex<()>,
+    bell: Condvar,
+    ended: SyncSender<S::End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Reads,
+    StandsBy,
+}
+
+impl<S: Source> Intake<S> {
+    fn start(self: Arc<Self>, mut role: Role) -> std::io::Result<()> {
+        let work = move || {
+            loop {
+                let next = match role {
+                    Role::Reads => self.read(),
+                    Role::StandsBy => self.stand_by(),
+                };
+                match next {
+                    Some(next) => role = next,
+                    None => return,
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("intake".into())
+            .stack_size(STACK_BYTES)
+            .spawn(work)
+            .map(drop)
+    }
+
+    /// Reads until another thread does, or until the end.
+    fn read(self: &Arc<Self>) -> Option<Role> {
+        loop {
+            let next = self
+                .source
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next();
+            match next {
+                Next::End(end) => {
+                    self.over.store(true, Ordering::SeqCst);
+                    self.wake();
+                    // Nobody waits any more when the process is ending anyway.
+                    let _ = self.ended.send(end);
+                    return None;
+                }
+                Next::Run(job) if self.is_backed() => {
+                    if !self.run(job) {
+                        return Some(Role::StandsBy);
+                    }
+                }
+                // A job that no thread takes answers for itself.
+                Next::Run(job) => drop(self.pool.run(job)),
+            }
+        }
+    }
+
+    /// Whether somebody reads on when a call lasts. The second thread is started when it is first needed.
+    fn is_backed(self: &Arc<Self>) -> bool {
+        if !self.started.swap(true, Ordering::SeqCst) {
+            let started = self.clone().start(Role::StandsBy).is_ok();
+            self.stands_by.store(started, Ordering::SeqCst);
+        }
+        self.stands_by.load(Ordering::SeqCst)
+    }
+
+    /// Runs a call. Returns whether this thread is still the one that reads.
+    fn run(&self, job: Job) -> bool {
+        let running = self.turn.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.asleep.load(Ordering::SeqCst) {
+            self.wake();
+        }
+        // A job catches its own panics, to answer its call; this keeps the thread whatever happens.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        self.pass(running)
+    }
+
+    /// Makes an odd turn even, for the one thread that does.
+    fn pass(&self, running: u64) -> bool {
+        self.turn
+            .compare_exchange(running, running + 1, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    /// Waits until reading is to be taken over.
+    fn stand_by(&self) -> Option<Role> {
+        let (mut seen, mut quiet) = (self.turn.load(Ordering::SeqCst), 0);
+        self.stands_by.store(true, Ordering::SeqCst);
+        while !self.over.load(Ordering::SeqCst) {
+            std::thread::sleep(TICK);
+            let turn = self.turn.load(Ordering::SeqCst);
+            if turn != seen {
+                (seen, quiet) = (turn, 0);
+            } else if turn % 2 == 1 {
+                // Told first: afterwards the thread that was passed may stand by already.
+                self.stands_by.store(false, Ordering::SeqCst);
+                if self.pass(turn) {
+                    return Some(Role::Reads);
+                }
+                self.stands_by.store(true, Ordering::SeqCst);
+            } else if quiet < QUIET_TICKS_MAX {
+                quiet += 1;
+            } else {
+                self.sleep(seen);
+                quiet = 0;
+            }
+        }
+        None
+    }
+
+    /// Sleeps until a call is run after the turn `seen`, or until the end.
+    fn sleep(&self, seen: u64) {
+        let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.store(true, Ordering::SeqCst);
+        // Who changes these looks at `asleep` afterwards: one of the two sees the other.
+        let awake = || self.turn.load(Ordering::SeqCst) != seen || self.over.load(Ordering::SeqCst);
+        while self.asleep.load(Ordering::SeqCst) && !awake() {
+            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+
+    fn wake(&self) {
+        let bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.store(false, Ordering::SeqCst);
+        drop(bed);
+        self.bell.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{ThreadId, current};
+
+    /// Jobs in order, and which threads read them.
+    struct Jobs {
+        left: std::vec::IntoIter<Job>,
+        /// Before each of them.
+        pause: Duration,
+        readers: Sender<ThreadId>,
+    }
+
+    impl Source for Jobs {
+        type End = ();
+
+        fn next(&mut self) -> Next<()> {
+            std::thread::sleep(self.pause);
+            self.readers.send(current().id()).unwrap();
+            self.left.next().map_or(Next::End(()), Next::Run)
+        }
+    }
+
+    fn check(jobs: Vec<Job>, pause: Duration) -> Vec<ThreadId> {
+        let (readers, read_by) = channel();
+        let source = Jobs {
+            left: jobs.into_iter(),
+            pause,
+            readers,
+        };
+        read(source, Pool::new(2)).unwrap();
+        read_by.iter().collect()
+    }
+
+    /// Pairs of jobs of which the first waits for the second.
+    fn pairs(count: usize, done: &Sender<&'static str>) -> Vec<Job> {
+        let pair = |_| {
+            let (release, released) = channel();
+            let (first, second) = (done.clone(), done.clone());
+            let waits: Job = Box::new(move || {
+                released.recv().unwrap();
+                first.send("waited").unwrap();
+            });
+            let goes: Job = Box::new(move || {
+                second.send("went").unwrap();
+                release.send(()).unwrap();
+            });
+            [waits, goes]
+        };
+        (0..count).flat_map(pair).collect()
+    }
+
+    #[test]
+    fn a_job_that_waits_for_a_later_one_is_overtaken() {
+        let (done, order) = channel();
+        let readers = check(pairs(1, &done), Duration::ZERO);
+        drop(done);
+        assert_eq!(order.iter().collect::<Vec<_>>(), ["went", "waited"]);
+        assert_ne!(readers[0], readers[1]);
+    }
+
+    #[test]
+    fn roles_change_as_often_as_needed_and_a_panic_costs_no_thread() {
+        let (done, order) = channel();
+        let mut jobs = pairs(20, &done);
+        drop(done);
+        jobs.insert(0, Box::new(|| panic!("expected by this test")));
+        jobs.insert(20, Box::new(|| panic!("expected by this test")));
+        assert_eq!(check(jobs, Duration::ZERO).len(), 43);
+        assert_eq!(order.iter().count(), 40);
+    }
+
+    #[test]
+    fn the_thread_that_stands_by_wakes_from_its_sleep() {
+        let (done, order) = channel();
+        let (ran, ran_by) = channel();
+        let mut jobs = pairs(1, &done);
+        drop(done);
+        jobs.insert(0, Box::new(move || ran.send(current().id()).unwrap()));
+        let readers = check(jobs, TICK * QUIET_TICKS_MAX * 3);
+        assert_eq!(ran_by.recv().unwrap(), readers[0]);
+        assert_eq!(order.iter().count(), 2);
+    }
+}

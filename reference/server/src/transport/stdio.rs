@@ -1,0 +1,244 @@
+//! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways that it all ends.
+//!
+//! Whoever reads a frame answers it when that is cheap, and runs its program when nothing else goes on; programs answer
+//! from the thread that runs them. Nothing but frames goes to stdout. Knows nothing of methods.
+
+use crate::evaluation::pool::Job;
+use crate::mcp::connection::{Answer, Connection, RequestContext, Transport};
+use crate::mcp::dispatch::{Handled, handle};
+use crate::render::reply::Reply;
+use crate::server::Server;
+use crate::settings::Level;
+use crate::transport::intake::{self, Next, Source};
+use ptc_rpc::{Frame, Framer, Line, Refused, RpcError};
+use ptc_secrets::Scrubbed;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Time that calls in flight get to finish after end of input.
+const END_OF_INPUT_GRACE: Duration = Duration::from_millis(100);
+/// Time that calls in flight get to finish after `exit`.
+const EXIT_GRACE: Duration = Duration::from_millis(2000);
+/// Bytes read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Serves `input` and `output` until end of input or `exit`. Whatever still runs then is cancelled.
+///
+/// # Errors
+/// When no thread can be started.
+pub fn serve(
+    server: &Arc<Server>,
+    input: Box<dyn Read + Send>,
+    output: Box<dyn Write + Send>,
+) -> Result<(), String> {
+    let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
+    let frames = Frames {
+        server: server.clone(),
+        connection: connection.clone(),
+        output: Output::new(output),
+        input,
+        framer: Framer::new(server.settings.frame_bytes),
+        chunk: vec![0; CHUNK_BYTES],
+    };
+    let ended = intake::read(frames, server.pool.clone())?;
+    end(server, &connection, ended);
+    Ok(())
+}
+
+/// What came in, being read and handled.
+struct Frames {
+    server: Arc<Server>,
+    connection: Arc<Connection>,
+    output: Arc<Output>,
+    input: Box<dyn Read + Send>,
+    framer: Framer,
+    chunk: Vec<u8>,
+}
+
+/// What ended the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The client closed its end.
+    Input,
+    /// The client said so.
+    Exit,
+}
+
+impl Source for Frames {
+    type End = Ended;
+
+    fn next(&mut self) -> Next<Ended> {
+        let Frames {
+            server,
+            connection,
+            output,
+            input,
+            framer,
+            chunk,
+        } = self;
+        loop {
+            let read = match input.read(chunk) {
+                Ok(0) => return Next::End(Ended::Input),
+                Ok(read) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    server
+                        .log
+                        .event(Level::Error, "stdin_read_error", None, |fields| {
+                            fields.text("reason", &error.to_string());
+                        });
+                    return Next::End(Ended::Input);
+                }
+            };
+            // The call of the last frame, so far: one that another frame follows isn't alone.
+            let mut last = None;
+            let whole = framer.feed(&chunk[..read], |line| {
+                start(server, last.take());
+                match take(server, connection, output, line) {
+                    Taken::Done => true,
+                    Taken::Call(job) => {
+                        last = Some(job);
+                        true
+                    }
+                    Taken::Exit => false,
+                }
+            });
+            let alone = !framer.is_mid_line() && server.gate.taken() <= 1;
+            match last {
+                Some(job) if whole && alone => return Next::Run(job),
+                job => start(server, job),
+            }
+            if !whole {
+                return Next::End(Ended::Exit);
+            }
+        }
+    }
+}
+
+fn start(server: &Server, job: Option<Job>) {
+    if let Some(job) = job {
+        // A job that no thread takes answers for itself.
+        drop(server.pool.run(job));
+    }
+}
+
+/// What came of a line.
+enum Taken {
+    Done,
+    Call(Job),
+    Exit,
+}
+
+/// Handles one line.
+fn take(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    output: &Arc<Output>,
+    line: Line<'_>,
+) -> Taken {
+    let parsed = match line {
+        Line::Whole(bytes) => Frame::parse(bytes),
+        Line::TooLong => {
+            server
+                .log
+                .event(Level::Warn, "frame_too_large", None, |fields| {
+                    fields.number("max_frame_bytes", server.settings.frame_bytes);
+                });
+            Err(Refused::Malformed)
+        }
+    };
+    let handled = match parsed {
+        Ok(frame) => handle(
+            server,
+            connection,
+            &RequestContext::default(),
+            &frame,
+            || {
+                let output = output.clone();
+                let answer: Answer = Box::new(move |reply| output.send(&reply));
+                answer
+            },
+        ),
+        Err(Refused::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
+        Err(Refused::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
+    };
+    match handled {
+        Handled::Silent => Taken::Done,
+        Handled::Later(_, job) => Taken::Call(job),
+        Handled::Now(reply) => {
+            output.send(&server.redactor.scrub(reply));
+            Taken::Done
+        }
+        Handled::Exit(reply) => {
+            if let Some(reply) = reply {
+                output.send(&server.redactor.scrub(reply));
+            }
+            Taken::Exit
+        }
+    }
+}
+
+fn end(server: &Arc<Server>, connection: &Arc<Connection>, ended: Ended) {
+    let exit = ended == Ended::Exit;
+    let (grace, event) = match ended {
+        Ended::Exit => (EXIT_GRACE, "exit_drained"),
+        Ended::Input => (END_OF_INPUT_GRACE, "stdin_eof"),
+    };
+    let in_flight = connection.in_flight();
+    if exit {
+        server
+            .log
+            .event(Level::Debug, "exit_notification", None, |fields| {
+                fields.number("in_flight", in_flight);
+            });
+    }
+    let remaining = connection.wait_until_quiet(grace);
+    connection.cancel_all();
+    if exit && remaining > 0 {
+        server
+            .log
+            .event(Level::Warn, "exit_grace_elapsed", None, |fields| {
+                fields.number("remaining", remaining);
+            });
+    } else {
+        server.log.event(Level::Info, event, None, |_| {});
+    }
+}
+
+/// The one writer of a stream: whole frames, one after the other.
+struct Output {
+    stream: Mutex<Stream>,
+}
+
+struct Stream {
+    writer: Box<dyn Write + Send>,
+    buffer: Vec<u8>,
+}
+
+/// Memory that the write buffer may keep between replies.
+const IDLE_BUFFER_BYTES_MAX: usize = 256 << 10;
+
+impl Output {
+    fn new(writer: Box<dyn Write + Send>) -> Arc<Self> {
+        Arc::new(Output {
+            stream: Mutex::new(Stream {
+                writer,
+                buffer: Vec::new(),
+            }),
+        })
+    }
+
+    fn send(&self, reply: &Scrubbed<Reply>) {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let Stream { writer, buffer } = &mut *stream;
+        buffer.clear();
+        Reply::write(reply, buffer);
+        buffer.push(b'\n');
+        // A client that closed its end gets no more replies; end of input tells the rest.
+        let _ = writer.write_all(buffer).and_then(|()| writer.flush());
+        if buffer.capacity() > IDLE_BUFFER_BYTES_MAX {
+            *buffer = Vec::new();
+        }
+    }
+}
