@@ -325,7 +325,7 @@ fn tools_call(
         }
     };
     let Some(tool) = tool else {
-        let shown = name.clone();
+        let shown = server.redactor.scrub_str(&name).into_owned();
         let refusal = Refusal::UnknownTool {
             name: name.into_owned(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
@@ -641,7 +641,9 @@ pub fn handle_stateless(
     }
     match stateless_version(frame) {
         Err(error) => return refuse(error),
-        Ok(version) if version != STATELESS_REVISION => return refuse(unsupported(&version)),
+        Ok(version) if version != STATELESS_REVISION => {
+            return refuse(unsupported(&server.redactor.scrub_str(&version)));
+        }
         Ok(_) => {}
     }
     let result = |json: String| Handled::Now(own_result(server, id.clone(), json));

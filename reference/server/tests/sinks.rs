@@ -1,0 +1,298 @@
+//! Every place that text from outside can come out of: a credential is sent in every member of every kind of request, as it is and
+//! encoded, and then looked for in replies, on standard error, in traces and in metrics. Knows the server from outside only.
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SECRET: &str = "canary-sinks-0123456789";
+const TOKEN: &str = "token-of-sinks-abcdefghijklmnopqrstuvwxyz";
+/// What a credential looks like that was not veiled, and the same of what its encoded forms are made of.
+const TRACES: &[&str] = &[
+    "canary-sinks",
+    "63616e6172792d73696e6b73",
+    "Y2FuYXJ5LXNpbmtz",
+    "canary\\u002dsinks",
+    "canary&#45;sinks",
+    "canary%252Dsinks",
+    "canary%2Dsinks",
+    "token-of-sinks",
+];
+
+/// The ways in which the credential is written.
+fn forms() -> Vec<String> {
+    let hexadecimal: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+    [
+        SECRET,
+        TOKEN,
+        "canary%2Dsinks%2D0123456789",
+        "canary%252Dsinks%252D0123456789",
+        "canary&#45;sinks&#45;0123456789",
+        "Y2FuYXJ5LXNpbmtzLTAxMjM0NTY3ODk=",
+        "canary\\\\u002dsinks\\\\u002d0123456789",
+        &hexadecimal,
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// Requests with `§` where a credential may stand; ids are the client's own and stay.
+const REQUESTS: &[&str] = &[
+    r#""method":"§""#,
+    r#""method":"tools/§","params":{"§":"§"}"#,
+    r#""method":"initialize","params":{"protocolVersion":"§","capabilities":{"§":{}},"clientInfo":{"name":"§","version":"§"}}"#,
+    r#""method":"logging/setLevel","params":{"level":"§"}"#,
+    r#""method":"tools/list","params":{"cursor":"§"}"#,
+    r#""method":"tools/call","params":"§""#,
+    r#""method":"tools/call","params":{"name":"§","arguments":{"§":"§"}}"#,
+    r#""method":"tools/call","params":{"name":["§"]}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":"§"}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"§":1,"program":"1"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":["§"]}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(str \"§\" data/§)","context":{"§":["§",{"§":"§"}]}}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"1","context":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"1","context":"{\"§\":\"§\""}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"1","signature":"(§) -> {§ :§}"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"1","signature":"{q-§ :int"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"{\"§\" \"§\"}","output_schema":{"type":"object","properties":{"§":{"type":"integer"}},"required":["§"]}}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"{\"§\" \"§\"}","output_schema":{"type":"object","additionalProperties":{"type":"string"}}}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"1","output_schema":{"§":"§","type":"§","enum":["§"]}}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(do (println \"§\" {:k \"§\"}) (tool/call {:server \"far\" :tool \"§\" :args {\"§\" \"§\"}}) (tool/call {:server \"§\" :tool \"§\" :args {\"§\" \"§\"}}))"},"_meta":{"traceparent":"§","progressToken":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(fail {\"§\" [\"§\" #{\"§\"} (keyword \"§\")]})"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"[(dir \"§\") (doc \"§\") (meta \"§\") (apropos \"§\") (tool/servers)]"}}"#,
+    r#""method":"tools/list""#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(map (fn [t] (tool/call {:server \"far\" :tool t :args {:§ \"§\"}})) [\"t-§\" \"fails\" \"breaks\" \"x\"])"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"[(dir \"far\") (doc \"far/t-§\") (meta \"far/t-§\") (apropos \"says\")]"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_eval","arguments":{"session_id":"S","program":"(def r (tool/call {:server \"far\" :tool \"t-§\" :args {:a \"§\"}})) (tool/call {:server \"far\" :tool \"fails\" :args {:a \"§\"}})"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_inspect","arguments":{"session_id":"S","view":"tool_calls"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(re-find (re-pattern \"(§\") \"§\")"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(let [x \"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(q-§ (q-§/x 1) (.q-§ 1) :q/§ \\§ #§{})"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"[(java.time.LocalDate/parse \"§\") 1]"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(format \"§%q\" \"§\")"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(mapv (fn [i] (str \"§\" i)) (range 300))"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(json/generate-string {\"§\" (json/generate-string [\"§\"])})"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_start","arguments":{"§":"§","label":"§","title":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_start","arguments":{}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_eval","arguments":{"session_id":"S","program":"(def q-§ {\"§\" \"§\"}) (defn f \"§\" [§] \"§\") (println \"§\") \"§\""}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_eval","arguments":{"session_id":"S","program":"[*1 (f 1) \"§\"]"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_eval","arguments":{"session_id":"S","program":"(fail \"§\")"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_inspect","arguments":{"session_id":"S"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_inspect","arguments":{"session_id":"S","view":"history"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_inspect","arguments":{"session_id":"S","view":"memory"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_inspect","arguments":{"session_id":"S","view":"prints"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_inspect","arguments":{"session_id":"S","view":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_forget","arguments":{"session_id":"S","clear":["§"],"bindings":["§"]}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_list","arguments":{"§":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_eval","arguments":{"session_id":"§","program":"1"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_close","arguments":{"session_id":"§","owner":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"get","request_id":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"recent","limit":"§","reason":"§","tool":"§","§":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"recent","limit":50}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"stats"}}"#,
+    r#""method":"notifications/cancelled","params":{"requestId":"§","reason":"§"}"#,
+    r#""method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"§","io.modelcontextprotocol/clientCapabilities":{}}}"#,
+    r#""method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"§"}},"name":"§"}"#,
+    r#""method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"lisp_eval","arguments":{"program":"(q-§)","§":"§"},"inputResponses":{"§":"§"},"requestState":"§"}"#,
+];
+
+/// Requests of HTTP, from the request line on; `B` is the body's length and the body.
+const HTTP: &[&str] = &[
+    "GET /§?§=§ HTTP/1.1\r\nHost: localhost\r\nUser-Agent: §\r\nX-Request-Id: §\r\nReferer: §\r\ntraceparent: §\r\n\r\n",
+    "§ /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\nHost: §\r\nContent-Length: 0\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: http://§\r\nContent-Length: 0\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer §-wrong\r\nX-Forwarded-For: §\r\nContent-Length: 0\r\n\r\n",
+    "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer T\r\nContent-Type: §\r\nAccept: §\r\nContent-Length: 2\r\n\r\n{}",
+    "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer T\r\nContent-Type: application/json\r\nMCP-Session-Id: §\r\nMCP-Protocol-Version: §\r\nContent-Length: 2\r\n\r\n{}",
+    "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer T\r\nContent-Type: application/json\r\nX-Request-Id: §\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: §\r\nContent-Length: 172\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"x\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}   ",
+    "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer T\r\n\r\n",
+    "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n",
+];
+
+/// An upstream that tells the credential wherever it can.
+const UPSTREAM: &str = r#"
+reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  echo "asked with §: $line" >&2
+  case $line in
+    *initialize\"*) reply "$id" '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"§","version":"§"}}' ;;
+    *tools/list*) reply "$id" '{"tools":[{"name":"t-§","title":"§","description":"Says §","inputSchema":{"type":"object","properties":{"§":{"type":"string","description":"§"}},"required":["§"]},"annotations":{"title":"§"}}]}' ;;
+    *fails*) reply "$id" '{"isError":true,"content":[{"type":"text","text":"no §"}]}' ;;
+    *breaks*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"no §","data":"§"}}\n' "$id" ;;
+    *tools/call*) reply "$id" '{"structuredContent":{"§":["§","\\u0063anary-sinks-0123456789"]}}' ;;
+  esac
+done
+"#;
+
+fn config(dir: &Path) -> std::path::PathBuf {
+    let (config, script) = (dir.join("upstreams.json"), dir.join("far.sh"));
+    let entry = serde_json::json!({
+        "credentials": {
+            "c": {"source": "literal", "value": SECRET},
+            "t": {"source": "literal", "value": TOKEN},
+        },
+        "upstreams": {"far": {
+            "transport": "mcp_stdio", "command": "sh", "args": [script], "description": format!("Knows {SECRET}"),
+        }},
+    });
+    std::fs::write(&config, entry.to_string()).unwrap();
+    std::fs::write(&script, UPSTREAM.replace('§', SECRET)).unwrap();
+    config
+}
+
+fn start(dir: &Path, more: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_ptc"))
+        .args([
+            "start",
+            "--sessions",
+            "--debug-tool",
+            "--log-level",
+            "debug",
+        ])
+        .args(["--response-profile", "debug", "--trace-payloads", "full"])
+        .arg("--trace-dir")
+        .arg(dir.join("traces"))
+        .arg("--upstreams-config")
+        .arg(config(dir))
+        .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Panics when `text`, which came out of `sink`, holds a credential; tells how many markers it holds.
+fn veiled(sink: &str, text: &str) -> usize {
+    for line in text.lines() {
+        for trace in TRACES {
+            assert!(!line.contains(trace), "{sink} shows {trace}: {line}");
+        }
+    }
+    text.matches("[REDACTED]").count()
+}
+
+fn traces_are_veiled(dir: &Path) {
+    let mut markers = 0;
+    for file in std::fs::read_dir(dir.join("traces")).unwrap() {
+        markers += veiled(
+            "a trace",
+            &std::fs::read_to_string(file.unwrap().path()).unwrap(),
+        );
+    }
+    assert!(markers > 0, "what is traced was sent");
+}
+
+#[test]
+fn no_reply_log_line_or_trace_shows_a_credential() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = start(dir.path(), &[]);
+    let mut log = server.stderr.take().unwrap();
+    let log = std::thread::spawn(move || {
+        let mut told = String::new();
+        log.read_to_string(&mut told).map(|_| told).unwrap()
+    });
+    let mut input = server.stdin.take().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let (mut session, mut markers) = (String::from("none"), 0);
+    let mut id = 0;
+    for form in forms() {
+        for request in REQUESTS {
+            id += 1;
+            let body = request
+                .replace('§', &form)
+                .replace("\"S\"", &format!("\"{session}\""));
+            // A notification has no answer; the next request's tells that it was read.
+            if !request.contains("notifications/") {
+                writeln!(input, "{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}").unwrap();
+                let mut reply = String::new();
+                output.read_line(&mut reply).unwrap();
+                markers += veiled(request, &reply);
+                if let Some((_, rest)) = reply.split_once("\"session_id\":\"")
+                    && request.contains("lisp_session_start")
+                {
+                    session = rest.split('"').next().unwrap().to_owned();
+                }
+            } else {
+                writeln!(input, "{{\"jsonrpc\":\"2.0\",{body}}}").unwrap();
+            }
+        }
+        writeln!(input, "{form} is no JSON").unwrap();
+        let mut reply = String::new();
+        output.read_line(&mut reply).unwrap();
+        veiled("what is no JSON", &reply);
+    }
+    assert_ne!(session, "none");
+    assert!(
+        markers > 500,
+        "only {markers} markers: was anything quoted?"
+    );
+    drop(input);
+    server.wait().unwrap();
+    assert!(veiled("the log", &log.join().unwrap()) > 0);
+    traces_are_veiled(dir.path());
+}
+
+#[test]
+fn no_answer_of_http_shows_a_credential() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let flags = [
+        "--http",
+        "--http-port",
+        &port,
+        "--http-metrics",
+        "--http-auth-rate-limit-max-failures",
+        "1000",
+    ];
+    let mut server = start(
+        dir.path(),
+        &[&flags[..], &["--http-auth-token", TOKEN]].concat(),
+    );
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines();
+    let mut told = String::new();
+    for line in lines.by_ref() {
+        told += &line.unwrap();
+        told.push('\n');
+        if told.contains("http_listening") {
+            break;
+        }
+    }
+    let log = std::thread::spawn(move || {
+        lines
+            .map_while(Result::ok)
+            .fold(told, |told, line| told + &line + "\n")
+    });
+    for form in forms() {
+        for request in HTTP {
+            let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+            stream
+                .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+                .unwrap();
+            let request = request
+                .replace('§', &form)
+                .replace("Bearer T", &format!("Bearer {TOKEN}"));
+            let request = request.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+            // It may refuse before it has read everything.
+            let _ = stream.write_all(request.as_bytes());
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            assert!(!answer.is_empty(), "nothing answers {request}");
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            // The id of a request is its sender's, as in JSON-RPC: it comes back as it came.
+            let id = |line: &&str| !line.starts_with("x-request-id: ");
+            let answer: Vec<&str> = answer.lines().filter(id).collect();
+            veiled(&request, &answer.join("\n"));
+        }
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(veiled("the log", &log.join().unwrap()) > 0);
+}
