@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ptc_secrets::{AuthHeaders, Secret};
+use ptc_secrets::{AuthHeaders, SECRET_BYTES_MIN, Secret};
 use reqwest::header::HeaderName;
 
 use crate::llm::{
@@ -124,6 +124,12 @@ pub fn open_model(
         )));
     };
     let key = Secret::new(key.trim().to_owned());
+    if key.is_short() {
+        return Err(config(format!(
+            "{} is shorter than {SECRET_BYTES_MIN} bytes, so that a program could guess it",
+            provider.key_variable
+        )));
+    }
     let auth = match provider.format {
         Format::ChatCompletions => AuthHeaders::bearer(&key),
         Format::Messages => AuthHeaders::custom(HeaderName::from_static("x-api-key"), &key),

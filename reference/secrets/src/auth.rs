@@ -9,7 +9,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::redactor::{Redactor, RedactorBuilder};
-use crate::secret::Secret;
+use crate::secret::{PASSWORD_BYTES_MIN, Secret};
 use crate::source::Credentials;
 
 /// Header names that a `custom_header` emitter may not set: `Authorization` has schemes of its own, the rest are the client's.
@@ -49,6 +49,8 @@ pub enum AuthFault {
     BasicShape,
     /// A basic value that is JSON without string `user` and `pass`.
     BasicJson,
+    /// A basic value whose password can be guessed.
+    ShortPassword(String),
     /// A value with characters that a header can't carry.
     HeaderBytes(String),
 }
@@ -59,6 +61,13 @@ impl fmt::Display for AuthFault {
             Self::UnknownBinding(name) => write!(f, "unknown credential binding {name}"),
             Self::BasicShape => f.write_str("basic credential must be user:pass"),
             Self::BasicJson => f.write_str("basic credential JSON must contain user and pass"),
+            Self::ShortPassword(name) => {
+                write!(
+                    f,
+                    "the password of credential {name} is shorter than {PASSWORD_BYTES_MIN} bytes, so that a program could \
+                     guess it; use a longer one, or set \"allow_short\": true in the credential's entry"
+                )
+            }
             Self::HeaderBytes(name) => {
                 write!(
                     f,
@@ -143,16 +152,22 @@ impl AuthHeaders {
         let one = match &emitter.scheme {
             Scheme::Bearer => Self::bearer(secret)?,
             Scheme::CustomHeader(name) => Self::custom(name.clone(), secret)?,
-            Scheme::Basic => Self::basic(secret, scrub)?,
+            Scheme::Basic => {
+                let (pair, password) = basic_pair(secret.expose())?;
+                let short = !password.is_empty() && password.byte_len() < PASSWORD_BYTES_MIN;
+                if short && !credentials.allows_short(&emitter.binding) {
+                    return Err(AuthFault::ShortPassword(emitter.binding.clone()));
+                }
+                scrub.add(&password).add(&pair);
+                Self::basic(&pair)?
+            }
         };
         self.headers.extend(one.headers);
         Ok(())
     }
 
-    fn basic(secret: &Secret, scrub: &mut RedactorBuilder) -> Result<Self, AuthFault> {
-        let (pair, password) = basic_pair(secret.expose())?;
+    fn basic(pair: &Secret) -> Result<Self, AuthFault> {
         let text = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.expose())));
-        scrub.add(&password).add(&pair);
         Ok(Self {
             headers: vec![(AUTHORIZATION, sensitive(&AUTHORIZATION, &text)?)],
         })

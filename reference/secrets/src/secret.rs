@@ -7,6 +7,9 @@ use zeroize::Zeroizing;
 
 /// A shorter secret can be guessed, and scrubbing it may mangle ordinary text: start-up refuses it unless told otherwise.
 pub const SECRET_BYTES_MIN: usize = 16;
+/// A shorter password of a basic credential is refused like a short credential. A longer one that is still short is not: its
+/// user is part of what is bound, and nobody tries so many.
+pub(crate) const PASSWORD_BYTES_MIN: usize = 8;
 /// A secret of fewer digits can't be told from ordinary numbers.
 pub(crate) const NUMBER_BYTES_MIN: usize = 8;
 

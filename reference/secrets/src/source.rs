@@ -1,7 +1,7 @@
 //! Credential bindings: where secrets come from (`env`, `file`, `literal`), resolved once at start-up.
 //! Knows nothing of upstreams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ use crate::secret::{SECRET_BYTES_MIN, Secret};
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     bindings: BTreeMap<String, Secret>,
+    /// Bindings whose entries allow a short value.
+    short: BTreeSet<String>,
 }
 
 /// Why a binding was refused. Never quotes a value.
@@ -61,6 +63,11 @@ impl Credentials {
         self.bindings.get(name)
     }
 
+    /// Whether the entry of `name` allows a value that can be guessed.
+    pub(crate) fn allows_short(&self, name: &str) -> bool {
+        self.short.contains(name)
+    }
+
     /// Names of the bindings, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.bindings.keys().map(String::as_str)
@@ -99,11 +106,14 @@ fn resolve_block(
     };
     let mut names: Vec<&String> = bindings.keys().collect();
     names.sort();
-    let mut resolved = BTreeMap::new();
+    let mut resolved = Credentials::default();
     for name in names {
-        let secret = resolve_binding(name, &bindings[name], env)
-            .and_then(|secret| long_enough(name, &bindings[name], secret));
-        let secret = secret.map_err(|(key, message)| CredentialFault {
+        let binding = &bindings[name];
+        let secret = resolve_binding(name, binding, env).and_then(|secret| {
+            let short = allows_short(name, binding)?;
+            long_enough(name, secret, short).map(|secret| (secret, short))
+        });
+        let (secret, short) = secret.map_err(|(key, message)| CredentialFault {
             path: ["credentials", name]
                 .into_iter()
                 .chain(key)
@@ -111,9 +121,12 @@ fn resolve_block(
                 .collect(),
             message,
         })?;
-        resolved.insert(name.clone(), secret);
+        resolved.bindings.insert(name.clone(), secret);
+        if short {
+            resolved.short.insert(name.clone());
+        }
     }
-    Ok(Credentials { bindings: resolved })
+    Ok(resolved)
 }
 
 type BindingFault = (Option<&'static str>, String);
@@ -173,19 +186,23 @@ fn resolve_binding(
 /// The member that allows a short value.
 const ALLOW_SHORT: &str = "allow_short";
 
-/// A value that can be guessed is refused unless its entry says that it is known to be short.
-fn long_enough(name: &str, binding: &Value, secret: Secret) -> Result<Secret, BindingFault> {
-    let allowed = match binding.get(ALLOW_SHORT) {
-        None => false,
-        Some(Value::Bool(allowed)) => *allowed,
+/// Whether an entry says that its value is known to be short.
+fn allows_short(name: &str, binding: &Value) -> Result<bool, BindingFault> {
+    match binding.get(ALLOW_SHORT) {
+        None => Ok(false),
+        Some(Value::Bool(allowed)) => Ok(*allowed),
         Some(other) => {
             let kind = json_kind(other);
             let message = format!(
                 "invalid credential binding \"{name}\": `{ALLOW_SHORT}` must be a boolean, got {kind}"
             );
-            return Err((Some(ALLOW_SHORT), message));
+            Err((Some(ALLOW_SHORT), message))
         }
-    };
+    }
+}
+
+/// A value that can be guessed is refused unless its entry allows it.
+fn long_enough(name: &str, secret: Secret, allowed: bool) -> Result<Secret, BindingFault> {
     if secret.is_short() && !allowed {
         return Err((
             None,

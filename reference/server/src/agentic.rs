@@ -60,8 +60,10 @@ pub fn register_keys(
         return;
     }
     for key in key_variables().filter_map(environment) {
-        if !key.trim().is_empty() {
-            secrets.add(&Secret::new(key.trim().to_owned()));
+        let key = Secret::new(key.trim().to_owned());
+        // No model opens with a short one.
+        if !key.is_short() {
+            secrets.add(&key);
         }
     }
 }

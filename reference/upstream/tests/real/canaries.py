@@ -27,7 +27,7 @@ BEARER = 'brr"x<&>/k 4f19c2d7e8'
 HEADER = "hdr+/=QZk7m3Jw8x"
 BASIC = "usr:bsc%pw'9Tn5Vb2y"
 UNUSED = "unü\\sd-7Hc3Ra6w é!"
-PLANNER_KEY = "plnr-Kd8s2Lq5Wz"
+PLANNER_KEY = "plnr-Kd8s2Lq5Wz-7Tf"
 SECRETS = [BEARER, HEADER, BASIC, BASIC.partition(":")[2], UNUSED, PLANNER_KEY]
 LEAKS = [BEARER, HEADER, BASIC, UNUSED, PLANNER_KEY]
 # So many characters of a secret in a row count as the secret: what a cut may have left of one.
