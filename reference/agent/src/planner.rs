@@ -16,10 +16,22 @@ use crate::llm::{Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
 /// The system message of every request. The instructions stand in the user message.
 pub const PLANNER_SYSTEM: &str = "You generate only PTC-Lisp programs.";
 
+/// What is made of a program's end, once, and within the limits that the program had.
+pub type Conclude<'a> = &'a mut dyn FnMut(Ran, &dyn Watch) -> Result<(), Limit>;
+
 /// What programs of a task reach.
 pub trait World {
-    /// Runs one program in `env`, no longer than until `deadline`.
-    fn run(&self, program: &str, env: &Env, deadline: Instant) -> (Outcome, Env);
+    /// Runs one program in `env`, and has it concluded, no longer than until `deadline`.
+    ///
+    /// # Errors
+    /// The limit that the conclusion met.
+    fn run(
+        &self,
+        program: &str,
+        env: &Env,
+        deadline: Instant,
+        conclude: Conclude<'_>,
+    ) -> Result<(), Limit>;
     /// Called before each turn with its number, from 1.
     fn turn(&self, number: u32);
     /// Whether any call so far may have written.
@@ -29,7 +41,10 @@ pub trait World {
     /// Text without secrets.
     fn scrub(&self, text: String) -> String;
     /// A value without secrets.
-    fn scrub_value(&self, value: &Value) -> Value;
+    ///
+    /// # Errors
+    /// The limit that ends the program.
+    fn scrub_value(&self, value: &Value, watch: &dyn Watch) -> Result<Value, Limit>;
     /// Whether nobody waits any more.
     fn is_cancelled(&self) -> bool;
 }
@@ -45,7 +60,9 @@ pub struct Task<'a> {
     /// What programs read as `data/NAME`.
     pub context: Map,
     /// Constraints that are understood, as JSON.
-    pub constraints: Json,
+    pub constraints: &'a Constraints,
+    /// Bytes of each part of the answer.
+    pub result_bytes: usize,
     /// Turns.
     pub max_turns: u32,
     /// Further turns for programs that fail.
@@ -64,7 +81,7 @@ pub struct Task<'a> {
 #[derive(Debug)]
 pub enum TaskEnd {
     /// With `(return v)`.
-    Returned(Value),
+    Answered(TaskAnswer),
     /// Without an answer: a row of [`TASK_FAILURES`] and its message.
     Failed {
         /// The reason.
@@ -317,45 +334,21 @@ impl Planner<'_> {
             .task
             .deadline
             .min(Instant::now() + self.task.program_timeout);
-        let (outcome, after) = self.world.run(&program, &self.env, deadline);
-        match outcome.ended {
-            Ended::Return(value) => Turned::End(TaskEnd::Returned(value)),
-            Ended::Fail(value) => {
-                let value = self.world.scrub_value(&value);
-                Turned::End(failed("agent_failed", crate::turn::bounded_text(&value)))
-            }
-            Ended::Error(error) if error.reason() == ptc_lang::Reason::Cancelled => {
-                Turned::End(TaskEnd::Cancelled)
-            }
-            Ended::Error(_) if Instant::now() >= self.task.deadline => {
-                Turned::End(failed(BUDGET, "agentic task budget exceeded"))
-            }
-            Ended::Error(error) => {
-                let mut text =
-                    error_block(&error.message_behind(&|text| self.world.scrub(text.to_owned())));
-                if let Some(notes) = self.world.notes() {
-                    text.push_str("\n\n");
-                    text.push_str(&notes);
+        let (task, world) = (self.task, self.world);
+        let mut concluded = None;
+        let run = world.run(&program, &self.env, deadline, &mut |ran, watch| {
+            concluded = Some(conclude(task, world, ran, watch)?);
+            Ok(())
+        });
+        match (run, concluded) {
+            (Ok(()), Some((turned, env))) => {
+                if let Some(env) = env {
+                    self.env = env;
                 }
-                Turned::Failed(text)
+                turned
             }
-            Ended::Value(value) => {
-                let before = crate::run::memory(&self.env);
-                self.env = after;
-                let scrubbed = |memory: BTreeMap<String, Value>| -> BTreeMap<String, Value> {
-                    let clean = |(name, value)| (name, self.world.scrub_value(&value));
-                    memory.into_iter().map(clean).collect()
-                };
-                let shown = ptc_protocol::execution_feedback(
-                    &self.world.scrub_value(&value),
-                    &outcome.prints,
-                    &scrubbed(crate::run::memory(&self.env)),
-                    &scrubbed(before),
-                    ptc_protocol::Turns::Several,
-                    ptc_protocol::PreviewOptions::default(),
-                );
-                Turned::Open(shown.feedback)
-            }
+            (Err(limit), _) => ended_by(task, world, &limit.kind().anywhere()),
+            (Ok(()), None) => ended_by(task, world, &Limit::Cancelled.kind().anywhere()),
         }
     }
 
@@ -477,6 +470,74 @@ impl TaskOutcome {
     }
 }
 
+/// What a program's end means for the turn, and what it leaves to the next one.
+fn conclude(
+    task: &Task<'_>,
+    world: &dyn World,
+    ran: Ran,
+    watch: &dyn Watch,
+) -> Result<(Turned, Option<Env>), Limit> {
+    let Ran {
+        outcome,
+        before,
+        after,
+    } = ran;
+    let turned = match outcome.ended {
+        Ended::Return(value) => {
+            let value = world.scrub_value(&value, watch)?;
+            let answer = task_answer(&value, task.constraints, task.result_bytes, watch)?;
+            Turned::End(match answer {
+                Ok(answer) => TaskEnd::Answered(answer),
+                Err(error) => failed(
+                    "agent_failed",
+                    format!("the task's value has no JSON form: {error}"),
+                ),
+            })
+        }
+        Ended::Fail(value) => {
+            let value = world.scrub_value(&value, watch)?;
+            let shown = format_value_within(&value, FormatOptions::default(), watch)?;
+            Turned::End(failed("agent_failed", shown.text))
+        }
+        Ended::Error(error) => ended_by(task, world, &error),
+        Ended::Value(value) => {
+            let scrubbed = |env: &Env| -> Result<BTreeMap<String, Value>, Limit> {
+                let clean = |(name, value): (String, Value)| {
+                    Ok((name, world.scrub_value(&value, watch)?))
+                };
+                crate::run::memory(env).into_iter().map(clean).collect()
+            };
+            let shown = ptc_protocol::execution_feedback_within(
+                &world.scrub_value(&value, watch)?,
+                &outcome.prints,
+                &scrubbed(&after)?,
+                &scrubbed(&before)?,
+                ptc_protocol::Turns::Several,
+                ptc_protocol::PreviewOptions::default(),
+                watch,
+            )?;
+            return Ok((Turned::Open(shown.feedback), Some(after)));
+        }
+    };
+    Ok((turned, None))
+}
+
+/// What an error or a limit means for the turn.
+fn ended_by(task: &Task<'_>, world: &dyn World, error: &ptc_lang::Error) -> Turned {
+    if error.reason() == ptc_lang::Reason::Cancelled {
+        return Turned::End(TaskEnd::Cancelled);
+    }
+    if Instant::now() >= task.deadline {
+        return Turned::End(failed(BUDGET, "agentic task budget exceeded"));
+    }
+    let mut text = error_block(&error.message_behind(&|text| world.scrub(text.to_owned())));
+    if let Some(notes) = world.notes() {
+        text.push_str("\n\n");
+        text.push_str(&notes);
+    }
+    Turned::Failed(text)
+}
+
 fn failed(reason: &'static str, message: impl Into<String>) -> TaskEnd {
     TaskEnd::Failed {
         reason,
@@ -519,7 +580,7 @@ fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
         ptc_protocol::to_json_value(&Value::Map(task.context.clone())).unwrap_or_default();
     text.push_str(&format!(
         "<mission>\nTask:\n{}\n\nContext JSON:\n{context}\n\nConstraints JSON:\n{}\n</mission>",
-        task.task, task.constraints
+        task.task, task.constraints.to_json()
     ));
     text
 }

@@ -80,19 +80,43 @@ impl Constraints {
     }
 }
 
-/// Makes the answer of a returned value, at most `bytes_max` bytes of each part.
+/// Makes the answer of a returned value, at most `bytes_max` bytes of each part. Inside, the error of a value that has no JSON form.
 ///
 /// # Errors
-/// The value has no JSON form.
+/// The limit that ends the program: what is shared is written each time that it is reached, and may not fit.
 pub fn task_answer(
     value: &Value,
     constraints: &Constraints,
     bytes_max: usize,
-) -> Result<TaskAnswer, NotJson> {
-    let structured = match value {
-        Value::Str(text) => constraints.apply(decoded(text.as_str())),
-        other => constraints.apply(to_json_value(other)?),
+    watch: &dyn Watch,
+) -> Result<Result<TaskAnswer, NotJson>, Limit> {
+    // What every part of the tree takes, its text and a copy of that included.
+    const PART_BYTES: usize = 96;
+    let parts = match value {
+        Value::Str(text) => {
+            let separators = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
+            text.as_str().bytes().filter(|byte| separators(&byte)).count() + text.len() / 16
+        }
+        other => usize::try_from(other.shape().weight).unwrap_or(usize::MAX),
     };
+    if !heap::reserve(parts.saturating_mul(PART_BYTES)) {
+        return Err(Limit::Memory);
+    }
+    watch.look()?;
+    let structured = match value {
+        Value::Str(text) => decoded(text.as_str()),
+        other => match to_json_value(other) {
+            Ok(json) => json,
+            Err(error) => return Ok(Err(error)),
+        },
+    };
+    watch.look()?;
+    let answer = answer(value, constraints.apply(structured), bytes_max);
+    watch.look()?;
+    Ok(Ok(answer))
+}
+
+fn answer(value: &Value, structured: Json, bytes_max: usize) -> TaskAnswer {
     let json = structured.to_string();
     let answer = match (value, &structured) {
         // Text that is no JSON is the answer as it stands.
@@ -108,13 +132,13 @@ pub fn task_answer(
     let result_bytes = json!({ "answer": answer, "structured_result": structured })
         .to_string()
         .len() as u64;
-    Ok(TaskAnswer {
+    TaskAnswer {
         answer,
         structured,
         truncated: answer_cut || structured_cut,
         result_bytes,
         uncut_bytes,
-    })
+    }
 }
 
 /// JSON that was returned as text, even when it was encoded twice or printed as a result.

@@ -148,6 +148,21 @@ impl Env {
         });
     }
 
+    /// `before`, which a program made these surroundings of, with what it left alone held as it is here: after a journey
+    /// functions are others than those that set out. `changed` names what it did not leave alone.
+    pub fn with_unchanged(&self, before: &Env, changed: &[String]) -> Env {
+        let mut seen = self.clone();
+        for name in changed {
+            match before.get(name) {
+                Some(value) => seen.define(name, value.clone()),
+                None => {
+                    seen.forget(name);
+                }
+            }
+        }
+        seen
+    }
+
     /// Removes the definition of `name`; false when there is none.
     pub fn forget(&mut self, name: &str) -> bool {
         let Some(id) = self.names.get(name) else {

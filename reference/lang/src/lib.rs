@@ -84,6 +84,16 @@ pub struct Outcome {
     pub prints: Vec<String>,
 }
 
+/// What a program made of its surroundings, for hosts that tell what it changed.
+pub struct Ran {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it began with. What it left alone is as in `after`, functions too.
+    pub before: Env,
+    /// What it left behind.
+    pub after: Env,
+}
+
 /// How a program ended.
 #[derive(Debug)]
 pub enum Ended {

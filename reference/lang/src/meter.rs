@@ -52,6 +52,14 @@ impl<'h> Meter<'h> {
         u64::try_from(self.account.most()).unwrap_or(0)
     }
 
+    /// Runs `work` with `bytes` more than the program may hold, for what is gone when it returns.
+    pub fn with_room<T>(&self, bytes: usize, work: impl FnOnce() -> T) -> T {
+        self.account.release(bytes);
+        let result = work();
+        self.account.owe(bytes);
+        result
+    }
+
     /// Runs `read`, whose values are the program's for nothing up to `free_bytes`: its context.
     pub fn reading<T>(&self, free_bytes: usize, read: impl FnOnce() -> T) -> T {
         self.account.release(free_bytes);

@@ -222,7 +222,7 @@ fn memory_delta(
 }
 
 /// Whether a definition changed. What takes long to compare, shared parts each time they are reached, counts as changed.
-fn differs(before: &Value, after: &Value) -> bool {
+pub fn differs(before: &Value, after: &Value) -> bool {
     const WEIGHT_MAX: u64 = 10_000;
     let weight = before.shape().weight.min(after.shape().weight);
     !before.same(after) && (weight > WEIGHT_MAX || !ptc_lang::value::equal(before, after))

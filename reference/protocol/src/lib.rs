@@ -31,7 +31,7 @@ pub use coerce::{Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, decode_value, encode_value, write_encoded};
 pub use feedback::{
-    Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, execution_feedback,
+    Execution, MemoryDelta, PreviewOptions, Turns, UNTRUSTED_PREAMBLE, differs, execution_feedback,
     execution_feedback_within, preview, untrusted_block,
 };
 pub use format::{FormatOptions, Formatted, format_value, format_value_within};

@@ -50,6 +50,7 @@ use std::fmt;
 
 use crate::host::{Host, Pulse};
 use crate::limits::Limits;
+use crate::meter::Meter;
 use crate::{Env, Value};
 
 /// The format that is written and read.
@@ -92,6 +93,14 @@ pub fn write(
 /// Whatever is wrong with the bytes, or [`Error::Stopped`]; never a panic, whoever made them.
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
     read::read(bytes, limits, host)
+}
+
+/// [`read`] for a program, whose memory and time it takes. Call it inside [`Meter::within`].
+///
+/// # Errors
+/// As [`read`].
+pub fn read_metered(bytes: &[u8], meter: &Meter<'_>) -> Result<(Env, Vec<Value>), Error> {
+    read::read_body(read::open(bytes)?, meter)
 }
 
 /// The body of a snapshot that is whole.

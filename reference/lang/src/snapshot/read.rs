@@ -35,7 +35,7 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
     meter.within(|| read_body(body, &meter))
 }
 
-fn read_body(body: &[u8], watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
+pub fn read_body(body: &[u8], watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
     let mut reader = Reader {
         input: Decoder::new(body),
         length: body.len(),

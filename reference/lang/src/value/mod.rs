@@ -254,9 +254,11 @@ impl Value {
         }
     }
 
-    /// Whether both are one collection in memory; then they are equal without a walk, not-a-number aside.
+    /// Whether both are one allocation; then they are equal without a walk, not-a-number aside.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
+            (Value::Str(a), Value::Str(b)) => a.same(b),
+            (Value::BigInt(a), Value::BigInt(b)) => Arc::ptr_eq(a, b),
             (Value::Vector(a), Value::Vector(b)) => a.same(b),
             (Value::Map(a), Value::Map(b)) => a.same(b),
             (Value::Set(a), Value::Set(b)) => a.same(b),

@@ -24,7 +24,7 @@ use ptc_lang::sink::Over;
 use ptc_lang::value::Map;
 use ptc_lang::{
     Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
-    Pulse, Reason, Value,
+    Pulse, Ran, Reason, Value,
 };
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
@@ -102,8 +102,8 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
     metered(job, None, |running| {
         let shown = running.context(job.context).and_then(|context| {
             let env = Env::new().with_context(context);
-            let (outcome, _) = running.run(&env);
-            conclude(job, running, outcome)
+            let ran = running.run(&env);
+            conclude(job, running, ran.outcome)
         });
         let mut payload = shown.unwrap_or_else(|limit| limited(limit, job.server));
         upstreams::add(&mut payload, &running.entries(), false);
@@ -202,8 +202,11 @@ fn conclude_turn(
     running: &Running<'_>,
     context: Map,
 ) -> Result<Turned, Limit> {
-    let before = turn.session.env();
-    let (outcome, after) = running.run(&before.clone().with_context(context));
+    let Ran {
+        outcome,
+        before,
+        after,
+    } = running.run(&turn.session.env().clone().with_context(context));
     let (redactor, watch) = (&job.server.redactor, running.meter);
     let failed_with =
         |payload: Payload| rolled_back(running, payload.with("prints", Field::List(Vec::new())));
@@ -355,7 +358,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
 }
 
 impl Running<'_> {
-    fn run(&self, env: &Env) -> (Outcome, Env) {
+    fn run(&self, env: &Env) -> Ran {
         let program = Program::new(self.job.program);
         self.job.server.evaluation.run(&program, env, &self.place)
     }
@@ -405,7 +408,10 @@ pub fn upstream_calls(
     })
 }
 
-/// Runs one program of a planned task: its calls are those of the whole task.
+/// Runs one program of a planned task, and shows it within the same limits: its calls are those of the whole task.
+///
+/// # Errors
+/// The limit that ended it while it was shown.
 pub fn planned(
     server: &Server,
     call: &Call,
@@ -413,7 +419,8 @@ pub fn planned(
     env: &Env,
     calls: Option<&ProgramCalls>,
     deadline: Instant,
-) -> (Outcome, Env) {
+    conclude: ptc_agent::Conclude<'_>,
+) -> Result<(), Limit> {
     let host = CallHost::new(call, &server.redactor, None, deadline, calls);
     let limits = limits(server);
     let meter = Meter::new(&limits, &host);
@@ -424,7 +431,13 @@ pub fn planned(
         deadline: deadline.into_std(),
         keeps: true,
     };
-    meter.within(|| server.evaluation.run(&Program::new(program), env, &place))
+    meter.within(|| {
+        let ran = server
+            .evaluation
+            .run(&Program::new(program), env, &place);
+        conclude(ran, &meter)?;
+        meter.look()
+    })
 }
 
 /// The context of a task, of whose programs each may hold as much again.

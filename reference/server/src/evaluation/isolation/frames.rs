@@ -211,6 +211,9 @@ pub struct Done {
     /// What it left behind and, behind it, its value, as a snapshot.
     #[cbor(n(1), with = "minicbor::bytes")]
     pub left: Vec<u8>,
+    /// The definitions that are not what they were.
+    #[n(2)]
+    pub changed: Vec<String>,
 }
 
 /// The ways to end.

@@ -23,7 +23,7 @@ pub mod worker;
 use std::time::Instant;
 
 use ptc_lang::meter::Meter;
-use ptc_lang::{Env, Host, Limits, Outcome, Program};
+use ptc_lang::{Env, Host, Limits, Program, Ran};
 
 /// Where programs are evaluated.
 pub enum Evaluation {
@@ -70,9 +70,16 @@ impl Evaluation {
     }
 
     /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended.
-    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> (Outcome, Env) {
+    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> Ran {
         match self {
-            Evaluation::Thread => ptc_lang::run_metered(program, env, place.meter),
+            Evaluation::Thread => {
+                let (outcome, after) = ptc_lang::run_metered(program, env, place.meter);
+                Ran {
+                    outcome,
+                    before: env.clone(),
+                    after,
+                }
+            }
             #[cfg(target_os = "linux")]
             Evaluation::Process(processes) => processes.run(program, env, place),
         }

@@ -14,13 +14,13 @@ use ptc_lang::error::known_code;
 use ptc_lang::form::Span;
 use ptc_lang::heap::Account;
 use ptc_lang::{
-    Discovery, Ended, Env, Error, Host, HostFault, Kind, Limits, Outcome, Program, Pulse, Reason,
-    Value, print, snapshot,
+    Discovery, Ended, Env, Error, Host, HostFault, Kind, Limits, Outcome, Program, Pulse, Ran,
+    Reason, Value, print, snapshot,
 };
 
 use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
-use super::worker::frame_bytes;
-use super::{Place, Terms, reading};
+use super::worker::{frame_bytes, left_bytes};
+use super::{Place, Terms};
 
 /// How long a program may take beyond its deadline until its process is killed.
 const GRACE: Duration = Duration::from_millis(100);
@@ -41,12 +41,13 @@ const WAIT_AFTER_FAILURE: Duration = Duration::from_millis(200);
 
 /// One program to evaluate.
 struct Asked<'a> {
-    program: &'a Program,
     env: &'a Env,
+    place: &'a Place<'a>,
     limits: &'a Limits,
     host: &'a dyn Host,
     deadline: Instant,
-    keeps: bool,
+    /// Bytes of the largest frame that its process may send.
+    bytes_max: usize,
 }
 
 /// The processes of a server.
@@ -118,45 +119,52 @@ impl Processes {
         self.shared.landlock.load(Ordering::Relaxed)
     }
 
-    /// Evaluates a program. What it holds is charged where it runs, not here.
-    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> (Outcome, Env) {
+    /// Evaluates a program. What it holds while it runs is charged where it runs; what is done here on its behalf, and what
+    /// it leaves, to its meter.
+    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> Ran {
         let mut prints = Vec::new();
-        let asked = Asked {
-            program,
-            env,
-            limits: place.limits,
-            host: place.host,
-            deadline: place.deadline,
-            keeps: place.keeps,
-        };
+        // Frames are the server's, and bounded.
         let elsewhere = Account::new(u64::MAX);
-        let evaluated = elsewhere.within(|| self.evaluate(&asked, &mut prints));
-        let (ended, after) = evaluated.unwrap_or_else(|error| (Ended::Error(error), None));
-        let env = match (&ended, after) {
-            (Ended::Value(_) | Ended::Return(_), Some(after)) => {
-                after.with_context(env.context().clone())
+        let evaluated = elsewhere.within(|| self.evaluate(program, env, place, &mut prints));
+        let (ended, left) = evaluated.unwrap_or_else(|error| (Ended::Error(error), None));
+        let (before, after) = match left {
+            Some((after, changed)) => {
+                let after = after.with_context(env.context().clone());
+                (after.with_unchanged(env, &changed), after)
             }
-            _ => env.clone(),
+            None => (env.clone(), env.clone()),
         };
-        (Outcome { ended, prints }, env)
+        Ran {
+            outcome: Outcome { ended, prints },
+            before,
+            after,
+        }
     }
 
     fn evaluate(
         &self,
-        asked: &Asked<'_>,
+        program: &Program,
+        env: &Env,
+        place: &Place<'_>,
         prints: &mut Vec<String>,
-    ) -> Result<(Ended, Option<Env>), Error> {
-        let bytes_max = frame_bytes(asked.limits.memory_bytes);
-        let env = asked
-            .env
-            .snapshot(bytes_max, asked.host)
+    ) -> Result<(Ended, Option<Left>), Error> {
+        let Place { limits, host, .. } = place;
+        let travels = env
+            .snapshot(frame_bytes(limits.memory_bytes), *host)
             .map_err(unwritten)?;
-        let remaining = asked.deadline.saturating_duration_since(Instant::now());
-        let limits = asked.limits;
-        let run = Down::Run(Run {
-            program: asked.program.text().to_owned(),
+        let asked = Asked {
             env,
-            keeps: asked.keeps,
+            place,
+            limits,
+            host: *host,
+            deadline: place.deadline,
+            bytes_max: left_bytes(limits.memory_bytes, travels.len()),
+        };
+        let remaining = asked.deadline.saturating_duration_since(Instant::now());
+        let run = Down::Run(Run {
+            program: program.text().to_owned(),
+            env: travels,
+            keeps: place.keeps,
             time_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
             limits: Bounds {
                 memory_bytes: limits.memory_bytes,
@@ -164,15 +172,15 @@ impl Processes {
                 nesting: limits.nesting,
                 symbols: limits.symbols,
             },
-            tools: asked.host.tool_names().to_vec(),
+            tools: host.tool_names().to_vec(),
         });
-        let run = frames::encode(&run).map_err(|error| lost(&error.to_string()))?;
+        let bytes = frames::encode(&run).map_err(|error| lost(&error.to_string()))?;
+        drop(run);
         loop {
-            let mut guard = self.take(asked, &run)?;
+            let mut guard = self.take(&asked, &bytes)?;
             let began = Instant::now();
             let conversation = Conversation {
-                asked,
-                bytes_max,
+                asked: &asked,
                 stream: guard.stream()?,
             };
             let result = conversation.hold(&mut guard, prints);
@@ -180,7 +188,7 @@ impl Processes {
             match result {
                 Ok(done) => {
                     guard.give_back(used);
-                    return conclude(done, asked);
+                    return conclude(done, &asked);
                 }
                 // Nothing happened yet that could happen twice.
                 Err(Broken::Unbegun) => stopped(asked.host.pulse())?,
@@ -445,7 +453,6 @@ enum Broken {
 /// What is said between sending a program and learning how it ended.
 struct Conversation<'a> {
     asked: &'a Asked<'a>,
-    bytes_max: usize,
     stream: UnixStream,
 }
 
@@ -490,7 +497,7 @@ impl Conversation<'_> {
                         }));
                     }
                 }
-                let frame = match worker.inbox.next::<Up>(self.bytes_max) {
+                let frame = match worker.inbox.next::<Up>(self.asked.bytes_max) {
                     Ok(Some(frame)) => frame,
                     Err(_) => return Err(Broken::Lied("it sent what is no frame")),
                     Ok(None) => match worker.inbox.fill(&worker.stream) {
@@ -512,8 +519,10 @@ impl Conversation<'_> {
                         };
                     }
                     Up::Printed(line) => {
-                        let line = self.asked.host.printed(line);
-                        let line = print::line(line, self.asked.limits.print_graphemes);
+                        let line = self.asked.place.meter.within(|| {
+                            let line = self.asked.host.printed(line);
+                            print::line(line, self.asked.limits.print_graphemes)
+                        });
                         printed = printed.saturating_add(line.len() + LINE_BYTES);
                         if printed as u64 > self.asked.limits.memory_bytes {
                             return Err(Broken::Memory);
@@ -544,7 +553,8 @@ impl Conversation<'_> {
                             let (writing, open) = (&writing, &open);
                             // Each on a thread of its own: `pmap` asks side by side.
                             scope.spawn(move || {
-                                let reply = self.answer(question);
+                                let meter = self.asked.place.meter;
+                                let reply = meter.within(|| self.answer(question));
                                 // What it asks next may come as soon as it has this answer.
                                 open.fetch_sub(1, Ordering::AcqRel);
                                 self.say(writing, &Down::Answer { number, reply });
@@ -607,7 +617,7 @@ impl Conversation<'_> {
     }
 
     fn values(&self, bytes: &[u8]) -> Result<Vec<Value>, HostFault> {
-        match snapshot::read(bytes, &reading(self.asked.limits), self.asked.host) {
+        match snapshot::read_metered(bytes, self.asked.place.meter) {
             Ok((_, values)) => Ok(values),
             Err(snapshot::Error::Stopped(pulse)) => Err(HostFault::Stopped(pulse)),
             Err(error) => Err(HostFault::Raise {
@@ -617,6 +627,10 @@ impl Conversation<'_> {
         }
     }
 
+    fn reply_bytes(&self) -> usize {
+        frame_bytes(self.asked.limits.memory_bytes)
+    }
+
     fn reply(&self, found: Result<Value, HostFault>) -> Reply {
         let raised = |kind: &str, message: String| Reply::Raise {
             kind: kind.to_owned(),
@@ -624,7 +638,7 @@ impl Conversation<'_> {
         };
         match found {
             Ok(value) => {
-                match snapshot::write(&Env::new(), &[&value], self.bytes_max, self.asked.host) {
+                match snapshot::write(&Env::new(), &[&value], self.reply_bytes(), self.asked.host) {
                     Ok(bytes) => Reply::Value(bytes),
                     Err(snapshot::Error::Stopped(pulse)) => stop(pulse),
                     Err(error) => raised("", error.to_string()),
@@ -644,19 +658,39 @@ fn stop(pulse: Pulse) -> Reply {
     }
 }
 
-/// What a program's end means here.
-fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Env>), Error> {
-    let left = |left: &[u8]| match snapshot::read(left, &reading(asked.limits), asked.host) {
-        Ok((env, mut values)) if values.len() == 1 => {
-            Ok((asked.keeps.then_some(env), values.pop().unwrap_or_default()))
+/// What a program left behind, and the names of what it changed.
+type Left = (Env, Vec<String>);
+
+/// What a program's end means here. What it left is restored within its memory, where what it began with is not counted.
+fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Error> {
+    let Place { meter, keeps, .. } = asked.place;
+    let Done { end, left, changed } = done;
+    let left = || {
+        let free_bytes = match keeps {
+            true => asked.env.held_bytes(),
+            false => 0,
+        };
+        // A few bytes are reckoned otherwise once they are read.
+        let free_bytes = usize::try_from(free_bytes.saturating_mul(2)).unwrap_or(usize::MAX);
+        let room = usize::try_from(asked.limits.memory_bytes).unwrap_or(usize::MAX);
+        let read = meter.within(|| {
+            meter.with_room(room, || {
+                meter.reading(free_bytes, || snapshot::read_metered(&left, meter))
+            })
+        });
+        match read {
+            Ok((env, mut values)) if values.len() == 1 => Ok((
+                keeps.then_some((env, changed)),
+                values.pop().unwrap_or_default(),
+            )),
+            Ok(_) => Err(lost("it left no value")),
+            Err(error) => Err(unwritten(error)),
         }
-        Ok(_) => Err(lost("it left no value")),
-        Err(error) => Err(unwritten(error)),
     };
-    match done.end {
-        End::Value => left(&done.left).map(|(env, value)| (Ended::Value(value), env)),
-        End::Return => left(&done.left).map(|(env, value)| (Ended::Return(value), env)),
-        End::Fail => left(&done.left).map(|(_, value)| (Ended::Fail(value), None)),
+    match end {
+        End::Value => left().map(|(left, value)| (Ended::Value(value), left)),
+        End::Return => left().map(|(left, value)| (Ended::Return(value), left)),
+        End::Fail => left().map(|(_, value)| (Ended::Fail(value), None)),
         End::Error {
             reason,
             code,

@@ -158,7 +158,7 @@ impl Link {
             looked: Mutex::new(Instant::now()),
             cancelled: AtomicBool::new(false),
             tools: asked.tools.clone(),
-            bytes_max: frame_bytes(asked.limits.memory_bytes),
+            bytes_max: left_bytes(asked.limits.memory_bytes, asked.env.len()),
         };
         let ended =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -286,7 +286,18 @@ struct World<'l> {
     bytes_max: usize,
 }
 
-/// Bytes of the largest frame that a program with so much memory has to send.
+/// Bytes of the largest frame that a program has to send: what it may hold and what it was given. Times and dates take more
+/// as a snapshot than in memory, everything else less.
+pub fn left_bytes(memory_bytes: u64, given_bytes: usize) -> usize {
+    const ROOM: usize = 64 << 10;
+    let held = memory_bytes.saturating_add(memory_bytes / 2);
+    usize::try_from(held)
+        .unwrap_or(usize::MAX)
+        .saturating_add(given_bytes)
+        .saturating_add(ROOM)
+}
+
+/// Bytes of the largest snapshot that is sent to a program with so much memory.
 pub fn frame_bytes(memory_bytes: u64) -> usize {
     const ROOM: u64 = 16 << 20;
     usize::try_from(memory_bytes.saturating_mul(2).saturating_add(ROOM)).unwrap_or(usize::MAX)
@@ -329,17 +340,21 @@ impl World<'_> {
                 return Done {
                     end,
                     left: Vec::new(),
+                    changed: Vec::new(),
                 };
             }
         };
-        let left = match asked.keeps && !matches!(end, End::Fail) {
-            // The context is not the program's to keep.
-            true => after.with_context(Default::default()),
-            false => Env::new(),
+        let (left, changed) = match asked.keeps && !matches!(end, End::Fail) {
+            true => {
+                let changed = changed(&env, &after);
+                // The context is not the program's to keep.
+                (after.with_context(Default::default()), changed)
+            }
+            false => (Env::new(), Vec::new()),
         };
         drop(env);
         match snapshot::write(&left, &[&value], self.bytes_max, self) {
-            Ok(left) => Done { end, left },
+            Ok(left) => Done { end, left, changed },
             Err(error) => refused(&error),
         }
     }
@@ -499,5 +514,18 @@ fn failed(reason: &str, message: String) -> Done {
             span: None,
         },
         left: Vec::new(),
+        changed: Vec::new(),
     }
+}
+
+/// The names of the definitions that are not what they were: only here are functions still the same ones.
+fn changed(before: &Env, after: &Env) -> Vec<String> {
+    let all = after.definitions().into_iter();
+    all.filter(|(name, value, _)| {
+        before
+            .get(name)
+            .is_none_or(|earlier| ptc_protocol::differs(earlier, value))
+    })
+    .map(|(name, ..)| name.to_owned())
+    .collect()
 }

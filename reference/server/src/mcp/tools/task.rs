@@ -1,15 +1,18 @@
 //! `lisp_task`: a plain-English task, planned and carried out by programs over the upstreams. Puts arguments and
 //! payload together; the planner decides.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt,
-    run_task, task_answer,
+    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt,
+    run_task,
 };
-use ptc_lang::{Env, Outcome, Value};
+use ptc_lang::error::Limit;
+use ptc_lang::meter::Watch;
+use ptc_lang::{Env, Value};
 use ptc_rpc::{Json as Frame, Kind};
 use ptc_secrets::Scrubbed;
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
@@ -185,7 +188,8 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
                 prompt,
                 task: &arguments.task,
                 context,
-                constraints: arguments.constraints.to_json(),
+                constraints: &arguments.constraints,
+                result_bytes: usize::try_from(settings.result_bytes).unwrap_or(usize::MAX),
                 max_turns: server.agentic.turns,
                 retry_turns: server.agentic.retry_turns,
                 deadline,
@@ -228,16 +232,7 @@ fn payload(
         .collect();
     let bytes_max = usize::try_from(settings.result_bytes).unwrap_or(usize::MAX);
     let ended = match &outcome.end {
-        TaskEnd::Returned(value) => {
-            task_answer(&world.scrub_value(value), &arguments.constraints, bytes_max).map_err(
-                |error| {
-                    (
-                        "agent_failed",
-                        format!("the task's value has no JSON form: {error}"),
-                    )
-                },
-            )
-        }
+        TaskEnd::Answered(answer) => Ok(answer),
         TaskEnd::Failed { reason, message } => Err((*reason, message.clone())),
         TaskEnd::Cancelled => Err(("cancelled", "cancelled".to_owned())),
     };
@@ -388,7 +383,13 @@ impl Upstreams<'_> {
 }
 
 impl World for Upstreams<'_> {
-    fn run(&self, program: &str, env: &Env, deadline: Instant) -> (Outcome, Env) {
+    fn run(
+        &self,
+        program: &str,
+        env: &Env,
+        deadline: Instant,
+        conclude: Conclude<'_>,
+    ) -> Result<(), Limit> {
         let ran = evaluation::planned(
             self.server,
             self.call,
@@ -396,6 +397,7 @@ impl World for Upstreams<'_> {
             env,
             self.calls.as_ref(),
             deadline.into(),
+            conclude,
         );
         let now = self.entries().len();
         let new = now.saturating_sub(self.counted.swap(now, Ordering::Relaxed));
@@ -424,8 +426,8 @@ impl World for Upstreams<'_> {
         self.server.redactor.scrub(text).into_inner()
     }
 
-    fn scrub_value(&self, value: &Value) -> Value {
-        crate::render::redact::value(value, &self.server.redactor).into_owned()
+    fn scrub_value(&self, value: &Value, watch: &dyn Watch) -> Result<Value, Limit> {
+        crate::render::redact::value_within(value, &self.server.redactor, watch).map(Cow::into_owned)
     }
 
     fn is_cancelled(&self) -> bool {
