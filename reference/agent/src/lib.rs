@@ -62,8 +62,8 @@ pub use llm::{
 };
 pub use operations::OPERATIONS;
 pub use planner::{
-    PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd, TaskOutcome, World,
-    planner_prompt, run_task,
+    Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd,
+    TaskOutcome, World, planner_prompt, run_task,
 };
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};

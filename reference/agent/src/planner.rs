@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ptc_lang::error::{Quote, Veil};
+use ptc_lang::error::{Limit, Quote, Veil};
+use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
-use ptc_lang::{Ended, Env, Outcome, Value};
+use ptc_lang::{Ended, Env, Ran, Value};
+use ptc_protocol::{FormatOptions, format_value_within};
 use serde_json::{Value as Json, json};
 
 use crate::exposure::Output;
 use crate::lisp_mode::{error_block, program_in_reply};
 use crate::llm::{Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
+use crate::task_answer::{Constraints, TaskAnswer, task_answer};
 
 /// The system message of every request. The instructions stand in the user message.
 pub const PLANNER_SYSTEM: &str = "You generate only PTC-Lisp programs.";
@@ -502,9 +505,8 @@ fn conclude(
         Ended::Error(error) => ended_by(task, world, &error),
         Ended::Value(value) => {
             let scrubbed = |env: &Env| -> Result<BTreeMap<String, Value>, Limit> {
-                let clean = |(name, value): (String, Value)| {
-                    Ok((name, world.scrub_value(&value, watch)?))
-                };
+                let clean =
+                    |(name, value): (String, Value)| Ok((name, world.scrub_value(&value, watch)?));
                 crate::run::memory(env).into_iter().map(clean).collect()
             };
             let shown = ptc_protocol::execution_feedback_within(
@@ -580,7 +582,8 @@ fn mission(task: &Task<'_>, veil: &Veil<'_>) -> String {
         ptc_protocol::to_json_value(&Value::Map(task.context.clone())).unwrap_or_default();
     text.push_str(&format!(
         "<mission>\nTask:\n{}\n\nContext JSON:\n{context}\n\nConstraints JSON:\n{}\n</mission>",
-        task.task, task.constraints.to_json()
+        task.task,
+        task.constraints.to_json()
     ));
     text
 }
@@ -603,7 +606,7 @@ mod tests {
     struct Alone;
 
     impl World for Alone {
-        fn run(&self, _: &str, _: &Env, _: Instant) -> (Outcome, Env) {
+        fn run(&self, _: &str, _: &Env, _: Instant, _: Conclude<'_>) -> Result<(), Limit> {
             unreachable!("the planner never answers")
         }
         fn turn(&self, _: u32) {}
@@ -616,8 +619,8 @@ mod tests {
         fn scrub(&self, text: String) -> String {
             text
         }
-        fn scrub_value(&self, value: &Value) -> Value {
-            value.clone()
+        fn scrub_value(&self, value: &Value, _: &dyn Watch) -> Result<Value, Limit> {
+            Ok(value.clone())
         }
         fn is_cancelled(&self) -> bool {
             false
@@ -633,7 +636,8 @@ mod tests {
                     prompt: String::new(),
                     task: "x",
                     context: Map::new(),
-                    constraints: json!({}),
+                    constraints: &Constraints::default(),
+                    result_bytes: 1000,
                     max_turns: 1,
                     retry_turns: 0,
                     deadline: Instant::now() + Duration::from_millis(task_ms),

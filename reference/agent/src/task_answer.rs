@@ -1,6 +1,10 @@
 //! The answer of a task: the value as JSON and as text, within constraints and bytes. Knows nothing of planners.
 
-use ptc_lang::Value;
+use ptc_lang::error::Limit;
+use ptc_lang::json::{self, WriteError};
+use ptc_lang::meter::Watch;
+use ptc_lang::sink::Over;
+use ptc_lang::{Value, heap};
 use ptc_protocol::{NotJson, to_json_value};
 use serde_json::{Map, Value as Json, json};
 
@@ -90,30 +94,44 @@ pub fn task_answer(
     bytes_max: usize,
     watch: &dyn Watch,
 ) -> Result<Result<TaskAnswer, NotJson>, Limit> {
-    // What every part of the tree takes, its text and a copy of that included.
-    const PART_BYTES: usize = 96;
-    let parts = match value {
-        Value::Str(text) => {
-            let separators = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{');
-            text.as_str().bytes().filter(|byte| separators(&byte)).count() + text.len() / 16
-        }
-        other => usize::try_from(other.shape().weight).unwrap_or(usize::MAX),
-    };
-    if !heap::reserve(parts.saturating_mul(PART_BYTES)) {
-        return Err(Limit::Memory);
-    }
-    watch.look()?;
     let structured = match value {
-        Value::Str(text) => decoded(text.as_str()),
-        other => match to_json_value(other) {
-            Ok(json) => json,
-            Err(error) => return Ok(Err(error)),
-        },
+        Value::Str(text) => {
+            room_for_tree_of(text.as_str())?;
+            decoded(text.as_str())
+        }
+        other => {
+            match json::to_string_within(other, usize::MAX, watch) {
+                // What is written thrice: the tree's texts, its JSON, and the answer.
+                Ok(text) if heap::reserve(text.len().saturating_mul(3)) => {}
+                Ok(_) | Err(WriteError::Over(Over::Bytes)) => return Err(Limit::Memory),
+                Err(WriteError::Over(Over::Limit(limit))) => return Err(limit),
+                // The path of what has no JSON form is found below.
+                Err(WriteError::Path(_)) => {}
+            }
+            match to_json_value(other) {
+                Ok(json) => json,
+                Err(error) => return Ok(Err(error)),
+            }
+        }
     };
     watch.look()?;
     let answer = answer(value, constraints.apply(structured), bytes_max);
     watch.look()?;
     Ok(Ok(answer))
+}
+
+/// Asks for what the tree of a JSON text takes.
+fn room_for_tree_of(text: &str) -> Result<(), Limit> {
+    const PART_BYTES: usize = 96;
+    let separates = |byte: &u8| matches!(byte, b',' | b':' | b'[' | b'{');
+    let parts = text.bytes().filter(separates).count();
+    let bytes = parts
+        .saturating_mul(PART_BYTES)
+        .saturating_add(text.len().saturating_mul(4));
+    match heap::reserve(bytes) {
+        true => Ok(()),
+        false => Err(Limit::Memory),
+    }
 }
 
 fn answer(value: &Value, structured: Json, bytes_max: usize) -> TaskAnswer {

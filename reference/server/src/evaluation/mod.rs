@@ -432,9 +432,7 @@ pub fn planned(
         keeps: true,
     };
     meter.within(|| {
-        let ran = server
-            .evaluation
-            .run(&Program::new(program), env, &place);
+        let ran = server.evaluation.run(&Program::new(program), env, &place);
         conclude(ran, &meter)?;
         meter.look()
     })
@@ -523,6 +521,39 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
 /// The payload of a limit that was met before the program or after it.
 fn limited(limit: Limit, server: &Server) -> Payload {
     errored(&limit.kind().anywhere(), None, server)
+}
+
+/// Does `work` on what programs made, outside of a program but within the time and the memory of one.
+///
+/// # Errors
+/// The payload of the limit that was met.
+pub fn watched<T>(
+    server: &Server,
+    work: impl FnOnce(&dyn Watch) -> Result<T, Limit>,
+) -> Result<T, Payload> {
+    let limits = limits(server);
+    let host =
+        Deadline(std::time::Instant::now() + Duration::from_millis(server.program_timeout_ms()));
+    let meter = Meter::new(&limits, &host);
+    meter
+        .within(|| work(&meter))
+        .map_err(|limit| limited(limit, server))
+}
+
+/// A clock, and nothing else of the world.
+struct Deadline(std::time::Instant);
+
+impl Host for Deadline {
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn pulse(&self) -> Pulse {
+        match std::time::Instant::now() >= self.0 {
+            true => Pulse::TimedOut,
+            false => Pulse::Continue,
+        }
+    }
 }
 
 /// The payload of an error or a limit. The limits are named as the operator set them.

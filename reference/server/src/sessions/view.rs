@@ -5,17 +5,21 @@
 use super::{Session, Sessions, State, list_bytes, size};
 use crate::render::payload::{Field, Payload};
 use crate::render::redact;
+use ptc_lang::error::Limit;
 use ptc_lang::json::Duplicates;
-use ptc_lang::meter::Unwatched;
+use ptc_lang::meter::Watch;
 use ptc_lang::value::Type;
 use ptc_lang::{Brief, Env, Value};
-use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value, untrusted_block};
+use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value_within, untrusted_block};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// A view's name, and what it adds to the reply.
-type View = (&'static str, fn(&Sessions, &State, &mut Payload));
+type View = (
+    &'static str,
+    fn(&Sessions, &State, &mut Payload, &dyn Watch) -> Result<(), Limit>,
+);
 
 /// The views; the first is shown when no other is named.
 const VIEWS: &[View] = &[
@@ -50,11 +54,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The reply of an inspection, by the view's name; an unknown name shows the overview.
-pub fn inspect(sessions: &Sessions, session: &Session, view: &str, redactor: &Redactor) -> Payload {
+///
+/// # Errors
+/// The limit that was met: what a session holds is a program's, and so is the time that showing it takes.
+pub fn inspect(
+    sessions: &Sessions,
+    session: &Session,
+    view: &str,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<Payload, Limit> {
     let summary = session.summary();
     let mut state = session.state().clone();
     if !redactor.is_empty() {
-        state.env = shown(&state.env, redactor);
+        state.env = shown(&state.env, redactor, watch)?;
     }
     let (name, add) = VIEWS
         .iter()
@@ -65,23 +78,24 @@ pub fn inspect(sessions: &Sessions, session: &Session, view: &str, redactor: &Re
         .with("session_id", Field::word(session.id.clone()))
         .with("session", summary)
         .with("view", *name);
-    add(sessions, &state, &mut reply);
-    reply
+    add(sessions, &state, &mut reply, watch)?;
+    watch.look()?;
+    Ok(reply)
 }
 
 /// Surroundings whose values may be shown.
-fn shown(env: &Env, redactor: &Redactor) -> Env {
+fn shown(env: &Env, redactor: &Redactor, watch: &dyn Watch) -> Result<Env, Limit> {
     let mut shown = env.clone();
     for (name, value, _) in env.definitions() {
-        if let Cow::Owned(clean) = redact::value(value, redactor) {
+        if let Cow::Owned(clean) = redact::value_within(value, redactor, watch)? {
             shown.define(name, clean);
         }
     }
     shown.clear_history();
     for value in env.history().iter().rev() {
-        shown.remember(redact::value(value, redactor).into_owned());
+        shown.remember(redact::value_within(value, redactor, watch)?.into_owned());
     }
-    shown
+    Ok(shown)
 }
 
 /// `usage` of a session.
@@ -130,68 +144,97 @@ fn kept_results(state: &State) -> Vec<&Value> {
     state.env.history().iter().take(state.results).collect()
 }
 
-fn overview(sessions: &Sessions, state: &State, reply: &mut Payload) {
+fn overview(
+    sessions: &Sessions,
+    state: &State,
+    reply: &mut Payload,
+    watch: &dyn Watch,
+) -> Result<(), Limit> {
     let mut sections = Vec::new();
     if !state.env.definitions().is_empty() {
-        sections.push(memory_text(state));
+        sections.push(memory_text(state, watch)?);
     }
     if !state.prints.is_empty() {
         sections.push(prints_text(state));
     }
-    sections.push(tool_calls_text(sessions, state));
-    sections.push(history_text(state));
+    sections.push(tool_calls_text(sessions, state, watch)?);
+    sections.push(history_text(state, watch)?);
     reply
         .set("text", sections.join("\n\n"))
         .set("usage", usage_of(state));
+    Ok(())
 }
 
-fn memory(_: &Sessions, state: &State, reply: &mut Payload) {
+fn memory(
+    _: &Sessions,
+    state: &State,
+    reply: &mut Payload,
+    watch: &dyn Watch,
+) -> Result<(), Limit> {
     reply
-        .set("text", memory_text(state))
+        .set("text", memory_text(state, watch)?)
         .set("stored_keys", keys_of(state))
         .set("usage", usage_of(state));
+    Ok(())
 }
 
-fn prints(_: &Sessions, state: &State, reply: &mut Payload) {
+fn prints(_: &Sessions, state: &State, reply: &mut Payload, _: &dyn Watch) -> Result<(), Limit> {
     reply
         .set("prints", Vec::from_iter(&state.prints))
         .set("text", prints_text(state));
+    Ok(())
 }
 
-fn tool_calls(sessions: &Sessions, state: &State, reply: &mut Payload) {
+fn tool_calls(
+    sessions: &Sessions,
+    state: &State,
+    reply: &mut Payload,
+    watch: &dyn Watch,
+) -> Result<(), Limit> {
     let list = |calls: &std::collections::VecDeque<Payload>| {
         Field::List(calls.iter().cloned().map(Field::Object).collect())
     };
     reply
         .set("tool_calls", list(&state.tool_calls))
         .set("upstream_calls", list(&state.upstream_calls))
-        .set("text", tool_calls_text(sessions, state));
+        .set("text", tool_calls_text(sessions, state, watch)?);
+    Ok(())
 }
 
-fn history(_: &Sessions, state: &State, reply: &mut Payload) {
-    let entries: Vec<Payload> = kept_results(state)
+fn history(
+    _: &Sessions,
+    state: &State,
+    reply: &mut Payload,
+    watch: &dyn Watch,
+) -> Result<(), Limit> {
+    let entries = kept_results(state)
         .iter()
         .enumerate()
         .map(|(at, value)| {
-            let shown = format_value(value, HISTORY);
-            Payload::new()
+            let shown = format_value_within(value, HISTORY, watch)?;
+            Ok(Payload::new()
                 .with("name", format!("*{}", at + 1))
                 .with("preview", shown.text)
-                .with("truncated", shown.truncated || shown.cut)
+                .with("truncated", shown.truncated || shown.cut))
         })
-        .collect();
+        .collect::<Result<Vec<Payload>, Limit>>()?;
     reply
         .set("history", entries)
-        .set("text", history_text(state));
+        .set("text", history_text(state, watch)?);
+    Ok(())
 }
 
-fn limits(sessions: &Sessions, state: &State, reply: &mut Payload) {
-    let mut sizes: Vec<(u64, String)> = state
-        .env
-        .definitions()
-        .iter()
-        .map(|(name, value, _)| (size::of(value), (*name).to_owned()))
-        .collect();
+fn limits(
+    sessions: &Sessions,
+    state: &State,
+    reply: &mut Payload,
+    watch: &dyn Watch,
+) -> Result<(), Limit> {
+    let mut sizes: Vec<(u64, String)> = Vec::new();
+    for (name, value, _) in state.env.definitions() {
+        sizes.push((size::of(value), name.to_owned()));
+        watch.look()?;
+    }
     sizes.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
     let top: Vec<Payload> = sizes
         .into_iter()
@@ -202,12 +245,13 @@ fn limits(sessions: &Sessions, state: &State, reply: &mut Payload) {
         .set("limits", sessions.limits())
         .set("top_bindings", top)
         .set("usage", usage_of(state));
+    Ok(())
 }
 
-fn memory_text(state: &State) -> String {
+fn memory_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
     let definitions = state.env.definitions();
     if definitions.is_empty() {
-        return ";; No stored bindings".into();
+        return Ok(";; No stored bindings".into());
     }
     let (mut functions, mut values) = (String::new(), String::new());
     for (name, value, doc) in definitions {
@@ -230,7 +274,10 @@ fn memory_text(state: &State) -> String {
             value if is_blank(value) => {}
             value => {
                 let sample = match state.prints.is_empty() {
-                    true => format!(", sample: {}", format_value(value, SAMPLE).text),
+                    true => format!(
+                        ", sample: {}",
+                        format_value_within(value, SAMPLE, watch)?.text
+                    ),
                     false => String::new(),
                 };
                 let _ = writeln!(
@@ -252,7 +299,7 @@ fn memory_text(state: &State) -> String {
             );
         }
     }
-    text
+    Ok(text)
 }
 
 /// What says nothing: such definitions are listed by name only.
@@ -289,10 +336,10 @@ fn prints_text(state: &State) -> String {
 }
 
 /// The newest entries of both histories together, as many as one of them may hold.
-fn tool_calls_text(sessions: &Sessions, state: &State) -> String {
+fn tool_calls_text(sessions: &Sessions, state: &State, watch: &dyn Watch) -> Result<String, Limit> {
     let total = state.tool_calls.len() + state.upstream_calls.len();
     if total == 0 {
-        return ";; No tool calls made".into();
+        return Ok(";; No tool calls made".into());
     }
     let shown = sessions.settings.tool_calls.entries;
     let calls = state.tool_calls.iter().chain(&state.upstream_calls);
@@ -303,15 +350,15 @@ fn tool_calls_text(sessions: &Sessions, state: &State) -> String {
             Some(Field::Object(arguments)) => arguments.to_json(),
             _ => "{}".into(),
         };
-        let arguments = ptc_lang::json::read(&arguments, Duplicates::First, &Unwatched);
-        let preview = format_value(&arguments.unwrap_or(Value::Nil), SAMPLE);
+        let arguments = ptc_lang::json::read(&arguments, Duplicates::First, watch);
+        let preview = format_value_within(&arguments.unwrap_or(Value::Nil), SAMPLE, watch)?;
         let _ = write!(text, "\n;   {name}({})", preview.text);
     }
-    text
+    Ok(text)
 }
 
 /// The results that there are; without any, all three names show that they are nil.
-fn history_text(state: &State) -> String {
+fn history_text(state: &State, watch: &dyn Watch) -> Result<String, Limit> {
     let shown = match state.results {
         0 => super::RESULTS_MAX,
         results => results,
@@ -322,8 +369,8 @@ fn history_text(state: &State) -> String {
             text,
             "\n;   *{} {}",
             at + 1,
-            format_value(value, HISTORY).text
+            format_value_within(value, HISTORY, watch)?.text
         );
     }
-    text
+    Ok(text)
 }

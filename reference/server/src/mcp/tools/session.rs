@@ -25,6 +25,8 @@ enum Problem {
     Session(Refused),
     /// The session can't be used, and it is worth naming.
     Named(Refused, String),
+    /// What the session holds takes longer, or more memory, to be shown than a program may.
+    Limited(Payload),
 }
 
 const DISABLED: &str = "stateful PTC-Lisp sessions are disabled; start the server with --sessions or PTC_RUNNER_MCP_SESSIONS=true";
@@ -41,6 +43,7 @@ impl Problem {
                 error_payload(refused.reason(), refused.message().into(), None)
                     .with("session_id", id)
             }
+            Problem::Limited(payload) => payload,
         }
     }
 }
@@ -115,14 +118,12 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
             .get("view")
             .and_then(Json::as_str)
             .unwrap_or_default();
-        let reply = view::inspect(
-            &request.server.sessions,
-            &session,
-            &wanted,
-            &request.server.redactor,
-        );
+        let server = request.server;
+        let reply = evaluation::watched(server, |watch| {
+            view::inspect(&server.sessions, &session, &wanted, &server.redactor, watch)
+        });
         session.touch();
-        Ok(reply)
+        reply.map_err(Problem::Limited)
     })())
 }
 

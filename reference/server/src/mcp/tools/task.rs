@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World, planner_prompt,
-    run_task,
+    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World,
+    planner_prompt, run_task,
 };
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
@@ -427,7 +427,8 @@ impl World for Upstreams<'_> {
     }
 
     fn scrub_value(&self, value: &Value, watch: &dyn Watch) -> Result<Value, Limit> {
-        crate::render::redact::value_within(value, &self.server.redactor, watch).map(Cow::into_owned)
+        crate::render::redact::value_within(value, &self.server.redactor, watch)
+            .map(Cow::into_owned)
     }
 
     fn is_cancelled(&self) -> bool {
