@@ -10,6 +10,7 @@ mod echo;
 mod export;
 mod golden;
 mod matrix;
+mod mutants;
 mod seeds;
 
 use std::io::Write;
@@ -35,6 +36,8 @@ enum Verb {
     Bless,
     /// Join source documents, clauses, cases, implementation and runs; fail when a row goes unproven, a clause untested or unseen.
     Matrix(matrix::Options),
+    /// Plant faults into the reference, one at a time, and let the suite alone judge them; goes on where it was ended.
+    Mutants(mutants::Options),
     /// Measure, and print medians against targets.
     Bench(bench::Options),
     /// Answer every JSON-RPC request with an empty result: what `bench` measures servers against.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Check => check::run(),
         Verb::Bless => bless::run(),
         Verb::Matrix(options) => matrix::run(&options),
+        Verb::Mutants(options) => mutants::run(&options),
         Verb::Bench(options) => bench::run(&options),
         Verb::Echo => echo::run(),
         Verb::Seeds(options) => seeds::run(&options),

@@ -1,0 +1,489 @@
+//! Finds where a fault can be planted in a source file, and plants it. Knows syntax; knows neither the suite nor how to build.
+//!
+//! All faults of a sample are planted into one program, each behind a question whether it is the one that is on: so a sample
+//! costs one build, and a fault costs one start of the program.
+
+use std::ops::Range;
+
+use proc_macro2::{LineColumn, Span};
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Expr, Lit, ReturnType, Stmt, Type, UnOp};
+
+/// What is asked before each fault. The crate's root gets the module that answers.
+const ASKS: &str = "crate::planted_fault::on";
+
+/// What the crate's root gets. The variable tells which fault is on; with a file to record in, the faults that were asked
+/// for are appended to it, each once, and none is on.
+pub const MODULE: &str = r#"
+#[allow(missing_docs, clippy::all, clippy::disallowed_methods)]
+pub(crate) mod planted_fault {
+    use std::sync::{Mutex, OnceLock};
+    struct Asked { on: u32, record: Option<std::ffi::OsString>, seen: Mutex<std::collections::HashSet<u32>> }
+    static ASKED: OnceLock<Asked> = OnceLock::new();
+    pub(crate) fn on(id: u32) -> bool {
+        let asked = ASKED.get_or_init(|| Asked {
+            on: std::env::var("PLANTED_FAULT").ok().and_then(|id| id.parse().ok()).unwrap_or(0),
+            record: std::env::var_os("PLANTED_FAULT_RECORD"),
+            seen: Mutex::default(),
+        });
+        if let Some(path) = &asked.record {
+            if asked.seen.lock().is_ok_and(|mut seen| seen.insert(id)) {
+                use std::io::Write as _;
+                if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+                    let _gone = file.write_all(format!("{id}\n").as_bytes());
+                }
+            }
+            return false;
+        }
+        asked.on == id
+    }
+}
+"#;
+
+/// A fault that can be planted.
+#[derive(Clone)]
+pub struct Fault {
+    /// Where it stands, one-based.
+    pub line: usize,
+    /// The function around it.
+    pub function: String,
+    /// What becomes of what.
+    pub what: String,
+    /// The bytes that are replaced.
+    range: Range<usize>,
+    /// What takes their place: parts of the text and of the source.
+    parts: Vec<Part>,
+}
+
+#[derive(Clone)]
+enum Part {
+    Text(String),
+    /// The question, for this fault.
+    Question,
+    /// Bytes of the source as they are.
+    Source(Range<usize>),
+}
+
+/// Words that are taken for one another: methods of one type that tell apart what cases have to tell apart.
+const WORDS: &[(&str, &str)] = &[
+    ("all", "any"),
+    ("any", "all"),
+    ("ceil", "floor"),
+    ("chars", "bytes"),
+    ("ends_with", "starts_with"),
+    ("find", "rfind"),
+    ("first", "last"),
+    ("floor", "ceil"),
+    ("is_err", "is_ok"),
+    ("is_none", "is_some"),
+    ("is_ok", "is_err"),
+    ("is_some", "is_none"),
+    ("last", "first"),
+    ("max", "min"),
+    ("min", "max"),
+    ("push_back", "push_front"),
+    ("push_front", "push_back"),
+    ("rfind", "find"),
+    ("skip", "take"),
+    ("starts_with", "ends_with"),
+    ("take_while", "skip_while"),
+    ("to_lowercase", "to_uppercase"),
+    ("to_uppercase", "to_lowercase"),
+    ("trim_end", "trim"),
+    ("trim_start", "trim"),
+];
+
+/// Every fault that can be planted into `source`; none where it cannot be parsed.
+pub fn find(source: &str) -> Vec<Fault> {
+    let Ok(file) = syn::parse_file(source) else {
+        return Vec::new();
+    };
+    let mut finder = Finder {
+        source,
+        lines: line_starts(source),
+        function: Vec::new(),
+        found: Vec::new(),
+    };
+    finder.visit_file(&file);
+    finder.found
+}
+
+/// `source` with `faults` planted under their numbers. Of two that lie in one another only the first is planted: the
+/// numbers of those that are come back, with the bytes that they take in the new text.
+pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range<usize>)>) {
+    let mut sorted: Vec<&(u32, &Fault)> = faults.iter().collect();
+    sorted.sort_by_key(|(_, fault)| (fault.range.start, fault.range.end));
+    let (mut text, mut planted, mut end) = (String::new(), Vec::new(), 0);
+    for (id, fault) in sorted {
+        if fault.range.start < end {
+            continue;
+        }
+        text.push_str(&source[end..fault.range.start]);
+        let began = text.len();
+        for part in &fault.parts {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Question => text.push_str(&format!("{ASKS}({id})")),
+                Part::Source(range) => text.push_str(&source[range.clone()]),
+            }
+        }
+        end = fault.range.end;
+        planted.push((*id, began..text.len()));
+    }
+    text.push_str(&source[end..]);
+    (text, planted)
+}
+
+struct Finder<'s> {
+    source: &'s str,
+    lines: Vec<usize>,
+    function: Vec<String>,
+    found: Vec<Fault>,
+}
+
+impl Finder<'_> {
+    fn range(&self, span: Span) -> Range<usize> {
+        self.offset(span.start())..self.offset(span.end())
+    }
+
+    /// Columns are counted in characters.
+    fn offset(&self, at: LineColumn) -> usize {
+        let start = self.lines[at.line - 1];
+        let line = &self.source[start..];
+        let column = line.char_indices().nth(at.column);
+        column.map_or(self.source.len(), |(bytes, _)| start + bytes)
+    }
+
+    /// What stands behind `if` when the fault is on, else the source at `span`.
+    fn instead(&mut self, span: Span, what: String, on: Vec<Part>) {
+        let range = self.range(span);
+        let mut parts = vec![
+            Part::Text("(if ".into()),
+            Part::Question,
+            Part::Text(" { ".into()),
+        ];
+        parts.extend(on);
+        parts.push(Part::Text(" } else { ".into()));
+        parts.push(Part::Source(range.clone()));
+        parts.push(Part::Text(" })".into()));
+        self.add(span, what, range, parts);
+    }
+
+    fn add(&mut self, span: Span, what: String, range: Range<usize>, parts: Vec<Part>) {
+        let function = self.function.join("::");
+        if function.is_empty() {
+            return;
+        }
+        let line = span.start().line;
+        self.found.push(Fault {
+            line,
+            function,
+            what,
+            range,
+            parts,
+        });
+    }
+
+    fn shown(&self, span: Span) -> String {
+        let text = self.source[self.range(span)].split_whitespace();
+        let text = text.collect::<Vec<_>>().join(" ");
+        match text.char_indices().nth(60) {
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text,
+        }
+    }
+
+    /// A function that returns at once.
+    fn returns(&mut self, block: &syn::Block, output: &ReturnType) {
+        if block.stmts.is_empty() {
+            return;
+        }
+        let start = self.range(block.span()).start + 1;
+        for value in values(output) {
+            let parts = vec![
+                Part::Text(" if ".into()),
+                Part::Question,
+                Part::Text(format!(" {{ return {value}; }} ")),
+            ];
+            self.add(
+                block.span(),
+                format!("returns {value}"),
+                start..start,
+                parts,
+            );
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        if is_test(&item.attrs) || item.sig.constness.is_some() {
+            return;
+        }
+        self.function.push(item.sig.ident.to_string());
+        self.returns(&item.block, &item.sig.output);
+        visit::visit_block(self, &item.block);
+        self.function.pop();
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if is_test(&item.attrs) || item.sig.constness.is_some() {
+            return;
+        }
+        self.function.push(item.sig.ident.to_string());
+        self.returns(&item.block, &item.sig.output);
+        visit::visit_block(self, &item.block);
+        self.function.pop();
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        // What is written for people who debug is nobody's answer.
+        let is_debug = item.trait_.as_ref().is_some_and(|(_, path, _)| {
+            path.segments
+                .last()
+                .is_some_and(|last| last.ident == "Debug")
+        });
+        if !is_debug && !is_test(&item.attrs) {
+            visit::visit_item_impl(self, item);
+        }
+    }
+
+    // Constants are computed before any fault can be on.
+    fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
+    fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
+    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
+    fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
+    fn visit_pat(&mut self, _: &'ast syn::Pat) {}
+    fn visit_type(&mut self, _: &'ast Type) {}
+    fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
+    fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
+        self.visit_expr(&repeat.expr);
+    }
+
+    fn visit_expr_binary(&mut self, binary: &'ast syn::ExprBinary) {
+        if !holds_let(&binary.left) && !holds_let(&binary.right) {
+            let span = binary.span();
+            let (left, right) = (
+                self.range(binary.left.span()),
+                self.range(binary.right.span()),
+            );
+            let operator = self.shown(binary.op.span());
+            for other in others(&binary.op) {
+                let what = format!("{} becomes {other} in {}", operator, self.shown(span));
+                let on = vec![
+                    Part::Source(left.clone()),
+                    Part::Text(format!(" {other} ")),
+                    Part::Source(right.clone()),
+                ];
+                self.instead(span, what, on);
+            }
+        }
+        visit::visit_expr_binary(self, binary);
+    }
+
+    fn visit_expr_unary(&mut self, unary: &'ast syn::ExprUnary) {
+        if matches!(unary.op, UnOp::Not(_) | UnOp::Neg(_)) {
+            let what = format!("without the sign: {}", self.shown(unary.span()));
+            let on = vec![Part::Source(self.range(unary.expr.span()))];
+            self.instead(unary.span(), what, on);
+        }
+        visit::visit_expr_unary(self, unary);
+    }
+
+    fn visit_expr_lit(&mut self, literal: &'ast syn::ExprLit) {
+        let span = literal.span();
+        match &literal.lit {
+            Lit::Int(int) => {
+                if let Ok(value) = int.base10_parse::<u128>() {
+                    let more = format!("{}{}", value.saturating_add(1), int.suffix());
+                    self.instead(
+                        span,
+                        format!("{int} becomes {more}"),
+                        vec![Part::Text(more)],
+                    );
+                }
+            }
+            Lit::Bool(bool) => {
+                let other = (!bool.value).to_string();
+                self.instead(
+                    span,
+                    format!("{} becomes {other}", bool.value),
+                    vec![Part::Text(other)],
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let name = call.method.to_string();
+        for (_, other) in WORDS.iter().filter(|(word, _)| *word == name) {
+            let (whole, method) = (self.range(call.span()), self.range(call.method.span()));
+            let what = format!("{name} becomes {other} in {}", self.shown(call.span()));
+            let on = vec![
+                Part::Source(whole.start..method.start),
+                Part::Text((*other).to_owned()),
+                Part::Source(method.end..whole.end),
+            ];
+            self.instead(call.span(), what, on);
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_match(&mut self, expression: &'ast syn::ExprMatch) {
+        let last = expression.arms.last();
+        let falls_through =
+            last.is_some_and(|arm| matches!(arm.pat, syn::Pat::Wild(_)) && arm.guard.is_none());
+        if falls_through {
+            let arms = &expression.arms[..expression.arms.len() - 1];
+            for arm in arms {
+                let what = format!("without the arm {}", self.shown(arm.pat.span()));
+                match &arm.guard {
+                    None => {
+                        let end = self.range(arm.pat.span()).end;
+                        let parts = vec![Part::Text(" if !".into()), Part::Question];
+                        self.add(arm.span(), what, end..end, parts);
+                    }
+                    Some((_, guard)) if !holds_let(guard) => {
+                        let on = vec![Part::Text("false".into())];
+                        self.instead(guard.span(), what, on);
+                        let what = format!("whatever {} says", self.shown(guard.span()));
+                        self.instead(guard.span(), what, vec![Part::Text("true".into())]);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        visit::visit_expr_match(self, expression);
+    }
+
+    fn visit_stmt(&mut self, statement: &'ast Stmt) {
+        if let Stmt::Expr(
+            Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_) | Expr::Await(_),
+            Some(_),
+        ) = statement
+        {
+            let span = statement.span();
+            let range = self.range(span);
+            let what = format!("without {}", self.shown(span));
+            let parts = vec![
+                Part::Text("if !".into()),
+                Part::Question,
+                Part::Text(" { ".into()),
+                Part::Source(range.clone()),
+                Part::Text(" }".into()),
+            ];
+            self.add(span, what, range, parts);
+        }
+        visit::visit_stmt(self, statement);
+    }
+}
+
+/// What an operator is taken for.
+fn others(operator: &BinOp) -> &'static [&'static str] {
+    match operator {
+        BinOp::Add(_) => &["-"],
+        BinOp::Sub(_) => &["+"],
+        BinOp::Mul(_) => &["+"],
+        BinOp::Div(_) => &["*"],
+        BinOp::Rem(_) => &["/"],
+        BinOp::And(_) => &["||"],
+        BinOp::Or(_) => &["&&"],
+        BinOp::BitXor(_) => &["|"],
+        BinOp::BitAnd(_) => &["|"],
+        BinOp::BitOr(_) => &["&"],
+        BinOp::Shl(_) => &[">>"],
+        BinOp::Shr(_) => &["<<"],
+        BinOp::Eq(_) => &["!="],
+        BinOp::Ne(_) => &["=="],
+        BinOp::Lt(_) => &["<=", ">"],
+        BinOp::Le(_) => &["<", ">"],
+        BinOp::Gt(_) => &[">=", "<"],
+        BinOp::Ge(_) => &[">", "<"],
+        BinOp::AddAssign(_) => &["-="],
+        BinOp::SubAssign(_) => &["+="],
+        BinOp::BitOrAssign(_) => &["&="],
+        _ => &[],
+    }
+}
+
+/// What a function may return instead, by its type as written.
+fn values(output: &ReturnType) -> Vec<String> {
+    match output {
+        ReturnType::Default => vec!["()".into()],
+        ReturnType::Type(_, of) => of_type(of),
+    }
+}
+
+fn of_type(of: &Type) -> Vec<String> {
+    match of {
+        Type::Tuple(tuple) if tuple.elems.is_empty() => vec!["()".into()],
+        Type::Reference(reference) => match &*reference.elem {
+            Type::Path(path) if path.path.is_ident("str") => {
+                vec!["\"\"".into(), "\"xyzzy\"".into()]
+            }
+            Type::Slice(_) => vec!["&[]".into()],
+            _ => Vec::new(),
+        },
+        Type::Path(path) => {
+            let Some(last) = path.path.segments.last() else {
+                return Vec::new();
+            };
+            let inner = || match &last.arguments {
+                syn::PathArguments::AngleBracketed(arguments) => match arguments.args.first() {
+                    Some(syn::GenericArgument::Type(inner)) => of_type(inner),
+                    _ => Vec::new(),
+                },
+                _ => Vec::new(),
+            };
+            match last.ident.to_string().as_str() {
+                "bool" => vec!["true".into(), "false".into()],
+                "usize" | "u64" | "u32" | "u16" | "u8" | "i64" | "i32" | "isize" => {
+                    vec!["0".into(), "1".into()]
+                }
+                "f64" => vec!["0.0".into(), "-1.0".into()],
+                "String" => vec!["String::new()".into(), "String::from(\"xyzzy\")".into()],
+                "Vec" => vec!["Vec::new()".into()],
+                "Option" => {
+                    let mut values = vec!["None".to_owned()];
+                    values.extend(inner().iter().map(|value| format!("Some({value})")));
+                    values
+                }
+                "Result" => inner().iter().map(|value| format!("Ok({value})")).collect(),
+                _ => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether an operand is a `let`, which is no expression of its own.
+fn holds_let(expression: &Expr) -> bool {
+    match expression {
+        Expr::Let(_) => true,
+        Expr::Binary(binary) => holds_let(&binary.left) || holds_let(&binary.right),
+        _ => false,
+    }
+}
+
+/// Whether something is there for tests only.
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("test")
+            || attribute.path().is_ident("cfg")
+                && matches!(&attribute.meta, syn::Meta::List(list) if list.tokens.to_string().contains("test"))
+    })
+}
+
+fn line_starts(source: &str) -> Vec<usize> {
+    let ends = source.match_indices('\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(ends).collect()
+}

@@ -1,0 +1,645 @@
+//! Plants faults into the reference and lets the suite alone judge them: what it does not catch is a case that is missing, a
+//! fault that changes nothing, or something that nobody can see. Knows how to build and to run; where faults can stand, `faults` knows.
+
+mod faults;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use conformance::report::{Run, Status};
+use conformance::suite::{Suite, page_name};
+use serde::{Deserialize, Serialize};
+
+/// What is planted, and how long it is judged.
+#[derive(Args)]
+pub struct Options {
+    /// How many faults are planted, drawn from all that could be
+    #[arg(long, default_value_t = 100)]
+    sample: usize,
+    /// What the sample is drawn by. A sample that was begun is gone on with
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only in files whose path contains this; repeatable
+    #[arg(long = "in", value_name = "PATH")]
+    within: Vec<String>,
+    /// Judge those again that were not caught: the suite has grown
+    #[arg(long)]
+    again: bool,
+    /// End after so many minutes; the next run goes on
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Where the reference with the faults is built
+    #[arg(long, value_name = "DIR")]
+    target_dir: Option<PathBuf>,
+    /// Write the table of what is judged, as Markdown
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+}
+
+/// The packages whose faults the suite must catch.
+const JUDGED: &[&str] = &["lang", "protocol", "upstream", "secrets", "server"];
+/// What is no part of the server that people start: checks, fuzzers, simulations, other executables.
+const LEFT_OUT: &[&str] = &[
+    "fuzz",
+    "simulate",
+    "tests",
+    "main.rs",
+    "tests.rs",
+    "fuzz.rs",
+    "planted.rs",
+];
+/// How long a run of the suite may take of what it takes without a fault, and at least.
+const PATIENCE: u32 = 6;
+const PATIENCE_MIN: Duration = Duration::from_secs(60);
+/// Attempts to build without the faults that don't compile.
+const BUILDS_MAX: usize = 12;
+/// Memory of a server with a fault, in kilobytes.
+const MEMORY_MAX: u64 = 6 << 20;
+
+/// A planted fault, and what became of it.
+#[derive(Serialize, Deserialize, Clone)]
+struct Planted {
+    id: u32,
+    file: String,
+    line: usize,
+    function: String,
+    what: String,
+    /// What the suite said; none yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    verdict: Option<Verdict>,
+}
+
+#[derive(Serialize, Deserialize, Clone, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    /// The case that failed.
+    Caught(String),
+    /// No program or frame of the suite came past it.
+    Unreached,
+    /// Every case passed.
+    Survived,
+}
+
+/// A sample, as it is kept between runs.
+#[derive(Serialize, Deserialize)]
+struct Sample {
+    /// How many faults there are to draw from.
+    possible: usize,
+    /// Those of the sample that didn't compile.
+    unviable: usize,
+    faults: Vec<Planted>,
+    /// Fault, and the pages whose cases come past it.
+    reached: BTreeMap<u32, BTreeSet<String>>,
+    /// Cases that fail without any fault.
+    failing: Vec<String>,
+    /// What the whole suite takes, in milliseconds.
+    takes_ms: u64,
+}
+
+/// Plants, judges and prints.
+///
+/// # Errors
+/// When nothing can be copied, built or run.
+pub fn run(options: &Options) -> Result<(), String> {
+    let began = Instant::now();
+    let home = crate::root()
+        .join("target/mutants")
+        .join(format!("{}-{}", options.sample, options.seed));
+    let bench = Bench {
+        tree: home.join("tree"),
+        target: options
+            .target_dir
+            .clone()
+            .unwrap_or_else(|| crate::root().join("target/mutants/build")),
+        harness: harness()?,
+        home,
+    };
+    let suite = crate::suite()?;
+    let mut sample = match bench.read()? {
+        Some(sample) => sample,
+        None => bench.begin(options, &suite)?,
+    };
+    if options.again {
+        for fault in &mut sample.faults {
+            if !matches!(fault.verdict, Some(Verdict::Caught(_))) {
+                fault.verdict = None;
+            }
+        }
+        sample.reached = bench.reached(&suite)?;
+    }
+    for at in 0..sample.faults.len() {
+        if sample.faults[at].verdict.is_some() {
+            continue;
+        }
+        if options
+            .minutes
+            .is_some_and(|minutes| began.elapsed().as_secs() >= minutes * 60)
+        {
+            break;
+        }
+        let verdict = bench.judge(&sample, &sample.faults[at])?;
+        sample.faults[at].verdict = Some(verdict);
+        bench.keep(&sample)?;
+        crate::say(&format!("{}\n", told(&sample.faults[at])));
+    }
+    let table = table(&sample, options);
+    crate::say(&table);
+    if let Some(path) = &options.table {
+        std::fs::write(path, &table).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn told(fault: &Planted) -> String {
+    let verdict = match &fault.verdict {
+        Some(Verdict::Caught(case)) => format!("caught by {case}"),
+        Some(Verdict::Unreached) => "NOT REACHED".to_owned(),
+        Some(Verdict::Survived) => "SURVIVED".to_owned(),
+        None => "not judged".to_owned(),
+    };
+    let Planted {
+        id,
+        file,
+        line,
+        function,
+        what,
+        ..
+    } = fault;
+    format!("{id} {file}:{line} {function}: {what}: {verdict}")
+}
+
+/// Score per file, and what was not caught.
+fn table(sample: &Sample, options: &Options) -> String {
+    let mut files: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut open = String::new();
+    for fault in &sample.faults {
+        let Some(verdict) = &fault.verdict else {
+            continue;
+        };
+        let (caught, judged) = files.entry(&fault.file).or_default();
+        *judged += 1;
+        match verdict {
+            Verdict::Caught(_) => *caught += 1,
+            _ => {
+                let _infallible = writeln!(open, "- {}", told(fault));
+            }
+        }
+    }
+    let sum = |part: fn(&(usize, usize)) -> usize| files.values().map(part).sum::<usize>();
+    let (caught, judged) = (sum(|row| row.0), sum(|row| row.1));
+    let mut text = format!(
+        "# Faults that the suite catches\n\nWritten by `cargo tool mutants --sample {} --seed {} --table FILE`: faults planted into the reference one at a time, judged by the \
+         suite alone.\nOf {} possible ones {} were drawn; {} of them don't compile, {} were judged, {} of those were caught: {}.\n\n\
+         | File | Caught | Judged |\n|---|--:|--:|\n",
+        options.sample,
+        options.seed,
+        sample.possible,
+        sample.faults.len() + sample.unviable,
+        sample.unviable,
+        judged,
+        caught,
+        share(caught, judged),
+    );
+    for (file, (caught, judged)) in &files {
+        let _infallible = writeln!(text, "| {file} | {caught} | {judged} |");
+    }
+    let _infallible = write!(text, "\n## Not caught\n\n{open}");
+    text
+}
+
+fn share(part: usize, whole: usize) -> String {
+    match whole {
+        0 => "none".to_owned(),
+        _ => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}
+
+/// Where a sample is built and judged.
+struct Bench {
+    home: PathBuf,
+    tree: PathBuf,
+    target: PathBuf,
+    harness: PathBuf,
+}
+
+impl Bench {
+    fn plan(&self) -> PathBuf {
+        self.home.join("sample.json")
+    }
+
+    fn read(&self) -> Result<Option<Sample>, String> {
+        match std::fs::read(self.plan()) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|error| format!("{}: {error}", self.plan().display())),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn keep(&self, sample: &Sample) -> Result<(), String> {
+        let text = serde_json::to_vec_pretty(sample).map_err(|error| error.to_string())?;
+        let part = self.home.join("sample.json.part");
+        std::fs::write(&part, text)
+            .and_then(|()| std::fs::rename(&part, self.plan()))
+            .map_err(|error| format!("{}: {error}", self.plan().display()))
+    }
+
+    /// Draws a sample, builds it, and sees which page comes past which fault.
+    fn begin(&self, options: &Options, suite: &Suite) -> Result<Sample, String> {
+        copy_tracked(&crate::root(), &self.tree)?;
+        let sources = sources(&options.within)?;
+        let mut all: Vec<(usize, faults::Fault)> = Vec::new();
+        for (at, (_, text)) in sources.iter().enumerate() {
+            all.extend(faults::find(text).into_iter().map(|fault| (at, fault)));
+        }
+        let possible = all.len();
+        fastrand::Rng::with_seed(options.seed).shuffle(&mut all);
+        all.truncate(options.sample);
+        let (faults, unviable) = self.build(&sources, &all)?;
+        let mut sample = Sample {
+            possible,
+            unviable,
+            faults,
+            reached: BTreeMap::new(),
+            failing: Vec::new(),
+            takes_ms: 0,
+        };
+        let began = Instant::now();
+        let report = self.home.join("without.json");
+        self.suite(
+            None,
+            &["--report", &format!("json={}", report.display())],
+            Duration::from_secs(1800),
+        )?;
+        sample.takes_ms = began.elapsed().as_millis() as u64;
+        let run = Run::read(&report)?;
+        let failing = run.cases.iter().filter(|case| case.status == Status::Fail);
+        sample.failing = failing.map(|case| case.id.clone()).collect();
+        sample.reached = self.reached(suite)?;
+        self.keep(&sample)?;
+        Ok(sample)
+    }
+
+    /// Builds the reference with as many of the faults as compile. Returns them, and how many don't.
+    fn build(
+        &self,
+        sources: &[(String, String)],
+        all: &[(usize, faults::Fault)],
+    ) -> Result<(Vec<Planted>, usize), String> {
+        let mut unviable: BTreeSet<u32> = BTreeSet::new();
+        for _ in 0..BUILDS_MAX {
+            let mut planted: BTreeMap<u32, Planted> = BTreeMap::new();
+            let mut ranges: HashMap<String, Vec<(std::ops::Range<usize>, u32)>> = HashMap::new();
+            for (at, (file, text)) in sources.iter().enumerate() {
+                let here: Vec<(u32, &faults::Fault)> = (1..)
+                    .zip(all)
+                    .filter(|(id, (of, _))| *of == at && !unviable.contains(id))
+                    .map(|(id, (_, fault))| (id, fault))
+                    .collect();
+                let is_root = file.ends_with("/src/lib.rs");
+                if here.is_empty() && !is_root {
+                    continue;
+                }
+                let (mut text, done) = faults::plant(text, &here);
+                ranges.insert(
+                    file.clone(),
+                    done.iter()
+                        .map(|(id, range)| (range.clone(), *id))
+                        .collect(),
+                );
+                for (id, fault) in here
+                    .into_iter()
+                    .filter(|(id, _)| done.iter().any(|(done, _)| done == id))
+                {
+                    let (line, function, what) =
+                        (fault.line, fault.function.clone(), fault.what.clone());
+                    planted.insert(
+                        id,
+                        Planted {
+                            id,
+                            file: file.clone(),
+                            line,
+                            function,
+                            what,
+                            verdict: None,
+                        },
+                    );
+                }
+                if is_root {
+                    text.push_str(faults::MODULE);
+                }
+                let path = self.tree.join(file);
+                std::fs::write(&path, text)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+            let wrong = self.compile(&ranges)?;
+            if wrong.is_empty() {
+                return Ok((planted.into_values().collect(), unviable.len()));
+            }
+            crate::say(&format!("{} faults don't compile\n", wrong.len()));
+            unviable.extend(wrong);
+        }
+        Err(format!(
+            "after {BUILDS_MAX} builds there are still faults that don't compile"
+        ))
+    }
+
+    /// Compiles the tree. The faults that errors point into come back.
+    fn compile(
+        &self,
+        ranges: &HashMap<String, Vec<(std::ops::Range<usize>, u32)>>,
+    ) -> Result<BTreeSet<u32>, String> {
+        let output = Command::new(cargo())
+            .args([
+                "build",
+                "--quiet",
+                "--offline",
+                "-p",
+                "ptc-server",
+                "--bin",
+                "ptc",
+                "--message-format=json",
+                "--target-dir",
+            ])
+            .arg(&self.target)
+            .current_dir(&self.tree)
+            .env_remove("CARGO_TARGET_DIR")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .map_err(|error| format!("cargo: {error}"))?;
+        let mut wrong = BTreeSet::new();
+        let mut stray = None;
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else {
+                continue;
+            };
+            let message = &line["message"];
+            if message["level"] != "error" {
+                continue;
+            }
+            let spans = message["spans"]
+                .as_array()
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            let hit = |primary: bool| -> Option<u32> {
+                spans
+                    .iter()
+                    .filter(|span| span["is_primary"] == primary)
+                    .find_map(|span| {
+                        let (file, start) = (
+                            span["file_name"].as_str()?,
+                            span["byte_start"].as_u64()? as usize,
+                        );
+                        let ranges = ranges.get(file)?;
+                        ranges
+                            .iter()
+                            .find(|(range, _)| range.contains(&start))
+                            .map(|(_, id)| *id)
+                    })
+            };
+            match hit(true).or_else(|| hit(false)) {
+                Some(id) => drop(wrong.insert(id)),
+                None if spans.is_empty() => {}
+                None => stray = Some(message["rendered"].to_string()),
+            }
+        }
+        match (output.status.success(), wrong.is_empty(), stray) {
+            (true, _, _) => Ok(BTreeSet::new()),
+            (false, false, _) => Ok(wrong),
+            (false, true, stray) => Err(format!(
+                "the reference with faults does not compile: {}",
+                stray.unwrap_or_default()
+            )),
+        }
+    }
+
+    /// Which pages come past which fault.
+    fn reached(&self, suite: &Suite) -> Result<BTreeMap<u32, BTreeSet<String>>, String> {
+        let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
+        let mut reached: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+        for page in pages {
+            let record = self.home.join("reached.txt");
+            let _absent = std::fs::remove_file(&record);
+            self.run(
+                &format!("PLANTED_FAULT_RECORD='{}'", record.display()),
+                &["--filter", &page],
+                Duration::from_secs(900),
+            )?;
+            for id in std::fs::read_to_string(&record).unwrap_or_default().lines() {
+                if let Ok(id) = id.parse() {
+                    reached.entry(id).or_default().insert(page.clone());
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    /// What the suite says of a fault. First the pages of what it stands in, then the others; what waits comes last.
+    fn judge(&self, sample: &Sample, fault: &Planted) -> Result<Verdict, String> {
+        let Some(pages) = sample.reached.get(&fault.id) else {
+            return Ok(Verdict::Unreached);
+        };
+        let is_language = fault.file.starts_with("reference/lang")
+            || fault.file.starts_with("reference/protocol");
+        let (near, far): (Vec<&str>, Vec<&str>) =
+            pages.iter().map(String::as_str).partition(|page| {
+                is_language
+                    == ["lang.", "lib.", "protocol."]
+                        .iter()
+                        .any(|part| page.starts_with(part))
+            });
+        let all: Vec<&str> = pages.iter().map(String::as_str).collect();
+        let patience = PATIENCE_MIN.max(Duration::from_millis(sample.takes_ms) * PATIENCE);
+        let report = self.home.join("judged.json");
+        for (pages, waiting) in [(near, false), (far, false), (all, true)] {
+            if pages.is_empty() {
+                continue;
+            }
+            let mut arguments: Vec<&str> = vec!["--fail-fast"];
+            let written = format!("json={}", report.display());
+            arguments.extend(["--report", &written]);
+            if !waiting {
+                arguments.push("--skip-waiting");
+            }
+            arguments.extend(pages.iter().flat_map(|page| ["--filter", page]));
+            arguments.extend(
+                sample
+                    .failing
+                    .iter()
+                    .flat_map(|case| ["--skip", case.as_str()]),
+            );
+            let _absent = std::fs::remove_file(&report);
+            let status = self.suite(Some(fault.id), &arguments, patience)?;
+            match status.and_then(|status| status.code()) {
+                Some(0) => {}
+                // A page in which everything waits has nothing to judge without waiting.
+                Some(1) => match Run::read(&report).ok().and_then(|run| failed(&run)) {
+                    Some(case) => return Ok(Verdict::Caught(case)),
+                    None => {}
+                },
+                Some(_) => return Ok(Verdict::Caught("the start of the server".to_owned())),
+                None => {
+                    return Ok(Verdict::Caught(
+                        "the clock: the suite took too long".to_owned(),
+                    ));
+                }
+            }
+        }
+        Ok(Verdict::Survived)
+    }
+
+    /// Runs the suite with a fault on.
+    fn suite(
+        &self,
+        fault: Option<u32>,
+        arguments: &[&str],
+        patience: Duration,
+    ) -> Result<Option<ExitStatus>, String> {
+        self.run(
+            &format!("PLANTED_FAULT={}", fault.unwrap_or(0)),
+            arguments,
+            patience,
+        )
+    }
+
+    /// Runs the suite on a server that gets a variable. No status: it took too long.
+    fn run(
+        &self,
+        variable: &str,
+        arguments: &[&str],
+        patience: Duration,
+    ) -> Result<Option<ExitStatus>, String> {
+        let ptc = self.target.join("debug/ptc");
+        let script = self.home.join("ptc");
+        let text = format!(
+            "#!/bin/sh\nulimit -v {MEMORY_MAX}\n{variable} exec '{}' \"$@\"\n",
+            ptc.display()
+        );
+        let told = |error| format!("{}: {error}", script.display());
+        // A script that is being run can't be written, but replaced.
+        let part = self.home.join("ptc.part");
+        std::fs::File::create(&part)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(told)?;
+        set_executable(&part).map_err(told)?;
+        std::fs::rename(&part, &script).map_err(told)?;
+        let mut harness = Command::new(&self.harness)
+            .args(["run", "--quiet", "--transport", "stdio", "--reference"])
+            .arg(&script)
+            .args(arguments)
+            .current_dir(crate::root())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", self.harness.display()))?;
+        let began = Instant::now();
+        loop {
+            if let Some(status) = harness.try_wait().map_err(|error| error.to_string())? {
+                return Ok(Some(status));
+            }
+            if began.elapsed() > patience {
+                // A harness that is told to end ends its servers first.
+                let _gone = Command::new("kill").arg(harness.id().to_string()).status();
+                std::thread::sleep(Duration::from_secs(2));
+                let _gone = harness.kill();
+                let _gone = harness.wait();
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn failed(run: &Run) -> Option<String> {
+    let failed = run.cases.iter().find(|case| case.status == Status::Fail);
+    failed.map(|case| case.id.clone())
+}
+
+/// The harness, of the present sources.
+fn harness() -> Result<PathBuf, String> {
+    let status = Command::new(cargo())
+        .args([
+            "build",
+            "--quiet",
+            "-p",
+            "conformance",
+            "--bin",
+            "ptc-conformance",
+        ])
+        .current_dir(crate::root())
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("cargo build -p conformance: {status}"));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| crate::root().join("target"), PathBuf::from);
+    Ok(target.join("debug/ptc-conformance"))
+}
+
+fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// The files that faults are planted into, with their texts.
+fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
+    let root = crate::root();
+    let mut found = Vec::new();
+    for package in JUDGED {
+        for path in crate::coverage::sources(&root.join("reference").join(package).join("src"))? {
+            let name = path.strip_prefix(&root).unwrap_or(&path);
+            let left_out = name
+                .iter()
+                .any(|part| LEFT_OUT.iter().any(|out| part == *out));
+            let name = name.to_string_lossy().into_owned();
+            let is_root = name.ends_with("/src/lib.rs");
+            let wanted =
+                within.is_empty() || within.iter().any(|part| name.contains(part.as_str()));
+            if !left_out && (wanted || is_root) {
+                let text =
+                    std::fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+                found.push((name, text));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Copies what git tracks.
+fn copy_tracked(from: &Path, to: &Path) -> Result<(), String> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(from)
+        .output()
+        .map_err(|error| format!("git: {error}"))?;
+    for name in output
+        .stdout
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+    {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let (source, copy) = (from.join(&name), to.join(&name));
+        let made = copy.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| std::fs::copy(&source, &copy))
+            .map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn set_executable(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn set_executable(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
