@@ -18,25 +18,37 @@ const ASKS: &str = "crate::planted_fault::on";
 pub const MODULE: &str = r#"
 #[allow(missing_docs, clippy::all, clippy::disallowed_methods)]
 pub(crate) mod planted_fault {
-    use std::sync::{Mutex, OnceLock};
-    struct Asked { on: u32, record: Option<std::ffi::OsString>, seen: Mutex<std::collections::HashSet<u32>> }
-    static ASKED: OnceLock<Asked> = OnceLock::new();
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+    const UNKNOWN: u32 = u32::MAX;
+    const ASKING: u32 = u32::MAX - 1;
+    const RECORDED: u32 = u32::MAX - 2;
+    static ON: AtomicU32 = AtomicU32::new(UNKNOWN);
+    static SEEN: [AtomicBool; 1 << 16] = [const { AtomicBool::new(false) }; 1 << 16];
+    /// What is done here may allocate, and the allocator may ask in turn.
     pub(crate) fn on(id: u32) -> bool {
-        let asked = ASKED.get_or_init(|| Asked {
-            on: std::env::var("PLANTED_FAULT").ok().and_then(|id| id.parse().ok()).unwrap_or(0),
-            record: std::env::var_os("PLANTED_FAULT_RECORD"),
-            seen: Mutex::default(),
-        });
-        if let Some(path) = &asked.record {
-            if asked.seen.lock().is_ok_and(|mut seen| seen.insert(id)) {
-                use std::io::Write as _;
-                if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
-                    let _gone = file.write_all(format!("{id}\n").as_bytes());
+        match ON.load(SeqCst) {
+            UNKNOWN => {
+                if ON.compare_exchange(UNKNOWN, ASKING, SeqCst, SeqCst).is_ok() {
+                    let set = std::env::var("PLANTED_FAULT").ok().and_then(|id| id.parse().ok()).unwrap_or(0);
+                    ON.store(if std::env::var_os("PLANTED_FAULT_RECORD").is_some() { RECORDED } else { set }, SeqCst);
+                    return on(id);
                 }
+                false
             }
-            return false;
+            ASKING => false,
+            RECORDED => {
+                if !SEEN[id as usize % SEEN.len()].swap(true, SeqCst) {
+                    use std::io::Write as _;
+                    if let Some(path) = std::env::var_os("PLANTED_FAULT_RECORD") {
+                        if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+                            let _gone = file.write_all(format!("{id}\n").as_bytes());
+                        }
+                    }
+                }
+                false
+            }
+            set => set == id,
         }
-        asked.on == id
     }
 }
 "#;

@@ -277,6 +277,12 @@ impl Bench {
             Duration::from_secs(1800),
         )?;
         sample.takes_ms = began.elapsed().as_millis() as u64;
+        if !report.exists() {
+            return Err(format!(
+                "the reference does not start with every fault off: {}",
+                self.home.join("ptc").display()
+            ));
+        }
         let run = Run::read(&report)?;
         let failing = run.cases.iter().filter(|case| case.status == Status::Fail);
         sample.failing = failing.map(|case| case.id.clone()).collect();
