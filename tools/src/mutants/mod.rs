@@ -43,15 +43,21 @@ pub struct Options {
 
 /// The packages whose faults the suite must catch.
 const JUDGED: &[&str] = &["lang", "protocol", "upstream", "secrets", "server"];
-/// What is no part of the server that people start: checks, fuzzers, simulations, other executables.
+/// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
+/// another feature, or a run with `--isolation process` comes past.
 const LEFT_OUT: &[&str] = &[
+    "checks",
     "fuzz",
     "simulate",
     "tests",
     "main.rs",
     "tests.rs",
     "fuzz.rs",
-    "planted.rs",
+    "testee.rs",
+    "editor.rs",
+    "otlp.rs",
+    "isolation",
+    "snapshot",
 ];
 /// How long a run of the suite may take of what it takes without a fault, and at least.
 const PATIENCE: u32 = 6;
@@ -120,6 +126,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         home,
     };
     let suite = crate::suite()?;
+    // The pages that are judged by, whatever is written meanwhile.
+    let _absent = std::fs::remove_dir_all(bench.pages());
+    copy_tracked(&crate::root(), "spec", &bench.home)?;
     let mut sample = match bench.read()? {
         Some(sample) => sample,
         None => bench.begin(options, &suite)?,
@@ -228,6 +237,11 @@ struct Bench {
 }
 
 impl Bench {
+    /// The specification as it was when this run began.
+    fn pages(&self) -> PathBuf {
+        self.home.join("spec")
+    }
+
     fn plan(&self) -> PathBuf {
         self.home.join("sample.json")
     }
@@ -251,7 +265,7 @@ impl Bench {
 
     /// Draws a sample, builds it, and sees which page comes past which fault.
     fn begin(&self, options: &Options, suite: &Suite) -> Result<Sample, String> {
-        copy_tracked(&crate::root(), &self.tree)?;
+        copy_tracked(&crate::root(), ".", &self.tree)?;
         let sources = sources(&options.within)?;
         let mut all: Vec<(usize, faults::Fault)> = Vec::new();
         for (at, (_, text)) in sources.iter().enumerate() {
@@ -485,10 +499,11 @@ impl Bench {
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
                 // A page in which everything waits has nothing to judge without waiting.
-                Some(1) => match Run::read(&report).ok().and_then(|run| failed(&run)) {
-                    Some(case) => return Ok(Verdict::Caught(case)),
-                    None => {}
-                },
+                Some(1) => {
+                    if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run)) {
+                        return Ok(Verdict::Caught(case));
+                    }
+                }
                 Some(_) => return Ok(Verdict::Caught("the start of the server".to_owned())),
                 None => {
                     return Ok(Verdict::Caught(
@@ -538,6 +553,8 @@ impl Bench {
         let mut harness = Command::new(&self.harness)
             .args(["run", "--quiet", "--transport", "stdio", "--reference"])
             .arg(&script)
+            .arg("--suite")
+            .arg(self.pages())
             .args(arguments)
             .current_dir(crate::root())
             .stdin(Stdio::null())
@@ -618,10 +635,10 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// Copies what git tracks.
-fn copy_tracked(from: &Path, to: &Path) -> Result<(), String> {
+/// Copies what git tracks below `part`.
+fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
     let output = Command::new("git")
-        .args(["ls-files", "-z"])
+        .args(["ls-files", "-z", "--", part])
         .current_dir(from)
         .output()
         .map_err(|error| format!("git: {error}"))?;
