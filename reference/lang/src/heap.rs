@@ -178,6 +178,32 @@ pub fn reserve(bytes: usize) -> bool {
     })
 }
 
+/// Has large blocks go back to the system as soon as they are freed, whatever was freed before. Called once, before there are
+/// other threads.
+pub fn tune() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        /// What is larger is mapped on its own. By default this bound follows the largest block that was freed, up to 32 MB,
+        /// and what is below it stays.
+        const MAPPED_BYTES: libc::c_int = 1 << 20;
+        // SAFETY: both set numbers that the allocator reads when it allocates and frees.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, MAPPED_BYTES);
+        }
+    }
+}
+
+/// Gives back to the system all pages that nothing is on any more, whichever threads used them, also those that are gone. Takes
+/// some 100 µs, and more after much was freed. Other C libraries than GNU's do so by themselves, more or less.
+pub fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: may be called at any time; it looks only at what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Bytes that this thread's program may still hold.
 pub fn room() -> usize {
     THREAD.with(|thread| {

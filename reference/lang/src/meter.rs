@@ -47,6 +47,20 @@ impl<'h> Meter<'h> {
         clock::within(self.host, || self.account.within(work))
     }
 
+    /// Gives what the program freed back to the system at once, when it held much. For the thread that ran it, outside of
+    /// [`Meter::within`].
+    pub fn settle(&self) {
+        if self.held_much() {
+            heap::give_back();
+        }
+    }
+
+    /// Whether the program held so much that giving it back is worth the time.
+    pub fn held_much(&self) -> bool {
+        const MUCH_BYTES: u64 = 1 << 20;
+        self.most_bytes() > MUCH_BYTES
+    }
+
     /// The most bytes that were held.
     pub fn most_bytes(&self) -> u64 {
         u64::try_from(self.account.most()).unwrap_or(0)

@@ -96,6 +96,7 @@ const HIDDEN: &[Command] = &[];
 
 /// Runs the command that `arguments` (without the program's name) names.
 pub fn main(arguments: &[String]) -> ExitCode {
+    ptc_lang::heap::tune();
     let Some((word, rest)) = arguments.split_first() else {
         eprint!("{}", usage());
         return ExitCode::SUCCESS;

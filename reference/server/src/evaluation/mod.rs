@@ -341,7 +341,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
         calls.as_ref(),
     );
     let meter = Meter::new(&limits, &host);
-    meter.within(|| {
+    let done = meter.within(|| {
         work(&Running {
             job,
             place: Place {
@@ -354,7 +354,9 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
             meter: &meter,
             calls: calls.as_ref(),
         })
-    })
+    });
+    meter.settle();
+    done
 }
 
 impl Running<'_> {
@@ -431,11 +433,13 @@ pub fn planned(
         deadline: deadline.into_std(),
         keeps: true,
     };
-    meter.within(|| {
+    let concluded = meter.within(|| {
         let ran = server.evaluation.run(&Program::new(program), env, &place);
         conclude(ran, &meter)?;
         meter.look()
-    })
+    });
+    meter.settle();
+    concluded
 }
 
 /// The context of a task, of whose programs each may hold as much again.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ptc_lang::{
-    Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, run, snapshot,
+    Discovery, Ended, Env, Host, HostFault, Limits, Meter, Outcome, Program, Pulse, Value, heap,
+    run, run_metered, snapshot,
 };
 
 use super::frames::{self, Bounds, Confinement, Done, Down, End, Inbox, Question, Reply, Run, Up};
@@ -20,6 +21,8 @@ use super::{confine, faults};
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 /// How often a running program looks whether it was cancelled.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// A session that is worth giving its memory back for.
+const MUCH_BYTES: usize = 1 << 20;
 /// Bytes of a frame that is taken in: the server is believed.
 const FRAME_BYTES_MAX: usize = u32::MAX as usize;
 
@@ -107,6 +110,8 @@ struct Link {
     /// Told whenever an answer came, or nobody reads any more.
     changed: Condvar,
     numbers: AtomicU32,
+    /// Whether the last program held much memory.
+    held_much: AtomicBool,
 }
 
 #[derive(Default)]
@@ -128,6 +133,7 @@ impl Link {
             }),
             changed: Condvar::new(),
             numbers: AtomicU32::new(0),
+            held_much: AtomicBool::new(false),
         }
     }
 
@@ -146,7 +152,11 @@ impl Link {
             if let Down::Run(asked) = frame {
                 self.send(&Up::Began);
                 let done = self.evaluate(&asked);
+                drop(asked);
                 self.send(&Up::Done(done));
+                if self.held_much.swap(false, Ordering::Relaxed) {
+                    heap::give_back();
+                }
             }
         }
     }
@@ -324,7 +334,11 @@ impl World<'_> {
             Ok(env) => env,
             Err(error) => return refused(&error),
         };
-        let (outcome, after) = run(&Program::new(asked.program.as_str()), &env, &limits, self);
+        let meter = Meter::new(&limits, self);
+        let program = Program::new(asked.program.as_str());
+        let (outcome, after) = meter.within(|| run_metered(&program, &env, &meter));
+        let much = meter.held_much() || asked.env.len() > MUCH_BYTES;
+        self.link.held_much.store(much, Ordering::Relaxed);
         let Outcome { ended, prints: _ } = outcome;
         let (end, value) = match ended {
             Ended::Value(value) => (End::Value, value),

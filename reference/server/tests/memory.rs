@@ -1,0 +1,281 @@
+//! What a built `ptc` holds while programs try to make it hold more: resident memory, as the system counts it.
+//!
+//! The programs are few by default; `PTC_HOSTILE_PROGRAMS` sets how many run one after the other, `PTC_MEMORY_SERVER` another
+//! executable, such as a release build. Knows the server only through its pipes.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+/// The limit of a program by default.
+const LIMIT_BYTES: u64 = 10 << 20;
+/// What a program may make the process hold at most, beside what it was sent.
+const GROWTH_BYTES_MAX: u64 = 2 * LIMIT_BYTES + (8 << 20);
+/// Frames of a build without optimisations are this much larger than those that the limit speaks of.
+const UNOPTIMISED: u64 = if cfg!(debug_assertions) { 8 } else { 1 };
+/// What hostile programs may leave resident, all together.
+const LEFT_BYTES_MAX: u64 = 20 << 20;
+
+struct Server {
+    child: Child,
+    replies: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Server {
+        let executable = std::env::var("PTC_MEMORY_SERVER").unwrap_or_else(|_| PTC.into());
+        let mut child = Command::new(executable)
+            .arg("start")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let replies = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Server { child, replies };
+        assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
+        server
+    }
+
+    fn send(&mut self, frame: &str) -> Value {
+        let pipe = self.child.stdin.as_mut().unwrap();
+        pipe.write_all(frame.as_bytes()).unwrap();
+        pipe.write_all(b"\n").unwrap();
+        let mut line = String::new();
+        self.replies.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("the server answers, not {line:?}"))
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}});
+        self.send(&frame.to_string())
+    }
+
+    /// The text that a program is answered with.
+    fn eval(&mut self, program: &str, schema: &Value) -> String {
+        let mut arguments = json!({ "program": program });
+        if !schema.is_null() {
+            arguments["output_schema"] = schema.clone();
+        }
+        text(&self.call("lisp_eval", &arguments))
+    }
+
+    /// `VmRSS` or `VmHWM` in bytes.
+    fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        let kilobytes = line.split_whitespace().nth(1).unwrap();
+        kilobytes.parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn text(reply: &Value) -> String {
+    reply["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("a result: {reply}"))
+        .to_owned()
+}
+
+/// A program, what its value must match, and how large its frames are reckoned.
+#[derive(Clone)]
+struct Hostile {
+    program: String,
+    schema: Value,
+    scale: u64,
+}
+
+fn hostile() -> Vec<Hostile> {
+    let shared = "(let [s (apply str (map (fn [_] \"0123456789\") (range 100))) v (vec (map (fn [_] s) (range 1000)))] \
+                  (vec (map (fn [_] v) (range 1000))))";
+    let integer = "(dec (bit-shift-left 1 1000000))";
+    let nested = |around: &str| {
+        format!(
+            "(defn f [n] {}(inc (f (inc n))){}) ",
+            around.repeat(50),
+            ")".repeat(50)
+        )
+    };
+    let texts = json!({"type": "array", "items": {"type": "array", "items": {"type": "string"}}});
+    let integers = json!({"type": "array", "items": {"type": "integer"}});
+    let heap = |program: String| Hostile {
+        program,
+        schema: Value::Null,
+        scale: 1,
+    };
+    let stack = |program: String| Hostile {
+        scale: UNOPTIMISED,
+        ..heap(program)
+    };
+    let shown = |program: String, schema: &Value| Hostile {
+        schema: schema.clone(),
+        ..heap(program)
+    };
+    vec![
+        shown(shared.into(), &texts),
+        heap(format!("(count (json/generate-string {shared}))")),
+        heap(format!("(count (str {shared}))")),
+        heap(format!("(println {shared})")),
+        heap(format!("(fail {shared})")),
+        heap(format!("(task {shared} 1)")),
+        shown(format!("(let [x {integer}] (vec (map (fn [_] x) (range 200))))"), &integers),
+        heap(format!("(let [x {integer}] (fail (vec (map (fn [i] (+ x i)) (range 60)))))")),
+        heap(format!("(let [x {integer}] (count (pmap (fn [_] (mapv (fn [i] (inc (+ x i))) (range 2000))) (range 8))))")),
+        heap(format!("(let [x {integer}] (count (pmap (fn [_] (mapv (fn [i] (abs (- (dec (bit-or x i))))) (range 2000))) (range 8))))")),
+        heap(format!("(let [x {integer}] (count (pmap (fn [_] (mapv (fn [i] (bit-xor (bit-and x x) (bit-not i))) (range 2000))) (range 8))))")),
+        heap("(count (pmap (fn [_] (vec (range 500000))) (range 8)))".into()),
+        heap("(count (pmap (fn [_] (reduce (fn [s _] (str s s)) \"0123456789\" (range 40))) (range 8)))".into()),
+        heap("(reduce (fn [acc x] (into acc acc)) [1 2 3] (range 40))".into()),
+        heap("(count (map (fn [i] {:a i :b (str i)}) (range 1000000)))".into()),
+        heap("(count (pmap (fn [_] (json/parse-string (str \"[\" (apply str (map (fn [_] \"[],\") (range 100000))) \"1]\"))) (range 8)))".into()),
+        stack(nested("(case n 0 1 ") + "(f 1)"),
+        stack(nested("(cond (= n 0) 1 :else ") + "(f 1)"),
+        stack(nested("(let [a n] ") + "(pmap f (range 8))"),
+        stack(nested("(case n 0 1 ") + "(pcalls (fn [] (f 1)) (fn [] (f 1)))"),
+        stack("(defn f [n] (+ 1 (f (inc n)))) (f 1)".into()),
+    ]
+}
+
+#[test]
+fn no_program_takes_more_than_twice_its_limit() {
+    let mut wrong = Vec::new();
+    for (
+        Hostile {
+            program,
+            schema,
+            scale,
+        },
+        isolation,
+    ) in hostile()
+        .into_iter()
+        .flat_map(|hostile| [(hostile.clone(), "thread"), (hostile, "process")])
+    {
+        let mut server = Server::start(&["--isolation", isolation]);
+        let before = server.memory("VmHWM");
+        let answer = server.eval(&program, &schema);
+        let grown = server.memory("VmHWM") - before;
+        assert_eq!(
+            server.eval("(+ 1 2)", &Value::Null),
+            "user=> 3",
+            "{program}"
+        );
+        let shown: String = answer.chars().take(60).collect();
+        println!(
+            "{isolation:8} {:>6} KB  {shown}  {:.90}",
+            grown / 1024,
+            program
+        );
+        if grown > GROWTH_BYTES_MAX * scale {
+            wrong.push(format!("{isolation}: {grown} bytes: {program}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_programs_held_goes_back_to_the_system() {
+    let programs: usize = std::env::var("PTC_HOSTILE_PROGRAMS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(42);
+    for isolation in ["thread", "process"] {
+        let mut server = Server::start(&["--program-timeout-ms", "500", "--isolation", isolation]);
+        let before = server.memory("VmRSS");
+        let hostile = hostile();
+        for number in 0..programs {
+            let Hostile {
+                program, schema, ..
+            } = &hostile[number % hostile.len()];
+            server.eval(program, schema);
+        }
+        assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
+        let left = server.memory("VmRSS").saturating_sub(before);
+        println!(
+            "{isolation}: {} KB are left after {programs} programs",
+            left / 1024
+        );
+        assert!(left <= LEFT_BYTES_MAX, "{isolation}: {left} bytes are left");
+    }
+}
+
+#[test]
+fn frames_are_held_a_bounded_number_of_times() {
+    const DEPTH: usize = 2_000_000;
+    let nested = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1","context":{{"t":{}{}}}}}}}}}"#,
+        "[".repeat(DEPTH),
+        "]".repeat(DEPTH)
+    );
+    let objects = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1","context":{{"t":{}1{}}}}}}}}}"#,
+        r#"{"a":"#.repeat(DEPTH / 3),
+        "}".repeat(DEPTH / 3)
+    );
+    let id = format!(
+        r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
+        "x".repeat(6_000_000)
+    );
+    for (frame, times) in [(nested, 20), (objects, 25), (id, 4)] {
+        let mut server = Server::start(&[]);
+        let before = server.memory("VmHWM");
+        server.send(&frame);
+        let grown = server.memory("VmHWM") - before;
+        println!(
+            "{} KB for a frame of {} KB",
+            grown / 1024,
+            frame.len() / 1024
+        );
+        assert!(
+            grown <= times * frame.len() as u64,
+            "{grown} bytes for a frame of {}",
+            frame.len()
+        );
+        assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
+    }
+}
+
+#[test]
+fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
+    const SESSION_BYTES: u64 = 1 << 20;
+    // Each turn keeps regexes that compile to much more than their text, and code.
+    let turn = |number: usize| {
+        let regexes: String = (0..40)
+            .map(|at| format!("#\"(?:\\\\w{{{}}}|x{number}y{at})[ab]{{50}}\" ", 8 + at % 8))
+            .collect();
+        format!(
+            "(def r{number} [{regexes}]) (def f{number} (fn [s] (map (fn [r] (re-find r s)) [{regexes}]))) \
+             (count (map (fn [r] (re-find r \"abc\")) r{number})) (count (f{number} \"abc\"))"
+        )
+    };
+    let mut server = Server::start(&["--sessions", "--program-timeout-ms", "20000"]);
+    let started = server.call("lisp_session_start", &json!({}));
+    let id = started["result"]["structuredContent"]["session_id"].clone();
+    let before = server.memory("VmRSS");
+    let mut refused = 0;
+    for number in 0..110 {
+        let arguments = json!({"session_id": id, "program": turn(number)});
+        let reply = server.call("lisp_session_eval", &arguments);
+        if text(&reply).contains("session_limit_exceeded") {
+            refused += 1;
+            break;
+        }
+    }
+    let held = server.memory("VmRSS").saturating_sub(before);
+    println!("{} KB are held, {refused} turns refused", held / 1024);
+    assert!(refused > 0, "the limit is met");
+    assert!(
+        held <= 8 * SESSION_BYTES + LEFT_BYTES_MAX,
+        "{held} bytes are held"
+    );
+}
