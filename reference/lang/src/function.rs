@@ -1,4 +1,4 @@
-//! Callable values: closures, and functions made of functions. Knows nothing of how they are run.
+//! Callable values: closures, and functions made of functions; and sequences that are not made yet. Knows nothing of how they are run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,11 +129,29 @@ pub enum Combinator {
     SomeFn,
     /// `tool/NAME`; the only part is the name.
     Tool,
+    /// `(map f)`, `(take n)` and their kin without a collection: the builtin and its arguments.
+    Transducer,
+    /// `(reduced x)`: ends a reduction with `x`.
+    Reduced,
+    /// No function: a sequence whose items are made when they are asked for. A source and the transducers that its items
+    /// go through. It is never part of another value, and never leaves the program (`eval::sequence`).
+    Sequence,
+    /// Only as the source of a [`Combinator::Sequence`]: numbers from the first part, up to the second unless that is nil, by
+    /// the third.
+    Range,
+    /// Only as a source: the second part, and what the first makes of it again and again.
+    Iterate,
+    /// Only as a source: the same value for ever.
+    Repeat,
+    /// Only as a source: a vector for ever.
+    Cycle,
+    /// Only as a source: what a function of no arguments gives each time.
+    Repeatedly,
 }
 
 impl Combinator {
     /// Those that make a function of others.
-    pub const MADE: [Combinator; 8] = [
+    pub const MADE: [Combinator; 10] = [
         Combinator::Partial,
         Combinator::Comp,
         Combinator::Juxt,
@@ -142,13 +160,18 @@ impl Combinator {
         Combinator::Fnil,
         Combinator::EveryPred,
         Combinator::SomeFn,
+        Combinator::Transducer,
+        Combinator::Reduced,
     ];
 
     /// Whether a function may be made of `count` parts.
     pub const fn takes(self, count: usize) -> bool {
         match self {
-            Combinator::Complement | Combinator::Constantly | Combinator::Tool => count == 1,
-            Combinator::Partial | Combinator::Fnil => count > 0,
+            Combinator::Complement
+            | Combinator::Constantly
+            | Combinator::Tool
+            | Combinator::Reduced => count == 1,
+            Combinator::Partial | Combinator::Fnil | Combinator::Transducer => count > 0,
             _ => true,
         }
     }
@@ -165,6 +188,14 @@ impl Combinator {
             Combinator::EveryPred => "every-pred",
             Combinator::SomeFn => "some-fn",
             Combinator::Tool => "tool",
+            Combinator::Transducer => "transducer",
+            Combinator::Reduced => "reduced",
+            Combinator::Sequence => "sequence",
+            Combinator::Range => "range",
+            Combinator::Iterate => "iterate",
+            Combinator::Repeat => "repeat",
+            Combinator::Cycle => "cycle",
+            Combinator::Repeatedly => "repeatedly",
         }
     }
 }

@@ -158,6 +158,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
     if !stopped && let Err(stop) = eval.refuel() {
         result = Err(stop);
     }
+    eval.close_line();
     let prints = std::mem::take(&mut eval.prints);
     let Eval {
         globals,

@@ -310,6 +310,7 @@ impl<'o, 'w> Printer<'o, 'w> {
             },
             Value::Builtin(builtin) => write!(out, "#fn[{}]", builtin.name),
             Value::Combined(combined) => match (combined.kind, combined.parts.first()) {
+                (crate::function::Combinator::Sequence, _) => write!(out, "[…]"),
                 (crate::function::Combinator::Tool, Some(Value::Str(name))) => {
                     write!(out, "#fn[tool/{}]", name.as_str())
                 }

@@ -133,7 +133,7 @@ fn date_fields(text: &str) -> Option<(i64, i64, i64)> {
     Some((number(year, 4)?, number(month, 2)?, number(day, 2)?))
 }
 
-fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
+pub fn civil_date(year: i64, month: i64, day: i64) -> Option<Date> {
     Date::new(
         year.try_into().ok()?,
         month.try_into().ok()?,

@@ -83,6 +83,10 @@ pub enum Ir {
     Builtin3(Box<(&'static Builtin, Ir, Ir, Ir, Span)>),
     /// A builtin with any number of arguments.
     BuiltinN(Box<(&'static Builtin, Box<[Ir]>, Span)>),
+    /// A builtin whose items the function around it takes one by one.
+    Deferred(Box<(&'static Builtin, Box<[Ir]>, Span)>),
+    /// A call of the function of the right arity.
+    Arities(Box<Arities>),
     /// Any other call.
     Call(Box<Call>),
     /// `(def name value)`, `(defonce name value)`
@@ -119,6 +123,27 @@ pub enum Op {
     GreaterEqual,
     /// `=`
     Equal,
+}
+
+impl Lambda {
+    /// How many arguments it may be called with.
+    pub fn takes(&self, count: usize) -> bool {
+        if let Ir::Arities(arities) = &self.body {
+            return arities.takes(count).is_some();
+        }
+        count == self.params.len() || (self.rest.is_some() && count > self.params.len())
+    }
+}
+
+impl Arities {
+    /// The arity that `count` arguments are for.
+    pub fn takes(&self, count: usize) -> Option<&Arity> {
+        let exact = |arity: &&Arity| !arity.open && arity.count == count;
+        let open = |arity: &&Arity| arity.open && arity.count <= count;
+        let mut arities = self.arities.iter();
+        let found = self.arities.iter().find(exact);
+        found.or_else(|| arities.find(open))
+    }
 }
 
 impl Op {
@@ -290,6 +315,11 @@ pub struct Lambda {
     pub span: Span,
     /// The text that it was made from, and which function of it this is.
     pub source: (Arc<Source>, u32),
+    /// Whether its code does what somebody can see: prints, defines, calls a tool, ends the program, or calls what is not
+    /// known beforehand.
+    pub loud: bool,
+    /// The globals that its code reads.
+    pub globals: Box<[u32]>,
     /// Bytes that its code takes, functions inside it included.
     pub code_bytes: usize,
     /// The regex literals in it: what they compile when they are used is held with the code.
@@ -304,6 +334,30 @@ pub struct Source {
     /// The names that were globals when it was analysed, of those that it uses, in order: a name that is defined later does
     /// not change what code written before means.
     pub globals: OnceLock<Box<[Arc<str>]>>,
+}
+
+/// The functions of a function of several arities, of which one is called.
+#[derive(Debug)]
+pub struct Arities {
+    /// The name of the whole, when it has one.
+    pub name: Option<Text>,
+    /// The arguments as a vector, or nil.
+    pub given: Ir,
+    /// Each.
+    pub arities: Box<[Arity]>,
+    /// Where the whole stands.
+    pub span: Span,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Arity {
+    /// Arguments that it takes.
+    pub count: usize,
+    /// Whether it takes more.
+    pub open: bool,
+    /// The literal.
+    pub function: Ir,
 }
 
 /// A call of something that is no known builtin.

@@ -209,7 +209,13 @@ fn mark(ir: &mut Ir, live: &mut Live) {
             mark(&mut call.2, live);
             mark(&mut call.1, live);
         }
-        Ir::BuiltinN(call) => mark_all(&mut call.1, live),
+        Ir::BuiltinN(call) | Ir::Deferred(call) => mark_all(&mut call.1, live),
+        Ir::Arities(arities) => {
+            for arity in &mut arities.arities {
+                mark(&mut arity.function, live);
+            }
+            mark(&mut arities.given, live);
+        }
         Ir::Call(call) => {
             mark_all(&mut call.args, live);
             mark(&mut call.callee, live);
@@ -376,7 +382,13 @@ fn reads(ir: &Ir, found: &mut Live) {
             reads(&call.2, found);
             reads(&call.3, found);
         }
-        Ir::BuiltinN(call) => all(&call.1),
+        Ir::BuiltinN(call) | Ir::Deferred(call) => all(&call.1),
+        Ir::Arities(arities) => {
+            for arity in &arities.arities {
+                reads(&arity.function, found);
+            }
+            reads(&arities.given, found);
+        }
         Ir::Call(call) => {
             all(&call.args);
             reads(&call.callee, found);

@@ -62,6 +62,7 @@ pub(crate) fn analyze(
         deepest: 0,
         origin: Origin::default(),
         only: None,
+        effects: vec![Effects::default()],
     };
     // Most programs define nothing, and a scan of bytes is cheaper than a walk over forms.
     if text.contains("(def") {
@@ -105,6 +106,7 @@ pub(crate) fn functions(
         deepest: 0,
         origin: Origin::default(),
         only: Some(globals.iter().map(|name| &**name).collect()),
+        effects: vec![Effects::default()],
     };
     let [form] = forms else {
         return Ok(Vec::new());
@@ -176,6 +178,17 @@ pub(crate) struct Analyzer<'p, 'e> {
     origin: Origin,
     /// The names that are globals, where an expression is analysed once more.
     only: Option<HashSet<&'p str>>,
+    /// What the code of each function around does, the innermost last.
+    effects: Vec<Effects>,
+}
+
+/// What the code of a function does.
+#[derive(Default)]
+struct Effects {
+    /// [`Lambda::loud`]
+    loud: bool,
+    /// [`Lambda::globals`]
+    globals: Vec<u32>,
 }
 
 /// What is noted of a top-level expression while it is analysed, so that its functions can be made again from its text.
@@ -422,6 +435,7 @@ impl<'p> Analyzer<'p, '_> {
 
     fn call(&mut self, head: &Form<'_>, args: &[Form<'_>], span: Span) -> Result<Ir, Error> {
         let callee = self.expr(head)?;
+        self.note_call(&callee);
         let args = self.all(args)?;
         if let Ir::Budget = callee {
             if args.is_empty() {
@@ -439,12 +453,35 @@ impl<'p> Analyzer<'p, '_> {
         }
     }
 
+    fn effects(&mut self) -> &mut Effects {
+        self.effects.last_mut().expect("the top level has effects")
+    }
+
+    /// Notes that the code does what somebody can see.
+    fn note_loud(&mut self) {
+        self.effects().loud = true;
+    }
+
+    /// Notes a call of `callee`: what is in a local may do anything.
+    fn note_call(&mut self, callee: &Ir) {
+        if !matches!(
+            callee,
+            Ir::Const(_) | Ir::Global(_) | Ir::Capture(_) | Ir::Itself | Ir::Fn(_)
+        ) {
+            self.note_loud();
+        }
+    }
+
     fn symbol(&mut self, name: &str, span: Span) -> Result<Ir, Error> {
         if let Some(place) = self.scopes.resolve(name) {
             return Ok(place.read());
         }
         let builtin = builtins::lookup(name);
+        if builtin.is_some_and(Builtin::is_loud) {
+            self.note_loud();
+        }
         if let Some(id) = self.global(name) {
+            self.effects().globals.push(id);
             let global = Global {
                 id,
                 fallback: builtin,
@@ -497,6 +534,7 @@ impl<'p> Analyzer<'p, '_> {
         match namespace {
             "data" => return Ok(Ir::Data(Box::new((member.into(), span)))),
             "tool" => {
+                self.note_loud();
                 // Which tools exist is known only to the host of the call that runs it.
                 return Ok(Ir::Const(builtins::tool_value(member)));
             }
@@ -570,6 +608,7 @@ impl<'p> Analyzer<'p, '_> {
 
     /// The position of a global that this program defines.
     fn define_name(&mut self, name: &str) -> u32 {
+        self.note_loud();
         let (known, foreseen) = match &self.only {
             None => (self.names.get(name), self.defined.contains(name)),
             Some(only) => (self.names.get(name), only.contains(name)),
@@ -614,13 +653,19 @@ impl<'p> Analyzer<'p, '_> {
         let live = heap::live();
         let regexes = self.regexes.len();
         self.scopes.enter(name);
+        self.effects.push(Effects::default());
         let outer_level = std::mem::take(&mut self.level);
         let outer_deepest = std::mem::take(&mut self.deepest);
-        let heading = heading(params);
+        let heading = heading(params, body);
         let made = self.function_inside(params, body);
         let levels = std::mem::replace(&mut self.deepest, outer_deepest.max(outer_level + 1));
         self.level = outer_level;
         let scope = self.scopes.leave();
+        let mut effects = self.effects.pop().unwrap_or_default();
+        effects.globals.sort_unstable();
+        effects.globals.dedup();
+        self.effects().loud |= effects.loud;
+        self.effects().globals.extend(&effects.globals);
         let (params, rest, plain, body) = made?;
         let mut lambda = Lambda {
             name: display.map(Text::from),
@@ -633,6 +678,8 @@ impl<'p> Analyzer<'p, '_> {
             levels,
             span,
             source: self.place_of_function(),
+            loud: effects.loud,
+            globals: effects.globals.into_boxed_slice(),
             // What analysis itself keeps for a while is counted too; that is little.
             code_bytes: usize::try_from(heap::live() - live).unwrap_or(0) + size_of::<Lambda>(),
             regexes: self.regexes[regexes..].into(),
@@ -758,7 +805,30 @@ fn budget_usage(span: Span) -> Error {
 }
 
 /// Parameters as they are shown. What an anonymous function's placeholders stand for is `p1`, `p2`, ….
-fn heading(params: &[Form<'_>]) -> Text {
+fn heading(params: &[Form<'_>], body: &[Form<'_>]) -> Text {
+    // Of several arities each is shown.
+    if let (
+        [
+            _,
+            Form {
+                kind: FormKind::Symbol("\0args"),
+                ..
+            },
+        ],
+        [only],
+    ) = (params, body)
+        && let FormKind::List(items) = &only.kind
+    {
+        let shown = items.iter().filter_map(|clause| match &clause.kind {
+            FormKind::List(parts) => match parts.first().map(|params| &params.kind) {
+                Some(FormKind::Vector(params)) => Some(heading(params, &[])),
+                _ => None,
+            },
+            _ => None,
+        });
+        let shown: Vec<String> = shown.map(|heading| heading.to_string()).collect();
+        return Text::from(shown.join("] [").as_str());
+    }
     let shown = params.iter().map(|param| match param.kind {
         FormKind::Symbol(name) => match name.strip_prefix('%') {
             Some("") => "p1".into(),
@@ -777,6 +847,11 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
         return Ir::BuiltinN(Box::new((builtin, args, span)));
     }
     let mut parts = args.into_vec();
+    if builtin.streams.is_some()
+        && let Some(items) = parts.last_mut()
+    {
+        defer(items);
+    }
     match parts.len() {
         1 => {
             let a = parts.pop().expect("one");
@@ -797,6 +872,21 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
             Ir::Builtin3(Box::new((builtin, a, b, c, span)))
         }
         _ => Ir::BuiltinN(Box::new((builtin, parts.into_boxed_slice(), span))),
+    }
+}
+
+/// Lets a function whose items are taken one by one, by what stands around it, make them so (`seqs.unkept`).
+fn defer(mut ir: &mut Ir) {
+    while let Ir::Builtin2(call) = ir
+        && call.0.defers
+    {
+        let Ir::Builtin2(call) = std::mem::replace(ir, Ir::Const(Value::Nil)) else {
+            return;
+        };
+        let (builtin, argument, items, span) = *call;
+        *ir = Ir::Deferred(Box::new((builtin, Box::new([argument, items]), span)));
+        let Ir::Deferred(call) = ir else { return };
+        ir = &mut call.1[1];
     }
 }
 

@@ -33,6 +33,11 @@ const DIRECTIVES: &[(char, &str)] = &[
     ('c', "-"),
     ('n', ""),
     ('%', "-"),
+    ('S', "-"),
+    ('E', "-0+ ("),
+    ('X', "-0+ ("),
+    ('B', "-"),
+    ('C', "-"),
 ];
 
 /// A directive of a format string.
@@ -41,6 +46,10 @@ struct Directive<'t> {
     width: usize,
     precision: Option<usize>,
     conversion: char,
+    /// `%1$s`: which argument, from 1.
+    argument: Option<usize>,
+    /// `%S`: whether the text is in upper case.
+    upper: bool,
 }
 
 impl Directive<'_> {
@@ -61,7 +70,10 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         eval.charge(1)?;
         let value = match directive.conversion {
             '%' | 'n' => &Value::Nil,
-            _ => match values.next() {
+            _ => match directive
+                .argument
+                .map_or_else(|| values.next(), |at| args.get(at))
+            {
                 Some(value) => value,
                 None => {
                     return Err(bad_value(format!(
@@ -80,7 +92,14 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 /// The directive that `text` starts with, and what follows it.
 fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
-    let body = &text[1..];
+    let mut body = &text[1..];
+    let argument = body.split_once('$').and_then(|(digits, behind)| {
+        let number = digits.parse().ok().filter(|number| *number > 0)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| {
+            body = behind;
+            number
+        })
+    });
     let flags_end = body
         .find(|character| !"-0+ (,".contains(character))
         .unwrap_or(body.len());
@@ -131,14 +150,18 @@ fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     if width.is_none() && flags.contains(['-', '0']) || *conversion == 'n' && width.is_some() {
         return Err(refused("a width is missing or out of place"));
     }
-    if dangling || precision.is_some() && !matches!(conversion, 's' | 'f' | 'e' | 'b') {
+    if dangling
+        || precision.is_some() && !matches!(conversion.to_ascii_lowercase(), 's' | 'f' | 'e' | 'b')
+    {
         return Err(refused("a precision is missing or out of place"));
     }
     let directive = Directive {
         flags,
         width: width.unwrap_or(0),
         precision,
-        conversion: *conversion,
+        conversion: conversion.to_ascii_lowercase(),
+        argument,
+        upper: conversion.is_ascii_uppercase(),
     };
     Ok((directive, behind))
 }
@@ -149,6 +172,18 @@ fn fill(
     directive: &Directive<'_>,
     value: &Value,
 ) -> Result<(), Stop> {
+    if directive.upper {
+        // What is written in lower case is written again in upper case, the width kept.
+        let lower = Directive {
+            upper: false,
+            ..*directive
+        };
+        let mut text = String::new();
+        fill(eval, &mut text, &lower, value)?;
+        eval.charge(text.len() / 32)?;
+        eval.reserve(text.len().saturating_mul(2))?;
+        return push(eval, out, &text.to_uppercase());
+    }
     let mut text = String::new();
     match directive.conversion {
         'n' => return push(eval, out, "\n"),

@@ -1,6 +1,6 @@
 //! Functions of functions, parallel calls, and the ends of a program.
 
-use super::{Builtin, Home, Section, at_least, exactly, made_of, row};
+use super::{Builtin, Home, Section, at_least, between, exactly, made_of, row};
 use crate::error::{Kind, Stop, Unwind, bad_value, got, quoting};
 use crate::eval::Eval;
 use crate::function::Combinator;
@@ -10,18 +10,21 @@ use crate::value::Value;
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
     row("identity", "core.identity", Section::Core, &[Home::Core], exactly(1), "(identity x)", "Returns its argument unchanged.", identity),
-    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply),
+    row("apply", "functions.apply", Section::Core, &[Home::Core], at_least(2), "(apply f coll), (apply f x ... coll)", "Calls a function with the items of a collection as its last arguments.", apply).streaming(1),
     row("partial", "functions.partial", Section::Core, &[Home::Core], at_least(1), "(partial f arg1 ...)", "Makes a function with its first arguments fixed.", partial),
     row("comp", "functions.comp", Section::Core, &[Home::Core], at_least(0), "(comp f1 f2 ...)", "Makes a function that applies functions from right to left.", comp),
     row("juxt", "functions.juxt", Section::FunctionalTools, &[], at_least(1), "(juxt f1 f2 ...)", "Makes a function that returns the vector of what several functions give.", juxt),
     row("complement", "functions.complement", Section::Core, &[Home::Core], exactly(1), "(complement f)", "Makes a function that returns the opposite truth value.", complement),
     row("constantly", "functions.constantly", Section::Core, &[Home::Core], exactly(1), "(constantly x)", "Makes a function that returns the same value for any arguments.", constantly),
-    row("fnil", "functions.fnil", Section::Core, &[Home::Core], exactly(2), "(fnil f default)", "Makes a function that replaces nil arguments by defaults before calling another.", fnil),
+    row("fnil", "functions.fnil", Section::Core, &[Home::Core], between(2, 4), "(fnil f default), (fnil f d1 d2), (fnil f d1 d2 d3)", "Makes a function that replaces nil arguments by defaults before calling another.", fnil),
     row("every-pred", "functions.every-pred", Section::Core, &[Home::Core], at_least(1), "(every-pred p1 p2 ...)", "Makes a function that tests whether all predicates hold for all its arguments.", every_pred),
     row("some-fn", "functions.some-fn", Section::Core, &[Home::Core], at_least(1), "(some-fn f1 f2 ...)", "Makes a function that returns the first truthy result of several predicates.", some_fn),
     row("pmap", "functions.pmap", Section::FunctionalTools, &[], at_least(2), "(pmap f coll), (pmap f c1 c2 ...)", "Does what map does, with calls running in parallel; the order of results is kept.", pmap),
     row("pcalls", "functions.pcalls", Section::FunctionalTools, &[], at_least(0), "(pcalls f1 f2 ...)", "Calls functions without arguments in parallel and returns their results in order.", pcalls),
     row("println", "core.println", Section::Core, &[Home::Core], at_least(0), "(println x ...)", "Prints its arguments separated by spaces and returns nil.", println),
+    row("print", "core.print", Section::Core, &[Home::Core], at_least(0), "(print x ...)", "Prints its arguments like println; what is printed next goes on in the same line.", |eval, args| print_open(eval, args, crate::print::write_display)),
+    row("prn", "core.prn", Section::Core, &[Home::Core], at_least(0), "(prn x ...)", "Prints its arguments in readable form, separated by spaces, and returns nil.", prn),
+    row("pr", "core.pr", Section::Core, &[Home::Core], at_least(0), "(pr x ...)", "Prints its arguments like prn; what is printed next goes on in the same line.", |eval, args| print_open(eval, args, crate::print::write_readable)),
     row("return", "control.return", Section::AgentControl, &[], exactly(1), "(return value)", "Ends the program with a value.", return_value),
     row("fail", "control.fail", Section::AgentControl, &[], exactly(1), "(fail value)", "Ends the program as failed, with a value that says why.", fail),
 ];
@@ -48,6 +51,29 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [function, given @ .., collection] = args else {
         return Ok(Value::Nil);
     };
+    if crate::eval::sequence::unsettled(collection).is_some()
+        && let Value::Builtin(builtin) = function
+        && matches!(builtin.name, "+" | "*" | "+'" | "*'" | "max" | "min")
+    {
+        // What folds its arguments in turn need not have them all at once.
+        let mut items = eval.stream(std::mem::take(collection))?;
+        let mut given = owned(given).into_iter();
+        let first = match given.next() {
+            Some(first) => first,
+            None => match items.next(eval)? {
+                Some(first) => first,
+                None => return eval.call(function, &mut []),
+            },
+        };
+        let mut folded = eval.call1(function, first)?;
+        for item in given {
+            folded = eval.call2(function, folded, item)?;
+        }
+        return eval.fold_stream(function, folded, items);
+    }
+    for item in &mut *given {
+        eval.settle(item)?;
+    }
     let mut all = owned(given);
     let rest = eval.take_items(std::mem::take(collection))?;
     eval.reserve_values(all.len() + rest.len())?;
@@ -149,17 +175,35 @@ fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 // --- ends and notes
 
 fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let line = line(eval, args, crate::print::write_display)?;
+    eval.print(line);
+    Ok(Value::Nil)
+}
+
+fn prn(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let line = line(eval, args, crate::print::write_readable)?;
+    eval.print(line);
+    Ok(Value::Nil)
+}
+
+fn print_open(eval: &mut Eval<'_>, args: &mut [Value], write: super::strings::Write) -> Result {
+    let text = line(eval, args, write)?;
+    eval.print_open(text)?;
+    Ok(Value::Nil)
+}
+
+/// The text of `args`, separated by spaces.
+fn line(eval: &mut Eval<'_>, args: &[Value], write: super::strings::Write) -> Result<String> {
     let mut line = String::new();
     for (at, arg) in args.iter().enumerate() {
         if at > 0 {
             line.push(' ');
         }
-        super::strings::append(eval, &mut line, arg, crate::print::write_display)?;
+        super::strings::append(eval, &mut line, arg, write)?;
     }
     // Nothing is shown of a program that has to stop.
     eval.refuel()?;
-    eval.print(line);
-    Ok(Value::Nil)
+    Ok(line)
 }
 
 fn return_value(_: &mut Eval<'_>, args: &mut [Value]) -> Result {

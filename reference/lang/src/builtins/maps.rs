@@ -29,9 +29,15 @@ pub const ROWS: &[Builtin] = &[
     row("merge-with", "maps.merge-with", Section::Core, &[Home::Core], at_least(1), "(merge-with f m1 m2 ...)", "Joins maps; values of the same key are combined by a function.", merge_with),
     row("update-vals", "maps.update-vals", Section::Core, &[Home::Core], exactly(2), "(update-vals m f)", "Calls a function on every value of a map.", update_vals),
     row("update-keys", "maps.update-keys", Section::Core, &[Home::Core], exactly(2), "(update-keys m f)", "Calls a function on every key of a map.", update_keys),
-    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap),
+    row("zipmap", "maps.zipmap", Section::Core, &[Home::Core], exactly(2), "(zipmap keys vals)", "Makes a map of keys from one collection and values from another.", zipmap).streaming(1),
     row("hash-map", "maps.hash-map", Section::Core, &[Home::Core], at_least(0), "(hash-map & kvs)", "Makes a map of alternating keys and values.", hash_map),
     row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", array_map),
+    row("sorted-map", "maps.sorted-map", Section::Core, &[Home::Core], at_least(0), "(sorted-map & kvs)", "Makes a map of alternating keys and values; every map is in the order of its keys.", |eval, args| map_of_pairs(eval, "sorted-map", args)),
+    row("rename-keys", "sets.rename-keys", Section::Core, &[Home::Set], exactly(2), "(rename-keys m kmap)", "Returns a map with keys renamed as a map from old to new ones says.", rename_keys),
+    row("map-invert", "sets.map-invert", Section::Core, &[Home::Set], exactly(1), "(map-invert m)", "Returns a map with the values as keys and the keys as values.", map_invert),
+    row("subset?", "sets.subset?", Section::Sets, &[Home::Set], exactly(2), "(subset? set1 set2)", "Returns true when every member of the first set is one of the second.", |eval, args| subset(eval, args, 0, 1)),
+    row("superset?", "sets.superset?", Section::Sets, &[Home::Set], exactly(2), "(superset? set1 set2)", "Returns true when every member of the second set is one of the first.", |eval, args| subset(eval, args, 1, 0)),
+    row("sorted-set", "sets.sorted-set", Section::Sets, &[Home::Core], at_least(0), "(sorted-set & items)", "Makes a set of its arguments; every set is in order.", hash_set),
     row("hash-set", "sets.hash-set", Section::Sets, &[Home::Core, Home::Set], at_least(0), "(hash-set & items)", "Makes a set of its arguments.", hash_set),
     row("set", "sets.set", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set coll)", "Makes a set of the items of a collection.", set),
     row("disj", "sets.disj", Section::Sets, &[Home::Core, Home::Set], at_least(1), "(disj set x ...)", "Returns a set without the given members.", disj),
@@ -486,14 +492,88 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn zipmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let keys = eval.take_items(std::mem::take(&mut args[0]))?;
-    let values = eval.take_items(std::mem::take(&mut args[1]))?;
-    let mut entries = Vec::with_capacity(keys.len().min(values.len()));
-    for (key, value) in keys.into_iter().zip(values) {
+    let mut values = eval.stream(std::mem::take(&mut args[1]))?;
+    let mut entries = Vec::new();
+    for key in keys {
+        let Some(value) = values.next(eval)? else {
+            break;
+        };
         eval.charge(1)?;
         eval.walk(&key)?;
         entries.push((key, value));
     }
     Ok(Value::Map(Map::gathered(entries)))
+}
+
+/// A map, or nil for none.
+fn map_or_nothing(value: &mut Value) -> Result<Option<Map>> {
+    match std::mem::take(value) {
+        Value::Nil => Ok(None),
+        Value::Map(map) => Ok(Some(map)),
+        other => Err(wrong_type("a map or nil", &other)),
+    }
+}
+
+fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let map = map_or_nothing(&mut args[0])?;
+    let names = map_or_nothing(&mut args[1])?;
+    let (Some(map), Some(names)) = (map, names) else {
+        return Ok(Value::Nil);
+    };
+    // All old keys go before any new one comes, so that names can be swapped.
+    let mut renamed = map.clone();
+    eval.change(renamed.copy_bytes())?;
+    let mut moved = Vec::new();
+    for (old, new) in names.iter() {
+        eval.charge(1)?;
+        eval.walk(old)?;
+        eval.walk(new)?;
+        if let Some((stored, value)) = map.entry(old) {
+            moved.push((new.clone(), value.clone()));
+            renamed.remove(stored);
+        }
+    }
+    for (key, value) in moved {
+        eval.charge(1)?;
+        renamed.put(key, value);
+    }
+    Ok(Value::Map(renamed))
+}
+
+fn map_invert(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some(map) = map_or_nothing(&mut args[0])? else {
+        return Ok(Value::Map(Map::new()));
+    };
+    eval.reserve_values(map.len() * 2)?;
+    let mut entries = Vec::with_capacity(map.len());
+    for (key, value) in map.iter() {
+        eval.charge(1)?;
+        eval.walk(value)?;
+        entries.push((value.clone(), key.clone()));
+    }
+    Ok(Value::Map(Map::gathered(entries)))
+}
+
+/// Whether every member of the set at `inner` is one of the set at `outer`; nil is a set of none.
+fn subset(eval: &mut Eval<'_>, args: &[Value], inner: usize, outer: usize) -> Result {
+    let none = Set::new();
+    let set = |at: usize| match &args[at] {
+        Value::Set(set) => Ok(set),
+        Value::Nil => Ok(&none),
+        other => Err(wrong_type("a set or nil", other)),
+    };
+    let (inner, outer) = (set(inner)?, set(outer)?);
+    if inner.len() > outer.len() {
+        return Ok(Value::Bool(false));
+    }
+    for member in inner.iter() {
+        eval.charge(1)?;
+        eval.walk(member)?;
+        if !outer.contains(member) {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
 }
 
 fn hash_map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 pub use functions::{STEP_DONE, TASK_RESET};
+pub use numbers::{amount, plus};
 
 use crate::clock::Meter;
 use crate::error::{Stop, wrong_type};
@@ -55,6 +56,10 @@ pub struct Builtin {
     pub doc: &'static str,
     /// The function, or the constant that the name stands for.
     pub run: Body,
+    /// How many of its first arguments have to be made; the items of the others it takes one by one. None when all of them.
+    pub streams: Option<usize>,
+    /// Whether its items can be made one by one where a function that streams takes them: `(f x coll)`.
+    pub defers: bool,
 }
 
 /// What a name of the table stands for.
@@ -320,20 +325,39 @@ pub const TABLES: &[&[Builtin]] = &[
 pub const METHODS: &[&str] = &[
     ".contains",
     ".endsWith",
+    ".getDayOfMonth",
+    ".getDayOfWeek",
+    ".getDayOfYear",
+    ".getEpochSecond",
+    ".getMonth",
+    ".getMonthValue",
+    ".getSeconds",
     ".getTime",
+    ".getYear",
     ".indexOf",
     ".isAfter",
     ".isBefore",
+    ".isEqual",
     ".lastIndexOf",
     ".length",
     ".minusDays",
+    ".minusMonths",
+    ".minusWeeks",
+    ".minusYears",
     ".plusDays",
+    ".plusMonths",
+    ".plusWeeks",
+    ".plusYears",
     ".startsWith",
     ".substring",
     ".toDays",
     ".toEpochDay",
+    ".toEpochMilli",
+    ".toHours",
     ".toLowerCase",
     ".toMillis",
+    ".toMinutes",
+    ".toSeconds",
     ".toUpperCase",
 ];
 
@@ -359,6 +383,8 @@ pub const fn row(
         signatures,
         doc,
         run: Body::Function(run),
+        streams: None,
+        defers: false,
     }
 }
 
@@ -381,6 +407,8 @@ pub const fn constant(
         signatures: name,
         doc,
         run: Body::Constant(value),
+        streams: None,
+        defers: false,
     }
 }
 
@@ -389,6 +417,28 @@ impl Builtin {
     pub const fn qualified(mut self) -> Builtin {
         self.bare = false;
         self
+    }
+
+    /// This row, which takes the items of its arguments one by one, all but the `made` first.
+    pub const fn streaming(mut self, made: usize) -> Builtin {
+        self.streams = Some(made);
+        self
+    }
+
+    /// This row, whose items can be made one by one, and which takes those of its last argument so.
+    pub const fn deferring(mut self) -> Builtin {
+        self.streams = Some(1);
+        self.defers = true;
+        self
+    }
+
+    /// Whether somebody can see when it is called.
+    pub fn is_loud(&self) -> bool {
+        matches!(self.section, Section::Discovery | Section::AgentControl)
+            || matches!(
+                self.name,
+                "println" | "print" | "pr" | "prn" | "pmap" | "pcalls"
+            )
     }
 
     /// What the name stands for.

@@ -4,7 +4,7 @@ use num_bigint::{BigInt, Sign};
 use num_integer::Integer as _;
 use num_traits::{FromPrimitive as _, Signed as _, ToPrimitive as _, Zero as _};
 
-use super::{Builtin, Home, Section, at_least, exactly, row};
+use super::{Builtin, Home, Section, at_least, constant, exactly, row};
 use crate::clock;
 use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
@@ -37,6 +37,30 @@ pub const ROWS: &[Builtin] = &[
     row("float", "numbers.float", Section::Math, &[Home::Core, Home::Math], exactly(1), "(float x)", "Converts a number to a float.", double),
     row("sqrt", "numbers.sqrt", Section::Math, &[Home::Math], exactly(1), "(sqrt x)", "Returns the square root as a float.", sqrt),
     row("pow", "numbers.pow", Section::Math, &[Home::Math], exactly(2), "(pow base exponent)", "Raises a number to a power; the result is a float.", pow),
+    row("Math/log", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/log x)", "The natural logarithm.", |_, args| Ok(Value::Float(number(&args[0])?.float().ln()))).qualified(),
+    row("Math/log10", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/log10 x)", "The logarithm to base 10.", |_, args| Ok(Value::Float(number(&args[0])?.float().log10()))).qualified(),
+    row("Math/log1p", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/log1p x)", "The natural logarithm of one more.", |_, args| Ok(Value::Float(number(&args[0])?.float().ln_1p()))).qualified(),
+    row("Math/exp", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/exp x)", "e to a power.", |_, args| Ok(Value::Float(number(&args[0])?.float().exp()))).qualified(),
+    row("Math/expm1", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/expm1 x)", "e to a power, less one.", |_, args| Ok(Value::Float(number(&args[0])?.float().exp_m1()))).qualified(),
+    row("Math/cbrt", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/cbrt x)", "The cube root.", |_, args| Ok(Value::Float(number(&args[0])?.float().cbrt()))).qualified(),
+    row("Math/sin", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/sin x)", "The sine of an angle in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().sin()))).qualified(),
+    row("Math/cos", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/cos x)", "The cosine of an angle in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().cos()))).qualified(),
+    row("Math/tan", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/tan x)", "The tangent of an angle in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().tan()))).qualified(),
+    row("Math/asin", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/asin x)", "The angle with a sine, in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().asin()))).qualified(),
+    row("Math/acos", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/acos x)", "The angle with a cosine, in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().acos()))).qualified(),
+    row("Math/atan", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/atan x)", "The angle with a tangent, in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().atan()))).qualified(),
+    row("Math/sinh", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/sinh x)", "The hyperbolic sine.", |_, args| Ok(Value::Float(number(&args[0])?.float().sinh()))).qualified(),
+    row("Math/cosh", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/cosh x)", "The hyperbolic cosine.", |_, args| Ok(Value::Float(number(&args[0])?.float().cosh()))).qualified(),
+    row("Math/tanh", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/tanh x)", "The hyperbolic tangent.", |_, args| Ok(Value::Float(number(&args[0])?.float().tanh()))).qualified(),
+    row("Math/toRadians", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/toRadians x)", "Degrees in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().to_radians()))).qualified(),
+    row("Math/toDegrees", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/toDegrees x)", "Radians in degrees.", |_, args| Ok(Value::Float(number(&args[0])?.float().to_degrees()))).qualified(),
+    row("Math/signum", "numbers.functions", Section::Math, &[Home::Math], exactly(1), "(Math/signum x)", "-1.0, 0.0 or 1.0, as a number is negative, zero or positive.", signum).qualified(),
+    row("Math/atan2", "numbers.functions", Section::Math, &[Home::Math], exactly(2), "(Math/atan2 y x)", "The angle of a point, in radians.", |_, args| Ok(Value::Float(number(&args[0])?.float().atan2(number(&args[1])?.float())))).qualified(),
+    row("Math/hypot", "numbers.functions", Section::Math, &[Home::Math], exactly(2), "(Math/hypot x y)", "The length of the third side of a right triangle.", |_, args| Ok(Value::Float(number(&args[0])?.float().hypot(number(&args[1])?.float())))).qualified(),
+    row("Math/floorDiv", "numbers.floorDiv", Section::Math, &[Home::Math], exactly(2), "(Math/floorDiv x y)", "Divides integers and rounds down.", floor_div).qualified(),
+    row("Math/floorMod", "numbers.floorDiv", Section::Math, &[Home::Math], exactly(2), "(Math/floorMod x y)", "Returns the remainder of integers, with the sign of the divisor.", floor_mod).qualified(),
+    constant("Math/PI", "numbers.constants", Section::Math, &[Home::Math], "The ratio of a circle to its diameter.", std::f64::consts::PI).qualified(),
+    constant("Math/E", "numbers.constants", Section::Math, &[Home::Math], "The base of the natural logarithm.", std::f64::consts::E).qualified(),
     row("max", "numbers.max", Section::Math, &[Home::Core, Home::Math], at_least(1), "(max x y ...)", "Returns the largest argument.", max),
     row("min", "numbers.min", Section::Math, &[Home::Core, Home::Math], at_least(1), "(min x y ...)", "Returns the smallest argument.", min),
     row("bit-and", "bits.bit-and", Section::Math, &[Home::Core, Home::Math], at_least(2), "(bit-and x y & more)", "Returns the bits that are set in all integers.", bit_and),
@@ -414,6 +438,36 @@ fn double(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn sqrt(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::Float(number(&args[0])?.float().sqrt()))
+}
+
+fn signum(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let float = number(&args[0])?.float();
+    // Zeros keep their sign, and NaN is no number either way.
+    let sign = if float == 0.0 { float } else { float.signum() };
+    Ok(Value::Float(sign))
+}
+
+/// Two integers: what floors is not for floats.
+fn integers(args: &[Value]) -> Result<()> {
+    match args
+        .iter()
+        .find(|arg| !matches!(arg, Value::Int(_) | Value::BigInt(_)))
+    {
+        None => Ok(()),
+        Some(other) => Err(wrong_type("an integer", other)),
+    }
+}
+
+fn floor_mod(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    integers(args)?;
+    modulo(eval, args)
+}
+
+fn floor_div(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    integers(args)?;
+    let remainder = modulo(eval, &mut [args[0].clone(), args[1].clone()])?;
+    let whole = minus(&args[0], &remainder)?;
+    quot(eval, &mut [whole, args[1].clone()])
 }
 
 fn pow(_: &mut Eval<'_>, args: &mut [Value]) -> Result {

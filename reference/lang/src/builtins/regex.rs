@@ -240,10 +240,23 @@ fn re_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 /// The parts of `text` between the matches of `regex`, empty ones at the end dropped.
 pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Arc<Regex>, text: &str) -> Result<Value, Stop> {
+    split_into(eval, regex, text, usize::MAX, true)
+}
+
+/// At most `parts_max` parts of `text`; empty ones at the end are kept unless `trims`.
+pub(super) fn split_into(
+    eval: &mut Eval<'_>,
+    regex: &Arc<Regex>,
+    text: &str,
+    parts_max: usize,
+    trims: bool,
+) -> Result<Value, Stop> {
     let mut parts = Vec::new();
     let mut part_start = 0;
     let mut from = Some(0);
-    while let Some(at) = from {
+    while parts.len() + 1 < parts_max
+        && let Some(at) = from
+    {
         let Some((start, end)) = find_at(eval, regex, text, at)? else {
             break;
         };
@@ -255,21 +268,61 @@ pub(super) fn split_at(eval: &mut Eval<'_>, regex: &Arc<Regex>, text: &str) -> R
         from = behind(text, start, end);
     }
     push_part(eval, &mut parts, &text[part_start..])?;
-    Ok(parts_of(text, parts))
+    match trims {
+        true => Ok(parts_of(text, parts)),
+        false => Ok(Value::vector(parts)),
+    }
 }
 
-/// `text` with every match of `regex` replaced; `$0`, `$1`, … in `replacement` stand for groups.
+/// `text` with the first `matches_max` matches of `regex` replaced by what `made` gives for each: a function or a map of
+/// the match, which is its text or a vector with its groups.
+pub(super) fn replace_by(
+    eval: &mut Eval<'_>,
+    regex: &Arc<Regex>,
+    text: &str,
+    made: &Value,
+    matches_max: usize,
+) -> Result<Value, Stop> {
+    if !Eval::callable(made) {
+        return Err(wrong_type("a string, a function or a map", made));
+    }
+    let (mut out, mut copied, mut from) = (String::new(), 0, Some(0));
+    for _ in 0..matches_max {
+        let Some(at) = from else { break };
+        let Some(found) = captures_at(eval, regex, text, at)? else {
+            break;
+        };
+        let (start, end) = found.span();
+        let matched = shape(eval, text, &found)?;
+        let replacement = match eval.call1(made, matched)? {
+            Value::Str(replacement) => replacement,
+            other => {
+                return Err(wrong_type("a string from the function or map", &other));
+            }
+        };
+        push(eval, &mut out, &text[copied..start])?;
+        push(eval, &mut out, &replacement)?;
+        copied = end;
+        from = behind(text, start, end);
+    }
+    push(eval, &mut out, &text[copied..])?;
+    Ok(Value::from(out))
+}
+
+/// `text` with the first `matches_max` matches of `regex` replaced; `$0`, `$1`, … in `replacement` stand for groups.
 pub(super) fn replace_all(
     eval: &mut Eval<'_>,
     regex: &Arc<Regex>,
     text: &str,
     replacement: &str,
+    matches_max: usize,
 ) -> Result<Value, Stop> {
     let template = template(replacement, regex.groups());
     let mut out = String::new();
     let mut copied = 0;
     let mut from = Some(0);
-    while let Some(at) = from {
+    for _ in 0..matches_max {
+        let Some(at) = from else { break };
         let Some(found) = captures_at(eval, regex, text, at)? else {
             break;
         };

@@ -7,46 +7,47 @@ use super::numbers::{amount, index};
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
 use crate::error::{Stop, bad_value, quoting, wrong_type};
-use crate::eval::Eval;
+use crate::eval::{Eval, sequence};
+use crate::function::Combinator;
 use crate::value::{Items, Map, Value};
 
 /// The rows of this area.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("map", "seqs.map", Section::Core, &[Home::Core], at_least(2), "(map f coll), (map f c1 c2 ...)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map),
-    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; the result is a vector in both.", map),
-    row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(2), "(mapcat f coll)", "Maps a function that returns collections and joins the results end to end.", mapcat),
-    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], exactly(2), "(map-indexed f coll)", "Calls a function with the index and the item, from index 0.", map_indexed),
-    row("filter", "seqs.filter", Section::Core, &[Home::Core], exactly(2), "(filter pred coll)", "Keeps the items for which the predicate holds.", filter),
-    row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; the result is a vector in both.", filter),
-    row("remove", "seqs.remove", Section::Core, &[Home::Core], exactly(2), "(remove pred coll)", "Drops the items for which the predicate holds.", remove),
-    row("keep", "seqs.keep", Section::Core, &[Home::Core], exactly(2), "(keep f coll)", "Maps a function and keeps the results that are not nil.", keep),
-    row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], exactly(2), "(keep-indexed f coll)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed),
-    row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce),
+    row("map", "seqs.map", Section::Core, &[Home::Core], at_least(1), "(map f coll), (map f c1 c2 ...), (map f)", "Calls a function on each item, or on the items of several collections side by side, and returns the results in a vector.", map).deferring(),
+    row("mapv", "seqs.mapv", Section::Core, &[Home::Core], at_least(2), "(mapv f coll), (mapv f c1 c2 ...)", "Does what map does; the result is a vector in both.", map).streaming(1),
+    row("mapcat", "seqs.mapcat", Section::Core, &[Home::Core], at_least(1), "(mapcat f coll), (mapcat f)", "Maps a function that returns collections and joins the results end to end.", mapcat).deferring(),
+    row("map-indexed", "seqs.map-indexed", Section::Core, &[Home::Core], between(1, 2), "(map-indexed f coll), (map-indexed f)", "Calls a function with the index and the item, from index 0.", map_indexed).deferring(),
+    row("filter", "seqs.filter", Section::Core, &[Home::Core], between(1, 2), "(filter pred coll), (filter pred)", "Keeps the items for which the predicate holds.", filter).deferring(),
+    row("filterv", "seqs.filterv", Section::Core, &[Home::Core], exactly(2), "(filterv pred coll)", "Does what filter does; the result is a vector in both.", filter).streaming(1),
+    row("remove", "seqs.remove", Section::Core, &[Home::Core], between(1, 2), "(remove pred coll), (remove pred)", "Drops the items for which the predicate holds.", remove).deferring(),
+    row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).deferring(),
+    row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).deferring(),
+    row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce).streaming(1),
     row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value.", reduce_kv),
-    row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some),
-    row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every),
-    row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll)", "Returns true when the predicate holds for no item.", not_any),
-    row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll)", "Returns true when the predicate fails for at least one item.", not_every),
-    row("first", "seqs.first", Section::Core, &[Home::Core], exactly(1), "(first coll)", "Returns the first item, or nil when there is none.", first),
-    row("second", "seqs.second", Section::Core, &[Home::Core], exactly(1), "(second coll)", "Returns the second item, or nil when there is none.", second),
-    row("last", "seqs.last", Section::Core, &[Home::Core], exactly(1), "(last coll)", "Returns the last item, or nil when there is none.", last),
-    row("rest", "seqs.rest", Section::Core, &[Home::Core], exactly(1), "(rest coll)", "Returns the items after the first, an empty vector when there are none.", rest),
-    row("next", "seqs.next", Section::Core, &[Home::Core], exactly(1), "(next coll)", "Returns the items after the first, or nil when there are none.", next),
-    row("ffirst", "seqs.ffirst", Section::Core, &[Home::Core], exactly(1), "(ffirst coll)", "Returns the first item of the first item.", ffirst),
-    row("fnext", "seqs.fnext", Section::Core, &[Home::Core], exactly(1), "(fnext coll)", "Returns the first item of what follows the first item.", second),
-    row("nfirst", "seqs.nfirst", Section::Core, &[Home::Core], exactly(1), "(nfirst coll)", "Returns what follows the first item of the first item, or nil.", nfirst),
-    row("nnext", "seqs.nnext", Section::Core, &[Home::Core], exactly(1), "(nnext coll)", "Returns what follows the second item, or nil.", nnext),
+    row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1),
+    row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every).streaming(1),
+    row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll)", "Returns true when the predicate holds for no item.", not_any).streaming(1),
+    row("not-every?", "seqs.not-every?", Section::Core, &[Home::Core], at_least(2), "(not-every? pred coll)", "Returns true when the predicate fails for at least one item.", not_every).streaming(1),
+    row("first", "seqs.first", Section::Core, &[Home::Core], exactly(1), "(first coll)", "Returns the first item, or nil when there is none.", first).streaming(0),
+    row("second", "seqs.second", Section::Core, &[Home::Core], exactly(1), "(second coll)", "Returns the second item, or nil when there is none.", second).streaming(0),
+    row("last", "seqs.last", Section::Core, &[Home::Core], exactly(1), "(last coll)", "Returns the last item, or nil when there is none.", last).streaming(0),
+    row("rest", "seqs.rest", Section::Core, &[Home::Core], exactly(1), "(rest coll)", "Returns the items after the first, an empty vector when there are none.", rest).streaming(0),
+    row("next", "seqs.next", Section::Core, &[Home::Core], exactly(1), "(next coll)", "Returns the items after the first, or nil when there are none.", next).streaming(0),
+    row("ffirst", "seqs.ffirst", Section::Core, &[Home::Core], exactly(1), "(ffirst coll)", "Returns the first item of the first item.", ffirst).streaming(0),
+    row("fnext", "seqs.fnext", Section::Core, &[Home::Core], exactly(1), "(fnext coll)", "Returns the first item of what follows the first item.", second).streaming(0),
+    row("nfirst", "seqs.nfirst", Section::Core, &[Home::Core], exactly(1), "(nfirst coll)", "Returns what follows the first item of the first item, or nil.", nfirst).streaming(0),
+    row("nnext", "seqs.nnext", Section::Core, &[Home::Core], exactly(1), "(nnext coll)", "Returns what follows the second item, or nil.", nnext).streaming(0),
     row("butlast", "seqs.butlast", Section::Core, &[Home::Core], exactly(1), "(butlast coll)", "Returns all items but the last, or nil when none remain.", butlast),
-    row("nth", "seqs.nth", Section::Core, &[Home::Core], between(2, 3), "(nth coll idx), (nth coll idx not-found)", "Returns the item at an index, or nil or the default when the index is out of range.", nth),
-    row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext),
-    row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest),
-    row("take", "seqs.take", Section::Core, &[Home::Core], exactly(2), "(take n coll)", "Returns the first n items.", take),
+    row("nth", "seqs.nth", Section::Core, &[Home::Core], between(2, 3), "(nth coll idx), (nth coll idx not-found)", "Returns the item at an index, or nil or the default when the index is out of range.", nth).streaming(0),
+    row("nthnext", "seqs.nthnext", Section::Core, &[Home::Core], exactly(2), "(nthnext coll n)", "Drops n items and returns the others, or nil when none remain.", nthnext).streaming(0),
+    row("nthrest", "seqs.nthrest", Section::Core, &[Home::Core], exactly(2), "(nthrest coll n)", "Drops n items and returns the others, an empty vector when none remain.", nthrest).streaming(0),
+    row("take", "seqs.take", Section::Core, &[Home::Core], between(1, 2), "(take n coll), (take n)", "Returns the first n items.", take).deferring(),
     row("take-last", "seqs.take-last", Section::Core, &[Home::Core], exactly(2), "(take-last n coll)", "Returns the last n items, or nil when there are none.", take_last),
-    row("take-while", "seqs.take-while", Section::Core, &[Home::Core], exactly(2), "(take-while pred coll)", "Returns the leading items for which the predicate holds.", take_while),
-    row("drop", "seqs.drop", Section::Core, &[Home::Core], exactly(2), "(drop n coll)", "Returns the items after the first n.", drop),
+    row("take-while", "seqs.take-while", Section::Core, &[Home::Core], between(1, 2), "(take-while pred coll), (take-while pred)", "Returns the leading items for which the predicate holds.", take_while).deferring(),
+    row("drop", "seqs.drop", Section::Core, &[Home::Core], between(1, 2), "(drop n coll), (drop n)", "Returns the items after the first n.", drop).deferring(),
     row("drop-last", "seqs.drop-last", Section::Core, &[Home::Core], between(1, 2), "(drop-last coll), (drop-last n coll)", "Returns all items but the last n (one unless n is given).", drop_last),
-    row("drop-while", "seqs.drop-while", Section::Core, &[Home::Core], exactly(2), "(drop-while pred coll)", "Returns the items from the first for which the predicate fails.", drop_while),
+    row("drop-while", "seqs.drop-while", Section::Core, &[Home::Core], between(1, 2), "(drop-while pred coll), (drop-while pred)", "Returns the items from the first for which the predicate fails.", drop_while).deferring(),
     row("split-at", "seqs.split-at", Section::Core, &[Home::Core], exactly(2), "(split-at n coll)", "Returns the first n items and the others as two vectors.", split_at),
     row("split-with", "seqs.split-with", Section::Core, &[Home::Core], exactly(2), "(split-with pred coll)", "Returns the leading items for which the predicate holds and the others as two vectors.", split_with),
     row("subvec", "seqs.subvec", Section::Core, &[Home::Core], between(2, 3), "(subvec v start), (subvec v start end)", "Returns the items of a vector from start up to, not including, end; both are moved into range.", subvec),
@@ -55,29 +56,45 @@ pub const ROWS: &[Builtin] = &[
     row("vector", "seqs.vector", Section::Sets, &[Home::Core, Home::Set], at_least(0), "(vector & args)", "Makes a vector of its arguments.", vector),
     row("list", "seqs.list", Section::Core, &[Home::Core], at_least(0), "(list & args)", "Makes a vector of its arguments.", vector),
     row("vec", "seqs.vec", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(vec coll)", "Makes a vector of the items of a collection.", vec),
-    row("seq", "seqs.seq", Section::Core, &[Home::Core], exactly(1), "(seq coll)", "Returns the items of a collection as a vector, or nil when it has none.", seq),
+    row("seq", "seqs.seq", Section::Core, &[Home::Core], exactly(1), "(seq coll)", "Returns the items of a collection as a vector, or nil when it has none.", seq).streaming(0),
     row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat),
     row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons),
     row("conj", "seqs.conj", Section::Core, &[Home::Core], at_least(0), "(conj), (conj coll x ...)", "Adds items to a collection where it grows naturally: at the end of a vector, as entries of a map, as members of a set.", conj),
-    row("into", "seqs.into", Section::Core, &[Home::Core], exactly(2), "(into to from)", "Adds all items of the second collection to the first.", into),
-    row("range", "seqs.range", Section::Core, &[Home::Core], between(1, 3), "(range end), (range start end), (range start end step)", "Returns the numbers from start (0) up to, not including, end, by step (1).", range),
+    row("into", "seqs.into", Section::Core, &[Home::Core], between(2, 3), "(into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
+    row("range", "seqs.range", Section::Core, &[Home::Core], between(0, 3), "(range end), (range start end), (range start end step), (range)", "Returns the numbers from start (0) up to, not including, end, by step (1); without an end they never stop.", range),
     row("reverse", "seqs.reverse", Section::Core, &[Home::Core], exactly(1), "(reverse coll)", "Returns the items in opposite order.", reverse),
-    row("distinct", "seqs.distinct", Section::Core, &[Home::Core], exactly(1), "(distinct coll)", "Drops items that occurred before.", distinct),
+    row("distinct", "seqs.distinct", Section::Core, &[Home::Core], between(0, 1), "(distinct coll), (distinct)", "Drops items that occurred before.", distinct).streaming(0),
     row("distinct-by", "aggregates.distinct-by", Section::Core, &[], exactly(2), "(distinct-by key coll)", "Keeps the first item for each value of the key function.", distinct_by),
-    row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], exactly(1), "(dedupe coll)", "Drops items that are the same as the item directly before.", dedupe),
-    row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave),
-    row("interpose", "seqs.interpose", Section::Core, &[Home::Core], exactly(2), "(interpose sep coll)", "Puts a separator between neighbouring items.", interpose),
+    row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], between(0, 1), "(dedupe coll), (dedupe)", "Drops items that are the same as the item directly before.", dedupe).streaming(0),
+    row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave).streaming(0),
+    row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).deferring(),
     row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip),
     row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition),
-    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(2, 3), "(partition-all n coll), (partition-all n step coll)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all),
-    row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], exactly(2), "(partition-by f coll)", "Starts a new group whenever the function's value changes.", partition_by),
+    row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1),
+    row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Starts a new group whenever the function's value changes.", partition_by).deferring(),
     row("combinations", "seqs.combinations", Section::Core, &[], exactly(2), "(combinations coll n)", "Returns every choice of n items, in the order of the collection.", combinations),
     row("flatten", "seqs.flatten", Section::Core, &[Home::Core], exactly(1), "(flatten coll)", "Replaces nested vectors by their items, at every depth.", flatten),
     row("tree-seq", "seqs.tree-seq", Section::Core, &[Home::Core], exactly(3), "(tree-seq branch? children root)", "Returns the nodes of a tree in depth-first order.", tree_seq),
-    row("count", "seqs.count", Section::Core, &[Home::Core], exactly(1), "(count coll)", "Returns the number of items, 0 for nil.", count),
-    row("empty?", "seqs.empty?", Section::Core, &[Home::Core], exactly(1), "(empty? coll)", "Returns true when a collection has no items.", is_empty),
-    row("not-empty", "seqs.not-empty", Section::Core, &[Home::Core], exactly(1), "(not-empty coll)", "Returns the collection itself, or nil when it has no items.", not_empty),
+    row("count", "seqs.count", Section::Core, &[Home::Core], exactly(1), "(count coll)", "Returns the number of items, 0 for nil.", count).streaming(0),
+    row("empty?", "seqs.empty?", Section::Core, &[Home::Core], exactly(1), "(empty? coll)", "Returns true when a collection has no items.", is_empty).streaming(0),
+    row("not-empty", "seqs.not-empty", Section::Core, &[Home::Core], exactly(1), "(not-empty coll)", "Returns the collection itself, or nil when it has no items.", not_empty).streaming(0),
     row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind.", empty),
+    row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every accumulator on the way.", reductions).streaming(1),
+    row("reduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced x)", "Ends a reduction with a value when its function returns it.", make_reduced),
+    row("reduced?", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced? x)", "Returns true for what reduced returns.", is_reduced),
+    row("unreduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(unreduced x)", "Returns what reduced was given; any other value itself.", unreduce),
+    row("transduce", "seqs.transduce", Section::Core, &[Home::Core], between(3, 4), "(transduce xform f coll), (transduce xform f init coll)", "Folds the items of a collection that come through a transducer.", transduce).streaming(2),
+    row("sequence", "seqs.sequence", Section::Core, &[Home::Core], between(1, 2), "(sequence coll), (sequence xform coll)", "Returns the items of a collection that come through a transducer.", sequence).streaming(1),
+    row("eduction", "seqs.sequence", Section::Core, &[Home::Core], at_least(1), "(eduction xform coll)", "Returns the items of a collection that come through transducers.", eduction),
+    row("cat", "seqs.transducers", Section::Core, &[Home::Core], exactly(1), "cat", "Stands among transducers for the items of each item.", cat),
+    row("iterate", "seqs.iterate", Section::Core, &[Home::Core], exactly(2), "(iterate f x)", "Returns x, (f x), (f (f x)) and so on; whoever takes items of it says how many.", iterate),
+    row("repeat", "seqs.repeat", Section::Core, &[Home::Core], between(1, 2), "(repeat n x), (repeat x)", "Returns a value n times, or for as long as items are taken.", repeat),
+    row("repeatedly", "seqs.repeatedly", Section::Core, &[Home::Core], between(1, 2), "(repeatedly n f), (repeatedly f)", "Calls a function without arguments n times, or for as long as items are taken, and returns the results.", repeatedly),
+    row("cycle", "seqs.cycle", Section::Core, &[Home::Core], exactly(1), "(cycle coll)", "Returns the items of a collection again and again, for as long as items are taken.", cycle),
+    row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).deferring(),
+    row("doall", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(doall coll), (doall n coll)", "Returns the collection; everything is evaluated at once anyway.", doall),
+    row("dorun", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(dorun coll), (dorun n coll)", "Returns nil; everything is evaluated at once anyway.", dorun),
+    row("run!", "seqs.run!", Section::Core, &[Home::Core], exactly(2), "(run! f coll)", "Calls a function with each item for what it does and returns nil.", run_each).streaming(1),
 ];
 
 type Result<T = Value> = std::result::Result<T, Stop>;
@@ -91,7 +108,8 @@ fn side_by_side(
     mut each: impl FnMut(&mut Eval<'_>, &mut [Value]) -> Result<bool>,
 ) -> Result<()> {
     if let [only] = collections {
-        for item in eval.take_items(std::mem::take(only))? {
+        let mut items = eval.stream(std::mem::take(only))?;
+        while let Some(item) = items.next(eval)? {
             if !each(eval, &mut [item])? {
                 break;
             }
@@ -100,13 +118,13 @@ fn side_by_side(
     }
     let mut columns = Vec::with_capacity(collections.len());
     for collection in collections {
-        columns.push(eval.take_items(std::mem::take(collection))?.into_iter());
+        columns.push(eval.stream(std::mem::take(collection))?);
     }
     let mut row = Vec::with_capacity(columns.len());
     loop {
         row.clear();
         for column in &mut columns {
-            match column.next() {
+            match column.next(eval)? {
                 Some(item) => row.push(item),
                 None => return Ok(()),
             }
@@ -115,6 +133,33 @@ fn side_by_side(
             return Ok(());
         }
     }
+}
+
+/// The row of `name`.
+fn builtin(name: &str) -> &'static Builtin {
+    super::lookup(name).expect("a row of the table")
+}
+
+/// The transducer that `name` makes of arguments without a collection.
+fn transducer_of(name: &str, args: &mut [Value]) -> Result {
+    if let Some(function) = args.first()
+        && !matches!(
+            name,
+            "take" | "drop" | "take-nth" | "partition-all" | "interpose"
+        )
+    {
+        callable(function)?;
+    }
+    let args = args.iter_mut().map(std::mem::take).collect();
+    Ok(sequence::transducer(builtin(name), args))
+}
+
+/// Refuses collections none of which has an end.
+fn bounded(eval: &mut Eval<'_>, collections: &mut [Value]) -> Result<()> {
+    if !collections.is_empty() && collections.iter().all(sequence::endless) {
+        return eval.settle(&mut collections[0]);
+    }
+    Ok(())
 }
 
 fn split_first(args: &mut [Value]) -> Result<(Value, &mut [Value])> {
@@ -127,6 +172,13 @@ fn split_first(args: &mut [Value]) -> Result<(Value, &mut [Value])> {
 fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (function, collections) = split_first(args)?;
     callable(&function)?;
+    match &*collections {
+        [] => return transducer_of("map", &mut [function]),
+        [endless] if sequence::endless(endless) => {
+            return eval.deferred(builtin("map"), &[function], endless);
+        }
+        _ => bounded(eval, collections)?,
+    }
     if let [Value::Vector(items)] = &mut *collections
         && items.moves()
     {
@@ -164,6 +216,13 @@ fn shortest(collections: &[Value]) -> usize {
 fn mapcat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (function, collections) = split_first(args)?;
     callable(&function)?;
+    match &*collections {
+        [] => return transducer_of("mapcat", &mut [function]),
+        [endless] if sequence::endless(endless) => {
+            return eval.deferred(builtin("mapcat"), &[function], endless);
+        }
+        _ => bounded(eval, collections)?,
+    }
     let mut results = Vec::new();
     side_by_side(eval, collections, |eval, row| {
         let part = eval.call(&function, row)?;
@@ -178,6 +237,13 @@ fn mapcat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn map_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (function, collections) = split_first(args)?;
     callable(&function)?;
+    match &*collections {
+        [] => return transducer_of("map-indexed", &mut [function]),
+        [endless] if sequence::endless(endless) => {
+            return eval.deferred(builtin("map-indexed"), &[function], endless);
+        }
+        _ => {}
+    }
     let mut results = Vec::new();
     side_by_side(eval, collections, |eval, row| {
         let mut with_index = vec![Value::from(results.len())];
@@ -188,18 +254,32 @@ fn map_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(results))
 }
 
+/// A transducer, where there is no collection, or a sequence, where there is no end to it.
+fn later(eval: &mut Eval<'_>, name: &str, args: &mut [Value]) -> Result<Option<Value>> {
+    Ok(match args {
+        [_] => Some(transducer_of(name, args)?),
+        [argument, endless] if sequence::endless(endless) => {
+            let argument = std::mem::take(argument);
+            Some(eval.deferred(builtin(name), &[argument], endless)?)
+        }
+        _ => None,
+    })
+}
+
 fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut kept = Vec::new();
+    if let Some(later) = later(eval, "keep-indexed", args)? {
+        return Ok(later);
+    }
     let [function, collection] = args else {
         return Ok(Value::Nil);
     };
     callable(function)?;
-    for (at, item) in eval
-        .take_items(std::mem::take(collection))?
-        .into_iter()
-        .enumerate()
-    {
+    let mut items = eval.stream(std::mem::take(collection))?;
+    let mut at = 0usize;
+    while let Some(item) = items.next(eval)? {
         let result = eval.call2(function, Value::from(at), item)?;
+        at += 1;
         if !result.is_nil() {
             kept.push(result);
         }
@@ -209,6 +289,10 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// The items for which the predicate's answer is `wanted`.
 fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
+    let name = if wanted { "filter" } else { "remove" };
+    if let Some(later) = later(eval, name, args)? {
+        return Ok(later);
+    }
     let [predicate, collection] = args else {
         return Ok(Value::Nil);
     };
@@ -224,7 +308,8 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
         })?;
         return Ok(Value::vector(kept));
     }
-    for item in eval.take_items(std::mem::take(collection))? {
+    let mut items = eval.stream(std::mem::take(collection))?;
+    while let Some(item) = items.next(eval)? {
         if eval.call1(predicate, item.clone())?.truthy() == wanted {
             kept.push(item);
         }
@@ -241,12 +326,16 @@ fn remove(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Some(later) = later(eval, "keep", args)? {
+        return Ok(later);
+    }
     let [function, collection] = args else {
         return Ok(Value::Nil);
     };
     callable(function)?;
     let mut kept = Vec::new();
-    for item in eval.take_items(std::mem::take(collection))? {
+    let mut items = eval.stream(std::mem::take(collection))?;
+    while let Some(item) = items.next(eval)? {
         let result = eval.call1(function, item)?;
         if !result.is_nil() {
             kept.push(result);
@@ -278,15 +367,250 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         };
         return fold(eval, &function, first, items);
     }
-    let mut items = eval.take_items(collection)?.into_iter();
+    if let Some((start, end, step)) = sequence::integers(&collection) {
+        return fold_integers(eval, &function, initial, (start, end, step));
+    }
+    let mut items = eval.stream(collection)?;
     let first = match initial {
         Some(initial) => initial,
-        None => match items.next() {
+        None => match items.next(eval)? {
             Some(first) => first,
             None => return eval.call(&function, &mut []),
         },
     };
-    items.try_fold(first, |acc, item| eval.call2(&function, acc, item))
+    eval.fold_stream(&function, first, items)
+}
+
+/// Folds a range of integers that nobody made; under an operator no call is needed.
+fn fold_integers(
+    eval: &mut Eval<'_>,
+    function: &Value,
+    initial: Option<Value>,
+    (start, end, step): (i64, i64, i64),
+) -> Result {
+    let op = match function {
+        Value::Builtin(builtin) => Op::of(builtin),
+        _ => None,
+    };
+    let count = sequence::integer_count(start, end, step);
+    let mut items = (0..count).map(|at| start.wrapping_add((at as i64).wrapping_mul(step)));
+    let mut acc = match initial {
+        Some(initial) => initial,
+        None => match items.next() {
+            Some(first) => Value::Int(first),
+            None => return eval.call(function, &mut []),
+        },
+    };
+    for item in items {
+        let known = match (&acc, op) {
+            (Value::Int(acc), Some(op)) => op.integers(*acc, item),
+            _ => None,
+        };
+        acc = match known {
+            Some(known) => {
+                eval.charge(1)?;
+                known
+            }
+            None => eval.call2(function, acc, Value::Int(item))?,
+        };
+        if let Some(value) = sequence::reduced(&acc) {
+            return Ok(value.clone());
+        }
+    }
+    Ok(acc)
+}
+
+fn make_reduced(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let value = std::mem::take(&mut args[0]);
+    Ok(super::made_of(Combinator::Reduced, vec![value]))
+}
+
+fn is_reduced(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(Value::Bool(sequence::reduced(&args[0]).is_some()))
+}
+
+fn unreduce(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    Ok(sequence::unreduced(std::mem::take(&mut args[0])))
+}
+
+fn reductions(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((collection, given)) = args.split_last_mut() else {
+        return Ok(Value::Nil);
+    };
+    let function = std::mem::take(&mut given[0]);
+    callable(&function)?;
+    if sequence::endless(collection) {
+        eval.settle(collection)?;
+    }
+    let mut items = eval.stream(std::mem::take(collection))?;
+    let mut acc = match given.get_mut(1) {
+        Some(initial) => std::mem::take(initial),
+        None => match items.next(eval)? {
+            Some(first) => first,
+            None => {
+                let empty = eval.call(&function, &mut [])?;
+                return Ok(Value::vector(vec![empty]));
+            }
+        },
+    };
+    eval.settle(&mut acc)?;
+    let mut all = vec![acc.clone()];
+    while let Some(item) = items.next(eval)? {
+        acc = eval.call2(&function, acc, item)?;
+        eval.charge(1)?;
+        if let Some(value) = sequence::reduced(&acc) {
+            all.push(value.clone());
+            break;
+        }
+        all.push(acc.clone());
+    }
+    Ok(Value::vector(all))
+}
+
+fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((collection, given)) = args.split_last_mut() else {
+        return Ok(Value::Nil);
+    };
+    let (xform, function) = (std::mem::take(&mut given[0]), std::mem::take(&mut given[1]));
+    callable(&function)?;
+    let items = eval.transduced(&xform, std::mem::take(collection))?;
+    let first = match given.get_mut(2) {
+        Some(initial) => std::mem::take(initial),
+        None => eval.call(&function, &mut [])?,
+    };
+    let folded = eval.fold_stream(&function, first, items)?;
+    // The function's arity of one completes the result, where it has one.
+    if completes(&function) {
+        eval.call1(&function, folded)
+    } else {
+        Ok(folded)
+    }
+}
+
+/// Whether a reducing function has an arity of one that may change the result.
+fn completes(function: &Value) -> bool {
+    matches!(function, Value::Fn(closure) if closure.lambda.takes(1))
+}
+
+fn sequence(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match args {
+        [collection] => {
+            let mut stream = eval.stream(std::mem::take(collection))?;
+            let mut items = Vec::new();
+            while let Some(item) = stream.next(eval)? {
+                items.push(item);
+            }
+            Ok(Value::vector(items))
+        }
+        [xform, collection] => {
+            let items = eval.transduced(xform, std::mem::take(collection))?;
+            Ok(Value::vector(eval.collected(items)?))
+        }
+        _ => Ok(Value::Nil),
+    }
+}
+
+fn eduction(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let Some((collection, xforms)) = args.split_last_mut() else {
+        return Ok(Value::Nil);
+    };
+    let xforms = xforms.iter_mut().map(std::mem::take).collect();
+    let xform = super::made_of(Combinator::Comp, xforms);
+    let items = eval.transduced(&xform, std::mem::take(collection))?;
+    Ok(Value::vector(eval.collected(items)?))
+}
+
+fn cat(_: &mut Eval<'_>, _: &mut [Value]) -> Result {
+    Err(bad_value(
+        "cat stands among transducers, as in (into [] cat [[1 2] [3]]); use (apply concat colls) to join collections",
+    ))
+}
+
+fn run_each(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    callable(&args[0])?;
+    let mut items = eval.stream(std::mem::take(&mut args[1]))?;
+    while let Some(item) = items.next(eval)? {
+        let result = eval.call1(&args[0], item)?;
+        if sequence::reduced(&result).is_some() {
+            break;
+        }
+    }
+    Ok(Value::Nil)
+}
+
+fn doall(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let collection = args.last_mut().map(std::mem::take).unwrap_or_default();
+    item_at(eval, &collection, 0)?;
+    Ok(collection)
+}
+
+fn dorun(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    doall(eval, args)?;
+    Ok(Value::Nil)
+}
+
+fn take_nth(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    positive(&args[0], "n")?;
+    if let Some(later) = later(eval, "take-nth", args)? {
+        return Ok(later);
+    }
+    let step = sequence::transducer(builtin("take-nth"), vec![std::mem::take(&mut args[0])]);
+    let items = eval.transduced(&step, std::mem::take(&mut args[1]))?;
+    Ok(Value::vector(eval.collected(items)?))
+}
+
+// --- sequences that their consumer bounds
+
+fn iterate(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    callable(&args[0])?;
+    Ok(endless_of(Combinator::Iterate, args))
+}
+
+fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    counted(eval, Combinator::Repeat, args)
+}
+
+fn repeatedly(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Some(function) = args.last() {
+        callable(function)?;
+    }
+    if let [count, function] = args {
+        let count = amount(count)?;
+        let mut results = Vec::new();
+        for _ in 0..count {
+            results.push(eval.call(function, &mut [])?);
+        }
+        return Ok(Value::vector(results));
+    }
+    Ok(endless_of(Combinator::Repeatedly, args))
+}
+
+fn cycle(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let items = Value::vector(eval.take_items(std::mem::take(&mut args[0]))?);
+    Ok(match emptiness(&items)? {
+        true => items,
+        false => endless_of(Combinator::Cycle, &mut [items]),
+    })
+}
+
+fn endless_of(kind: Combinator, parts: &mut [Value]) -> Value {
+    let parts = parts.iter_mut().map(std::mem::take).collect();
+    sequence::sequence_of(super::made_of(kind, parts))
+}
+
+/// A source, as many items of it as the first of two arguments says.
+fn counted(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value]) -> Result {
+    let [count, item] = args else {
+        return Ok(endless_of(kind, args));
+    };
+    let wanted = amount(count)?;
+    if wanted <= sequence::AT_ONCE_MAX {
+        eval.charge(wanted)?;
+        return Ok(Value::vector(vec![std::mem::take(item); wanted]));
+    }
+    let count = std::mem::take(count);
+    let source = endless_of(kind, &mut args[1..]);
+    eval.deferred(builtin("take"), &[count], &source)
 }
 
 /// Folds items that are read in place; numbers under an operator need no call.
@@ -323,9 +647,16 @@ fn reduce_kv(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let initial = std::mem::take(initial);
     match &*collection {
         Value::Nil => Ok(initial),
-        Value::Map(entries) => entries.iter().try_fold(initial, |acc, (key, value)| {
-            eval.call(function, &mut [acc, key.clone(), value.clone()])
-        }),
+        Value::Map(entries) => {
+            let mut acc = initial;
+            for (key, value) in entries.iter() {
+                acc = eval.call(function, &mut [acc, key.clone(), value.clone()])?;
+                if let Some(value) = sequence::reduced(&acc) {
+                    return Ok(value.clone());
+                }
+            }
+            Ok(acc)
+        }
         other => Err(wrong_type("a map", other)),
     }
 }
@@ -383,8 +714,27 @@ fn item_at(eval: &mut Eval<'_>, collection: &Value, at: usize) -> Result<Option<
             eval.charge(at)?;
             members.iter().nth(at).cloned()
         }
+        _ if sequence::unsettled(collection).is_some() => return skipped_to(eval, collection, at),
         _ => return Err(wrong_type("a collection", collection)),
     })
+}
+
+/// The item at `at` of a sequence that is not made.
+fn skipped_to(eval: &mut Eval<'_>, sequence: &Value, at: usize) -> Result<Option<Value>> {
+    if let Some((start, end, step)) = sequence::integers(sequence) {
+        let inside = at < sequence::integer_count(start, end, step);
+        return Ok(inside.then(|| Value::Int(start.wrapping_add((at as i64).wrapping_mul(step)))));
+    }
+    if at == usize::MAX {
+        return Ok(None);
+    }
+    let mut items = eval.stream(sequence.clone())?;
+    for _ in 0..at {
+        if items.next(eval)?.is_none() {
+            return Ok(None);
+        }
+    }
+    items.next(eval)
 }
 
 fn first(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -399,19 +749,48 @@ fn last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Vector(items) = &args[0] {
         return Ok(items.iter().next_back().cloned().unwrap_or_default());
     }
-    Ok(eval.items(&args[0])?.pop().unwrap_or_default())
+    if let Some((start, end, step)) = sequence::integers(&args[0]) {
+        let count = sequence::integer_count(start, end, step);
+        return match count.checked_sub(1) {
+            Some(at) => Ok(skipped_to(eval, &args[0], at)?.unwrap_or_default()),
+            None => Ok(Value::Nil),
+        };
+    }
+    if sequence::endless(&args[0]) {
+        eval.settle(&mut args[0])?;
+    }
+    let mut items = eval.stream(std::mem::take(&mut args[0]))?;
+    let mut last = Value::Nil;
+    while let Some(item) = items.next(eval)? {
+        last = item;
+    }
+    Ok(last)
 }
 
 /// The items from `from` on.
-fn tail(eval: &mut Eval<'_>, collection: Value, from: usize) -> Result<Vec<Value>> {
+fn tail(eval: &mut Eval<'_>, mut collection: Value, from: usize) -> Result {
+    if let Some((start, end, step)) = sequence::integers(&collection) {
+        let gone = from.min(sequence::integer_count(start, end, step));
+        return Ok(match gone {
+            gone if gone == sequence::integer_count(start, end, step) => Value::vector(Vec::new()),
+            gone => {
+                let start = start.wrapping_add((gone as i64).wrapping_mul(step));
+                let bounds = [start, end, step].map(Value::Int).to_vec();
+                sequence::sequence_of(super::made_of(Combinator::Range, bounds))
+            }
+        });
+    }
+    if sequence::unsettled(&collection).is_some() {
+        return sequence::behind(eval, collection, from);
+    }
     if let Value::Vector(items) = &collection {
         eval.reserve_values(items.len().saturating_sub(from))?;
         eval.charge(items.len().saturating_sub(from))?;
-        return Ok(items.iter().skip(from).cloned().collect());
+        return Ok(Value::vector(items.iter().skip(from).cloned().collect()));
     }
-    let mut items = eval.take_items(collection)?;
+    let mut items = eval.take_items(std::mem::take(&mut collection))?;
     items.drain(..from.min(items.len()));
-    Ok(items)
+    Ok(Value::vector(items))
 }
 
 fn nil_if_empty(items: Vec<Value>) -> Value {
@@ -422,12 +801,22 @@ fn nil_if_empty(items: Vec<Value>) -> Value {
     }
 }
 
+/// `collection`, or nil when it has no items.
+fn nil_for_none(eval: &mut Eval<'_>, collection: Value) -> Result {
+    let some = match &collection {
+        Value::Vector(items) => !items.is_empty(),
+        other => item_at(eval, other, 0)?.is_some(),
+    };
+    Ok(if some { collection } else { Value::Nil })
+}
+
 fn rest(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(Value::vector(tail(eval, std::mem::take(&mut args[0]), 1)?))
+    tail(eval, std::mem::take(&mut args[0]), 1)
 }
 
 fn next(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(nil_if_empty(tail(eval, std::mem::take(&mut args[0]), 1)?))
+    let rest = tail(eval, std::mem::take(&mut args[0]), 1)?;
+    nil_for_none(eval, rest)
 }
 
 fn ffirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -437,11 +826,13 @@ fn ffirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn nfirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let first = item_at(eval, &args[0], 0)?.unwrap_or_default();
-    Ok(nil_if_empty(tail(eval, first, 1)?))
+    let rest = tail(eval, first, 1)?;
+    nil_for_none(eval, rest)
 }
 
 fn nnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    Ok(nil_if_empty(tail(eval, std::mem::take(&mut args[0]), 2)?))
+    let rest = tail(eval, std::mem::take(&mut args[0]), 2)?;
+    nil_for_none(eval, rest)
 }
 
 fn butlast(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -463,20 +854,13 @@ fn nth(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn nthnext(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let from = amount_after(eval, args)?;
-    Ok(nil_if_empty(tail(
-        eval,
-        std::mem::take(&mut args[0]),
-        from,
-    )?))
+    let rest = tail(eval, std::mem::take(&mut args[0]), from)?;
+    nil_for_none(eval, rest)
 }
 
 fn nthrest(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let from = amount_after(eval, args)?;
-    Ok(Value::vector(tail(
-        eval,
-        std::mem::take(&mut args[0]),
-        from,
-    )?))
+    tail(eval, std::mem::take(&mut args[0]), from)
 }
 
 /// The count of `(nthrest coll n)`: the collection is judged first.
@@ -487,6 +871,19 @@ fn amount_after(eval: &mut Eval<'_>, args: &[Value]) -> Result<usize> {
 
 fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
+    let [_, collection] = args else {
+        return transducer_of("take", args);
+    };
+    if sequence::unsettled(collection).is_some() {
+        let mut items = eval.stream(std::mem::take(collection))?;
+        let mut taken = Vec::new();
+        while taken.len() < count
+            && let Some(item) = items.next(eval)?
+        {
+            taken.push(item);
+        }
+        return Ok(Value::vector(taken));
+    }
     if let Value::Vector(items) = &args[1] {
         let count = count.min(items.len());
         eval.reserve_values(count)?;
@@ -510,11 +907,10 @@ fn take_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn drop(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let count = amount(&args[0])?;
-    Ok(Value::vector(tail(
-        eval,
-        std::mem::take(&mut args[1]),
-        count,
-    )?))
+    if args.len() == 1 {
+        return transducer_of("drop", args);
+    }
+    tail(eval, std::mem::take(&mut args[1]), count)
 }
 
 fn drop_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -541,6 +937,20 @@ fn prefix(eval: &mut Eval<'_>, predicate: &Value, items: &[Value]) -> Result<usi
 }
 
 fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [predicate, collection] = args else {
+        return transducer_of("take-while", args);
+    };
+    if sequence::unsettled(collection).is_some() {
+        callable(predicate)?;
+        let mut items = eval.stream(std::mem::take(collection))?;
+        let mut taken = Vec::new();
+        while let Some(item) = items.next(eval)?
+            && eval.call1(predicate, item.clone())?.truthy()
+        {
+            taken.push(item);
+        }
+        return Ok(Value::vector(taken));
+    }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
     items.truncate(end);
@@ -548,6 +958,9 @@ fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn drop_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Some(later) = later(eval, "drop-while", args)? {
+        return Ok(later);
+    }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     let end = prefix(eval, &args[0], &items)?;
     items.drain(..end);
@@ -626,6 +1039,9 @@ fn vec(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::unsettled(&args[0]).is_some() {
+        return nil_for_none(eval, std::mem::take(&mut args[0]));
+    }
     Ok(nil_if_empty(eval.take_items(std::mem::take(&mut args[0]))?))
 }
 
@@ -722,7 +1138,25 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if target.is_nil() {
         target = Value::vector(Vec::new());
     }
-    let items = eval.take_items(std::mem::take(&mut args[1]))?;
+    let items = match args {
+        [_, xform, from] => {
+            let (xform, from) = (std::mem::take(xform), std::mem::take(from));
+            eval.transduced(&xform, from)?
+        }
+        _ => eval.stream(std::mem::take(&mut args[1]))?,
+    };
+    if let Value::Vector(_) = &target
+        && !items.is_whole()
+    {
+        // One by one: what they are made of need not be there at once.
+        let mut items = items;
+        while let Some(item) = items.next(eval)? {
+            eval.charge(1)?;
+            join(eval, &mut target, item)?;
+        }
+        return Ok(target);
+    }
+    let items = eval.collected(items)?;
     if let Value::Vector(held) = &target {
         eval.reserve_values(if held.copy_bytes() == 0 {
             items.len()
@@ -774,6 +1208,7 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (start, end, step) = match args {
+        [] => (Value::Int(0), Value::Nil, Value::Int(1)),
         [end] => (Value::Int(0), std::mem::take(end), Value::Int(1)),
         [start, end] => (std::mem::take(start), std::mem::take(end), Value::Int(1)),
         [start, end, step] => (
@@ -787,6 +1222,9 @@ fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         (Value::Int(start), Value::Int(end), Value::Int(step)) if *step != 0 => {
             int_range(eval, *start, *end, *step)
         }
+        (Value::Int(_), Value::Nil, Value::Int(_)) if args.is_empty() => {
+            Ok(endless_of(Combinator::Range, &mut [start, end, step]))
+        }
         _ => {
             for bound in [&start, &end, &step] {
                 if !matches!(bound, Value::Int(_) | Value::Float(_) | Value::BigInt(_)) {
@@ -799,19 +1237,12 @@ fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn int_range(eval: &mut Eval<'_>, start: i64, end: i64, step: i64) -> Result {
-    let span = if step > 0 {
-        i128::from(end) - i128::from(start)
-    } else {
-        i128::from(start) - i128::from(end)
-    };
-    let step_size = i128::from(step).abs();
-    let count = if span <= 0 {
-        0
-    } else {
-        (span + step_size - 1) / step_size
-    };
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
-    eval.reserve_values(count)?;
+    let count = sequence::integer_count(start, end, step);
+    if count > sequence::AT_ONCE_MAX {
+        let bounds = [start, end, step].map(Value::Int).to_vec();
+        let range = super::made_of(Combinator::Range, bounds);
+        return Ok(sequence::sequence_of(range));
+    }
     eval.charge(count)?;
     let mut items = Vec::with_capacity(count);
     for at in 0..count as i64 {
@@ -849,6 +1280,10 @@ fn reverse(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if args.is_empty() {
+        return transducer_of("distinct", args);
+    }
+    bounded(eval, args)?;
     let items = eval.take_items(std::mem::take(&mut args[0]))?;
     unique(eval, items, |_, item| Ok(item.clone()))
 }
@@ -888,6 +1323,10 @@ pub fn key_function(value: &Value) -> Result<()> {
 }
 
 fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if args.is_empty() {
+        return transducer_of("dedupe", args);
+    }
+    bounded(eval, args)?;
     let items = eval.take_items(std::mem::take(&mut args[0]))?;
     let mut kept: Vec<Value> = Vec::new();
     for item in items {
@@ -904,6 +1343,7 @@ fn dedupe(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn interleave(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    bounded(eval, args)?;
     let mut mixed = Vec::new();
     if !args.is_empty() {
         side_by_side(eval, args, |eval, row| {
@@ -926,6 +1366,9 @@ fn zip(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn interpose(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Some(later) = later(eval, "interpose", args)? {
+        return Ok(later);
+    }
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
     eval.reserve_values(items.len() * 2)?;
     eval.charge(items.len())?;
@@ -1000,6 +1443,11 @@ fn partition(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let size = positive(&args[0], "n")?;
+    if args.len() < 3
+        && let Some(later) = later(eval, "partition-all", args)?
+    {
+        return Ok(later);
+    }
     let step = if args.len() == 3 {
         positive(&args[1], "step")?
     } else {
@@ -1011,6 +1459,9 @@ fn partition_all(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if let Some(later) = later(eval, "partition-by", args)? {
+        return Ok(later);
+    }
     callable(&args[0])?;
     let items = eval.take_items(std::mem::take(&mut args[1]))?;
     let mut parts = Vec::new();
@@ -1122,11 +1573,33 @@ fn count(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             eval.charge(text.seek_steps())?;
             text.count()
         }
+        other if sequence::unsettled(other).is_some() => {
+            return counted_items(eval, std::mem::take(&mut args[0]));
+        }
         other => return Err(wrong_type("a collection", other)),
     }))
 }
 
-fn is_empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+/// How many items a sequence has that is not made.
+fn counted_items(eval: &mut Eval<'_>, mut collection: Value) -> Result {
+    if let Some((start, end, step)) = sequence::integers(&collection) {
+        return Ok(Value::from(sequence::integer_count(start, end, step)));
+    }
+    if sequence::endless(&collection) {
+        eval.settle(&mut collection)?;
+    }
+    let mut items = eval.stream(collection)?;
+    let mut count = 0usize;
+    while items.next(eval)?.is_some() {
+        count += 1;
+    }
+    Ok(Value::from(count))
+}
+
+fn is_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::unsettled(&args[0]).is_some() {
+        return Ok(Value::Bool(item_at(eval, &args[0], 0)?.is_none()));
+    }
     Ok(Value::Bool(emptiness(&args[0])?))
 }
 
@@ -1141,7 +1614,10 @@ fn emptiness(value: &Value) -> Result<bool> {
     })
 }
 
-fn not_empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+fn not_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::unsettled(&args[0]).is_some() {
+        return nil_for_none(eval, std::mem::take(&mut args[0]));
+    }
     Ok(if emptiness(&args[0])? {
         Value::Nil
     } else {

@@ -63,9 +63,9 @@ pub const ROWS: &[Builtin] = &[
         "strings.split",
         Section::Strings,
         STRING,
-        exactly(2),
-        "(split s re-or-char)",
-        "Splits a string at a delimiter or a regex.",
+        between(2, 3),
+        "(split s re-or-char), (split s re-or-char limit)",
+        "Splits a string at a delimiter or a regex, into at most so many parts when a limit is given.",
         split,
     ),
     row(
@@ -132,6 +132,37 @@ pub const ROWS: &[Builtin] = &[
         "Replaces every match in a string, or every item of a collection that a map names.",
         replace,
     ),
+    row(
+        "replace-first",
+        "strings.replace-first",
+        Section::Strings,
+        STRING,
+        exactly(3),
+        "(replace-first s pattern replacement)",
+        "Replaces the first match in a string.",
+        replace_first,
+    ),
+    row(
+        "capitalize",
+        "strings.capitalize",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(capitalize s)",
+        "Returns the string with its first character in upper case and the others in lower case.",
+        capitalize,
+    ),
+    row(
+        "str/reverse",
+        "strings.reverse",
+        Section::Strings,
+        STRING,
+        exactly(1),
+        "(str/reverse s)",
+        "Returns the string backwards.",
+        reversed,
+    )
+    .qualified(),
     row(
         "upper-case",
         "strings.upper-case",
@@ -313,7 +344,7 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
 }
 
 /// How a value is written: [`print::write_text`] or one of its kin.
-type Write = fn(&mut Sink<'_>, &Value) -> Result<(), Over>;
+pub(super) type Write = fn(&mut Sink<'_>, &Value) -> Result<(), Over>;
 
 /// Appends a value's text, charged and bounded.
 pub(super) fn append(
@@ -462,8 +493,17 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
+    let limit = match args.get(2) {
+        None => 0,
+        Some(limit) => index(limit)?,
+    };
+    // As on the JVM: a positive limit is the most parts there are, and any but 0 keeps empty parts at the end.
+    let parts_max = usize::try_from(limit).ok().filter(|limit| *limit > 0);
+    let parts_max = parts_max.unwrap_or(usize::MAX);
     let delimiter = match &args[1] {
-        Value::Regex(regex) => return super::regex::split_at(eval, regex, text),
+        Value::Regex(regex) => {
+            return super::regex::split_into(eval, regex, text, parts_max, limit == 0);
+        }
         Value::Str(delimiter) if delimiter.count() <= 1 => delimiter,
         Value::Str(_) => {
             return Err(bad_value(quoting(
@@ -475,19 +515,32 @@ fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     };
     let mut parts = Vec::new();
     if delimiter.is_empty() {
+        let mut from = 0;
         for grapheme in text.graphemes() {
+            if parts.len() + 1 == parts_max {
+                break;
+            }
             push_part(eval, &mut parts, grapheme)?;
+            from += grapheme.len();
+        }
+        if from < text.len() || limit != 0 && parts.len() < parts_max {
+            push_part(eval, &mut parts, &text[from..])?;
         }
     } else {
         let delimiter = Needle::new(delimiter);
         let mut from = 0;
-        while let Some(at) = delimiter.find(text, from, eval)? {
+        while parts.len() + 1 < parts_max
+            && let Some(at) = delimiter.find(text, from, eval)?
+        {
             push_part(eval, &mut parts, &text[from..at])?;
             from = at + delimiter.len();
         }
         push_part(eval, &mut parts, &text[from..])?;
     }
-    Ok(parts_of(text, parts))
+    match limit {
+        0 => Ok(parts_of(text, parts)),
+        _ => Ok(Value::vector(parts)),
+    }
 }
 
 fn split_lines(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -572,7 +625,12 @@ fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
     let text = string(args, 0)?;
     match &args[1] {
-        Value::Regex(regex) => super::regex::replace_all(eval, regex, text, string(args, 2)?),
+        Value::Regex(regex) => match &args[2] {
+            Value::Str(replacement) => {
+                super::regex::replace_all(eval, regex, text, replacement, usize::MAX)
+            }
+            made => super::regex::replace_by(eval, regex, text, made, usize::MAX),
+        },
         Value::Str(wanted) => {
             let replacement = string(args, 2)?;
             let mut out = String::new();
@@ -602,6 +660,53 @@ fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         }
         other => Err(wrong_type("a string or a regex", other)),
     }
+}
+
+fn replace_first(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    match (&args[1], &args[2]) {
+        (Value::Regex(regex), Value::Str(replacement)) => {
+            super::regex::replace_all(eval, regex, text, replacement, 1)
+        }
+        (Value::Regex(regex), made) => super::regex::replace_by(eval, regex, text, made, 1),
+        (Value::Str(wanted), _) => {
+            let replacement = string(args, 2)?;
+            let Some(at) = Needle::new(wanted).find(text, 0, eval)? else {
+                return Ok(args[0].clone());
+            };
+            let mut out = String::new();
+            for part in [&text[..at], replacement, &text[at + wanted.len()..]] {
+                push(eval, &mut out, part)?;
+            }
+            Ok(Value::from(out))
+        }
+        (other, _) => Err(wrong_type("a string or a regex", other)),
+    }
+}
+
+fn capitalize(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let end = text.byte_offset(1).unwrap_or(text.len());
+    let Value::Str(rest) = in_case(eval, &text[end..], |slice| slice.to_lowercase())? else {
+        return Ok(Value::Nil);
+    };
+    let mut out = text[..end].to_uppercase();
+    push(eval, &mut out, &rest)?;
+    Ok(Value::from(out))
+}
+
+fn reversed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let graphemes = eval.items(&args[0])?;
+    charge_text(eval, text.len())?;
+    let mut out = String::with_capacity(text.len());
+    for grapheme in graphemes.iter().rev() {
+        eval.charge(1)?;
+        if let Value::Str(grapheme) = grapheme {
+            out.push_str(grapheme);
+        }
+    }
+    Ok(Value::from(out))
 }
 
 fn replace_items(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::numbers::index;
 use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
@@ -124,6 +125,256 @@ pub const ROWS: &[Builtin] = &[
         |_, args| Ok(Value::Int(duration(args)? / MICROS_PER_DAY)),
     ),
     row(
+        "LocalDate/now",
+        "time.now",
+        Section::Interop,
+        &[Home::LocalDate],
+        exactly(0),
+        "(LocalDate/now)",
+        "Returns the date of today in UTC.",
+        |eval, _| today(eval),
+    ).qualified(),
+    row(
+        "Instant/now",
+        "time.now",
+        Section::Interop,
+        &[Home::Instant],
+        exactly(0),
+        "(Instant/now)",
+        "Returns the moment that it is, in milliseconds.",
+        |eval, _| Ok(now(eval)),
+    ).qualified(),
+    row(
+        "LocalDate/of",
+        "time.of",
+        Section::Interop,
+        &[Home::LocalDate],
+        exactly(3),
+        "(LocalDate/of year month day)",
+        "Returns a date of a year, a month from 1 and a day of the month.",
+        date_of,
+    ).qualified(),
+    row(
+        "Instant/ofEpochMilli",
+        "time.epoch",
+        Section::Interop,
+        &[Home::Instant],
+        exactly(1),
+        "(Instant/ofEpochMilli millis)",
+        "Returns the moment so many milliseconds after 1970.",
+        |_, args| moment_of(args, MICROS_PER_MILLI, 3),
+    ).qualified(),
+    row(
+        "Instant/ofEpochSecond",
+        "time.epoch",
+        Section::Interop,
+        &[Home::Instant],
+        exactly(1),
+        "(Instant/ofEpochSecond seconds)",
+        "Returns the moment so many seconds after 1970.",
+        |_, args| moment_of(args, MICROS_PER_SECOND, 0),
+    ).qualified(),
+    row(
+        "LocalDate/ofEpochDay",
+        "time.epoch",
+        Section::Interop,
+        &[Home::LocalDate],
+        exactly(1),
+        "(LocalDate/ofEpochDay days)",
+        "Returns the date so many days after 1970-01-01.",
+        |_, args| { args[0] = day_of_epoch(&args[0])?; Ok(std::mem::take(&mut args[0])) },
+    ).qualified(),
+    row(
+        ".getYear",
+        "time.fields",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getYear local-date)",
+        "Returns the year of a date.",
+        |_, args| Ok(Value::Int({ let date = calendar(args)?; i64::from(date.year()) })),
+    ),
+    row(
+        ".getMonthValue",
+        "time.fields",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getMonthValue local-date)",
+        "Returns the month, from 1 of a date.",
+        |_, args| Ok(Value::Int({ let date = calendar(args)?; i64::from(date.month()) })),
+    ),
+    row(
+        ".getDayOfMonth",
+        "time.fields",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getDayOfMonth local-date)",
+        "Returns the day of the month of a date.",
+        |_, args| Ok(Value::Int({ let date = calendar(args)?; i64::from(date.day()) })),
+    ),
+    row(
+        ".getDayOfYear",
+        "time.fields",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getDayOfYear local-date)",
+        "Returns the day of the year, from 1 of a date.",
+        |_, args| Ok(Value::Int({ let date = calendar(args)?; i64::from(date.day_of_year()) })),
+    ),
+    row(
+        ".getMonth",
+        "time.fields.names",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getMonth local-date)",
+        "Returns the name of the month of a date, such as \"MARCH\".",
+        |_, args| Ok(Value::from(MONTHS[calendar(args)?.month() as usize - 1])),
+    ),
+    row(
+        ".getDayOfWeek",
+        "time.fields.names",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getDayOfWeek local-date)",
+        "Returns the name of the day of the week of a date, such as \"SUNDAY\".",
+        |_, args| Ok(Value::from(WEEKDAYS[calendar(args)?.weekday().to_monday_zero_offset() as usize])),
+    ),
+    row(
+        ".plusWeeks",
+        "time.plusMonths",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusWeeks local-date n)",
+        "Returns a date a number of weeks later.",
+        |_, args| days_later(args, 7),
+    ),
+    row(
+        ".plusMonths",
+        "time.plusMonths",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusMonths local-date n)",
+        "Returns a date a number of months later, at the latest the last day of its month.",
+        |_, args| months_later(args, 1),
+    ),
+    row(
+        ".plusYears",
+        "time.plusMonths",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusYears local-date n)",
+        "Returns a date a number of years later, at the latest the last day of its month.",
+        |_, args| months_later(args, 12),
+    ),
+    row(
+        ".minusWeeks",
+        "time.plusMonths",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusWeeks local-date n)",
+        "Returns a date a number of weeks earlier.",
+        |_, args| days_later(args, -7),
+    ),
+    row(
+        ".minusMonths",
+        "time.plusMonths",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusMonths local-date n)",
+        "Returns a date a number of months earlier, at the latest the last day of its month.",
+        |_, args| months_later(args, -1),
+    ),
+    row(
+        ".minusYears",
+        "time.plusMonths",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusYears local-date n)",
+        "Returns a date a number of years earlier, at the latest the last day of its month.",
+        |_, args| months_later(args, -12),
+    ),
+    row(
+        ".isEqual",
+        "time.isEqual",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.isEqual a b)",
+        "Returns true when both are the same date or moment.",
+        |_, args| Ok(Value::Bool(order(args)? == Ordering::Equal)),
+    ),
+    row(
+        ".toEpochMilli",
+        "time.epoch",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.toEpochMilli instant)",
+        "Returns the milliseconds since the epoch of an instant.",
+        get_time,
+    ),
+    row(
+        ".getEpochSecond",
+        "time.epoch",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getEpochSecond instant)",
+        "Returns the whole seconds since the epoch of an instant.",
+        |_, args| Ok(Value::Int(instant(args, 0)?.micros().div_euclid(MICROS_PER_SECOND))),
+    ),
+    row(
+        ".toHours",
+        "time.durations",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.toHours duration)",
+        "Returns the whole hours of a duration.",
+        |_, args| Ok(Value::Int(duration(args)? / MICROS_PER_SECOND / 3_600)),
+    ),
+    row(
+        ".toMinutes",
+        "time.durations",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.toMinutes duration)",
+        "Returns the whole minutes of a duration.",
+        |_, args| Ok(Value::Int(duration(args)? / MICROS_PER_SECOND / 60)),
+    ),
+    row(
+        ".getSeconds",
+        "time.durations",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getSeconds duration)",
+        "Returns the whole seconds of a duration.",
+        |_, args| Ok(Value::Int(duration(args)? / MICROS_PER_SECOND)),
+    ),
+    row(
+        ".toSeconds",
+        "time.durations",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.toSeconds duration)",
+        "Returns the whole seconds of a duration.",
+        |_, args| Ok(Value::Int(duration(args)? / MICROS_PER_SECOND)),
+    ),
+    row(
         "currentTimeMillis",
         "time.System/currentTimeMillis",
         Section::Interop,
@@ -134,6 +385,87 @@ pub const ROWS: &[Builtin] = &[
         |eval, _| Ok(Value::Int(eval.host().now_micros().div_euclid(MICROS_PER_MILLI))),
     ),
 ];
+
+/// As Java names them.
+const MONTHS: [&str; 12] = [
+    "JANUARY",
+    "FEBRUARY",
+    "MARCH",
+    "APRIL",
+    "MAY",
+    "JUNE",
+    "JULY",
+    "AUGUST",
+    "SEPTEMBER",
+    "OCTOBER",
+    "NOVEMBER",
+    "DECEMBER",
+];
+const WEEKDAYS: [&str; 7] = [
+    "MONDAY",
+    "TUESDAY",
+    "WEDNESDAY",
+    "THURSDAY",
+    "FRIDAY",
+    "SATURDAY",
+    "SUNDAY",
+];
+
+/// The moment that it is, as the host's clock says.
+fn now(eval: &mut Eval<'_>) -> Value {
+    let millis = eval.host().now_micros().div_euclid(MICROS_PER_MILLI);
+    Value::Instant(Instant::new(millis * MICROS_PER_MILLI, 3))
+}
+
+fn today(eval: &mut Eval<'_>) -> Result<Value, Stop> {
+    day_of_epoch(&Value::Int(
+        eval.host().now_micros().div_euclid(MICROS_PER_DAY),
+    ))
+}
+
+fn outside() -> Stop {
+    bad_value("the date is outside the years 0 to 9999")
+}
+
+fn day_of_epoch(days: &Value) -> Result<Value, Stop> {
+    let days = i32::try_from(index(days)?).ok();
+    let days = days.filter(|days| time::civil(*days).is_some());
+    days.map(Value::Date).ok_or_else(outside)
+}
+
+fn moment_of(args: &[Value], unit: i64, digits: u8) -> Result<Value, Stop> {
+    let micros = index(&args[0])?.checked_mul(unit);
+    let micros = micros.filter(|micros| within_years(*micros));
+    let micros = micros.ok_or_else(outside)?;
+    Ok(Value::Instant(Instant::new(micros, digits)))
+}
+
+fn date_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let (year, month, day) = (index(&args[0])?, index(&args[1])?, index(&args[2])?);
+    let date = time::civil_date(year, month, day).filter(|date| date.year() >= 0);
+    match date {
+        Some(date) => Ok(Value::Date(time::days(date))),
+        None => Err(bad_value(format!("there is no date {year}-{month}-{day}"))),
+    }
+}
+
+/// The fields of the date at 0.
+fn calendar(args: &[Value]) -> Result<jiff::civil::Date, Stop> {
+    time::civil(date(args)?).ok_or_else(outside)
+}
+
+fn months_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
+    let date = calendar(args)?;
+    let months = index(&args[1])?.checked_mul(unit).ok_or_else(outside)?;
+    let span = jiff::Span::new()
+        .try_months(months)
+        .map_err(|_| outside())?;
+    let later = date.checked_add(span).map_err(|_| outside())?;
+    match later.year() >= 0 {
+        true => Ok(Value::Date(time::days(later))),
+        false => Err(outside()),
+    }
+}
 
 fn date(args: &[Value]) -> Result<i32, Stop> {
     match &args[0] {

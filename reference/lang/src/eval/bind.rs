@@ -1,5 +1,6 @@
 //! Taking values apart: destructuring in every binding position.
 
+use super::sequence::unsettled;
 use super::{Eval, Frame, Outcome};
 use crate::analyze::ir::{MapPattern, Pattern, SequencePattern};
 use crate::error::{Found, Kind};
@@ -30,7 +31,22 @@ impl Eval<'_> {
         value: Value,
         frame: Frame<'_>,
     ) -> Outcome<()> {
+        let mut value = value;
         let items = match &value {
+            _ if unsettled(&value).is_some() && parts.rest.is_none() && parts.all.is_none() => {
+                let mut stream = self.stream(std::mem::take(&mut value))?;
+                let mut items = Vec::new();
+                while items.len() < parts.items.len()
+                    && let Some(item) = stream.next(self)?
+                {
+                    items.push(item);
+                }
+                items
+            }
+            _ if unsettled(&value).is_some() => {
+                self.settle(&mut value)?;
+                self.items(&value)?
+            }
             Value::Nil => Vec::new(),
             Value::Vector(items) if parts.rest.is_none() => {
                 // Only what is asked for is looked at.
@@ -64,9 +80,12 @@ impl Eval<'_> {
     pub(super) fn bind_rest(
         &mut self,
         pattern: &Pattern,
-        rest: Vec<Value>,
+        mut rest: Vec<Value>,
         frame: Frame<'_>,
     ) -> Outcome<()> {
+        for item in &mut rest {
+            self.settle(item)?;
+        }
         let Pattern::Map(parts) = pattern else {
             let rest = if rest.is_empty() {
                 Value::Nil
@@ -99,6 +118,7 @@ impl Eval<'_> {
 
     fn bind_map(&mut self, parts: &MapPattern, mut value: Value, frame: Frame<'_>) -> Outcome<()> {
         self.see_through(&mut value);
+        self.settle(&mut value)?;
         let map = match &value {
             Value::Map(map) => Some(map),
             Value::Nil => None,

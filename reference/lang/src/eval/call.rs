@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::sequence::{called_transducer, reduced, unsettled};
 use super::{Eval, Frame, Outcome, at, not_callable};
-use crate::analyze::ir::{Call, Chain, Ir, Lambda};
+use crate::analyze::ir::{Arities, Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
 use crate::error::{Kind, Limit, Quote, Stop, bad_value, wrong_type};
@@ -35,18 +36,18 @@ impl<'r> Eval<'r> {
     pub(super) fn eval_call(&mut self, call: &Call, frame: Frame<'_>) -> Outcome {
         let callee = self.eval(&call.callee, frame)?;
         let result = match call.args.as_ref() {
-            [] => self.call(&callee, &mut []),
+            [] => self.call_open(&callee, &mut []),
             [a] => {
                 let mut args = [self.eval(a, frame)?];
-                self.call(&callee, &mut args)
+                self.call_open(&callee, &mut args)
             }
             [a, b] => {
                 let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
-                self.call(&callee, &mut args)
+                self.call_open(&callee, &mut args)
             }
             args => {
                 let mut args = self.eval_all(args, frame)?;
-                self.call(&callee, &mut args)
+                self.call_open(&callee, &mut args)
             }
         };
         self.called(call, &callee, result)
@@ -103,14 +104,35 @@ impl<'r> Eval<'r> {
                 Ir::Const(callee) => callee.clone(),
                 _ => waiting.pop().unwrap_or_default(),
             };
-            let result = self.call(&callee, &mut args);
+            let result = self.call_open(&callee, &mut args);
             value = self.called(step, &callee, result)?;
         }
         Ok(value)
     }
 
-    /// Calls `callee`; arguments may be moved out of `args`.
+    /// Calls the function of the right arity.
+    #[inline(never)]
+    pub(super) fn eval_arity(&mut self, arities: &Arities, frame: Frame<'_>) -> Outcome {
+        let mut given: SmallVec<[Value; 4]> = match self.eval(&arities.given, frame)? {
+            Value::Vector(given) => given.into_vec().into(),
+            _ => SmallVec::new(),
+        };
+        let Some(arity) = arities.takes(given.len()) else {
+            return Err(no_arity(arities, given.len()));
+        };
+        let function = self.eval(&arity.function, frame)?;
+        self.call_open(&function, &mut given)
+    }
+
+    /// Calls `callee`; arguments may be moved out of `args`. The result may be kept anywhere.
+    #[inline]
     pub fn call(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
+        let result = self.call_open(callee, args)?;
+        self.settled(result)
+    }
+
+    /// Calls `callee`; the result may be a sequence that is not made yet.
+    fn call_open(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
         match callee {
             Value::Fn(closure) => self.call_closure(closure, args),
             Value::Builtin(builtin) => {
@@ -145,6 +167,7 @@ impl<'r> Eval<'r> {
             return self.inside(closure, |eval, base| {
                 for item in items {
                     let result = eval.enter(closure, base, |stack| stack.push(item.clone()))?;
+                    let result = eval.settled(result)?;
                     if !each(eval, item, result)? {
                         break;
                     }
@@ -174,7 +197,8 @@ impl<'r> Eval<'r> {
             return self.inside(closure, |eval, base| {
                 for item in items {
                     let argument = std::mem::take(item);
-                    *item = eval.enter(closure, base, |stack| stack.push(argument))?;
+                    let result = eval.enter(closure, base, |stack| stack.push(argument))?;
+                    *item = eval.settled(result)?;
                 }
                 Ok(())
             });
@@ -196,14 +220,14 @@ impl<'r> Eval<'r> {
                         stack.push(folded);
                         stack.push(item.clone());
                     })?;
+                    if let Some(value) = reduced(&folded) {
+                        return Ok(value.clone());
+                    }
                 }
-                Ok(folded)
+                eval.settled(folded)
             });
         }
-        for item in items {
-            folded = self.call2(callee, folded, item.clone())?;
-        }
-        Ok(folded)
+        self.fold_items(callee, folded, items)
     }
 
     /// Whether `value` may stand in call position.
@@ -224,6 +248,11 @@ impl<'r> Eval<'r> {
     #[inline(never)]
     fn call_rare(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
         self.tick()?;
+        if !matches!(callee, Value::Combined(_) | Value::Var(_)) || is_tool(callee) {
+            for arg in &mut *args {
+                self.settle(arg)?;
+            }
+        }
         match callee {
             Value::Keyword(name) => {
                 takes(
@@ -278,6 +307,10 @@ impl<'r> Eval<'r> {
                 // A var may stand for another var, or for itself.
                 self.on_stack(1, |eval| eval.call(&value, args))
             }
+            Value::Combined(_) if unsettled(callee).is_some() => {
+                let callee = self.settled(callee.clone())?;
+                self.call_rare(&callee, args)
+            }
             Value::Combined(combined) => {
                 self.on_stack(1, |eval| eval.call_combined(combined, args))
             }
@@ -310,6 +343,7 @@ impl<'r> Eval<'r> {
             }
             Combinator::Juxt => {
                 let mut results = Vec::with_capacity(parts.len());
+                self.settle_all(args)?;
                 for function in parts {
                     let mut copy: SmallVec<[Value; 4]> = args.iter().cloned().collect();
                     results.push(self.call(function, &mut copy)?);
@@ -330,6 +364,7 @@ impl<'r> Eval<'r> {
                 self.call(function, args)
             }
             Combinator::EveryPred => {
+                self.settle_all(args)?;
                 let mut last = Value::Bool(true);
                 for arg in args.iter() {
                     for predicate in parts {
@@ -342,6 +377,7 @@ impl<'r> Eval<'r> {
                 Ok(Value::Bool(last.truthy()))
             }
             Combinator::SomeFn => {
+                self.settle_all(args)?;
                 let mut last = Value::Nil;
                 for arg in args.iter() {
                     for function in parts {
@@ -359,7 +395,14 @@ impl<'r> Eval<'r> {
                 };
                 self.call_tool(name, args)
             }
+            Combinator::Transducer => Err(called_transducer()),
+            _ => Err(not_callable(&Value::Nil)),
         }
+    }
+
+    /// Vectors in the place of sequences.
+    fn settle_all(&mut self, args: &mut [Value]) -> Outcome<()> {
+        args.iter_mut().try_for_each(|arg| self.settle(arg))
     }
 
     /// Calls a tool of the host. `:key value` pairs may stand for a map.
@@ -643,6 +686,11 @@ fn closure_of(callee: &Value, count: usize) -> Option<&Arc<Closure>> {
     }
 }
 
+/// Whether `callee` is `tool/NAME`.
+fn is_tool(callee: &Value) -> bool {
+    matches!(callee, Value::Combined(made) if made.kind == Combinator::Tool)
+}
+
 fn default(args: &mut [Value]) -> Value {
     args.get_mut(1).map(std::mem::take).unwrap_or_default()
 }
@@ -662,6 +710,22 @@ fn takes(function: impl Display, accepts: Arity, given: usize) -> Outcome<()> {
 #[cold]
 fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
     super::named(wrong_type(expected, found), function)
+}
+
+#[cold]
+fn no_arity(arities: &Arities, given: usize) -> Stop {
+    let mut counts: Vec<_> = arities.arities.iter().collect();
+    counts.sort_by_key(|arity| arity.count);
+    let counts = counts.iter().map(|arity| match arity.open {
+        true => format!("at least {}", arity.count),
+        false => arity.count.to_string(),
+    });
+    let name = arities
+        .name
+        .as_ref()
+        .map_or("the function", |name| name.as_str());
+    let counts = counts.collect::<Vec<_>>().join(" or ");
+    Kind::Pairs(format!("{name} expects {counts} arguments, got {given}")).into()
 }
 
 #[cold]

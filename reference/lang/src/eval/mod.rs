@@ -3,6 +3,7 @@
 mod bind;
 mod call;
 mod parallel;
+pub mod sequence;
 
 pub(crate) use call::host_fault;
 
@@ -61,6 +62,8 @@ pub struct Eval<'r> {
     pub(crate) steps: Map,
     /// Printed lines, with what they took.
     pub(crate) prints: Vec<String>,
+    /// The beginning of a line that `print` and `pr` left open.
+    open_line: Option<String>,
     /// The regex that was last made from text.
     pub(crate) pattern: Option<Arc<Regex>>,
     /// What searches built, for the next ones.
@@ -91,6 +94,7 @@ impl<'r> Eval<'r> {
             journal: env.journal.clone(),
             steps: env.steps.clone(),
             prints: Vec::new(),
+            open_line: None,
             pattern: None,
             scratch: Scratch::default(),
             worker: false,
@@ -109,7 +113,7 @@ impl<'r> Eval<'r> {
             for ir in body {
                 last = eval.eval(ir, frame)?;
             }
-            Ok(last)
+            eval.settled(last)
         })
     }
 
@@ -230,8 +234,34 @@ impl<'r> Eval<'r> {
         if heap::step(1) { Ok(()) } else { self.refuel() }
     }
 
-    /// Prints a line; lines of parallel branches go nowhere.
-    pub fn print(&mut self, line: String) {
+    /// Prints text that the next goes on in the same line; that of parallel branches goes nowhere.
+    pub fn print_open(&mut self, text: String) -> Outcome<()> {
+        if self.worker {
+            return Ok(());
+        }
+        match &mut self.open_line {
+            None => self.open_line = Some(text),
+            Some(line) => {
+                heap_room(line, text.len())?;
+                line.push_str(&text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a line that was left open.
+    pub(crate) fn close_line(&mut self) {
+        if let Some(line) = self.open_line.take() {
+            self.print(line);
+        }
+    }
+
+    /// Prints a line, behind what was left open; lines of parallel branches go nowhere.
+    pub fn print(&mut self, mut line: String) {
+        if let Some(mut open) = self.open_line.take() {
+            open.push_str(&line);
+            line = open;
+        }
         if !self.worker {
             let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
@@ -292,6 +322,11 @@ impl<'r> Eval<'r> {
                     Value::Map(map) => Ok(map.lookup(key).cloned().unwrap_or_default()),
                     _ => self.call1(key, holder).map_err(|stop| at(stop, *span)),
                 }
+            }
+            Ir::Deferred(call) => {
+                let (builtin, args, span) = &**call;
+                let args = self.eval_all(args, frame)?;
+                self.call_deferred(builtin, args, *span)
             }
             Ir::Builtin1(call) => {
                 let (builtin, a, span) = &**call;
@@ -450,10 +485,9 @@ impl<'r> Eval<'r> {
                     Test::Truthy => value.truthy(),
                     Test::Some => !value.is_nil(),
                     Test::First => match self
-                        .items(&value)
+                        .stream(value.clone())
+                        .and_then(|mut stream| stream.next(self))
                         .map_err(|stop| at(stop, parts.span))?
-                        .into_iter()
-                        .next()
                     {
                         Some(first) => {
                             value = first;
@@ -480,6 +514,7 @@ impl<'r> Eval<'r> {
                 Ok(value)
             }
             Ir::Chain(chain) => self.eval_chain(chain, frame),
+            Ir::Arities(arities) => self.eval_arity(arities, frame),
             Ir::Loop(parts) => {
                 for (pattern, value) in &parts.bindings {
                     let value = self.eval(value, frame)?;
@@ -504,7 +539,8 @@ impl<'r> Eval<'r> {
             Ir::Vector(parts) => {
                 let mut items = Vec::with_capacity(parts.len());
                 for part in parts {
-                    items.push(self.eval(part, frame)?);
+                    let item = self.eval(part, frame)?;
+                    items.push(self.settled(item)?);
                 }
                 Ok(Value::vector(items))
             }
@@ -512,8 +548,10 @@ impl<'r> Eval<'r> {
                 let mut entries = Vec::with_capacity(parts.len());
                 for (key, value) in parts {
                     let key = self.eval(key, frame)?;
+                    let key = self.settled(key)?;
                     self.walk(&key)?;
-                    entries.push((key, self.eval(value, frame)?));
+                    let value = self.eval(value, frame)?;
+                    entries.push((key, self.settled(value)?));
                 }
                 Ok(Value::Map(Map::from(entries)))
             }
@@ -521,6 +559,7 @@ impl<'r> Eval<'r> {
                 let mut members = Vec::with_capacity(parts.len());
                 for part in parts {
                     let member = self.eval(part, frame)?;
+                    let member = self.settled(member)?;
                     self.walk(&member)?;
                     members.push(member);
                 }
@@ -529,7 +568,8 @@ impl<'r> Eval<'r> {
             Ir::Fn(make) => {
                 let mut captures = Vec::with_capacity(make.captures.len());
                 for capture in &make.captures {
-                    captures.push(self.eval(capture, frame)?);
+                    let captured = self.eval(capture, frame)?;
+                    captures.push(self.settled(captured)?);
                 }
                 Ok(Value::Fn(Arc::new(Closure::new(
                     Arc::clone(&make.lambda),
@@ -556,6 +596,7 @@ impl<'r> Eval<'r> {
                     return Ok(Value::Var(def.name.clone()));
                 }
                 let value = self.eval(&def.value, frame)?;
+                let value = self.settled(value)?;
                 let globals = Arc::make_mut(&mut self.globals);
                 if globals.len() <= id {
                     globals.resize(id + 1, None);
@@ -589,6 +630,7 @@ impl<'r> Eval<'r> {
                     return Ok(done.clone());
                 }
                 let value = self.eval(&parts.1, frame)?;
+                let value = self.settled(value)?;
                 self.journal.insert(id, value.clone());
                 Ok(value)
             }
@@ -643,18 +685,16 @@ impl<'r> Eval<'r> {
         let Some(clause) = parts.clauses.get(at) else {
             let value = self.eval(&parts.body, frame)?;
             if parts.collect {
-                results.push(value);
+                results.push(self.settled(value)?);
             }
             return Ok(true);
         };
         match clause {
             Clause::Each(pattern, collection) => {
                 let collection = self.eval(collection, frame)?;
-                let items = self
-                    .items(&collection)
-                    .map_err(|stop| crate::eval::at(stop, parts.span))?;
-                drop(collection);
-                for item in items {
+                let place = |stop| crate::eval::at(stop, parts.span);
+                let mut items = self.stream(collection).map_err(place)?;
+                while let Some(item) = items.next(self).map_err(place)? {
                     self.tick()?;
                     self.bind(pattern, item, frame)?;
                     if !self.eval_for(parts, at + 1, frame, results)? {
@@ -715,6 +755,11 @@ impl<'r> Eval<'r> {
                 self.charge(text.len())?;
                 text.graphemes().map(Value::from).collect()
             }
+            _ if sequence::unsettled(value).is_some() => {
+                let mut value = value.clone();
+                self.settle(&mut value)?;
+                return self.take_items(value);
+            }
             _ => return Err(crate::error::wrong_type("a collection", value)),
         })
     }
@@ -755,11 +800,26 @@ impl<'r> Eval<'r> {
             }
             .into());
         }
+        let settles = builtin.streams.unwrap_or(args.len()).min(args.len());
+        for arg in &mut args[..settles] {
+            if let Err(stop) = self.settle(arg) {
+                return Err(named(stop, builtin.name));
+            }
+        }
         match run(self, args) {
             Ok(value) => Ok(value),
             Err(stop) => Err(named(stop, builtin.name)),
         }
     }
+}
+
+/// Asks for the memory that `line` takes when it grows by `bytes`.
+fn heap_room(line: &String, bytes: usize) -> Outcome<()> {
+    let needed = line.len() + bytes;
+    if needed > line.capacity() && !heap::reserve(needed.saturating_mul(2)) {
+        return Err(Limit::Memory.into());
+    }
+    Ok(())
 }
 
 /// A value that cannot be called.

@@ -606,7 +606,7 @@ const CLASSES: [u8; 256] = {
     classes = with(classes, b"0123456789", SYMBOL | KEYWORD | DIGIT);
     classes = with(classes, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", SYMBOL | KEYWORD);
     classes = with(classes, b"abcdefghijklmnopqrstuvwxyz", SYMBOL | KEYWORD);
-    classes = with(classes, b"+-*<>=?!_", SYMBOL | KEYWORD);
+    classes = with(classes, b"+-*<>=?!_$", SYMBOL | KEYWORD);
     with(classes, b"/.%&'", SYMBOL)
 };
 

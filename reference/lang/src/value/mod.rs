@@ -235,6 +235,7 @@ impl Value {
             Value::Vector(_) => Type::Vector,
             Value::Map(_) => Type::Map,
             Value::Set(_) => Type::Set,
+            Value::Combined(made) if made.kind == Combinator::Sequence => Type::Vector,
             Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) => Type::Function,
             Value::Var(_) => Type::Var,
             Value::Regex(_) => Type::Regex,

@@ -124,17 +124,19 @@ fn binding_branch(
     let [name, value] = &**pair else {
         return Err(usage(form, span));
     };
-    let FormKind::Symbol(name) = name.kind else {
-        return Err(invalid(
-            format!("{form} binds one symbol; take the value apart with let inside"),
-            name.span,
-        ));
-    };
-    local_name(name, binding.span)?;
     let value = a.expr(value)?;
     let (slot, then) = a.block(|a| {
-        let slot = a.bind(name);
-        Ok((slot, a.body(then, tail)?))
+        if let FormKind::Symbol(symbol) = name.kind {
+            local_name(symbol, name.span)?;
+            let slot = a.bind(symbol);
+            return Ok((slot, a.body(then, tail)?));
+        }
+        // The whole value decides; its parts are bound once it counts.
+        let slot = a.scope().slot();
+        let pattern = a.pattern(name)?;
+        let bindings = Box::new([(pattern, Ir::Local { slot, last: false })]);
+        let then = a.body(then, tail)?;
+        Ok((slot, Ir::Let(Box::new((bindings, then)))))
     })?;
     let otherwise = otherwise.map_or(Ok(Ir::Const(Value::Nil)), |form| a.analyze(form, tail))?;
     Ok(Ir::IfLet(Box::new(IfLet {

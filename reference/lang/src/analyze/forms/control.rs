@@ -91,6 +91,7 @@ pub(super) fn task(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     let [id, expr] = args else {
         return Err(usage("task", span));
     };
+    a.note_loud();
     Ok(Ir::Task(Box::new((a.expr(id)?, a.expr(expr)?))))
 }
 
@@ -99,6 +100,7 @@ pub(super) fn step_done(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
     let [_, _] = args else {
         return Err(usage("step-done", span));
     };
+    a.note_loud();
     Ok(crate::analyze::builtin_call(
         &builtins::STEP_DONE,
         a.all(args)?,
@@ -111,6 +113,7 @@ pub(super) fn task_reset(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, 
     let [_] = args else {
         return Err(usage("task-reset", span));
     };
+    a.note_loud();
     Ok(crate::analyze::builtin_call(
         &builtins::TASK_RESET,
         a.all(args)?,

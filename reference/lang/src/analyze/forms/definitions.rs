@@ -94,10 +94,15 @@ pub(super) fn defn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error>
     };
     let FormKind::Vector(params) = &params.kind else {
         if let FormKind::List(_) = &params.kind {
-            return Err(invalid(
-                "defn takes one parameter vector; several arities are not supported, use & rest",
-                params.span,
-            ));
+            let id = a.define_name(name);
+            let value = super::functions::several(a, None, Some(name), rest, span)?;
+            return Ok(Ir::Def(Box::new(Def {
+                id,
+                name: name.into(),
+                doc,
+                value,
+                once: false,
+            })));
         }
         return Err(invalid("defn parameters must be a vector", params.span));
     };

@@ -3,7 +3,7 @@
 use super::patterns::is_literal;
 use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;
-use crate::analyze::ir::Ir;
+use crate::analyze::ir::{Arities, Arity, Ir};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
@@ -85,14 +85,217 @@ pub(super) fn function(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
     };
     let FormKind::Vector(params) = &params.kind else {
         if let FormKind::List(_) = &params.kind {
-            return Err(invalid(
-                "fn takes one parameter vector; several arities are not supported, use & rest",
-                params.span,
-            ));
+            return several(a, name, name, rest, span);
         }
         return Err(invalid("fn parameters must be a vector", params.span));
     };
     a.function(name, name, params, body, span)
+}
+
+/// The arguments of a function of several arities: no program can write it.
+const ARGS: &str = "\0args";
+/// The head of the form that picks an arity.
+const ARITIES: &str = "\0arities";
+/// The function that all functions of a `letfn` are parts of.
+const TOGETHER: &str = "\0together";
+/// Which of them is called.
+const WHICH: &str = "\0which";
+/// `partial` and `apply` whatever is bound.
+const PARTIAL: &str = "\0partial";
+const APPLY: &str = "\0apply";
+const EQUAL: &str = "\0=";
+
+/// How the forms that functions become here are analysed.
+pub(super) fn hidden(name: &str) -> Option<super::Analyze> {
+    match name {
+        ARITIES => Some(arities),
+        PARTIAL => Some(|a, form| known(a, "partial", form)),
+        APPLY => Some(|a, form| known(a, "apply", form)),
+        EQUAL => Some(|a, form| known(a, "=", form)),
+        _ => None,
+    }
+}
+
+fn known(a: &mut Analyzer<'_, '_>, name: &str, form: Use<'_>) -> Result<Ir, Error> {
+    let builtin = crate::builtins::lookup(name).expect("a row of the table");
+    let args = a.all(form.args)?;
+    Ok(crate::analyze::builtin_call(builtin, args, form.span))
+}
+
+fn symbol(name: &str, span: Span) -> Form<'_> {
+    Form {
+        kind: FormKind::Symbol(name),
+        span,
+    }
+}
+
+fn list<'a>(items: impl IntoIterator<Item = Form<'a>>, span: Span) -> Form<'a> {
+    Form {
+        kind: FormKind::List(items.into_iter().collect()),
+        span,
+    }
+}
+
+fn vector<'a>(items: impl IntoIterator<Item = Form<'a>>, span: Span) -> Form<'a> {
+    Form {
+        kind: FormKind::Vector(items.into_iter().collect()),
+        span,
+    }
+}
+
+/// `(fn name ([a] …) ([a b] …))`: a function of any arguments that calls the function of the right arity.
+pub(super) fn several(
+    a: &mut Analyzer<'_, '_>,
+    name: Option<&str>,
+    display: Option<&str>,
+    clauses: &[Form<'_>],
+    span: Span,
+) -> Result<Ir, Error> {
+    let title = symbol(display.unwrap_or("\0"), span);
+    let head = [symbol(ARITIES, span), title];
+    let body = list(head.into_iter().chain(clauses.iter().cloned()), span);
+    let params = [symbol("&", span), symbol(ARGS, span)];
+    a.function(name, display, &params, &[body], span)
+}
+
+fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    let [title, clauses @ ..] = args else {
+        return Err(usage("fn", span));
+    };
+    let display = match title.kind {
+        FormKind::Symbol(name) if name != "\0" => Some(name),
+        _ => None,
+    };
+    let given = a.expr(&symbol(ARGS, span))?;
+    let mut made: Vec<Arity> = Vec::with_capacity(clauses.len());
+    for clause in clauses {
+        let FormKind::List(items) = &clause.kind else {
+            return Err(invalid(
+                "each arity is a list of its parameters and its body: ([a b] …)",
+                clause.span,
+            ));
+        };
+        let [params, body @ ..] = &**items else {
+            return Err(invalid("an arity needs parameters: ([a b] …)", clause.span));
+        };
+        let FormKind::Vector(names) = &params.kind else {
+            return Err(invalid("fn parameters must be a vector", params.span));
+        };
+        let (positional, rest) = super::patterns::split_rest(names)?;
+        let (count, open) = (positional.len(), rest.is_some());
+        if made.iter().any(|other| other.open && open) {
+            return Err(invalid("only one arity can have & rest", params.span));
+        }
+        if made
+            .iter()
+            .any(|other| other.count == count && other.open == open)
+        {
+            return Err(invalid(
+                format!("two arities take {count} arguments"),
+                params.span,
+            ));
+        }
+        made.push(Arity {
+            count,
+            open,
+            function: a.function(None, display, names, body, clause.span)?,
+        });
+    }
+    if let Some(open) = made.iter().find(|arity| arity.open)
+        && made
+            .iter()
+            .any(|arity| !arity.open && arity.count > open.count)
+    {
+        return Err(invalid(
+            "no arity can take more arguments than the one with & rest",
+            span,
+        ));
+    }
+    Ok(Ir::Arities(Box::new(Arities {
+        name: display.map(Into::into),
+        given,
+        arities: made.into_boxed_slice(),
+        span,
+    })))
+}
+
+/// `(letfn [(f [x] …) …] body …)`: each function is a part of one that knows them all.
+pub(super) fn letfn(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, tail } = form;
+    let [bindings, body @ ..] = args else {
+        return Err(usage("letfn", span));
+    };
+    let FormKind::Vector(functions) = &bindings.kind else {
+        return Err(invalid("letfn bindings must be a vector", bindings.span));
+    };
+    let mut names = Vec::with_capacity(functions.len());
+    let mut literals = Vec::with_capacity(functions.len());
+    for function in functions.iter() {
+        let FormKind::List(items) = &function.kind else {
+            return Err(invalid(
+                "letfn binds functions: [(name [params] body …) …]",
+                function.span,
+            ));
+        };
+        let [name, _, ..] = &**items else {
+            return Err(usage("letfn", span));
+        };
+        let FormKind::Symbol(text) = name.kind else {
+            return Err(invalid(
+                "the name of a function must be a symbol",
+                name.span,
+            ));
+        };
+        super::patterns::local_name(text, name.span)?;
+        names.push(text);
+        let literal = [symbol("fn", span)]
+            .into_iter()
+            .chain(items.iter().cloned());
+        literals.push(list(literal, function.span));
+    }
+    let parts = || {
+        let parts = names.iter().enumerate().flat_map(|(at, name)| {
+            let which = Form {
+                kind: FormKind::Int(at as i64),
+                span,
+            };
+            let part = list([symbol(PARTIAL, span), symbol(TOGETHER, span), which], span);
+            [symbol(name, span), part]
+        });
+        parts.collect::<Vec<_>>()
+    };
+    a.check_expansion(names.len() + 4, span)?;
+    let mut picked = Form {
+        kind: FormKind::Nil,
+        span,
+    };
+    for (at, literal) in literals.into_iter().enumerate().rev() {
+        let which = Form {
+            kind: FormKind::Int(at as i64),
+            span,
+        };
+        let test = list([symbol(EQUAL, span), symbol(WHICH, span), which], span);
+        let call = list([symbol(APPLY, span), literal, symbol(ARGS, span)], span);
+        picked = list([symbol("if", span), test, call, picked], span);
+    }
+    let params = [WHICH, "&", ARGS].map(|name| symbol(name, span));
+    let inner = list([symbol("let", span), vector(parts(), span), picked], span);
+    let together = list(
+        [
+            symbol("fn", span),
+            symbol(TOGETHER, span),
+            vector(params, span),
+            inner,
+        ],
+        span,
+    );
+    let bound = [symbol(TOGETHER, span), together]
+        .into_iter()
+        .chain(parts());
+    let head = [symbol("let", span), vector(bound, span)];
+    let whole = list(head.into_iter().chain(body.iter().cloned()), span);
+    a.analyze(&whole, tail)
 }
 
 /// What an anonymous function uses of its arguments.

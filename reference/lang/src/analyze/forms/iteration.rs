@@ -2,7 +2,7 @@
 
 use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;
-use crate::analyze::ir::{Clause, For, Ir};
+use crate::analyze::ir::{Clause, For, Ir, Pattern};
 use crate::error::Error;
 use crate::form::{Form, FormKind, Span};
 
@@ -14,6 +14,43 @@ pub(super) fn for_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Er
 pub(super) fn doseq(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
     let Use { args, span, .. } = form;
     iterate(a, "doseq", args, span, false)
+}
+
+/// `(dotimes [i n] body …)`: a `doseq` over the numbers below `n`.
+pub(super) fn dotimes(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
+    let Use { args, span, .. } = form;
+    let [bindings, body @ ..] = args else {
+        return Err(usage("dotimes", span));
+    };
+    let FormKind::Vector(items) = &bindings.kind else {
+        return Err(usage("dotimes", span));
+    };
+    let [name, count] = &**items else {
+        return Err(usage("dotimes", span));
+    };
+    let FormKind::Symbol(symbol) = name.kind else {
+        return Err(invalid("dotimes binds one symbol", name.span));
+    };
+    super::patterns::local_name(symbol, name.span)?;
+    a.block(|a| {
+        let floor = a.scope().next_slot();
+        let count = a.expr(count)?;
+        let builtin = |name| crate::builtins::lookup(name).expect("a row of the table");
+        let whole = crate::analyze::builtin_call(builtin("int"), Box::new([count]), span);
+        let numbers = crate::analyze::builtin_call(builtin("range"), Box::new([whole]), span);
+        let slot = a.bind(symbol);
+        let recur = a.scope().recur.take();
+        let body = a.deeper(1, |a| a.body(body, false));
+        a.scope().recur = recur;
+        let clauses = Box::new([Clause::Each(Pattern::Slot(slot), numbers)]);
+        Ok(Ir::For(Box::new(For {
+            clauses,
+            body: body?,
+            collect: false,
+            floor,
+            span,
+        })))
+    })
 }
 
 pub(super) fn iterate(
@@ -53,7 +90,8 @@ pub(super) fn iterate(
         let mut clauses = Vec::with_capacity(items.len() / 2);
         for (at, pair) in items.chunks_exact(2).enumerate() {
             let FormKind::Keyword(modifier) = pair[0].kind else {
-                let collection = a.expr(&pair[1])?;
+                let mut collection = a.expr(&pair[1])?;
+                crate::analyze::defer(&mut collection);
                 clauses.push(Clause::Each(a.pattern(&pair[0])?, collection));
                 continue;
             };

@@ -70,6 +70,7 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
     row("defn", "forms.defn", Definitions, "(defn name [params] body)", "Defines a global function.", definitions::defn),
     row("defonce", "forms.defonce", Definitions, "(defonce name value) or (defonce name docstring value)", "Defines a global unless it is defined already.", definitions::defonce),
     row("fn", "forms.fn", Definitions, "(fn [params] body ...)", "Makes a function, which may have a name of its own.", functions::function),
+    row("letfn", "forms.letfn", Definitions, "(letfn [(name [params] body ...) ...] body ...)", "Binds functions that may call one another and evaluates a body with them.", functions::letfn),
     row("let", "forms.let", Definitions, "(let [bindings] body ...)", "Binds names in turn and evaluates a body with them.", bindings::let_form),
     row("loop", "forms.loop", Definitions, "(loop [bindings] body ...)", "Binds names like let; recur in its body goes round again.", bindings::loop_form),
     row("recur", "forms.recur", Definitions, "(recur args ...)", "Goes round the innermost loop or function with new values.", bindings::recur),
@@ -98,6 +99,7 @@ pub const SPECIAL_FORMS: &[SpecialForm] = &[
     row("or", "forms.or", ControlFlow, "(or expr ...)", "Returns the first value that is neither false nor nil, else the last one.", control::or),
     row("doseq", "forms.doseq", Iteration, "(doseq [bindings] body ...)", "Evaluates a body for every combination of items and returns nil.", iteration::doseq),
     row("for", "forms.for", Iteration, "(for [bindings] body ...)", "Collects the value of a body for every combination of items.", iteration::for_form),
+    row("dotimes", "forms.dotimes", Iteration, "(dotimes [name n] body ...)", "Evaluates a body with a name bound to the numbers from 0 below n and returns nil.", iteration::dotimes),
     row("quote", "forms.quote", Core, "(quote symbol)", "Returns a symbol, or data, unevaluated.", control::quote),
     row("var", "forms.var", Core, "(var name)", "Returns the var of a global, as #'name does.", control::var),
     row("step-done", "tasks.step-done", AgentControl, "(step-done id summary)", "Records the summary of a finished step and returns it.", control::step_done),
@@ -113,7 +115,7 @@ pub const FIXED: &[&str] = &[
 /// How the special form `name` is analysed.
 pub fn special(name: &str) -> Option<Analyze> {
     if name.starts_with('\0') {
-        return threading::chain(name);
+        return threading::chain(name).or_else(|| functions::hidden(name));
     }
     // Names of special forms begin with few letters, and most calls are of functions.
     if !matches!(

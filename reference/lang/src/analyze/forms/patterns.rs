@@ -144,10 +144,11 @@ impl Analyzer<'_, '_> {
                     let key = match key {
                         FormKind::Keyword(name) => Value::keyword(*name),
                         FormKind::Str(text) => Value::str(&**text),
+                        _ if let Some(key) = self.constant_key(right)? => key,
                         _ => {
                             return Err(invalid(
                                 format!(
-                                    "unsupported pattern: the key of a name must be a keyword or a string, not {}",
+                                    "unsupported pattern: the key of a name must be a constant such as a keyword, a string or a number, not {}",
                                     right.span.of(self.text)
                                 ),
                                 right.span,
@@ -178,6 +179,17 @@ impl Analyzer<'_, '_> {
             entries: entries.into_boxed_slice(),
             all,
         })))
+    }
+
+    /// The constant that a form stands for, when it is one.
+    fn constant_key(&mut self, form: &Form<'_>) -> Result<Option<Value>, Error> {
+        if matches!(form.kind, FormKind::Symbol(_) | FormKind::Regex(_)) {
+            return Ok(None);
+        }
+        Ok(match self.expr(form)? {
+            Ir::Const(key) => Some(key),
+            _ => None,
+        })
     }
 
     /// `[pattern value …]`

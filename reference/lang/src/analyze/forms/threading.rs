@@ -100,6 +100,7 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
             _ => (step, &[][..]),
         };
         let callee = a.expr(callee)?;
+        a.note_call(&callee);
         if let Ir::Budget = callee {
             return Err(budget_usage(step.span));
         }

@@ -1,0 +1,805 @@
+//! Sequences whose items are made when they are asked for: a source, and the transducers that its items go through. Knows
+//! nothing of the functions that ask.
+//!
+//! A sequence lives in locals and arguments alone. Whatever keeps a value, shows it, or hands it out is given a vector: it
+//! is settled at every such place ([`Eval::settle`]), each item charged.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Eval, Outcome, at};
+use crate::builtins::{Builtin, callable, made_of};
+use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::form::Span;
+use crate::function::{Combinator, Combined};
+use crate::value::{Items, Value, Vector, number_cmp};
+
+/// Collections up to this length are worked on at once, however many functions follow.
+pub const AT_ONCE_MAX: usize = 64;
+
+/// A sequence, where `value` is one.
+#[inline]
+pub fn unsettled(value: &Value) -> Option<&Arc<Combined>> {
+    match value {
+        Value::Combined(made) if made.kind == Combinator::Sequence => Some(made),
+        _ => None,
+    }
+}
+
+/// A sequence of `source`, itself not yet one.
+pub fn sequence_of(source: Value) -> Value {
+    made_of(Combinator::Sequence, vec![source])
+}
+
+/// `sequence` with its items going through `step` besides.
+fn through(sequence: &Combined, step: Value) -> Value {
+    let mut parts = sequence.parts.clone();
+    parts.push(step);
+    made_of(Combinator::Sequence, parts)
+}
+
+/// `(map f)` and its kin.
+pub fn transducer(builtin: &'static Builtin, mut args: Vec<Value>) -> Value {
+    args.insert(0, Value::Builtin(builtin));
+    made_of(Combinator::Transducer, args)
+}
+
+/// The value of a `(reduced x)`.
+#[inline]
+pub fn reduced(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Combined(made) if made.kind == Combinator::Reduced => made.parts.first(),
+        _ => None,
+    }
+}
+
+/// Whether nothing bounds the items of a sequence.
+fn is_endless(sequence: &Combined) -> bool {
+    let Some((Value::Combined(source), steps)) = sequence.parts.split_first() else {
+        return false;
+    };
+    let endless = match source.kind {
+        Combinator::Range => source.parts.get(1).is_none_or(Value::is_nil),
+        Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
+        Combinator::Cycle => {
+            !matches!(source.parts.first(), Some(Value::Vector(items)) if items.is_empty())
+        }
+        _ => false,
+    };
+    let bounded = steps.iter().any(|step| match step {
+        Value::Combined(step) => matches!(
+            step.parts.first(),
+            Some(Value::Builtin(builtin)) if matches!(builtin.name, "take" | "take-while")
+        ),
+        _ => false,
+    });
+    endless && !bounded
+}
+
+/// Whether `value` is a sequence that nothing bounds.
+pub fn endless(value: &Value) -> bool {
+    unsettled(value).is_some_and(|sequence| is_endless(sequence))
+}
+
+/// A sequence without its first `count` items.
+pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Outcome {
+    let Some(made) = unsettled(&value) else {
+        return Ok(value);
+    };
+    // What a function made of the first items need not be made again.
+    if let [Value::Combined(source)] = made.parts.as_slice()
+        && let (Combinator::Iterate, [function, first]) = (source.kind, source.parts.as_slice())
+    {
+        let mut first = first.clone();
+        for _ in 0..count {
+            first = eval.call1(function, first)?;
+        }
+        let parts = vec![function.clone(), first];
+        return Ok(sequence_of(made_of(Combinator::Iterate, parts)));
+    }
+    if is_endless(made) {
+        let drop = crate::builtins::lookup("drop").expect("a row of the table");
+        let mut parts = made.parts.clone();
+        let before = match parts.last() {
+            Some(Value::Combined(last)) => match last.parts.as_slice() {
+                [Value::Builtin(builtin), Value::Int(before)] if builtin.name == "drop" => {
+                    usize::try_from(*before).ok()
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        if before.is_some() {
+            parts.pop();
+        }
+        let count = before.unwrap_or(0).saturating_add(count);
+        parts.push(transducer(drop, vec![Value::from(count)]));
+        return Ok(made_of(Combinator::Sequence, parts));
+    }
+    let mut stream = eval.stream(value)?;
+    for _ in 0..count {
+        if stream.next(eval)?.is_none() {
+            break;
+        }
+    }
+    Ok(Value::vector(eval.collected(stream)?))
+}
+
+/// The bounds of a plain range of integers: start, end and step.
+pub fn integers(value: &Value) -> Option<(i64, i64, i64)> {
+    let [Value::Combined(source)] = unsettled(value)?.parts.as_slice() else {
+        return None;
+    };
+    match (source.kind, source.parts.as_slice()) {
+        (Combinator::Range, [Value::Int(start), Value::Int(end), Value::Int(step)]) => {
+            Some((*start, *end, *step))
+        }
+        _ => None,
+    }
+}
+
+/// How many integers there are from `start` up to `end` by `step`.
+pub fn integer_count(start: i64, end: i64, step: i64) -> usize {
+    let span = if step > 0 {
+        i128::from(end) - i128::from(start)
+    } else {
+        i128::from(start) - i128::from(end)
+    };
+    let step = i128::from(step).abs().max(1);
+    let count = if span <= 0 {
+        0
+    } else {
+        (span + step - 1) / step
+    };
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Items being made.
+pub struct Stream {
+    source: Source,
+    steps: Vec<Step>,
+    /// Items on their way, the next one last, each with the step that it goes through next.
+    waiting: Vec<(usize, Value)>,
+    /// Nothing more is asked of the source.
+    done: bool,
+    /// Steps before this one have given what they held back.
+    flushed: usize,
+    /// Where errors of the steps are told to be.
+    place: Option<Span>,
+}
+
+enum Source {
+    Items(std::vec::IntoIter<Value>),
+    Vector(Vector, usize),
+    Integers {
+        next: i64,
+        left: usize,
+        step: i64,
+    },
+    Numbers {
+        next: Value,
+        end: Value,
+        step: Value,
+    },
+    Iterate {
+        function: Value,
+        last: Value,
+        first: bool,
+    },
+    Repeat(Value),
+    Cycle(Vector, usize),
+    Repeatedly(Value),
+}
+
+enum Step {
+    Map(Value),
+    Filter(Value, bool),
+    Keep(Value),
+    MapIndexed(Value, usize),
+    KeepIndexed(Value, usize),
+    Mapcat(Value),
+    Cat,
+    Take(usize),
+    Drop(usize),
+    TakeWhile(Value),
+    DropWhile(Value, bool),
+    TakeNth(usize, usize),
+    Distinct(BTreeSet<Value>),
+    Dedupe(Option<Value>),
+    Interpose(Value, bool),
+    PartitionAll(usize, Vec<Value>),
+    PartitionBy(Value, Vec<Value>, Option<Value>),
+}
+
+impl Step {
+    fn of(builtin: &Builtin, args: &[Value]) -> Outcome<Step> {
+        let function = || -> Outcome<Value> {
+            let function = args.first().cloned().unwrap_or_default();
+            match callable(&function) {
+                Ok(()) => Ok(function),
+                Err(stop) => Err(super::named(stop, builtin.name)),
+            }
+        };
+        let count = || -> Outcome<usize> {
+            crate::builtins::amount(args.first().unwrap_or(&Value::Nil))
+                .map_err(|stop| super::named(stop, builtin.name))
+        };
+        let positive = || match count()? {
+            0 => Err(super::named(
+                bad_value("n must be a positive integer"),
+                builtin.name,
+            )),
+            count => Ok(count),
+        };
+        Ok(match builtin.name {
+            "map" => Step::Map(function()?),
+            "filter" => Step::Filter(function()?, true),
+            "remove" => Step::Filter(function()?, false),
+            "keep" => Step::Keep(function()?),
+            "map-indexed" => Step::MapIndexed(function()?, 0),
+            "keep-indexed" => Step::KeepIndexed(function()?, 0),
+            "mapcat" => Step::Mapcat(function()?),
+            "cat" => Step::Cat,
+            "take" => Step::Take(count()?),
+            "drop" => Step::Drop(count()?),
+            "take-while" => Step::TakeWhile(function()?),
+            "drop-while" => Step::DropWhile(function()?, true),
+            "take-nth" => Step::TakeNth(positive()?, 0),
+            "distinct" => Step::Distinct(BTreeSet::new()),
+            "dedupe" => Step::Dedupe(None),
+            "interpose" => Step::Interpose(args.first().cloned().unwrap_or_default(), false),
+            "partition-all" => Step::PartitionAll(positive()?, Vec::new()),
+            "partition-by" => Step::PartitionBy(function()?, Vec::new(), None),
+            _ => return Err(not_a_transducer(&Value::Nil)),
+        })
+    }
+}
+
+#[cold]
+fn not_a_transducer(found: &Value) -> Stop {
+    wrong_type("a transducer such as (map f) or (filter pred)", found)
+}
+
+impl Stream {
+    /// Whether all items are there already.
+    pub fn is_whole(&self) -> bool {
+        self.steps.is_empty() && matches!(self.source, Source::Items(_) | Source::Vector(..))
+    }
+
+    /// The next item.
+    pub fn next(&mut self, eval: &mut Eval<'_>) -> Outcome<Option<Value>> {
+        if self.steps.is_empty() {
+            return self.source.next(eval);
+        }
+        loop {
+            if let Some((index, item)) = self.waiting.pop() {
+                if index == self.steps.len() {
+                    return Ok(Some(item));
+                }
+                if let Err(stop) = self.step(eval, index, item) {
+                    return Err(match self.place {
+                        Some(place) => at(stop, place),
+                        None => stop,
+                    });
+                }
+            } else if !self.done {
+                match self.source.next(eval)? {
+                    Some(item) => self.waiting.push((0, item)),
+                    None => self.done = true,
+                }
+            } else if self.flushed < self.steps.len() {
+                self.flush();
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Puts an item through one step.
+    fn step(&mut self, eval: &mut Eval<'_>, index: usize, item: Value) -> Outcome<()> {
+        eval.charge(1)?;
+        let next = index + 1;
+        match &mut self.steps[index] {
+            Step::Map(function) => {
+                let made = eval.call1(function, item)?;
+                self.waiting.push((next, made));
+            }
+            Step::Filter(predicate, wanted) => {
+                if eval.call1(predicate, item.clone())?.truthy() == *wanted {
+                    self.waiting.push((next, item));
+                }
+            }
+            Step::Keep(function) => {
+                let made = eval.call1(function, item)?;
+                if !made.is_nil() {
+                    self.waiting.push((next, made));
+                }
+            }
+            Step::MapIndexed(function, count) => {
+                let made = eval.call2(function, Value::from(*count), item)?;
+                *count += 1;
+                self.waiting.push((next, made));
+            }
+            Step::KeepIndexed(function, count) => {
+                let made = eval.call2(function, Value::from(*count), item)?;
+                *count += 1;
+                if !made.is_nil() {
+                    self.waiting.push((next, made));
+                }
+            }
+            Step::Mapcat(function) => {
+                let part = eval.call1(function, item)?;
+                let part = eval.take_items(part)?;
+                self.expand(eval, next, part)?;
+            }
+            Step::Cat => {
+                let part = eval.take_items(item)?;
+                self.expand(eval, next, part)?;
+            }
+            Step::Take(left) => {
+                // Nothing is asked for behind the last one.
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.end(index);
+                }
+                self.waiting.push((next, item));
+            }
+            Step::Drop(left) => match left {
+                0 => self.waiting.push((next, item)),
+                _ => *left -= 1,
+            },
+            Step::TakeWhile(predicate) => {
+                if eval.call1(predicate, item.clone())?.truthy() {
+                    self.waiting.push((next, item));
+                } else {
+                    self.end(index);
+                }
+            }
+            Step::DropWhile(predicate, dropping) => {
+                if !*dropping || !eval.call1(predicate, item.clone())?.truthy() {
+                    *dropping = false;
+                    self.waiting.push((next, item));
+                }
+            }
+            Step::TakeNth(nth, count) => {
+                if *count % *nth == 0 {
+                    self.waiting.push((next, item));
+                }
+                *count += 1;
+            }
+            Step::Distinct(seen) => {
+                eval.walk(&item)?;
+                if seen.insert(item.clone()) {
+                    self.waiting.push((next, item));
+                }
+            }
+            Step::Dedupe(last) => {
+                if let Some(last) = last {
+                    eval.walk_both(last, &item)?;
+                }
+                if last.as_ref() != Some(&item) {
+                    *last = Some(item.clone());
+                    self.waiting.push((next, item));
+                }
+            }
+            Step::Interpose(separator, started) => {
+                let separator = started.then(|| separator.clone());
+                *started = true;
+                self.waiting.push((next, item));
+                self.waiting
+                    .extend(separator.map(|separator| (next, separator)));
+            }
+            Step::PartitionAll(size, part) => {
+                part.push(item);
+                if part.len() == *size {
+                    let part = std::mem::take(part);
+                    self.waiting.push((next, Value::vector(part)));
+                }
+            }
+            Step::PartitionBy(function, part, current) => {
+                let key = eval.call1(function, item.clone())?;
+                let same = match current {
+                    Some(current) => {
+                        eval.walk_both(current, &key)?;
+                        *current == key
+                    }
+                    None => true,
+                };
+                let whole = (!same).then(|| std::mem::take(part));
+                part.push(item);
+                *current = Some(key);
+                self.waiting
+                    .extend(whole.map(|whole| (next, Value::vector(whole))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets each of `parts` go on to step `next`.
+    fn expand(&mut self, eval: &mut Eval<'_>, next: usize, parts: Vec<Value>) -> Outcome<()> {
+        eval.charge(parts.len())?;
+        eval.reserve(parts.len().saturating_mul(size_of::<(usize, Value)>()))?;
+        self.waiting
+            .extend(parts.into_iter().rev().map(|part| (next, part)));
+        Ok(())
+    }
+
+    /// The step `index` wants nothing more: what is on its way to it, or before it, is dropped.
+    fn end(&mut self, index: usize) {
+        self.done = true;
+        self.waiting.retain(|(at, _)| *at > index);
+        self.flushed = self.flushed.max(index + 1);
+    }
+
+    /// Lets the next step give what it held back.
+    fn flush(&mut self) {
+        let index = self.flushed;
+        self.flushed += 1;
+        if let Step::PartitionAll(_, part) | Step::PartitionBy(_, part, _) = &mut self.steps[index]
+            && !part.is_empty()
+        {
+            let part = std::mem::take(part);
+            self.waiting.push((index + 1, Value::vector(part)));
+        }
+    }
+}
+
+impl Source {
+    fn next(&mut self, eval: &mut Eval<'_>) -> Outcome<Option<Value>> {
+        eval.charge(1)?;
+        Ok(match self {
+            Source::Items(items) => items.next(),
+            Source::Vector(items, at) => {
+                *at += 1;
+                items.get(*at - 1).cloned()
+            }
+            Source::Integers { next, left, step } => {
+                if *left == 0 {
+                    return Ok(None);
+                }
+                *left -= 1;
+                let item = *next;
+                // Every item lies between the bounds, though what follows the last may not.
+                *next = next.wrapping_add(*step);
+                Some(Value::Int(item))
+            }
+            Source::Numbers { next, end, step } => {
+                let direction = number_cmp(step, &Value::Int(0));
+                if !end.is_nil() && number_cmp(next, end) != direction.reverse() {
+                    return Ok(None);
+                }
+                let item = std::mem::take(next);
+                *next = crate::builtins::plus(&item, step)?;
+                if matches!(next, Value::Float(float) if float.is_nan()) {
+                    *end = Value::Int(0);
+                    *next = Value::Int(0);
+                }
+                Some(item)
+            }
+            Source::Iterate {
+                function,
+                last,
+                first,
+            } => {
+                if !std::mem::take(first) {
+                    let before = std::mem::take(last);
+                    *last = eval.call1(function, before)?;
+                }
+                Some(last.clone())
+            }
+            Source::Repeat(item) => Some(item.clone()),
+            Source::Cycle(items, at) => {
+                if items.is_empty() {
+                    return Ok(None);
+                }
+                let item = items.get(*at).cloned();
+                *at = (*at + 1) % items.len();
+                item
+            }
+            Source::Repeatedly(function) => Some(eval.call(function, &mut [])?),
+        })
+    }
+
+    fn of(eval: &mut Eval<'_>, value: Value) -> Outcome<Source> {
+        let Value::Combined(made) = &value else {
+            return Ok(match value {
+                Value::Vector(items) if items.moves() => {
+                    Source::Items(items.into_vec().into_iter())
+                }
+                Value::Vector(items) => Source::Vector(items, 0),
+                other => Source::Items(eval.items(&other)?.into_iter()),
+            });
+        };
+        Ok(match (made.kind, made.parts.as_slice()) {
+            (Combinator::Range, [Value::Int(start), Value::Int(end), Value::Int(step)]) => {
+                Source::Integers {
+                    next: *start,
+                    left: integer_count(*start, *end, *step),
+                    step: *step,
+                }
+            }
+            (Combinator::Range, [start, end, step]) => Source::Numbers {
+                next: start.clone(),
+                end: end.clone(),
+                step: step.clone(),
+            },
+            (Combinator::Iterate, [function, first]) => Source::Iterate {
+                function: function.clone(),
+                last: first.clone(),
+                first: true,
+            },
+            (Combinator::Repeat, [item]) => Source::Repeat(item.clone()),
+            (Combinator::Cycle, [Value::Vector(items)]) => Source::Cycle(items.clone(), 0),
+            (Combinator::Repeatedly, [function]) => Source::Repeatedly(function.clone()),
+            _ => return Err(wrong_type("a collection", &value)),
+        })
+    }
+}
+
+impl Eval<'_> {
+    /// The items of anything seqable, one after the other.
+    pub fn stream(&mut self, value: Value) -> Outcome<Stream> {
+        let mut steps = Vec::new();
+        let source = match unsettled(&value) {
+            Some(sequence) => {
+                let [source, through @ ..] = sequence.parts.as_slice() else {
+                    return Err(wrong_type("a collection", &value));
+                };
+                for step in through {
+                    self.steps(step, &mut steps)?;
+                }
+                Source::of(self, source.clone())?
+            }
+            None => Source::of(self, value)?,
+        };
+        Ok(self.started(source, steps))
+    }
+
+    /// The items of `value` behind the transducer `xform`.
+    pub fn transduced(&mut self, xform: &Value, value: Value) -> Outcome<Stream> {
+        let mut stream = self.stream(value)?;
+        let mut steps = Vec::new();
+        self.steps(xform, &mut steps)?;
+        stream.steps.extend(steps);
+        let Stream { source, steps, .. } = stream;
+        Ok(self.started(source, steps))
+    }
+
+    fn started(&self, source: Source, steps: Vec<Step>) -> Stream {
+        let mut stream = Stream {
+            source,
+            steps,
+            waiting: Vec::new(),
+            done: false,
+            flushed: 0,
+            place: None,
+        };
+        // Nothing is asked of the source for nothing.
+        let last_empty = stream
+            .steps
+            .iter()
+            .rposition(|step| matches!(step, Step::Take(0)));
+        if let Some(index) = last_empty {
+            stream.end(index);
+        }
+        stream
+    }
+
+    /// The steps that a transducer stands for, `comp` taken apart.
+    fn steps(&mut self, xform: &Value, steps: &mut Vec<Step>) -> Outcome<()> {
+        let mut pending = vec![xform.clone()];
+        while let Some(xform) = pending.pop() {
+            self.charge(1)?;
+            match &xform {
+                Value::Builtin(builtin) if builtin.name == "cat" => steps.push(Step::Cat),
+                Value::Combined(made) if made.kind == Combinator::Comp => {
+                    self.charge(made.parts.len())?;
+                    self.reserve_values(made.parts.len())?;
+                    pending.extend(made.parts.iter().rev().cloned());
+                }
+                Value::Combined(made) if made.kind == Combinator::Transducer => {
+                    match made.parts.as_slice() {
+                        [Value::Builtin(builtin), args @ ..] => {
+                            steps.push(Step::of(builtin, args)?);
+                        }
+                        _ => return Err(not_a_transducer(&xform)),
+                    }
+                }
+                _ => return Err(not_a_transducer(&xform)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every item that is left.
+    pub fn collected(&mut self, mut stream: Stream) -> Outcome<Vec<Value>> {
+        if stream.steps.is_empty()
+            && let Source::Items(items) = stream.source
+        {
+            return Ok(items.collect());
+        }
+        let mut items = Vec::new();
+        if let (Source::Integers { left, .. }, []) = (&stream.source, stream.steps.as_slice()) {
+            self.reserve_values(*left)?;
+            items.reserve_exact(*left);
+        }
+        while let Some(item) = stream.next(self)? {
+            if items.len() == items.capacity() {
+                self.reserve_values(items.len().max(4) * 2)?;
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+
+    /// A vector in the place of a sequence.
+    #[inline]
+    pub fn settle(&mut self, value: &mut Value) -> Outcome<()> {
+        match unsettled(value) {
+            None => Ok(()),
+            Some(_) => self.settle_sequence(value),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_sequence(&mut self, value: &mut Value) -> Outcome<()> {
+        if endless(value) {
+            return Err(bad_value(
+                "the sequence has no end: bound it where it is made, as in (take 10 (iterate inc 0))",
+            ));
+        }
+        let stream = self.stream(std::mem::take(value))?;
+        *value = Value::vector(self.collected(stream)?);
+        Ok(())
+    }
+
+    /// `value` as a vector where it is a sequence.
+    #[inline]
+    pub fn settled(&mut self, mut value: Value) -> Outcome {
+        self.settle(&mut value)?;
+        Ok(value)
+    }
+
+    /// What a builtin makes of a sequence without an end: the sequence, its items going through the builtin besides.
+    pub fn deferred(
+        &mut self,
+        builtin: &'static Builtin,
+        args: &[Value],
+        sequence: &Value,
+    ) -> Outcome {
+        // Told where the function stands, not where an item is asked for.
+        Step::of(builtin, args)?;
+        let step = transducer(builtin, args.to_vec());
+        Ok(match unsettled(sequence) {
+            Some(sequence) => through(sequence, step),
+            None => made_of(Combinator::Sequence, vec![sequence.clone(), step]),
+        })
+    }
+
+    /// Calls a builtin that a function around it takes the items from: where they are many, and nobody sees when they are
+    /// made, they are made one by one.
+    pub(super) fn call_deferred(
+        &mut self,
+        builtin: &'static Builtin,
+        mut args: smallvec::SmallVec<[Value; 4]>,
+        span: Span,
+    ) -> Outcome {
+        let many = |value: &Value| match value {
+            Value::Vector(items) => items.len() > AT_ONCE_MAX,
+            Value::Map(entries) => entries.len() > AT_ONCE_MAX,
+            Value::Set(members) => members.len() > AT_ONCE_MAX,
+            _ => unsettled(value).is_some(),
+        };
+        let defers = match args.as_slice() {
+            [argument, items] => many(items) && self.is_quiet(argument),
+            _ => false,
+        };
+        if !defers {
+            return self.builtin(builtin, &mut args, span);
+        }
+        self.tick()?;
+        let items = args.pop().unwrap_or_default();
+        self.deferred(builtin, &args, &items)
+            .map_err(|stop| at(stop, span))
+    }
+
+    /// Whether nobody can see when `function` is called: it prints nothing, defines nothing, calls no tool and does not end
+    /// the program.
+    fn is_quiet(&self, function: &Value) -> bool {
+        /// Functions that are looked into.
+        const FUNCTIONS_MAX: usize = 64;
+        let mut pending = vec![function.clone()];
+        let mut seen = BTreeSet::new();
+        while let Some(function) = pending.pop() {
+            match &function {
+                Value::Builtin(builtin) => {
+                    if builtin.is_loud() {
+                        return false;
+                    }
+                }
+                Value::Fn(closure) => {
+                    if closure.lambda.loud || seen.len() >= FUNCTIONS_MAX {
+                        return false;
+                    }
+                    if !seen.insert(Arc::as_ptr(&closure.lambda).addr()) {
+                        continue;
+                    }
+                    let captured = closure.captures.iter();
+                    pending.extend(
+                        captured
+                            .filter(|value| Eval::called_somehow(value))
+                            .cloned(),
+                    );
+                    for id in &closure.lambda.globals {
+                        match self.globals.get(*id as usize) {
+                            Some(Some(definition)) => {
+                                if Eval::called_somehow(&definition.value) {
+                                    pending.push(definition.value.clone());
+                                }
+                            }
+                            _ => return false,
+                        }
+                    }
+                }
+                Value::Combined(made) => match made.kind {
+                    Combinator::Tool => return false,
+                    _ if made.parts.len() > FUNCTIONS_MAX || made.depth > 8 => return false,
+                    _ => {
+                        let parts = made.parts.iter();
+                        pending.extend(parts.filter(|part| Eval::called_somehow(part)).cloned());
+                    }
+                },
+                Value::Var(_) => return false,
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// Whether `value` may run code of a program when it is called.
+    fn called_somehow(value: &Value) -> bool {
+        matches!(
+            value,
+            Value::Fn(_) | Value::Builtin(_) | Value::Combined(_) | Value::Var(_)
+        )
+    }
+
+    /// Calls `callee` with what came of the item before and each item in turn; a reduced value ends it.
+    pub fn fold_stream(&mut self, callee: &Value, first: Value, mut stream: Stream) -> Outcome {
+        let mut folded = first;
+        while let Some(item) = stream.next(self)? {
+            folded = self.call2(callee, folded, item)?;
+            if let Some(value) = reduced(&folded) {
+                return Ok(value.clone());
+            }
+        }
+        Ok(folded)
+    }
+
+    /// [`Eval::fold_stream`] over items that are there.
+    pub fn fold_items(&mut self, callee: &Value, first: Value, items: Items<'_>) -> Outcome {
+        let mut folded = first;
+        for item in items {
+            folded = self.call2(callee, folded, item.clone())?;
+            if let Some(value) = reduced(&folded) {
+                return Ok(value.clone());
+            }
+        }
+        Ok(folded)
+    }
+}
+
+/// What a reduced value holds; any other value itself.
+pub fn unreduced(value: Value) -> Value {
+    match reduced(&value) {
+        Some(inner) => inner.clone(),
+        None => value,
+    }
+}
+
+/// A transducer called like a function.
+#[cold]
+pub(super) fn called_transducer() -> Stop {
+    Kind::Other("a transducer is no function of items: give it to into, transduce or sequence, as in (into [] (map inc) coll)".into()).into()
+}
