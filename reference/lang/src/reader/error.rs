@@ -412,7 +412,7 @@ impl ReadError {
             ),
             Kind::KeywordCharacter { ch } => {
                 let advice = if ch.is_alphanumeric() || *ch == '.' || *ch == '\'' {
-                    "keywords are made of ASCII letters, digits and + - * < > = ? ! _; use a string for other text"
+                    "keywords are made of ASCII letters, digits and + - * < > = ? ! _ $; use a string for other text"
                 } else {
                     character_advice(*ch)
                 };
@@ -522,7 +522,7 @@ fn character_advice(ch: char) -> &'static str {
             || match ch {
                 _ if ch.is_whitespace() => "separate forms with spaces, commas or line breaks",
                 _ if ch.is_control() => "remove it",
-                _ => "names are made of ASCII letters, digits and + - * / < > = ? ! _ % & ' .",
+                _ => "names are made of ASCII letters, digits and + - * / < > = ? ! _ $ % & ' .",
             },
             |(_, advice)| advice,
         )
@@ -539,7 +539,6 @@ const CHARACTER_ADVICE: &[(&str, &str)] = &[
     ("÷", "divide with /"),
     ("…", "write the forms out"),
     ("|", "write pipelines with -> or ->>"),
-    ("$", "names have no sigil; leave it out"),
     (
         "@",
         "there are no atoms or refs; put text such as an address in double quotes",
