@@ -713,11 +713,7 @@ impl Eval<'_> {
         let mut seen = BTreeSet::new();
         while let Some(function) = pending.pop() {
             match &function {
-                Value::Builtin(builtin) => {
-                    if builtin.is_loud() {
-                        return false;
-                    }
-                }
+                Value::Builtin(builtin) if builtin.is_loud() => return false,
                 Value::Fn(closure) => {
                     if closure.lambda.loud || seen.len() >= FUNCTIONS_MAX {
                         return false;
