@@ -5,6 +5,7 @@
 #
 #   fuzz/nightly.sh                    every target, FUZZ_SECONDS (600) each, FUZZ_JOBS (as many as processors) at the same time
 #   fuzz/nightly.sh reader eval        only these
+#   fuzz/nightly.sh --table            no run: the targets, one a line, with their dictionaries, seeds and longest inputs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,6 +44,12 @@ redactor    -          -           2048
 sessions    -          -           512
 fixture     fixture    fixtures    8192
 "
+
+# Other drivers of the same targets read the table.
+if [[ ${1-} == --table ]]; then
+  sed '/^$/d' <<< "$table"
+  exit
+fi
 
 # Whether an input that was found before still fails.
 still_fails() { # target, input

@@ -500,7 +500,9 @@ impl Bench {
                 Some(0) => {}
                 // A page in which everything waits has nothing to judge without waiting.
                 Some(1) => {
-                    if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run)) {
+                    if let Some(case) = Run::read(&report).ok().and_then(|run| failed(&run))
+                        && self.is_its_own(fault, &case, patience)?
+                    {
                         return Ok(Verdict::Caught(case));
                     }
                 }
@@ -513,6 +515,15 @@ impl Bench {
             }
         }
         Ok(Verdict::Survived)
+    }
+
+    /// Whether a case fails because of a fault: alone it fails with it, and passes without it. On a busy machine others fail, too.
+    fn is_its_own(&self, fault: &Planted, case: &str, patience: Duration) -> Result<bool, String> {
+        let passes = |on| {
+            let status = self.suite(on, &["--filter", case], patience)?;
+            Ok::<bool, String>(status.and_then(|status| status.code()) == Some(0))
+        };
+        Ok(!passes(Some(fault.id))? && passes(None)?)
     }
 
     /// Runs the suite with a fault on.
