@@ -10,7 +10,7 @@ use crate::json::{self, Duplicates};
 use crate::meter::Unwatched;
 use crate::reader::{ReadLimits, read};
 
-pub use hostile::{Gauge, hostile, hostile_text, measured};
+pub use hostile::{Gauge, Sighting, calls, hostile, hostile_text, measured, operands, sighting};
 pub use program::{eval, generated, print_read, program, reads};
 pub use session::{same_session, snapshot, snapshot_bytes};
 

@@ -8,6 +8,7 @@ use std::fmt;
 
 use num_bigint::BigInt;
 
+use crate::clock;
 use crate::error::Limit;
 use crate::heap;
 use crate::meter::{Unwatched, Watch};
@@ -252,6 +253,8 @@ pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
         if digits.len() <= SIMPLE_DIGITS_MAX {
             return digits.parse().ok();
         }
+        // A product takes about as many steps as it has digits. What is given up is seen by nobody.
+        clock::goes_on(digits.len());
         let low_digits = digits.len() / 2;
         let (high, low) = digits.split_at_checked(digits.len() - low_digits)?;
         let shift = BigInt::from(10).pow(u32::try_from(low_digits).ok()?);

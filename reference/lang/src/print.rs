@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::error::Limit;
 use crate::meter::{Unwatched, Watch};
 use crate::sink::{Over, Sink};
-use crate::value::{Entries, Items, Members, Value};
+use crate::value::{Entries, Items, Members, Value, text};
 
 /// Items of each collection that a preview shows.
 pub const PREVIEW_ITEMS: usize = 50;
@@ -89,13 +89,19 @@ pub fn line(text: String, graphemes: usize) -> String {
     if text.len() <= graphemes {
         return text;
     }
-    match text.grapheme_indices(true).nth(graphemes) {
-        Some((end, _)) => {
-            let total = graphemes + text[end..].graphemes(true).count();
-            format!("{}... ({graphemes}/{total} chars)", &text[..end])
-        }
-        None => text,
-    }
+    let mut ends = text::graphemes(&text).scan(0, |end, grapheme| {
+        *end += grapheme.len();
+        Some(*end)
+    });
+    let cut = match graphemes.checked_sub(1) {
+        None => Some(0),
+        Some(before) => ends.nth(before),
+    };
+    let noted = cut.filter(|end| *end < text.len()).map(|end| {
+        let total = graphemes + ends.count();
+        format!("{}... ({graphemes}/{total} chars)", &text[..end])
+    });
+    noted.unwrap_or(text)
 }
 
 /// A value with at most `items` items of each collection, as far as `bytes_max` bytes go.

@@ -1,4 +1,7 @@
-//! Lexical ranking for `apropos`: tokens and scores. Pure; the same input ranks the same everywhere.
+//! Lexical ranking for `apropos`: tokens and scores. The same input ranks the same everywhere, unless the
+//! clock says that nobody waits any more.
+
+use crate::clock;
 
 /// Score of an exact token match, of a prefix match, of a substring match, and what a name adds to each.
 const EXACT: u32 = 10;
@@ -57,6 +60,9 @@ impl Indexed {
 
     /// Sum over the query's tokens of the best match among names and the best in prose; 0 when nothing matches.
     pub fn score(&self, query: &[String]) -> u32 {
+        if !clock::goes_on(query.len() * (self.names.len() + self.prose.len())) {
+            return 0;
+        }
         query
             .iter()
             .map(|token| best(token, &self.names, NAME_BOOST) + best(token, &self.prose, 0))

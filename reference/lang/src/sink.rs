@@ -2,11 +2,16 @@
 
 use std::fmt;
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, BigUint, Sign};
+use num_integer::Integer as _;
 
+use crate::clock;
 use crate::error::Limit;
 use crate::heap;
 use crate::meter::{Unwatched, Watch};
+
+/// Digits of an integer that are written at one go.
+const INTEGER_PIECE_DIGITS: u32 = 1_216;
 
 /// Why a text was not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,12 +135,58 @@ impl<'w> Sink<'w> {
         if let Some(left) = &mut self.work_left {
             *left = left.checked_sub(work).ok_or(Limit::Time)?;
         }
-        match u32::try_from(unwanted) {
-            Ok(1..) => {
-                self.push_str(&(integer / BigInt::from(10).pow(unwanted as u32)).to_string())?;
-                Err(Over::Bytes)
+        let wanted = digits - unwanted.min(digits);
+        let leading;
+        let integer = match u32::try_from(unwanted) {
+            // Few digits are had at one go, for the division is as short as what it gives.
+            Ok(unwanted @ 1..) if wanted < u64::from(INTEGER_PIECE_DIGITS) => {
+                leading = integer / BigInt::from(10).pow(unwanted);
+                &leading
             }
-            _ => self.push_str(&integer.to_string()),
+            _ => integer,
+        };
+        if integer.sign() == Sign::Minus {
+            self.push('-')?;
+        }
+        let mut pieces = self.pieces(integer.magnitude().clone())?;
+        if let Some(first) = pieces.pop() {
+            self.push_str(&first.to_string())?;
+        }
+        while let Some(piece) = pieces.pop() {
+            self.look()?;
+            self.push_str(&format!(
+                "{:0>1$}",
+                piece.to_string(),
+                INTEGER_PIECE_DIGITS as usize
+            ))?;
+        }
+        match unwanted {
+            0 => Ok(()),
+            _ => Err(Over::Bytes),
+        }
+    }
+
+    /// The digits of `integer` in pieces, the last ones first. Each division takes a fraction of a millisecond.
+    fn pieces(&mut self, mut integer: BigUint) -> Result<Vec<BigUint>, Over> {
+        let piece = BigUint::from(10u8).pow(INTEGER_PIECE_DIGITS);
+        let mut pieces = Vec::new();
+        while integer >= piece {
+            self.look()?;
+            let (rest, last) = integer.div_rem(&piece);
+            pieces.push(last);
+            integer = rest;
+        }
+        pieces.push(integer);
+        Ok(pieces)
+    }
+
+    /// A look for the watch, and for whoever has none.
+    fn look(&mut self) -> Result<(), Over> {
+        self.watch.look()?;
+        // A piece of an integer takes some thousand steps.
+        match clock::goes_on(16 * 1024) {
+            true => Ok(()),
+            false => Err(Limit::Time.into()),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::numbers::plus;
 use super::seqs::key_function;
 use super::{Builtin, Home, Section, exactly, key_of, row};
+use crate::clock;
 use crate::error::{Kind, Stop, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Map, Value, one_kind_each};
@@ -101,6 +102,9 @@ fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     ))
 }
 
+/// Steps of the clock for an item that is put into its group.
+const GROUPED_STEPS: usize = 32;
+
 fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [key, collection] = args else {
         return Err(Kind::Other("group-by takes two arguments".into()).into());
@@ -117,12 +121,13 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut groups: std::collections::BTreeMap<Value, Vec<Value>> =
         std::collections::BTreeMap::new();
     for (key, item) in keyed {
+        clock::check(GROUPED_STEPS)?;
         groups.entry(key).or_default().push(item);
     }
-    Ok(Value::Map(
-        groups
-            .into_iter()
-            .map(|(key, items)| (key, Value::vector(items)))
-            .collect::<Map>(),
-    ))
+    let mut map = Vec::with_capacity(groups.len());
+    for (key, items) in groups {
+        clock::check(GROUPED_STEPS)?;
+        map.push((key, Value::vector(items)));
+    }
+    Ok(Value::Map(map.into_iter().collect::<Map>()))
 }

@@ -6,6 +6,7 @@
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
+use crate::clock;
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::print;
@@ -749,23 +750,25 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    // A word of many kilobytes is cut nevertheless, unless the letter is there that is written in two ways.
+    let cuttable = memchr::memmem::find(text.as_bytes(), "Σ".as_bytes()).is_none();
     while !rest.is_empty() {
-        let space = |from: usize| {
-            rest.as_bytes()[from..]
-                .iter()
-                .position(|byte| *byte == b' ')
+        let space = |to: usize| {
+            let searched = &rest.as_bytes()[SLICE_BYTES..to];
+            memchr::memchr(b' ', searched).map(|at| SLICE_BYTES + at)
         };
-        let end = match rest.len() <= SLICE_BYTES {
-            true => rest.len(),
-            false => space(SLICE_BYTES).map_or(rest.len(), |at| SLICE_BYTES + at),
-        };
-        // A word of many kilobytes is cut nevertheless, unless it holds the letter that is written in two ways.
-        let end = match end > 8 * SLICE_BYTES && !rest[..end].contains('Σ') {
-            true => rest.floor_char_boundary(SLICE_BYTES),
-            false => end,
+        let end = if rest.len() <= SLICE_BYTES {
+            rest.len()
+        } else if cuttable {
+            let nearby = space(rest.len().min(2 * SLICE_BYTES));
+            nearby.unwrap_or_else(|| rest.floor_char_boundary(SLICE_BYTES))
+        } else {
+            space(rest.len()).unwrap_or(rest.len())
         };
         let changed = change(&rest[..end]);
         push(eval, &mut out, &changed)?;
+        // A nanosecond or two for a byte.
+        clock::check(end)?;
         eval.charge(end / 32)?;
         rest = &rest[end..];
     }

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin};
+use crate::clock;
 use crate::env::{Brief, Definition, Env};
 use crate::error::{Error, Kind, Limit, Quote, Stop, Unwind};
 use crate::form::Span;
@@ -25,6 +26,9 @@ use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
 use crate::sink::{Over, Sink};
 use crate::value::{Map, Set, Value, equal};
+
+/// Steps of the clock for an item that is made.
+const ITEM_STEPS: usize = 32;
 
 /// Result of evaluating.
 pub type Outcome<T = Value> = Result<T, Stop>;
@@ -265,7 +269,11 @@ impl<'r> Eval<'r> {
         if !self.worker {
             let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
-            self.prints.push(crate::print::line(line, graphemes_max));
+            let line = crate::print::line(line, graphemes_max);
+            // Who had to stop did not count what was cut.
+            if !clock::has_stopped() {
+                self.prints.push(line);
+            }
         }
     }
 
@@ -753,7 +761,12 @@ impl<'r> Eval<'r> {
             Value::Str(text) => {
                 self.reserve(text.len().saturating_mul(64))?;
                 self.charge(text.len())?;
-                text.graphemes().map(Value::from).collect()
+                let item = |grapheme| {
+                    // Each item is a string of its own. What is given up is seen by nobody.
+                    clock::goes_on(ITEM_STEPS);
+                    Value::from(grapheme)
+                };
+                text.graphemes().map(item).collect()
             }
             _ if sequence::unsettled(value).is_some() => {
                 let mut value = value.clone();

@@ -116,8 +116,47 @@ pub fn hostile(bytes: &[u8], gauge: &Gauge) {
     );
 }
 
+/// What one program was seen to do.
+pub struct Sighting {
+    /// The longest running time without a look at the clock.
+    pub gap: Duration,
+    /// Running time until it had ended.
+    pub took: Duration,
+    /// Running time to show what came of it.
+    pub shown: Duration,
+    /// Bytes that its thread held at most, more than before.
+    pub grown: isize,
+    /// How it ended: a reason, or `value`.
+    pub how: &'static str,
+    /// What it left behind.
+    pub env: Env,
+}
+
 /// Runs one program, and panics when it broke a promise.
 pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
+    let Sighting {
+        gap,
+        took,
+        shown,
+        grown,
+        how,
+        env,
+    } = sighting(text, env, gauge);
+    assert!(
+        gap <= gauge.gap,
+        "{gap:?} without a look at the clock ({how}): {text}"
+    );
+    assert!(
+        took <= gauge.limit + gauge.gap,
+        "ran for {took:?} ({how}): {text}"
+    );
+    assert!(shown <= gauge.gap, "{shown:?} to show it: {text}");
+    assert!(grown <= GROWTH_BYTES_MAX, "grew by {grown}: {text}");
+    env
+}
+
+/// Runs one program.
+pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,
         ..Limits::default()
@@ -144,24 +183,104 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
         .seen
         .into_inner()
         .unwrap_or_else(|seen| seen.into_inner());
-    let how = match &outcome.ended {
-        Ended::Error(error) => error.reason().word(),
-        _ => "value",
+    Sighting {
+        gap: seen.gap,
+        took: ended.saturating_sub(before),
+        shown,
+        grown: seen.most - live,
+        how: match &outcome.ended {
+            Ended::Error(error) => error.reason().word(),
+            _ => "value",
+        },
+        env,
+    }
+}
+
+/// Expressions of the operands of [`calls`].
+pub fn operands() -> Vec<String> {
+    let shapes = VALUES.iter().chain(OPERANDS).enumerate();
+    let operands = shapes.flat_map(|(at, shape)| {
+        let sizes: &[&str] = match (shape.contains("(range #)"), shape.contains('@')) {
+            (true, true) => &["18", "21"],
+            (true, false) => &["12", "30"],
+            _ => &["0"],
+        };
+        sizes.iter().map(move |size| {
+            let sized = shape.replace("(range #)", &format!("(range {size})"));
+            sized.replace('@', TEXTS[at % TEXTS.len()])
+        })
+    });
+    operands.collect()
+}
+
+/// Further operands of [`operands`]: what is long or large for one builtin or another.
+const OPERANDS: &[&str] = &[
+    "(reduce (fn [s _] (str s s)) \"ab\" (range 20))",
+    "(reduce (fn [s _] (str s s)) \"7\" (range 16))",
+    "(apply str (map (constantly \"9\") (range 78900)))",
+    "(str \"1.\" (reduce (fn [s _] (str s s)) \"5\" (range 20)))",
+    "(str \"[\" (reduce (fn [s _] (str s s)) \"1,\" (range 18)) \"1]\")",
+    "(reduce (fn [s _] (str s s)) \"%s \" (range 12))",
+    "(re-pattern (reduce (fn [s _] (str s s)) \"a?\" (range 12)))",
+    "(reduce (fn [s _] (str s s)) \"(?:a|b){0,99}\" (range 9))",
+    "(reduce (fn [s _] (str s s)) \"\\\\p{L}\" (range 12))",
+    "(map (fn [i] (keyword (str \"k\" i))) (range 20000))",
+    "(map (fn [i] [i (str i)]) (range 15000))",
+    "(map (fn [i] {:a (mod i 7) :b i}) (range 8000))",
+    "(map (fn [i] (/ 1.0 (+ i 1))) (range 40000))",
+    "(reduce (fn [d _] (* d d)) 3 (range 17))",
+    "(+ 1 (bit-shift-left 1 131072))",
+    "(vec (map (fn [i] (bit-shift-left 1 i)) (range 4000)))",
+    "(map (fn [i] (LocalDate/parse \"2025-03-09\")) (range 5000))",
+    "#{#{1 2} [#{3}] {#{} {}}}",
+];
+
+/// Calls of everything that can be called, with its name: the operands `v` and `w` alone, side by side, before and behind small
+/// values and functions. `turn` chooses among the small ones.
+pub fn calls(turn: usize) -> Vec<(&'static str, String)> {
+    const FUNCTIONS: [&str; 7] = [
+        "identity",
+        "str",
+        "vector",
+        "compare",
+        "=",
+        "(fn [& xs] xs)",
+        "inc",
+    ];
+    let mut shapes: Vec<Vec<&str>> = vec![
+        vec!["v"],
+        vec!["v", "v"],
+        vec!["v", "w"],
+        vec!["w", "v"],
+        vec!["v", "v", "v"],
+        vec!["v", "w", "v"],
+    ];
+    for step in 0..4 {
+        let small = |more: usize| SMALL[(turn * 7 + step + more) % SMALL.len()];
+        shapes.push(vec!["v", small(0)]);
+        shapes.push(vec![small(0), "v"]);
+        shapes.push(vec!["v", small(0), "v"]);
+        shapes.push(vec![small(0), "v", small(1)]);
+        shapes.push(vec!["v", small(0), small(1)]);
+    }
+    for function in FUNCTIONS {
+        shapes.push(vec![function, "v"]);
+        shapes.push(vec![function, "v", "v"]);
+    }
+    let takes = |min: u8, max: Option<u8>, count: usize| {
+        (usize::from(min)..=max.map_or(3, usize::from)).contains(&count)
     };
-    assert!(
-        seen.gap <= gauge.gap,
-        "{:?} without a look at the clock ({how}): {text}",
-        seen.gap
-    );
-    let took = ended.saturating_sub(before);
-    assert!(
-        took <= gauge.limit + gauge.gap,
-        "ran for {took:?} ({how}): {text}"
-    );
-    assert!(shown <= gauge.gap, "{shown:?} to show it: {text}");
-    let grown = seen.most - live;
-    assert!(grown <= GROWTH_BYTES_MAX, "grew by {grown}: {text}");
-    env
+    let functions = builtins().map(|row| (row.name, row.arity.min, row.arity.max));
+    let methods = METHODS.iter().map(|name| (*name, 1, Some(3)));
+    let mut calls = Vec::new();
+    for (name, min, max) in functions.chain(methods) {
+        for shape in &shapes {
+            if takes(min, max, shape.len()) {
+                calls.push((name, format!("({name} {})", shape.join(" "))));
+            }
+        }
+    }
+    calls
 }
 
 /// What a server does with an outcome.

@@ -9,7 +9,7 @@ mod map;
 mod order;
 mod set;
 pub mod shape;
-mod text;
+pub(crate) mod text;
 mod vector;
 
 use std::sync::Arc;

@@ -149,7 +149,7 @@ impl Text {
 }
 
 /// The graphemes of `text` in order. One of them may be as long as the text: each is found in slices.
-fn graphemes(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn graphemes(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let (grapheme, behind) = rest.split_at(first_grapheme(rest));
