@@ -24,6 +24,7 @@ pub mod error;
 mod eval;
 pub mod form;
 mod function;
+#[cfg(feature = "checks")]
 pub mod fuzz;
 pub mod heap;
 mod host;

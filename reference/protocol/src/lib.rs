@@ -13,6 +13,7 @@ mod description;
 mod encoding;
 mod feedback;
 mod format;
+#[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
 mod history;

@@ -7,6 +7,7 @@
 
 mod frame;
 mod framing;
+#[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
 mod json;

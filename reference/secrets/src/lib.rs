@@ -7,6 +7,7 @@ mod auth;
 mod blocks;
 mod document;
 mod escape;
+#[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
 mod needles;

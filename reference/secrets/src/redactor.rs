@@ -108,6 +108,7 @@ impl Redactor {
     }
 
     /// The places of all forms in a text.
+    #[cfg(feature = "checks")]
     pub(crate) fn places(&self, text: &[u8]) -> Vec<Range<usize>> {
         self.inner
             .as_ref()

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod agentic;
+#[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod checks;
 mod clock;

@@ -89,7 +89,7 @@ pub fn answer(text: &str) {
 /// The compiler's promises: it ends, and every tool that it makes has an operation of its own.
 #[cfg(feature = "http")]
 pub fn openapi(text: &str) {
-    crate::transport::openapi::check_compile(text);
+    crate::transport::openapi::check::compiles(text);
 }
 
 /// The parser's promises: events do not depend on how the stream is cut, and hold nothing that was not sent.

@@ -9,6 +9,7 @@ mod config;
 mod discovery;
 mod docs;
 mod fault;
+#[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
 mod label;

@@ -104,11 +104,13 @@ pub fn read_metered(bytes: &[u8], meter: &Meter<'_>) -> Result<(Env, Vec<Value>)
 }
 
 /// The body of a snapshot that is whole.
+#[cfg(feature = "checks")]
 pub(crate) fn body(bytes: &[u8]) -> Option<&[u8]> {
     read::open(bytes).ok()
 }
 
 /// A snapshot with this body, whatever it is.
+#[cfg(feature = "checks")]
 pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
     write::seal(body)
 }

@@ -45,11 +45,13 @@ impl Pool {
     }
 
     /// A pool without threads: whoever owns it takes the jobs and runs them.
+    #[cfg(feature = "checks")]
     pub fn by_hand() -> Self {
         Self::new(0)
     }
 
     /// A job that no thread has taken, the `number`th of them, counted round.
+    #[cfg(feature = "checks")]
     pub fn take(&self, number: usize) -> Option<Job> {
         let mut state = self.shared.lock();
         let number = number.checked_rem(state.jobs.len())?;

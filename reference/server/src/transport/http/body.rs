@@ -32,6 +32,7 @@ impl BodyBudget {
     }
 
     /// Bytes that are held.
+    #[cfg(feature = "checks")]
     pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }

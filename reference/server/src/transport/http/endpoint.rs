@@ -32,6 +32,7 @@ pub struct Endpoint {
 }
 
 /// What an endpoint holds.
+#[cfg(feature = "checks")]
 pub struct Counts {
     /// Live protocol sessions.
     pub sessions: usize,
@@ -121,6 +122,7 @@ impl Endpoint {
     }
 
     /// Current counts.
+    #[cfg(feature = "checks")]
     pub fn counts(&self) -> Counts {
         let connections: Vec<_> = self
             .sessions

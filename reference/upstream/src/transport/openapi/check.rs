@@ -1,0 +1,103 @@
+//! What must hold of any OpenAPI description that compiles, whoever wrote it.
+
+use super::address;
+use super::compile::{self, Operation};
+use crate::config::{OpenApiConfig, Remote, SchemaSource};
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Operations that are compiled one by one, besides all together: one that can't be compiled hides the others.
+const CHECKED_ALONE_MAX: usize = 8;
+
+/// Compiles the operations that `text` names, together and one by one, and checks what comes of it.
+pub fn compiles(text: &str) {
+    let ids = operation_ids(text);
+    let alone = ids.iter().take(CHECKED_ALONE_MAX);
+    for include in alone.map(|id| vec![id.clone()]).chain([ids.clone()]) {
+        let config = OpenApiConfig {
+            remote: Remote {
+                url: "https://host/base".into(),
+                auth: Vec::new(),
+                static_headers: Vec::new(),
+                request_timeout: Duration::from_secs(1),
+                connect_timeout: Duration::from_secs(1),
+                response_bytes_max: 1,
+            },
+            schema: SchemaSource::File("unread".into()),
+            schema_bytes_max: usize::MAX,
+            include,
+            overrides: Default::default(),
+        };
+        if let Ok((tools, operations)) = compile::compile(text.as_bytes(), &config) {
+            assert_eq!(tools.len(), config.include.len());
+            assert_eq!(tools.len(), operations.len());
+            assert!(tools.iter().all(|tool| operations.contains_key(&tool.name)));
+            operations.values().for_each(check_addresses);
+        }
+    }
+}
+
+/// Texts that a program could try to leave an operation with.
+const HOSTILE: &[&str] = &[
+    "x", "..", ".", "%2e%2e", "%252e.", "a/b", "a%2fb", "..\\", "", "?q=1", "#f", "@h", ":1",
+    "\r\nX: y", "%c0%af", ";", "é",
+];
+
+/// An argument never leaves the host, nor adds or removes a segment, a query or a fragment.
+fn check_addresses(operation: &Operation) {
+    let sample = |text: &str| {
+        let names = operation
+            .path
+            .parameters()
+            .chain(operation.query.iter().map(String::as_str));
+        let members: Map<String, Value> =
+            names.map(|name| (name.to_owned(), text.into())).collect();
+        let arguments = Value::Object(members).to_string();
+        let arguments = ptc_rpc::parse(arguments.as_bytes()).expect("JSON was written");
+        address("https://host/base", operation, arguments).ok()
+    };
+    let parts = |url: &str| {
+        let url = reqwest::Url::parse(url).expect("an address is a URL");
+        assert_eq!(url.host_str(), Some("host"));
+        assert!(url.path().starts_with("/base/"));
+        let query = url.query_pairs().count();
+        (
+            url.path().split('/').count(),
+            query,
+            url.fragment().map(str::to_owned),
+        )
+    };
+    let Some(plain) = sample("zzzz").map(|url| parts(&url)) else {
+        return;
+    };
+    for text in HOSTILE {
+        if let Some(url) = sample(text) {
+            let found = parts(&url);
+            // A fragment of the description's own may hold an argument.
+            assert_eq!(
+                (found.0, found.1, found.2.is_some()),
+                (plain.0, plain.1, plain.2.is_some()),
+                "{text:?}"
+            );
+        }
+    }
+}
+
+/// What the text names its operations, sorted; nothing when it is no JSON.
+fn operation_ids(text: &str) -> Vec<String> {
+    let mut ids = BTreeSet::new();
+    let mut waiting = vec![serde_json::from_str(text).unwrap_or(Value::Null)];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(members) => {
+                let id = members.get("operationId").and_then(Value::as_str);
+                ids.extend(id.map(str::to_owned));
+                waiting.extend(members.into_iter().map(|(_, member)| member));
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    ids.into_iter().collect()
+}
