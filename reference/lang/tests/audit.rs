@@ -106,6 +106,7 @@ fn no_builtin_works_long_without_a_look_at_the_clock() {
     }
     let mut rows: Vec<_> = longest.iter().collect();
     rows.sort_by_key(|(_, (gap, _))| std::cmp::Reverse(*gap));
+    #[expect(clippy::disallowed_methods, reason = "a test is told where to write")]
     if let Some(path) = setting("PTC_AUDIT_TABLE") {
         let row = |(name, (gap, text)): &(&&str, &(Duration, String))| {
             format!("| `{name}` | {} | `{text}` |\n", gap.as_micros())
