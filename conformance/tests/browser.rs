@@ -1,13 +1,17 @@
 //! The report's page in a real browser, wide and narrow, light and dark: it fits, it can be read, its filters filter, and it asks nobody
-//! for anything. Needs Chromium: where `TOUCHSTONE_CHROMIUM` names one it must be there; where nothing names one and none is installed,
+//! for anything. The page that compares implementations fits as well. And a page of an origin that may call the reference calls it,
+//! one of another origin does not. Needs Chromium: where `TOUCHSTONE_CHROMIUM` names one it must be there; where nothing names one and none is installed,
 //! the tests say so and prove nothing.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use conformance::report::compare::difference;
 use conformance::report::{
-    CaseRecord, Direction, FORMAT, Finding, Run, Status, Traffic, Transport, html,
+    CaseRecord, Direction, FORMAT, Finding, Run, Status, Traffic, Transport, html, matrix,
 };
 use serde_json::Value;
 
@@ -69,6 +73,11 @@ fn browser() -> Option<PathBuf> {
 
 /// Loads a page of its own with these switches, and gives what it prints.
 fn visit(browser: &Path, page: &Path, switches: &[String]) -> String {
+    open(browser, &format!("file://{}", page.display()), switches)
+}
+
+/// The same of a URL.
+fn open(browser: &Path, url: &str, switches: &[String]) -> String {
     let profile = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let output = Command::new(browser)
         .args([
@@ -85,7 +94,7 @@ fn visit(browser: &Path, page: &Path, switches: &[String]) -> String {
         ])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .args(switches)
-        .arg(format!("file://{}", page.display()))
+        .arg(url)
         .output()
         .expect("the browser starts");
     assert!(
@@ -290,5 +299,144 @@ fn screenshots_show_something() {
             picture.display(),
             bytes.len()
         );
+    }
+}
+
+/// A page that opens a session with the reference, calls a tool in it, and shows what it read.
+const CALLER: &str = r#"<!doctype html><body><pre id="told">nothing</pre><script>
+const url = "URL", headers = { "Authorization": "Bearer TOKEN", "Content-Type": "application/json", "MCP-Protocol-Version": "2025-11-25" };
+const post = (body, more) => fetch(url, { method: "POST", headers: { ...headers, ...more }, body: JSON.stringify({ jsonrpc: "2.0", ...body }) });
+(async () => {
+  const opened = await post({ id: 1, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "page", version: "1" } } });
+  const session = { "Mcp-Session-Id": opened.headers.get("Mcp-Session-Id") };
+  await post({ method: "notifications/initialized" }, session);
+  const called = await post({ id: 2, method: "tools/call", params: { name: "lisp_eval", arguments: { program: "(+ 40 2)" } } }, session);
+  return (await called.json()).result.content[0].text;
+})().then(text => text, error => "refused: " + error.message).then(text => { document.getElementById("told").textContent = text; });
+</script></body>"#;
+
+/// Serves the text of [`CALLER`] on a port of its own; gives its origin.
+fn origin(listener: TcpListener, page: String) -> String {
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _gone = answer(stream, &page);
+        }
+    });
+    format!("http://{address}")
+}
+
+fn answer(mut stream: TcpStream, page: &str) -> std::io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    while lines
+        .next()
+        .transpose()?
+        .is_some_and(|line| !line.is_empty())
+    {}
+    let length = page.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}"
+    )
+}
+
+/// A server that ends with the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _gone = self.0.wait();
+    }
+}
+
+/// The reference over HTTP on `port`, for pages of one origin.
+fn reference(port: u16, allowed: &str, token: &str) -> Served {
+    let path =
+        Path::new(env!("CARGO_BIN_EXE_ptc-conformance")).with_file_name("examples/reference");
+    let child = Command::new(path)
+        .args(["start", "--http", "--http-allowed-origin", allowed])
+        .args(["--http-auth-token", token, "--http-port", &port.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the reference starts");
+    let served = Served(child);
+    let began = Instant::now();
+    while !is_ready(port) {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the reference never got ready"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    served
+}
+
+fn is_ready(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let asked =
+        stream.write_all(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut text = String::new();
+    asked.is_ok() && stream.read_to_string(&mut text).is_ok() && text.starts_with("HTTP/1.1 200")
+}
+
+#[test]
+fn a_page_of_an_allowed_origin_calls_the_server_and_one_of_another_does_not() {
+    let Some(browser) = browser() else { return };
+    const TOKEN: &str = "abcdefghijklmnopqrstuvwxyz012345";
+    let listen = || TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = {
+        let free = listen();
+        free.local_addr().expect("an address").port()
+    };
+    let page = CALLER
+        .replace("URL", &format!("http://127.0.0.1:{port}/mcp"))
+        .replace("TOKEN", TOKEN);
+    let (allowed, other) = (origin(listen(), page.clone()), origin(listen(), page));
+    let _served = reference(port, &allowed, TOKEN);
+    let told = |origin: &str| {
+        let document = open(&browser, &format!("{origin}/"), &["--dump-dom".to_owned()]);
+        let told = document.split("<pre id=\"told\">").nth(1);
+        let told = told.and_then(|rest| rest.split('<').next());
+        told.unwrap_or_default().to_owned()
+    };
+    assert_eq!(told(&allowed), "user=&gt; 42");
+    assert_eq!(told(&other), "refused: Failed to fetch");
+}
+
+/// What the page that compares is asked: whether something sticks out, and what it shows.
+const COMPARED: &str = r#"<script>
+addEventListener("load", () => {
+  document.querySelectorAll("details").forEach(d => { d.open = true; });
+  setTimeout(() => parent.postMessage(JSON.stringify({ width: innerWidth, over: document.documentElement.scrollWidth - innerWidth, shown: document.body.innerText,
+    asked: performance.getEntriesByType("resource").length }), "*"), 50);
+});
+</script></body>"#;
+
+#[test]
+fn the_page_that_compares_implementations_fits_wide_and_narrow() {
+    let Some(browser) = browser() else { return };
+    let runs = [
+        ("mine".to_owned(), run(false)),
+        ("theirs".to_owned(), run(true)),
+    ];
+    let page = matrix::join(&runs).html().expect("a page");
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compared");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let probed = directory.join("probed.html");
+    std::fs::write(&probed, page.replace("</body>", COMPARED)).expect("a file");
+    for width in [1280, 400] {
+        let told = ask(&browser, &probed, width, false);
+        let context = format!("{width} pixels: {told}");
+        assert_eq!(told["width"], width, "{context}");
+        assert!(told["over"].as_i64() <= Some(0), "{context}");
+        assert_eq!(told["asked"], 0, "{context}");
+        let shown = told["shown"].as_str().unwrap_or_default();
+        for text in ["mine", "theirs", "lang.page"] {
+            assert!(shown.contains(text), "no {text:?} in {context}");
+        }
     }
 }

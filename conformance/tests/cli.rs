@@ -207,6 +207,19 @@ fn shards_part_the_suite_and_merge_into_it() {
     assert_eq!((whole.cases.len(), whole.partial), (6, false));
     let twice = bench.call(&["merge", &parts[0], &parts[0]]);
     assert_eq!(twice.status.code(), Some(2));
+    // Two processes come to the verdict of one, case by case.
+    let (status, _, one) = bench.run(&[]);
+    let verdicts = |run: &Run| -> Vec<_> {
+        let mut verdicts: Vec<_> = run
+            .cases
+            .iter()
+            .map(|case| (case.id.clone(), case.status, case.message.clone()))
+            .collect();
+        verdicts.sort_by(|a, b| a.0.cmp(&b.0));
+        verdicts
+    };
+    assert_eq!(verdicts(&whole), verdicts(&one));
+    assert_eq!(output.status.code(), status);
 }
 
 #[test]
