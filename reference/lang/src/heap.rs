@@ -186,10 +186,16 @@ pub fn tune() {
         /// What is larger is mapped on its own. By default this bound follows the largest block that was freed, up to 32 MB,
         /// and what is below it stays.
         const MAPPED_BYTES: libc::c_int = 1 << 20;
-        // SAFETY: both set numbers that the allocator reads when it allocates and frees.
+        // SAFETY: these set numbers that the allocator reads when it allocates and frees; `getrlimit` fills what it is given.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
             libc::mallopt(libc::M_TRIM_THRESHOLD, MAPPED_BYTES);
+            // Each arena reserves address space, and keeps it.
+            let mut space = std::mem::zeroed::<libc::rlimit>();
+            let known = libc::getrlimit(libc::RLIMIT_AS, &mut space) == 0;
+            if known && space.rlim_cur != libc::RLIM_INFINITY {
+                libc::mallopt(libc::M_ARENA_MAX, 1);
+            }
         }
     }
 }

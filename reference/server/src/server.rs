@@ -100,7 +100,7 @@ impl Server {
             .http
             .as_ref()
             .is_some_and(|http| http.metrics_path.is_some());
-        let server = Server {
+        let mut server = Server {
             counters: metrics.then(Counters::default),
             upstreams,
             agentic,
@@ -117,6 +117,11 @@ impl Server {
             redactor,
             log,
         };
+        let watermark = Watermark::with_room(
+            server.settings.watermark_percent,
+            server.program_memory_bytes(),
+        );
+        server.gate = Gate::below(server.settings.concurrent_calls, watermark);
         server.log.take_panics();
         server.log_boot();
         Arc::new(server)

@@ -27,24 +27,34 @@ struct Server {
 impl Server {
     fn start(arguments: &[&str]) -> Server {
         let executable = std::env::var("PTC_MEMORY_SERVER").unwrap_or_else(|_| PTC.into());
-        let mut child = Command::new(executable)
-            .arg("start")
-            .args(arguments)
+        let mut server = Self::started(Command::new(executable).arg("start").args(arguments));
+        assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
+        server
+    }
+
+    fn started(command: &mut Command) -> Server {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let replies = BufReader::new(child.stdout.take().unwrap());
-        let mut server = Server { child, replies };
-        assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
-        server
+        Server { child, replies }
     }
 
-    fn send(&mut self, frame: &str) -> Value {
+    fn write(&mut self, frame: &str) {
         let pipe = self.child.stdin.as_mut().unwrap();
         pipe.write_all(frame.as_bytes()).unwrap();
         pipe.write_all(b"\n").unwrap();
+    }
+
+    fn send(&mut self, frame: &str) -> Value {
+        self.write(frame);
+        self.reply()
+    }
+
+    fn reply(&mut self) -> Value {
         let mut line = String::new();
         self.replies.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|_| panic!("the server answers, not {line:?}"))
@@ -278,4 +288,42 @@ fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
         held <= 8 * SESSION_BYTES + LEFT_BYTES_MAX,
         "{held} bytes are held"
     );
+}
+
+/// Where the kernel refuses memory, allocation fails, and that would end the process: it says `busy` instead.
+#[test]
+fn nothing_ends_the_server_under_a_limit_of_the_kernel() {
+    const CLIENT_CALLS: usize = 8;
+    let (mut answered, mut busy) = (0, 0);
+    for limit_mb in [300, 400, 600] {
+        let command = format!(
+            "ulimit -v {} && exec {PTC} start --program-timeout-ms 500 --max-concurrent-calls 8",
+            limit_mb * 1024
+        );
+        let mut server = Server::started(Command::new("sh").args(["-c", &command]));
+        for _ in 0..2 {
+            for hostile in hostile() {
+                let frame = |id: usize| {
+                    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+                        "params": {"name": "lisp_eval", "arguments": {"program": hostile.program}}})
+                };
+                for id in 0..CLIENT_CALLS {
+                    server.write(&frame(id).to_string());
+                }
+                for _ in 0..CLIENT_CALLS {
+                    match text(&server.reply()) {
+                        text if text.starts_with("busy") => busy += 1,
+                        _ => answered += 1,
+                    }
+                }
+            }
+        }
+        let status = server.child.try_wait().unwrap();
+        assert!(
+            status.is_none(),
+            "{limit_mb} MB ended the server: {status:?}"
+        );
+    }
+    println!("{answered} calls were answered, {busy} were told that the server is busy");
+    assert!(answered > 0 && busy > 0, "{answered} answered, {busy} busy");
 }

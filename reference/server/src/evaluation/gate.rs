@@ -44,11 +44,8 @@ impl Gate {
 
     /// A permit, or `None` at once when all are taken or memory is short.
     pub fn enter(self: &Arc<Self>) -> Option<Permit> {
-        if self.watermark.is_passed() {
-            return None;
-        }
         let mut taken = self.taken.load(Ordering::Relaxed);
-        while taken < self.cap {
+        while taken < self.cap && !self.watermark.is_passed(taken) {
             match self.taken.compare_exchange_weak(
                 taken,
                 taken + 1,

@@ -4,33 +4,54 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A mark that memory should stay below.
+/// A mark that memory should stay below, and room that each call needs under the limits of this process.
 #[derive(Debug)]
 pub struct Watermark {
     percent: u64,
+    /// What one call may take of the address space; allocation beyond the limit would end the process.
+    call_bytes: u64,
     began: Instant,
     /// Milliseconds since the beginning.
     looked: AtomicU64,
     over: AtomicBool,
+    /// Calls that there was room for at the last look.
+    calls: AtomicU64,
 }
 
+/// How much more native stack is mapped than programs are charged: frames are larger without optimisations.
+const STACK_TIMES: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
+/// What a call takes beside the memory of its program and its stack: stacks of threads, its frame and its reply.
+const CALL_BYTES: u64 = 48 << 20;
 /// How old a look at memory may be, in milliseconds.
 const LOOK_EVERY_MS: u64 = 100;
 
 impl Watermark {
     /// A mark at `percent`; there is none at 100 and above.
     pub fn at(percent: u64) -> Watermark {
+        Self::with_room(percent, 0)
+    }
+
+    /// A mark at `percent`, for calls of programs that may hold `program_bytes`.
+    pub fn with_room(percent: u64, program_bytes: u64) -> Watermark {
         Watermark {
             percent,
+            call_bytes: match program_bytes {
+                0 => 0,
+                bytes => bytes
+                    .saturating_mul(1 + STACK_TIMES)
+                    .saturating_add(CALL_BYTES),
+            },
+            calls: AtomicU64::new(u64::MAX),
             began: Instant::now(),
             looked: AtomicU64::new(0),
             over: AtomicBool::new(false),
         }
     }
 
-    /// Whether memory stands above the mark. Costs a look at it every now and then.
-    pub fn is_passed(&self) -> bool {
-        if self.percent >= 100 {
+    /// Whether memory stands above the mark, or has no room for a call beside `running` others. Costs a look at it every now
+    /// and then.
+    pub fn is_passed(&self, running: usize) -> bool {
+        if self.percent >= 100 && self.call_bytes == 0 {
             return false;
         }
         // The first call looks too.
@@ -44,11 +65,46 @@ impl Watermark {
                 .is_ok()
         };
         if due && mine() {
-            let over = used_percent().is_some_and(|used| used > self.percent);
+            let over = self.percent < 100 && used_percent().is_some_and(|used| used > self.percent);
             self.over.store(over, Ordering::Relaxed);
+            let calls = limited_room().and_then(|room| room.checked_div(self.call_bytes));
+            // Those that run may have taken their room already; they are counted as if they had not.
+            self.calls
+                .store(calls.unwrap_or(u64::MAX), Ordering::Relaxed);
         }
-        self.over.load(Ordering::Relaxed)
+        self.over.load(Ordering::Relaxed) || running as u64 >= self.calls.load(Ordering::Relaxed)
     }
+}
+
+/// Bytes that this process may still map under its own limits; none where it has no limits.
+#[cfg(target_os = "linux")]
+fn limited_room() -> Option<u64> {
+    use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
+    let limit = |resource| {
+        let (soft, _) = getrlimit(resource).ok()?;
+        (soft != RLIM_INFINITY).then_some(soft)
+    };
+    let (space, data) = (limit(Resource::RLIMIT_AS), limit(Resource::RLIMIT_DATA));
+    if space.is_none() && data.is_none() {
+        return None;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let room = |limit: Option<u64>, name| {
+        let taken = kilobytes(&status, name)?.saturating_mul(1024);
+        Some(limit?.saturating_sub(taken))
+    };
+    let (space, data) = (room(space, "VmSize:"), room(data, "VmData:"));
+    space.into_iter().chain(data).min()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn limited_room() -> Option<u64> {
+    None
+}
+
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// What is taken of the machine's memory, or of that of a control group around, whichever is nearer to its end.
@@ -69,11 +125,10 @@ fn used_percent() -> Option<u64> {
 }
 
 fn of_machine(meminfo: &str) -> Option<u64> {
-    let kilobytes = |name: &str| -> Option<u64> {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    let (total, free) = (kilobytes("MemTotal:")?, kilobytes("MemAvailable:")?);
+    let (total, free) = (
+        kilobytes(meminfo, "MemTotal:")?,
+        kilobytes(meminfo, "MemAvailable:")?,
+    );
     percent(total.saturating_sub(free), total)
 }
 
@@ -123,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_mark_that_is_low_is_passed_at_once_and_one_at_the_top_never() {
-        assert!(Watermark::at(0).is_passed());
-        assert!(!Watermark::at(100).is_passed());
+        assert!(Watermark::at(0).is_passed(0));
+        assert!(!Watermark::at(100).is_passed(0));
     }
 }

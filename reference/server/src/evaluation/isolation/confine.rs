@@ -8,7 +8,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -35,6 +35,9 @@ pub fn limit(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
         (Resource::RLIMIT_NOFILE, 1),
     ];
     for (resource, most) in limits {
+        // The server's own limits hold for what it starts.
+        let (_, hard) = getrlimit(resource).map_err(|error| format!("{resource:?}: {error}"))?;
+        let most = most.min(hard);
         setrlimit(resource, most, most).map_err(|error| format!("{resource:?}: {error}"))?;
     }
     Ok(())
