@@ -15,6 +15,7 @@
 //! assert!(matches!(outcome.ended, Ended::Value(value) if ptc_lang::print::readable(&value) == "3"));
 //! ```
 
+mod absent;
 mod analyze;
 mod builtins;
 mod clock;

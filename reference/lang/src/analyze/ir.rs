@@ -331,6 +331,8 @@ pub struct Lambda {
 pub struct Source {
     /// The expression.
     pub text: Box<str>,
+    /// Where it began in its program.
+    pub start: u32,
     /// The names that were globals when it was analysed, of those that it uses, in order: a name that is defined later does
     /// not change what code written before means.
     pub globals: OnceLock<Box<[Arc<str>]>>,

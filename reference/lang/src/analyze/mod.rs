@@ -699,6 +699,7 @@ impl<'p> Analyzer<'p, '_> {
         let source = self.origin.source.get_or_insert_with(|| {
             Arc::new(Source {
                 text: span.of(text).into(),
+                start: span.start,
                 globals: OnceLock::new(),
             })
         });

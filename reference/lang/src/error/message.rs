@@ -42,7 +42,7 @@ impl Display for Told<'_> {
             Kind::Method(name) => {
                 write!(f, "Unsupported method '{name}'. Supported interop methods: {}", METHODS.join(", "))
             }
-            Kind::Data(name) => write!(
+            Kind::Data { name, .. } => write!(
                 f,
                 "runtime_error: data/{name} is not bound: the `context` object did not provide a `{name}` key"
             ),

@@ -1,12 +1,16 @@
 //! Why a program stopped, as data. Knows no sentences: those live in `message`.
 
+mod explain;
 mod message;
 pub(crate) mod quote;
 
+use std::sync::Arc;
+
+use crate::analyze::ir::Source;
 use crate::builtins::Arity;
 use crate::form::Span;
 use crate::reader::ReadError;
-use crate::value::{Type, Value};
+use crate::value::{Text, Type, Value};
 
 pub use quote::{Quote, Veil, Words, got, quoting};
 
@@ -87,6 +91,17 @@ pub struct Error {
     pub kind: Kind,
     /// Where, when it is known.
     pub span: Option<Span>,
+    /// The function whose code `span` is in; none for code outside of functions.
+    pub within: Option<Box<Within>>,
+}
+
+/// A function as an error remembers it.
+#[derive(Clone, Debug)]
+pub struct Within {
+    /// Its name, when it has one.
+    pub name: Option<Text>,
+    /// The top-level expression that it stands in.
+    pub source: Arc<Source>,
 }
 
 /// What went wrong. [`std::fmt::Display`] gives the sentence.
@@ -153,7 +168,12 @@ pub enum Kind {
     /// A method that no class here has.
     Method(String),
     /// `data/NAME` that the context does not have.
-    Data(String),
+    Data {
+        /// The name.
+        name: String,
+        /// Names that the context has, some of them.
+        known: Vec<String>,
+    },
     /// `tool/NAME` that does not exist.
     UnknownTool {
         /// As written, without `tool/`.
@@ -296,6 +316,7 @@ impl Kind {
         Error {
             kind: self,
             span: None,
+            within: None,
         }
     }
 
@@ -304,6 +325,7 @@ impl Kind {
         Error {
             kind: self,
             span: Some(span),
+            within: None,
         }
     }
 }

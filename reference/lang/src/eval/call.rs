@@ -498,7 +498,7 @@ impl<'r> Eval<'r> {
             let base = eval.stack.len();
             let result = inside(eval, base);
             eval.stack.truncate(base);
-            result
+            result.map_err(|stop| super::within(stop, closure))
         })
     }
 

@@ -16,7 +16,7 @@ use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin};
 use crate::clock;
 use crate::env::{Brief, Definition, Env};
-use crate::error::{Error, Kind, Limit, Quote, Stop, Unwind};
+use crate::error::{Error, Kind, Limit, Quote, Stop, Unwind, Within};
 use crate::form::Span;
 use crate::function::Closure;
 use crate::heap;
@@ -25,7 +25,7 @@ use crate::limits::Limits;
 use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
 use crate::sink::{Over, Sink};
-use crate::value::{Map, Set, Value, equal};
+use crate::value::{Map, Set, Text, Value, equal};
 
 /// Steps of the clock for an item that is made.
 const ITEM_STEPS: usize = 32;
@@ -588,7 +588,7 @@ impl<'r> Eval<'r> {
                 let (name, span) = &**data;
                 match self.shared.env.context.get(&Value::Str(name.clone())) {
                     Some(value) => Ok(value.clone()),
-                    None => Err(Kind::Data(name.to_string()).at(*span).into()),
+                    None => Err(self.no_data(name).at(*span).into()),
                 }
             }
             Ir::Context => Ok(Value::Map(self.shared.env.context.clone())),
@@ -660,6 +660,20 @@ impl<'r> Eval<'r> {
                 }
             }
         })
+    }
+
+    /// What the context does not have, and some of what it has.
+    #[cold]
+    #[inline(never)]
+    fn no_data(&self, name: &Text) -> Kind {
+        const NAMES_MAX: usize = 20;
+        const NAME_BYTES_MAX: usize = 100;
+        let names = self.shared.env.context.keys().filter_map(Value::key_text);
+        let known = names.filter(|name| name.len() <= NAME_BYTES_MAX);
+        Kind::Data {
+            name: name.to_string(),
+            known: known.take(NAMES_MAX).map(|name| name.to_string()).collect(),
+        }
     }
 
     #[cold]
@@ -849,6 +863,23 @@ fn at(mut stop: Stop, span: Span) -> Stop {
     }) = &mut *stop
     {
         *place = Some(span);
+    }
+    stop
+}
+
+/// Lets an error say in which function's code it is, unless it knows.
+#[cold]
+fn within(mut stop: Stop, closure: &Closure) -> Stop {
+    if let Unwind::Raise(Error {
+        span: Some(_),
+        within: within @ None,
+        ..
+    }) = &mut *stop
+    {
+        *within = Some(Box::new(Within {
+            name: closure.lambda.name.clone(),
+            source: Arc::clone(&closure.lambda.source.0),
+        }));
     }
     stop
 }

@@ -138,13 +138,13 @@ fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
             kind: Kind::Capacity,
             ..
         }) => Kind::Capacity.into(),
-        Unwind::Raise(Error { kind, span }) => {
+        Unwind::Raise(Error { kind, span, within }) => {
             let kind = Kind::Branch {
                 form,
                 index,
                 cause: Box::new(kind),
             };
-            Error { kind, span }.into()
+            Error { kind, span, within }.into()
         }
         Unwind::Limit(limit @ (Limit::Time | Limit::Cancelled | Limit::Memory)) => limit.into(),
         Unwind::Return(_) => Kind::Parallel {

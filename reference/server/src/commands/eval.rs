@@ -199,8 +199,12 @@ fn shown(value: &Value, as_json: bool) -> Result<String, String> {
 
 /// The error with the line that it points at.
 fn diagnostic(error: &Error, name: &str, text: &str) -> String {
-    let message = format!("{}: {}", error.reason().word(), error.message());
-    let Some(span) = error.span.filter(|span| span.end > span.start) else {
+    let mut message = format!("{}: {}", error.reason().word(), error.message());
+    let explained = error.explained(text, &|quoted| quoted.to_owned());
+    if !explained.is_empty() {
+        message = format!("{message}\n{explained}");
+    }
+    let Some(span) = error.span_in(text).filter(|span| span.end > span.start) else {
         return message;
     };
     let range = span.start as usize..span.end as usize;

@@ -709,7 +709,11 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
                 None => return Err(lost("it ended for no known reason")),
             };
             let span = span.map(|(start, end)| Span { start, end });
-            Err(Error { kind, span })
+            Err(Error {
+                kind,
+                span,
+                within: None,
+            })
         }
     }
 }

@@ -349,7 +349,9 @@ impl World<'_> {
                     reason: error.reason().word().into(),
                     code: error.code().into(),
                     message: error.message_behind(&|quoted| self.veiled(quoted)),
-                    span: error.span.map(|span| (span.start, span.end)),
+                    span: error
+                        .span_in(asked.program.as_str())
+                        .map(|span| (span.start, span.end)),
                 };
                 return Done {
                     end,
