@@ -741,7 +741,10 @@ impl<'p> Analyzer<'p, '_> {
                 let known = known
                     .iter()
                     .take(if at < SUGGESTIONS_MAX { usize::MAX } else { 0 });
-                (name.clone(), suggest::nearest(name, known.copied()))
+                // What is known to be absent is no slip of the hand.
+                let slip = crate::absent::instead(name).is_none();
+                let nearest = || suggest::nearest(name, known.copied());
+                (name.clone(), slip.then(nearest).flatten())
             });
         Kind::Unbound(names.collect()).at(span)
     }

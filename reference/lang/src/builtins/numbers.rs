@@ -417,6 +417,10 @@ fn int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         // A character is its code point.
         let mut chars = text.chars();
         if let (Some(only), None) = (chars.next(), chars.next()) {
+            // Whoever writes (int "5") wants the number.
+            if only.is_ascii_digit() {
+                return Err(wrong_type("a number", &args[0]));
+            }
             return Ok(Value::Int(i64::from(u32::from(only))));
         }
     }
