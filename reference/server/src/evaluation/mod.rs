@@ -466,6 +466,8 @@ fn read_context(json: &str, watch: &dyn Watch) -> Result<Map, Limit> {
         Ok(Value::Map(map)) => Ok(map),
         Err(error) => match error.problem {
             Problem::Limit(limit) => Err(limit),
+            // Too long to be converted: as when arithmetic makes it.
+            Problem::Integer => Err(Limit::Memory),
             _ => Ok(Map::new()),
         },
         Ok(_) => Ok(Map::new()),
