@@ -80,14 +80,14 @@ impl Quote {
 pub struct Words {
     before: String,
     quote: Option<Quote>,
-    after: String,
+    after: Box<str>,
 }
 
 impl Words {
     /// Goes on with `after` behind the quote.
     #[must_use]
     pub fn then(mut self, after: impl Into<String>) -> Words {
-        self.after = after.into();
+        self.after = after.into().into_boxed_str();
         self
     }
 
@@ -95,9 +95,9 @@ impl Words {
     pub fn told(&self, veil: &Veil<'_>) -> String {
         let quote = self.quote.as_ref().map(|quote| quote.shown(veil));
         [
-            &self.before,
+            self.before.as_str(),
             quote.as_deref().unwrap_or_default(),
-            &self.after,
+            &*self.after,
         ]
         .concat()
     }
@@ -108,7 +108,7 @@ pub fn quoting(before: impl Into<String>, value: &Value) -> Words {
     Words {
         before: before.into(),
         quote: Some(Quote::value(value)),
-        after: String::new(),
+        after: Box::default(),
     }
 }
 
@@ -124,7 +124,7 @@ pub fn got(before: impl Into<String>, value: &Value) -> Words {
     Words {
         before,
         quote: Some(quote),
-        after: String::new(),
+        after: Box::default(),
     }
 }
 
@@ -133,7 +133,7 @@ impl<T: Into<String>> From<T> for Words {
         Words {
             before: text.into(),
             quote: None,
-            after: String::new(),
+            after: Box::default(),
         }
     }
 }
