@@ -204,11 +204,11 @@ pub const NUMBERS: &[Bomb] = &[
     ),
     (
         "timeout|memory_limit",
-        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (quot x (+ i (bit-shift-left 3 130000)))) (range 1000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (mapv (fn [i] (quot x (+ i (bit-shift-left 3 130000)))) (range 1000))))",
     ),
     (
         "timeout|memory_limit",
-        "(let [x (dec (bit-shift-left 1 262000))] (count (map (fn [i] (mod x (+ i (bit-shift-left 3 130000)))) (range 1000))))",
+        "(let [x (dec (bit-shift-left 1 262000))] (count (mapv (fn [i] (mod x (+ i (bit-shift-left 3 130000)))) (range 1000))))",
     ),
     (
         "timeout|memory_limit|ok",
