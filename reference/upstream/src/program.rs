@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ptc_lang::error::{Limit, Quote};
+use ptc_lang::json::{self, Duplicates, Problem};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value, heap};
@@ -22,7 +23,6 @@ use crate::select::{Selected, ValueKind, select};
 use crate::tool::{RawTool, Tool, Toolset};
 use crate::trace_context::TraceContext;
 use crate::transport::{CallLimits, Outgoing};
-use crate::value::from_json;
 
 /// Stops what a program waits for. Cloning shares it.
 #[derive(Debug, Clone)]
@@ -162,7 +162,10 @@ impl ProgramCalls {
         {
             self.still_running()?;
         }
-        let outcome = answer.and_then(|answer| select(&answer, self.runtime.redactor()));
+        let outcome = match answer.and_then(|answer| select(&answer, self.runtime.redactor())) {
+            Ok(selected) => self.read(selected)?,
+            Err(fault) => Err(fault),
+        };
         let duration = begun.elapsed().as_millis() as u64;
         Ok(self.record(call, duration, outcome))
     }
@@ -399,12 +402,26 @@ impl ProgramCalls {
         Err(WorldFault::new(Reason::CapExhausted, "cap_exhausted"))
     }
 
+    /// The value of what was selected, read within the program's memory and time.
+    fn read(&self, selected: Selected) -> Result<Result<(Selected, Value), WorldFault>, HostFault> {
+        match json::read(&selected.json, Duplicates::Last, self) {
+            Ok(value) => Ok(Ok((selected, value))),
+            Err(error) => match error.problem {
+                Problem::Limit(limit) => Err(HostFault::Stopped(limit.into())),
+                // An upstream may send what no value can hold; nothing takes its place.
+                _ => Ok(Err(WorldFault::error(format!(
+                    "result cannot be read: {error}"
+                )))),
+            },
+        }
+    }
+
     /// Writes the call into the ledger and makes the value that the program gets.
     fn record(
         &self,
         call: &Call,
         duration_ms: u64,
-        outcome: Result<Selected, WorldFault>,
+        outcome: Result<(Selected, Value), WorldFault>,
     ) -> Value {
         let redactor = self.runtime.redactor();
         let mut entry = Entry {
@@ -419,7 +436,7 @@ impl ProgramCalls {
             args_given: call.args_given,
         };
         let value = match outcome {
-            Ok(Selected { json, kind }) => {
+            Ok((Selected { json, kind }, value)) => {
                 entry.result_bytes = Some(if kind == ValueKind::None {
                     0
                 } else {
@@ -427,7 +444,6 @@ impl ProgramCalls {
                 });
                 let parsed = ptc_rpc::parse(json.as_bytes()).ok();
                 entry.summary = parsed.map(|json| summarize(json, kind.name()));
-                let value = parsed.map_or(Value::Nil, from_json);
                 reply([
                     ("ok", true.into()),
                     ("value", value),
