@@ -202,7 +202,7 @@ fn typed(function: &str, expected: &str, found: Type) -> Vec<String> {
             && matches!(found, Type::Vector | Type::Map | Type::Set | Type::String))
         || (expected.contains("string") && matches!(found, Type::Regex | Type::Vector));
     vec![match swapped {
-        true => format!("the arguments seem to be swapped: {called}"),
+        true => format!("perhaps the arguments are swapped: {called}"),
         false => called,
     }]
 }
