@@ -119,6 +119,7 @@ class Canaries(unittest.TestCase):
                             "unused": {"source": "literal", "value": UNUSED}},
             "upstreams": {
                 "leaky": {"transport": "mcp_stdio", "command": sys.executable, "args": [str(HERE / "leaky_server.py"), "stdio"],
+                          "inherit_env": ["LEAKS"],
                           "description": f"Says {UNUSED}.", "capabilities": [HEADER]},
                 "web": {"transport": "mcp_http", "url": f"{address}/mcp", **insecure,
                         "auth": [{"scheme": "bearer", "binding": "bearer"},
