@@ -164,8 +164,6 @@ pub struct Stream {
     done: bool,
     /// Steps before this one have given what they held back.
     flushed: usize,
-    /// Where errors of the steps are told to be.
-    place: Option<Span>,
 }
 
 enum Source {
@@ -276,12 +274,7 @@ impl Stream {
                 if index == self.steps.len() {
                     return Ok(Some(item));
                 }
-                if let Err(stop) = self.step(eval, index, item) {
-                    return Err(match self.place {
-                        Some(place) => at(stop, place),
-                        None => stop,
-                    });
-                }
+                self.step(eval, index, item)?;
             } else if !self.done {
                 match self.source.next(eval)? {
                     Some(item) => self.waiting.push((0, item)),
@@ -572,7 +565,6 @@ impl Eval<'_> {
             waiting: Vec::new(),
             done: false,
             flushed: 0,
-            place: None,
         };
         // Nothing is asked of the source for nothing.
         let last_empty = stream
