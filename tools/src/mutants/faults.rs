@@ -206,6 +206,22 @@ impl Finder<'_> {
         }
     }
 
+    /// A function of the program, if it is one that runs.
+    fn function(
+        &mut self,
+        attributes: &[syn::Attribute],
+        signature: &syn::Signature,
+        block: &syn::Block,
+    ) {
+        if is_test(attributes) || signature.constness.is_some() {
+            return;
+        }
+        self.function.push(signature.ident.to_string());
+        self.returns(block, &signature.output);
+        visit::visit_block(self, block);
+        self.function.pop();
+    }
+
     /// A function that returns at once.
     fn returns(&mut self, block: &syn::Block, output: &ReturnType) {
         if block.stmts.is_empty() {
@@ -236,23 +252,11 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
-        if is_test(&item.attrs) || item.sig.constness.is_some() {
-            return;
-        }
-        self.function.push(item.sig.ident.to_string());
-        self.returns(&item.block, &item.sig.output);
-        visit::visit_block(self, &item.block);
-        self.function.pop();
+        self.function(&item.attrs, &item.sig, &item.block);
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if is_test(&item.attrs) || item.sig.constness.is_some() {
-            return;
-        }
-        self.function.push(item.sig.ident.to_string());
-        self.returns(&item.block, &item.sig.output);
-        visit::visit_block(self, &item.block);
-        self.function.pop();
+        self.function(&item.attrs, &item.sig, &item.block);
     }
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {

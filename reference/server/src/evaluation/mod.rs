@@ -111,6 +111,21 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
     })
 }
 
+/// The value as the schema of the call wants it, if it has one; else the payload that says why it is not.
+fn validated(
+    job: &Job<'_>,
+    value: &Value,
+    watch: &dyn Watch,
+) -> Result<Result<Option<String>, Payload>, Limit> {
+    let Some(schema) = job.schema else {
+        return Ok(Ok(None));
+    };
+    Ok(schema
+        .validated(value, watch)?
+        .map(Some)
+        .map_err(|message| error_payload(ErrorReason::ValidationError.as_str(), message, None)))
+}
+
 /// The payload of a program that keeps nothing, upstream calls aside.
 fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Payload, Limit> {
     let redactor = &job.server.redactor;
@@ -122,15 +137,9 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
         }
         Ended::Error(error) => return Ok(errored(&error, running.hint(), job.server)),
     };
-    let validated = match job.schema {
-        None => None,
-        Some(schema) => match schema.validated(&value, watch)? {
-            Ok(json) => Some(json),
-            Err(message) => {
-                let reason = ErrorReason::ValidationError.as_str();
-                return Ok(error_payload(reason, message, None));
-            }
-        },
+    let validated = match validated(job, &value, watch)? {
+        Ok(json) => json,
+        Err(payload) => return Ok(payload),
     };
     let nothing = BTreeMap::new();
     let prints = redactor.scrub(outcome.prints).into_inner();
@@ -254,15 +263,9 @@ fn conclude_turn(
             ));
         }
     };
-    let validated = match job.schema {
-        None => None,
-        Some(schema) => match schema.validated(&value, watch)? {
-            Ok(json) => Some(json),
-            Err(message) => {
-                let reason = ErrorReason::ValidationError.as_str();
-                return Ok(rolled_back(running, error_payload(reason, message, None)));
-            }
-        },
+    let validated = match validated(job, &value, watch)? {
+        Ok(json) => json,
+        Err(payload) => return Ok(rolled_back(running, payload)),
     };
     let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
     let mut previews = Payload::new();

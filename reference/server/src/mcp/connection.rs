@@ -300,6 +300,15 @@ mod tests {
         Box::new(|_| {})
     }
 
+    /// A call whose id and key are `number`.
+    fn admitted(connection: &Connection, number: u64, gate: &Arc<Gate>) -> Arc<Call> {
+        let (id, key) = (Id::number(number), Id::number(number));
+        connection
+            .admit(id, key, None, nobody(), gate)
+            .ok()
+            .unwrap()
+    }
+
     fn reply() -> Scrubbed<Reply> {
         Redactor::empty().scrub(Reply::error(None, RpcError::INTERNAL))
     }
@@ -308,10 +317,7 @@ mod tests {
     fn an_id_is_in_flight_once_and_reusable_after() {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
-        let call = connection
-            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
-            .ok()
-            .unwrap();
+        let call = admitted(&connection, 1, &gate);
         assert_eq!(
             connection
                 .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
@@ -347,20 +353,14 @@ mod tests {
     fn a_program_that_ends_because_of_its_cancellation_cannot_answer() {
         let gate = Gate::new(1);
         let connection = Connection::new("o".into(), Transport::Stdio, 1);
-        let call = connection
-            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
-            .ok()
-            .unwrap();
+        let call = admitted(&connection, 1, &gate);
         let answered = Arc::new(AtomicBool::new(false));
         let (program, ending, told) = (connection.clone(), call.clone(), answered.clone());
         call.on_cancel(move || told.store(program.finish(&ending, reply), Ordering::Release));
         assert!(connection.cancel(&Id::number(1)).is_some());
         assert!(!answered.load(Ordering::Acquire));
         // A call that ended is not cancelled any more: what it did stands.
-        let call = connection
-            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
-            .ok()
-            .unwrap();
+        let call = admitted(&connection, 1, &gate);
         assert!(connection.finish(&call, reply));
         assert!(connection.cancel_call(&call).is_none() && !call.is_cancelled());
     }
@@ -369,10 +369,7 @@ mod tests {
     fn caps_are_named_and_a_cancel_frees_the_place_at_once() {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, 1);
-        let call = connection
-            .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
-            .ok()
-            .unwrap();
+        let call = admitted(&connection, 1, &gate);
         assert_eq!(
             connection
                 .admit(Id::number(2), Id::number(2), None, nobody(), &gate)

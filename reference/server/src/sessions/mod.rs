@@ -166,6 +166,19 @@ pub struct Exceeded {
     name: Option<String>,
 }
 
+/// The limit, where `actual` is more.
+fn within(limit: &'static str, actual: u64, max: u64, name: Option<&str>) -> Result<(), Exceeded> {
+    if actual <= max {
+        return Ok(());
+    }
+    Err(Exceeded {
+        limit,
+        actual,
+        max,
+        name: name.map(str::to_owned),
+    })
+}
+
 impl Exceeded {
     /// `detail` of the reply.
     pub fn detail(&self) -> Payload {
@@ -341,45 +354,26 @@ impl Sessions {
         let mut env = leaving.env.with_context(Map::new());
         let definitions = env.definitions();
         let count = definitions.len() as u64;
-        if count > settings.bindings_max as u64 {
-            return Err(Exceeded {
-                limit: "max_bindings",
-                actual: count,
-                max: settings.bindings_max as u64,
-                name: None,
-            });
-        }
+        within("max_bindings", count, settings.bindings_max as u64, None)?;
         let memory_bytes =
             size::of_named(definitions.iter().map(|(name, value, _)| (*name, *value)));
-        if memory_bytes > settings.memory_bytes {
-            return Err(Exceeded {
-                limit: "max_memory_bytes",
-                actual: memory_bytes,
-                max: settings.memory_bytes,
-                name: None,
-            });
-        }
+        within(
+            "max_memory_bytes",
+            memory_bytes,
+            settings.memory_bytes,
+            None,
+        )?;
         for (name, value, _) in &definitions {
-            let bytes = size::of(value);
-            if bytes > settings.binding_bytes {
-                return Err(Exceeded {
-                    limit: "max_binding_bytes",
-                    actual: bytes,
-                    max: settings.binding_bytes,
-                    name: Some((*name).to_owned()),
-                });
-            }
+            within(
+                "max_binding_bytes",
+                size::of(value),
+                settings.binding_bytes,
+                Some(name),
+            )?;
         }
         drop(definitions);
         let held = env.held_bytes().div_ceil(HELD_TIMES);
-        if held > settings.memory_bytes {
-            return Err(Exceeded {
-                limit: "max_memory_bytes",
-                actual: held,
-                max: settings.memory_bytes,
-                name: None,
-            });
-        }
+        within("max_memory_bytes", held, settings.memory_bytes, None)?;
         let mut notices = Vec::new();
         env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices));
         let mut state = turn.session.state().clone();

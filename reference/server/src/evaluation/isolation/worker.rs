@@ -221,20 +221,30 @@ impl Link {
             if let Some(reply) = state.answers.remove(&number) {
                 return reply;
             }
-            let Some(mut inbox) = state.inbox.take() else {
+            let Some(inbox) = state.inbox.take() else {
                 state = self
                     .changed
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            drop(state);
-            let frame = self.read(&mut inbox);
-            state = self.state();
-            state.inbox = Some(inbox);
-            state.note(frame);
-            self.changed.notify_all();
+            state = self.take_in(state, inbox);
         }
+    }
+
+    /// Reads one frame without holding the state, and notes it.
+    fn take_in<'s>(
+        &'s self,
+        state: MutexGuard<'s, State>,
+        mut inbox: Inbox,
+    ) -> MutexGuard<'s, State> {
+        drop(state);
+        let frame = self.read(&mut inbox);
+        let mut state = self.state();
+        state.inbox = Some(inbox);
+        state.note(frame);
+        self.changed.notify_all();
+        state
     }
 
     /// Whether the server said that nobody waits any more.
@@ -258,12 +268,7 @@ impl Link {
                 Err(_) => std::process::exit(1),
             };
             if waits {
-                drop(state);
-                let frame = self.read(&mut inbox);
-                state = self.state();
-                state.inbox = Some(inbox);
-                state.note(frame);
-                self.changed.notify_all();
+                state = self.take_in(state, inbox);
             } else {
                 state.inbox = Some(inbox);
                 break;
