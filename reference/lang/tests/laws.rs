@@ -61,6 +61,13 @@ fn items(value: &Value) -> Vec<Value> {
 
 // --- equality and order
 
+/// Whether a map that is built step by step keeps one entry for both keys: a keyword and a string
+/// of the same name are one (`keys.writes`).
+fn one_key(a: &Value, b: &Value) -> bool {
+    let names = a.key_text().zip(b.key_text());
+    a == b || names.is_some_and(|(a, b)| a == b)
+}
+
 /// Values of a small world, so that equal ones meet often; 1 and 1.0, nil and :nil are among them.
 fn small() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -122,9 +129,9 @@ proptest! {
             [(= a b) (not (not= b a)) (contains? #{a} b) (= 1 (get {[a] 1} [b])) (= 1 (count (distinct [a b])))
              (= 1 (count (frequencies [a b]))) (= 1 (count (group-by identity [a b]))) (= 1 (count (conj #{a} b)))
              (= 1 (count (assoc {a 1} b 2))) (= {} (dissoc {a 1} b))])";
-        let (level, same) = (Value::from(equal(&a, &b)), Value::from(a == b));
-        let wanted = std::iter::repeat_n(level, 2).chain(std::iter::repeat_n(same, 8));
-        prop_assert_eq!(check(program, &context), vector(wanted));
+        let (level, same, one) = (equal(&a, &b), a == b, one_key(&a, &b));
+        let wanted = [level, level, same, same, same, one, one, same, one, one];
+        prop_assert_eq!(check(program, &context), vector(wanted.map(Value::from)));
     }
 
     #[test]
@@ -141,13 +148,18 @@ proptest! {
 
     #[test]
     fn maps_and_sets_keep_what_is_put_in(list in prop::collection::vec((any_value(), 0i64..9), 0..12)) {
-        let model: BTreeMap<Value, i64> = list.iter().cloned().collect();
+        let mut model: BTreeMap<Value, i64> = BTreeMap::new();
+        for (key, value) in &list {
+            let stored = model.keys().find(|stored| one_key(stored, key)).unwrap_or(key).clone();
+            model.insert(stored, *value);
+        }
         let pairs = vector(list.iter().map(|(key, value)| vector([key.clone(), Value::Int(*value)])));
         let entries = vector(model.iter().map(|(key, value)| vector([key.clone(), Value::Int(*value)])));
         let context = [("pairs", pairs)];
         prop_assert_eq!(check("(vec (into {} data/pairs))", &context), entries.clone());
         prop_assert_eq!(check("(vec (reduce conj {} data/pairs))", &context), entries);
-        let members = vector(model.keys().cloned());
+        let members: BTreeSet<Value> = list.iter().map(|(key, _)| key.clone()).collect();
+        let members = vector(members);
         prop_assert_eq!(check("(vec (set (map first data/pairs)))", &context), members.clone());
         prop_assert_eq!(check("(vec (reduce conj #{} (map first data/pairs)))", &context), members);
         for (key, value) in &model {
