@@ -3,6 +3,7 @@
 mod boundaries;
 mod builtins;
 mod facts;
+mod features;
 mod golden;
 pub mod revisions;
 mod sources;
@@ -45,6 +46,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "crates know only what they may know",
         check: boundaries::check,
+    },
+    Rule {
+        name: "harness and server are built of the same crates",
+        check: features::check,
     },
     Rule {
         name: "frozen requirements stand",

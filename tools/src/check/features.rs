@@ -1,0 +1,77 @@
+//! The harness and the server ask for the same features of the crates that both are made of, so that the README's first
+//! command, which builds one after the other, builds no crate twice. Reads what cargo says of each of the two.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use super::Project;
+
+const HARNESS: &str = "conformance";
+const SERVER: &str = "ptc-server";
+
+pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+    let harness = features(project, HARNESS)?;
+    let server = features(project, SERVER)?;
+    Ok(differences(&harness, &server))
+}
+
+/// Each crate with the sets of features that it is built with. It has two where macros and programs ask for different ones.
+type Features = BTreeMap<String, BTreeSet<String>>;
+
+fn differences(harness: &Features, server: &Features) -> Vec<String> {
+    let both = harness
+        .iter()
+        .filter_map(|(name, of_harness)| Some((name, of_harness, server.get(name)?)));
+    both.filter(|(_, harness, server)| !harness.is_subset(server) && !server.is_subset(harness))
+        .map(|(name, harness, server)| {
+            format!(
+                "{name} is built twice: with {harness:?} for {HARNESS}, with {server:?} for {SERVER}; \
+                 ask for the features of both in conformance/Cargo.toml or the workspace's"
+            )
+        })
+        .collect()
+}
+
+fn features(project: &Project, package: &str) -> Result<Features, String> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
+        .args(["--format", "{p}\t{f}", "--package", package])
+        .current_dir(&project.root)
+        .output()
+        .map_err(|error| format!("cargo tree: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        return Err(format!("cargo tree: {said}"));
+    }
+    let mut found = Features::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let (name, features) = line.split_once('\t').unwrap_or((line, ""));
+        let features = features.trim_end_matches(" (*)");
+        let sets = found.entry(name.to_owned()).or_default();
+        sets.insert(features.to_owned());
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Features, differences};
+
+    fn features(of: &[(&str, &[&str])]) -> Features {
+        of.iter()
+            .map(|(name, sets)| {
+                let sets = sets.iter().map(|set| (*set).to_owned());
+                ((*name).to_owned(), sets.collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_crate_with_other_features_is_named() {
+        let harness = features(&[("a v1", &["std"]), ("b v1", &["", "std"]), ("c v1", &[])]);
+        let server = features(&[("a v1", &["std,x"]), ("b v1", &["std"])]);
+        let wrong = differences(&harness, &server);
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert!(wrong[0].starts_with("a v1 is built twice"));
+    }
+}
