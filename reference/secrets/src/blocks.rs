@@ -1,10 +1,11 @@
 //! Text in which every byte is written by several characters: base64 in both alphabets, hexadecimal. Finds such runs, decodes
 //! them in every alignment, and tells where in the text a decoded byte is written. Knows nothing of secrets.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-/// Characters of a line that goes on in the next one: who wraps base64 does so at 64 or 76.
-pub(crate) const WRAP_CHARS_MIN: usize = 32;
+use smallvec::SmallVec;
+
 /// What may stand between the pairs of digits of a dump, and before each.
 const SEPARATORS: &[u8] = b":-,. _|";
 /// Most bytes of it.
@@ -30,68 +31,86 @@ pub(crate) fn is_sextet(byte: u8) -> bool {
     SEXTETS[usize::from(byte)] != NONE
 }
 
+/// True for a character of base64 or a line end.
+fn is_run(byte: u8) -> bool {
+    is_sextet(byte) || byte == b'\n' || byte == b'\r'
+}
+
 /// Characters of a run, and where they stand.
-pub(crate) struct Run {
-    chars: Vec<u8>,
+pub(crate) struct Run<'t> {
+    chars: Cow<'t, [u8]>,
     /// From which character on, and where that stands; the others of its line follow.
-    places: Vec<(usize, usize)>,
+    places: SmallVec<[(usize, usize); 1]>,
     /// The byte behind the last character.
     pub end: usize,
 }
 
-/// A decoded piece of a run.
-pub(crate) struct Decoded {
-    pub bytes: Vec<u8>,
-    /// The character at which it begins, and how many bits each character holds.
+/// Where a piece of a run begins that was decoded, and how many bits each character holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
     first: usize,
     bits: usize,
 }
 
-/// Tells `found` the first character of every run of plain characters that is worth a look, in order; it answers with where to
-/// go on. `chars` is the least length of a run that matters.
+/// What is written by one search through a text and of no use behind it.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    sextets: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+/// Tells `found` the first character of every run of at least `chars` plain characters, and of some shorter ones, in order; it
+/// answers with where the run ends.
 pub(crate) fn scan(text: &[u8], chars: usize, mut found: impl FnMut(usize) -> usize) {
     // A run of that length covers a whole window wherever it begins.
     let window = if chars >= 15 { 8 } else { 4 };
-    let mut at = 0;
+    let stride = (chars + 1).saturating_sub(window).max(1);
+    let (mut at, mut done) = (0, 0);
     while let Some(piece) = text.get(at..at + window) {
         // The likeliest to differ first: words are short.
-        if is_sextet(piece[window - 1]) && piece.iter().all(|byte| is_sextet(*byte)) {
-            let next = found(start(text, at));
-            at = next.max(at + window) / window * window;
+        if is_run(piece[window - 1]) && piece.iter().all(|byte| is_run(*byte)) {
+            let before = text[done..at].iter().rev();
+            let mut from = at - before.take_while(|byte| is_run(**byte)).count();
+            // Empty lines part runs; the one that covers the window, and those before it.
+            while from < at + window {
+                done = match is_sextet(text[from]) {
+                    true => found(from),
+                    false => from + 1,
+                };
+                from = done;
+            }
+            at = done.max(at + window);
         } else {
-            at += window;
+            at += stride;
         }
     }
 }
 
-/// Where the plain characters begin that end before `at`.
-pub(crate) fn start(text: &[u8], at: usize) -> usize {
-    let plain = text[..at].iter().rev().take_while(|byte| is_sextet(**byte));
-    at - plain.count()
-}
-
-impl Run {
-    /// The run that begins at `from`, over line ends behind long lines.
-    pub fn read(text: &[u8], from: usize) -> Self {
-        let mut run = Self {
-            chars: Vec::new(),
-            places: Vec::new(),
-            end: from,
+impl<'t> Run<'t> {
+    /// The run that begins at `from`, over line ends.
+    pub fn read(text: &'t [u8], from: usize) -> Self {
+        let line = |from: usize| {
+            let plain = text[from..].iter().take_while(|byte| is_sextet(**byte));
+            &text[from..from + plain.count()]
         };
-        loop {
-            let plain = text[run.end..]
-                .iter()
-                .take_while(|byte| is_sextet(**byte))
-                .count();
-            run.places.push((run.chars.len(), run.end));
-            run.chars.extend_from_slice(&text[run.end..run.end + plain]);
-            run.end += plain;
-            let next = line_end(text, run.end).filter(|_| plain >= WRAP_CHARS_MIN);
-            match next.filter(|next| text.get(*next).copied().is_some_and(is_sextet)) {
-                Some(next) => run.end = next,
-                None => return run,
-            }
+        let next = |end: usize| {
+            let next = line_end(text, end)?;
+            text.get(next).copied().filter(|byte| is_sextet(*byte))?;
+            Some(next)
+        };
+        let first = line(from);
+        let mut run = Self {
+            chars: Cow::Borrowed(first),
+            places: SmallVec::from_buf([(0, from)]),
+            end: from + first.len(),
+        };
+        while let Some(from) = next(run.end) {
+            let more = line(from);
+            run.places.push((run.chars.len(), from));
+            run.chars.to_mut().extend_from_slice(more);
+            run.end = from + more.len();
         }
+        run
     }
 
     /// How many characters there are.
@@ -99,31 +118,17 @@ impl Run {
         self.chars.len()
     }
 
-    /// The run as base64, in each of the four alignments.
-    pub fn base64(&self) -> impl Iterator<Item = Decoded> {
-        (0..4).map(|first| {
-            let chars = &self.chars[first.min(self.chars.len())..];
-            let mut bytes = Vec::with_capacity(chars.len() * 3 / 4 + 3);
-            for group in chars.chunks(4) {
-                let sextet = |at: usize| {
-                    let byte = group.get(at).map_or(0, |byte| SEXTETS[usize::from(*byte)]);
-                    u32::from(byte)
-                };
-                let bits = sextet(0) << 18 | sextet(1) << 12 | sextet(2) << 6 | sextet(3);
-                let whole = group.len() * 6 / 8;
-                bytes.extend_from_slice(&bits.to_be_bytes()[1..=whole]);
-            }
-            Decoded {
-                bytes,
-                first,
-                bits: 6,
-            }
-        })
-    }
-
-    /// Its pieces of at least `least` bytes that are hexadecimal, in both alignments.
-    pub fn hexadecimal(&self, least: usize) -> Vec<Decoded> {
-        let mut pieces = Vec::new();
+    /// Tells `found` what the run says as base64, in each of the four alignments, and of its pieces of at least `least` bytes
+    /// that are hexadecimal, in both.
+    pub fn decode(&self, least: usize, scratch: &mut Scratch, mut found: impl FnMut(&[u8], Piece)) {
+        let Scratch { sextets, bytes } = scratch;
+        let value = |byte: &u8| SEXTETS[usize::from(*byte)];
+        sextets.clear();
+        sextets.extend(self.chars.iter().map(value));
+        for first in 0..4.min(sextets.len()) {
+            unpack(&sextets[first..], bytes);
+            found(bytes, Piece { first, bits: 6 });
+        }
         let mut at = 0;
         while at < self.chars.len() {
             let digits = self.chars[at..]
@@ -133,24 +138,21 @@ impl Run {
             if digits >= least * 2 {
                 for first in [at, at + 1] {
                     let pairs = self.chars[first..at + digits].chunks_exact(2);
-                    pieces.push(Decoded {
-                        bytes: pairs.map(|pair| hex_byte(pair[0], pair[1])).collect(),
-                        first,
-                        bits: 4,
-                    });
+                    bytes.clear();
+                    bytes.extend(pairs.map(|pair| hex_byte(pair[0], pair[1])));
+                    found(bytes, Piece { first, bits: 4 });
                 }
             }
             at += digits + 1;
         }
-        pieces
     }
 
     /// Where in `text` the bytes `range` of a decoded piece are written, with the padding behind the last one.
-    pub fn place(&self, text: &[u8], decoded: &Decoded, range: Range<usize>) -> Range<usize> {
-        let first = decoded.first + range.start * 8 / decoded.bits;
-        let last = decoded.first + (range.end * 8).div_ceil(decoded.bits) - 1;
+    pub fn place(&self, text: &[u8], piece: Piece, range: Range<usize>) -> Range<usize> {
+        let first = piece.first + range.start * 8 / piece.bits;
+        let last = piece.first + (range.end * 8).div_ceil(piece.bits) - 1;
         let mut end = self.at(last) + 1;
-        if decoded.bits == 6 && last + 1 == self.chars.len() {
+        if piece.bits == 6 && last + 1 == self.chars.len() {
             let padding = text[end..].iter().take(2).take_while(|byte| **byte == b'=');
             end += padding.count();
         }
@@ -165,7 +167,7 @@ impl Run {
     }
 }
 
-/// A text with the escapes resolved that say characters of blocks.
+/// A piece of a text with the escapes resolved that say characters of blocks.
 pub(crate) struct View {
     /// The text to look for blocks in.
     pub text: Vec<u8>,
@@ -174,13 +176,13 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// `escapes`: where each begins and ends, and what it says; in order and apart.
-    pub fn new(original: &[u8], escapes: &[(usize, usize, u8)]) -> Self {
+    /// Of the piece `around`. `escapes`: where each in it begins and ends, and what it says; in order and apart.
+    pub fn new(original: &[u8], around: Range<usize>, escapes: &[(usize, usize, u8)]) -> Self {
         let mut view = Self {
-            text: Vec::with_capacity(original.len()),
-            places: vec![(0, 0, 1)],
+            text: Vec::with_capacity(around.len()),
+            places: vec![(0, around.start, 1)],
         };
-        let mut done = 0;
+        let mut done = around.start;
         for &(start, end, byte) in escapes {
             view.text.extend_from_slice(&original[done..start]);
             view.places.push((view.text.len(), start, end - start));
@@ -188,7 +190,7 @@ impl View {
             view.places.push((view.text.len(), end, 1));
             done = end;
         }
-        view.text.extend_from_slice(&original[done..]);
+        view.text.extend_from_slice(&original[done..around.end]);
         view
     }
 
@@ -203,6 +205,81 @@ impl View {
         let start = start + (byte - first);
         start..start + width
     }
+}
+
+/// Where blocks may stand that have one of `escapes` in them, and which of these: as far around each as characters of blocks go.
+/// `chars`: the least that a block has; places with fewer are left out.
+pub(crate) fn surroundings(
+    text: &[u8],
+    escapes: &[(usize, usize, u8)],
+    chars: usize,
+) -> Vec<(Range<usize>, Range<usize>)> {
+    let mut found: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    let mut add = |around: &Range<usize>, which: Range<usize>| {
+        let unescaped: usize = escapes[which.clone()]
+            .iter()
+            .map(|(start, end, _)| end - start - 1)
+            .sum();
+        if around.len() - unescaped >= chars {
+            found.push((around.clone(), which));
+        }
+    };
+    let mut open: Option<(Range<usize>, usize)> = None;
+    for (index, &(start, end, _)) in escapes.iter().enumerate() {
+        let done = index.checked_sub(1).map_or(0, |before| escapes[before].1);
+        let left = extent(text[done..start].iter().rev());
+        let limit = escapes.get(index + 1).map_or(text.len(), |next| next.0);
+        let right = end + extent(text[end..limit].iter());
+        open = match open.take() {
+            Some((around, first)) if start - left == done => Some((around.start..right, first)),
+            before => {
+                if let Some((around, first)) = before {
+                    add(&around, first..index);
+                }
+                Some((start - left..right, index))
+            }
+        };
+    }
+    if let Some((around, first)) = open {
+        add(&around, first..escapes.len());
+    }
+    found
+}
+
+/// How many bytes can belong to one block: of base64, or a dump.
+fn extent<'t>(bytes: impl Iterator<Item = &'t u8> + Clone) -> usize {
+    let dump = |byte: &u8| {
+        byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X') || SEPARATORS.contains(byte)
+    };
+    let run = |byte: &u8| is_run(*byte) || *byte == b'=';
+    let runs = bytes.clone().take_while(|byte| run(byte)).count();
+    runs.max(bytes.take_while(|byte| dump(byte)).count())
+}
+
+/// Writes to `bytes` what characters of six bits say.
+fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.reserve(sextets.len() * 3 / 4 + 8);
+    let mut groups = sextets.chunks_exact(8);
+    for group in &mut groups {
+        // Neighbours are joined: eight to four, to two, to one.
+        let eight = group
+            .iter()
+            .fold(0, |bits, sextet| bits << 8 | u64::from(*sextet));
+        let four = (eight >> 2 & 0x0FC0_0FC0_0FC0_0FC0) | (eight & 0x003F_003F_003F_003F);
+        let two = (four >> 4 & 0x00FF_F000_00FF_F000) | (four & 0x0000_0FFF_0000_0FFF);
+        let one = (two >> 8 & 0x0000_FFFF_FF00_0000) | (two & 0x0000_0000_00FF_FFFF);
+        let length = bytes.len();
+        bytes.extend_from_slice(&(one << 16).to_be_bytes());
+        bytes.truncate(length + 6);
+    }
+    let rest = groups.remainder();
+    let bits = rest
+        .iter()
+        .fold(0, |bits, sextet| bits << 6 | u64::from(*sextet));
+    let whole = rest.len() * 6 / 8;
+    let bits = bits >> (rest.len() * 6 - whole * 8) << (64 - whole * 8).min(63);
+    bytes.extend_from_slice(&bits.to_be_bytes()[..whole]);
 }
 
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its

@@ -8,15 +8,24 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use smallvec::SmallVec;
+
 /// Escapes around a character, one inside another: JSON in JSON in JSON, and one more.
 pub(crate) const DEPTH: u8 = 4;
 /// Digits of a numeric escape: enough for any number of leading zeros that somebody writes.
 const DIGITS_MAX: usize = 16;
 /// Letters of the longest name of an entity.
 const NAME_MAX: usize = 32;
+/// Letters of the shortest and the longest name that is known without its semicolon.
+const OPEN_NAME: std::ops::RangeInclusive<usize> = 2..=6;
+/// How many readings an escape usually has at the most.
+const USUAL: usize = 4;
 
 /// Escapes of another kind that a character of an escape may be written in: JSON in HTML in a URL.
 const CROSS: u8 = 2;
+
+/// The readings of one escape.
+pub(crate) type Readings = SmallVec<[Reading; USUAL]>;
 
 /// One reading of an escape: what it says, and where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +74,7 @@ pub(crate) fn introduces(byte: u8) -> bool {
 }
 
 /// Adds to `out`, which is empty, every reading of the escape that begins at `at`.
-pub(crate) fn read(text: &[u8], at: usize, out: &mut Vec<Reading>) {
+pub(crate) fn read(text: &[u8], at: usize, out: &mut Readings) {
     Reader { text, cross: CROSS }.read(at, DEPTH, out);
 }
 
@@ -84,7 +93,7 @@ struct Inside {
 }
 
 impl Reader<'_> {
-    fn read(&self, at: usize, depth: u8, out: &mut Vec<Reading>) {
+    fn read(&self, at: usize, depth: u8, out: &mut Readings) {
         let Some(&introducer) = self.text.get(at) else {
             return;
         };
@@ -106,7 +115,7 @@ impl Reader<'_> {
         }
     }
 
-    fn parse(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+    fn parse(&self, inside: Inside, at: usize, out: &mut Readings) {
         match inside.introducer {
             b'%' => self.percent(inside, at, out),
             b'\\' => self.backslash(inside, at, out),
@@ -115,8 +124,8 @@ impl Reader<'_> {
     }
 
     /// The ways in which a character of an escape can be read that is itself written as one.
-    fn written(&self, inside: Inside, at: usize) -> Vec<Reading> {
-        let mut readings = Vec::new();
+    fn written(&self, inside: Inside, at: usize) -> Readings {
+        let mut readings = Readings::new();
         if self.text.get(at) == Some(&inside.introducer) {
             self.read(at, inside.inner, &mut readings);
             readings.retain(|reading| reading.depth >= inside.inner);
@@ -167,7 +176,7 @@ impl Reader<'_> {
         (digits > 0).then_some((value, at))
     }
 
-    fn percent(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+    fn percent(&self, inside: Inside, at: usize, out: &mut Readings) {
         if let Some((value, end)) = self.hex(inside, at, 2) {
             inside.say_byte(value, end, out);
         } else if let Some((b'u' | b'U', digits)) = self.plain(inside, at) {
@@ -176,7 +185,7 @@ impl Reader<'_> {
     }
 
     /// `XXXX`, and the second half of a pair when it is the first.
-    fn utf16(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+    fn utf16(&self, inside: Inside, at: usize, out: &mut Readings) {
         let Some((first, end)) = self.hex(inside, at, 4) else {
             return;
         };
@@ -200,7 +209,7 @@ impl Reader<'_> {
         }
     }
 
-    fn backslash(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+    fn backslash(&self, inside: Inside, at: usize, out: &mut Readings) {
         let Some(&next) = self.text.get(at) else {
             return;
         };
@@ -224,7 +233,7 @@ impl Reader<'_> {
         byte: u8,
         at: usize,
         end: usize,
-        out: &mut Vec<Reading>,
+        out: &mut Readings,
     ) {
         match byte {
             b'u' | b'x' | b'U' => {
@@ -256,7 +265,7 @@ impl Reader<'_> {
     }
 
     /// One to three octal digits.
-    fn octal(&self, inside: Inside, from: usize, out: &mut Vec<Reading>) {
+    fn octal(&self, inside: Inside, from: usize, out: &mut Readings) {
         let (mut value, mut at) = (0, from);
         for _ in 0..3 {
             // No writer escapes digits, and two escapes side by side would be read as one.
@@ -273,7 +282,7 @@ impl Reader<'_> {
         }
     }
 
-    fn entity(&self, inside: Inside, at: usize, out: &mut Vec<Reading>) {
+    fn entity(&self, inside: Inside, at: usize, out: &mut Readings) {
         let Some((first, next)) = self.plain(inside, at) else {
             return;
         };
@@ -297,7 +306,9 @@ impl Reader<'_> {
             name[length] = byte;
             (length, end) = (length + 1, next);
             // Some names are known without a semicolon too; the longest one counts.
-            if let Some(characters) = NAMES.get(&name[..length]) {
+            if (byte == b';' || OPEN_NAME.contains(&length))
+                && let Some(characters) = NAMES.get(&name[..length])
+            {
                 found = Some((*characters, end));
             }
             if byte == b';' {
@@ -311,7 +322,7 @@ impl Reader<'_> {
 }
 
 impl Inside {
-    fn say(self, text: &[u8], end: usize, out: &mut Vec<Reading>) {
+    fn say(self, text: &[u8], end: usize, out: &mut Readings) {
         let mut said = [0; SAID_MAX];
         let Some(place) = said.get_mut(..text.len()) else {
             return;
@@ -328,14 +339,14 @@ impl Inside {
         }
     }
 
-    fn say_char(self, code: u32, end: usize, out: &mut Vec<Reading>) {
+    fn say_char(self, code: u32, end: usize, out: &mut Readings) {
         if let Some(character) = char::from_u32(code) {
             self.say(character.encode_utf8(&mut [0; 4]).as_bytes(), end, out);
         }
     }
 
     /// A byte as it is, and the character of that number: both are written so.
-    fn say_byte(self, value: u32, end: usize, out: &mut Vec<Reading>) {
+    fn say_byte(self, value: u32, end: usize, out: &mut Readings) {
         if let Ok(byte) = u8::try_from(value) {
             self.say(&[byte], end, out);
             if !byte.is_ascii() {
@@ -367,8 +378,16 @@ static NAMES: LazyLock<HashMap<&'static [u8], &'static str>> = LazyLock::new(|| 
 mod tests {
     use super::*;
 
+    #[test]
+    fn names_without_a_semicolon_have_as_many_letters_as_is_said() {
+        let open = NAMES.keys().filter(|name| !name.ends_with(b";"));
+        let lengths: std::collections::BTreeSet<usize> = open.map(|name| name.len()).collect();
+        assert_eq!(lengths.first(), Some(OPEN_NAME.start()));
+        assert_eq!(lengths.last(), Some(OPEN_NAME.end()));
+    }
+
     fn said(text: &str) -> Vec<String> {
-        let mut readings = Vec::new();
+        let mut readings = Readings::new();
         read(text.as_bytes(), 0, &mut readings);
         let whole = readings.iter().filter(|reading| reading.end == text.len());
         whole

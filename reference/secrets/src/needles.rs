@@ -5,7 +5,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use zeroize::Zeroizing;
 
-use crate::escape::{self, Reading};
+use crate::escape::{self, Reading, Readings};
 use crate::skip::Skip;
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
@@ -22,6 +22,8 @@ const BACKSLASHES_MAX: usize = 48;
 const STATES_MAX: usize = 4096;
 /// Bytes of the pieces of secrets that stand before an escape.
 const GRAM: usize = 3;
+/// Words of a set of pairs of bytes.
+const PAIR_WORDS: usize = (1 << 16) / 64;
 
 /// Secrets in bytewise order, each once and none empty.
 pub(crate) struct Needles {
@@ -33,9 +35,12 @@ pub(crate) struct Needles {
     first: Vec<Range<usize>>,
     /// The bytes that secrets have anywhere.
     bytes: [bool; 256],
-    /// What secrets begin with, and what they have before any of their bytes.
+    /// What secrets begin with, two bytes of it and a gram, and what they have before any of their bytes.
+    pairs: Box<[u64; PAIR_WORDS]>,
     heads: Grams,
     grams: Grams,
+    /// Some secret is shorter than a gram.
+    short: bool,
     /// Some secret has a blank, which forms write as `+`.
     blanks: bool,
     /// Bytes of the longest secret.
@@ -114,8 +119,10 @@ impl Needles {
             skip,
             first: vec![0..0; 256],
             bytes: [false; 256],
+            pairs: Box::new([0; PAIR_WORDS]),
             heads: Grams::new(patterns.len()),
             grams: Grams::new(total),
+            short: patterns.iter().any(|pattern| pattern.len() < GRAM),
             blanks: patterns.iter().any(|pattern| pattern.contains(' ')),
             longest: patterns
                 .iter()
@@ -135,6 +142,8 @@ impl Needles {
                 needles.bytes[usize::from(*byte)] = true;
             }
             if let Some(head) = bytes.get(..GRAM) {
+                let pair = pair(head[0], head[1]);
+                needles.pairs[pair / 64] |= 1 << (pair % 64);
                 needles.heads.add(head, 0);
             }
             for window in bytes.windows(GRAM + 1) {
@@ -154,7 +163,7 @@ impl Needles {
     pub fn memory_bytes(&self) -> usize {
         self.matcher.memory_usage()
             + self.skip.as_ref().map_or(0, Skip::memory_bytes)
-            + (self.heads.bits.len() + self.grams.bits.len()) * 8
+            + (PAIR_WORDS + self.heads.bits.len() + self.grams.bits.len()) * 8
     }
 
     /// Whether a secret of `least` bytes or more stands in `text` as it is.
@@ -200,7 +209,15 @@ impl Needles {
         hit: &mut dyn FnMut(Range<usize>),
         passed: &mut dyn FnMut(usize, &[Reading]),
     ) {
-        let mut readings = Vec::new();
+        let mut walker = Walker {
+            needles: self,
+            text,
+            least,
+            open: Vec::new(),
+            seen: Vec::new(),
+            readings: Readings::new(),
+        };
+        let mut readings = Readings::new();
         for at in memchr::memchr3_iter(b'%', b'\\', b'&', text) {
             if text[at] == b'\\'
                 && text[at..]
@@ -212,27 +229,27 @@ impl Needles {
             }
             self.read(text, at, &mut readings);
             if !readings.is_empty() {
-                self.around(text, at, &readings, least, hit);
+                walker.around(at, &readings, hit);
                 passed(at, &readings);
             }
         }
         if self.blanks {
             for at in memchr::memchr_iter(b'+', text) {
                 self.read(text, at, &mut readings);
-                self.around(text, at, &readings, least, hit);
+                walker.around(at, &readings, hit);
             }
         }
     }
 
     /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
-    fn read(&self, text: &[u8], at: usize, readings: &mut Vec<Reading>) {
+    fn read(&self, text: &[u8], at: usize, readings: &mut Readings) {
         readings.clear();
         escape::read(text, at, readings);
         if self.blanks {
             let plus = readings
                 .iter()
                 .filter(|reading| reading.ascii() == Some(b'+'));
-            let blanks: Vec<Reading> = plus.map(|reading| Reading::blank(reading.end)).collect();
+            let blanks: Readings = plus.map(|reading| Reading::blank(reading.end)).collect();
             readings.extend(blanks);
             if text[at] == b'+' {
                 readings.push(Reading::blank(at + 1));
@@ -240,84 +257,33 @@ impl Needles {
         }
     }
 
-    /// Secrets whose first escaped character is the one at `at`.
-    fn around(
-        &self,
-        text: &[u8],
-        at: usize,
-        readings: &[Reading],
-        least: usize,
-        hit: &mut dyn FnMut(Range<usize>),
-    ) {
-        let begins = |byte: u8| self.first[usize::from(byte)].end > 0;
-        let known = |byte: &u8| self.bytes[usize::from(*byte)];
-        let mut firsts = readings.iter().filter_map(|reading| reading.said().first());
-        if !firsts.clone().any(known) {
-            return;
+    fn begins(&self, byte: u8) -> bool {
+        self.first[usize::from(byte)].end > 0
+    }
+
+    /// Whether a secret may begin with `before`, of fewer bytes than a gram, and then what `reading` says and what stands behind it.
+    fn may_begin(&self, text: &[u8], before: &[u8], reading: &Reading) -> bool {
+        if self.short {
+            return true;
         }
-        let mut walk = |from| {
-            if let Some(end) = self.walk(text, from, least) {
-                hit(from..end);
-            }
-        };
-        if firsts.clone().any(|byte| begins(*byte)) {
-            walk(at);
+        let behind = text[reading.end..].iter();
+        // What stands behind may be an escape in turn, or a blank's stand-in.
+        let behind = behind.take_while(|byte| !escape::introduces(**byte) && **byte != b'+');
+        let (mut head, mut length) = ([0; GRAM], 0);
+        for byte in before.iter().chain(reading.said()).chain(behind).take(GRAM) {
+            head[length] = *byte;
+            length += 1;
         }
-        for back in 1..GRAM.min(at + 1) {
-            if begins(text[at - back]) {
-                walk(at - back);
-            }
-        }
-        let before = at.checked_sub(GRAM).map(|from| &text[from..at]);
-        let Some(before) = before.filter(|before| firsts.any(|byte| self.grams.has(before, *byte)))
-        else {
-            return;
-        };
-        debug_assert_eq!(before.len(), GRAM);
-        for from in (at.saturating_sub(self.longest)..=at - GRAM).rev() {
-            if self.heads.has(&text[from..from + GRAM], 0) {
-                walk(from);
-            }
+        let pair = pair(head[0], head[1]);
+        match length {
+            GRAM => self.has_pair(pair) && self.heads.has(&head, 0),
+            2 => self.has_pair(pair),
+            _ => self.begins(head[0]),
         }
     }
 
-    /// The farthest end of a secret whose form begins at `from`.
-    fn walk(&self, text: &[u8], from: usize, least: usize) -> Option<usize> {
-        let mut farthest = None;
-        let mut open = vec![State {
-            at: from,
-            depth: 0,
-            low: 0,
-            high: self.secrets.len(),
-        }];
-        let mut readings = Vec::new();
-        let mut seen: Vec<State> = Vec::new();
-        let mut count = 0;
-        while let Some(state) = open.pop() {
-            count += 1;
-            if count > STATES_MAX {
-                break;
-            }
-            if state.depth >= least.max(1) && self.secrets[state.low].len() == state.depth {
-                farthest = farthest.max(Some(state.at));
-            }
-            let Some(&byte) = text.get(state.at) else {
-                continue;
-            };
-            let branches = escape::introduces(byte) || byte == b'+';
-            if branches {
-                if seen.contains(&state) {
-                    continue;
-                }
-                seen.push(state);
-                self.read(text, state.at, &mut readings);
-                for reading in &readings {
-                    open.extend(self.step(state, reading.said(), reading.end));
-                }
-            }
-            open.extend(self.step(state, &[byte], state.at + 1));
-        }
-        farthest
+    fn has_pair(&self, pair: usize) -> bool {
+        self.pairs[pair / 64] & 1 << (pair % 64) != 0
     }
 
     /// The state behind `said`, when a secret goes on so.
@@ -341,5 +307,105 @@ impl Needles {
         }
         state.at = end;
         Some(state)
+    }
+}
+
+/// The number of a pair of bytes.
+fn pair(first: u8, second: u8) -> usize {
+    usize::from(first) << 8 | usize::from(second)
+}
+
+/// Follows secrets through the escapes of one text.
+struct Walker<'n> {
+    needles: &'n Needles,
+    text: &'n [u8],
+    /// Bytes of the secrets that are looked for, at least.
+    least: usize,
+    /// Of the walk under way: where it goes on, where it has been, and what is being read.
+    open: Vec<State>,
+    seen: Vec<State>,
+    readings: Readings,
+}
+
+impl Walker<'_> {
+    /// Tells `hit` the secrets whose first escaped character is the one at `at`.
+    fn around(&mut self, at: usize, readings: &[Reading], hit: &mut dyn FnMut(Range<usize>)) {
+        let (needles, text) = (self.needles, self.text);
+        let known = |byte: &u8| needles.bytes[usize::from(*byte)];
+        let mut firsts = readings.iter().filter_map(|reading| reading.said().first());
+        if !firsts.clone().any(known) {
+            return;
+        }
+        for back in 0..GRAM.min(at + 1) {
+            let from = at - back;
+            let may = |reading: &Reading| needles.may_begin(text, &text[from..at], reading);
+            if (back == 0 || needles.begins(text[from])) && readings.iter().any(may) {
+                self.walk(from, hit);
+            }
+        }
+        // Farther back all that stands before it is a secret's beginning as it is, and every gram of it is one of a secret.
+        let Some(mut from) = at.checked_sub(GRAM) else {
+            return;
+        };
+        if !firsts.any(|byte| needles.grams.has(&text[from..at], *byte)) {
+            return;
+        }
+        let farthest = at.saturating_sub(needles.longest);
+        loop {
+            let gram = &text[from..from + GRAM];
+            if needles.heads.has(gram, 0) && needles.has_pair(pair(gram[0], gram[1])) {
+                self.walk(from, hit);
+            }
+            if from == farthest
+                || !needles
+                    .grams
+                    .has(&text[from - 1..from - 1 + GRAM], text[from - 1 + GRAM])
+            {
+                return;
+            }
+            from -= 1;
+        }
+    }
+
+    /// Tells `hit` the longest secret whose form begins at `from`.
+    fn walk(&mut self, from: usize, hit: &mut dyn FnMut(Range<usize>)) {
+        let needles = self.needles;
+        let mut farthest = None;
+        self.seen.clear();
+        self.open.clear();
+        self.open.push(State {
+            at: from,
+            depth: 0,
+            low: 0,
+            high: needles.secrets.len(),
+        });
+        let mut count = 0;
+        while let Some(state) = self.open.pop() {
+            count += 1;
+            if count > STATES_MAX {
+                break;
+            }
+            if state.depth >= self.least.max(1) && needles.secrets[state.low].len() == state.depth {
+                farthest = farthest.max(Some(state.at));
+            }
+            let Some(&byte) = self.text.get(state.at) else {
+                continue;
+            };
+            if escape::introduces(byte) || byte == b'+' {
+                if self.seen.contains(&state) {
+                    continue;
+                }
+                self.seen.push(state);
+                needles.read(self.text, state.at, &mut self.readings);
+                for reading in &self.readings {
+                    let step = needles.step(state, reading.said(), reading.end);
+                    self.open.extend(step);
+                }
+            }
+            self.open.extend(needles.step(state, &[byte], state.at + 1));
+        }
+        if let Some(end) = farthest {
+            hit(from..end);
+        }
     }
 }

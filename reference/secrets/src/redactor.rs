@@ -23,7 +23,7 @@ use std::sync::Arc;
 use memchr::memmem;
 use zeroize::Zeroizing;
 
-use crate::blocks::{self, Run, View};
+use crate::blocks::{self, Run, Scratch, View};
 use crate::escape::Reading;
 use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
@@ -241,8 +241,9 @@ impl Finder {
             return;
         }
         self.search_blocks(text, blocks, &mut |place| places.push(place));
-        if !escapes.is_empty() {
-            let view = View::new(text, &escapes);
+        let chars = self.block_bytes * 4 / 3;
+        for (around, which) in blocks::surroundings(text, &escapes, chars) {
+            let view = View::new(text, around, &escapes[which]);
             self.search_blocks(&view.text, blocks, &mut |place| {
                 places.push(view.original(place))
             });
@@ -251,15 +252,15 @@ impl Finder {
 
     fn search_blocks(&self, text: &[u8], blocks: u8, hit: &mut dyn FnMut(Range<usize>)) {
         let chars = self.block_bytes * 4 / 3;
+        let mut scratch = Scratch::default();
         blocks::scan(text, chars, |from| {
             let run = Run::read(text, from);
             if run.len() >= chars {
-                let hexadecimal = run.hexadecimal(self.block_bytes);
-                for decoded in run.base64().chain(hexadecimal) {
-                    for place in self.within(&decoded.bytes, blocks) {
-                        hit(run.place(text, &decoded, place));
+                run.decode(self.block_bytes, &mut scratch, |bytes, piece| {
+                    for place in self.within(bytes, blocks) {
+                        hit(run.place(text, piece, place));
                     }
-                }
+                });
             }
             run.end
         });
