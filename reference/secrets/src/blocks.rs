@@ -130,18 +130,18 @@ impl<'t> Run<'t> {
             found(bytes, Piece { first, bits: 6 });
         }
         let mut at = 0;
-        while at < self.chars.len() {
-            let digits = self.chars[at..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_hexdigit())
-                .count();
-            if digits >= least * 2 {
-                for first in [at, at + 1] {
-                    let pairs = self.chars[first..at + digits].chunks_exact(2);
-                    bytes.clear();
-                    bytes.extend(pairs.map(|pair| hex_byte(pair[0], pair[1])));
-                    found(bytes, Piece { first, bits: 4 });
-                }
+        while let Some(window) = self.chars.get(at..at + least * 2) {
+            if let Some(other) = window.iter().rposition(|byte| !byte.is_ascii_hexdigit()) {
+                at += other + 1;
+                continue;
+            }
+            let more = self.chars[at + window.len()..].iter();
+            let digits = window.len() + more.take_while(|byte| byte.is_ascii_hexdigit()).count();
+            for first in [at, at + 1] {
+                let pairs = self.chars[first..at + digits].chunks_exact(2);
+                bytes.clear();
+                bytes.extend(pairs.map(|pair| hex_byte(pair[0], pair[1])));
+                found(bytes, Piece { first, bits: 4 });
             }
             at += digits + 1;
         }
@@ -258,28 +258,25 @@ fn extent<'t>(bytes: impl Iterator<Item = &'t u8> + Clone) -> usize {
 
 /// Writes to `bytes` what characters of six bits say.
 fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) {
-    bytes.clear();
-    bytes.reserve(sextets.len() * 3 / 4 + 8);
-    let mut groups = sextets.chunks_exact(8);
-    for group in &mut groups {
+    bytes.resize(sextets.len() * 6 / 8, 0);
+    let (groups, rest) = sextets.as_chunks::<8>();
+    let (sixes, last) = bytes.as_chunks_mut::<6>();
+    for (group, six) in groups.iter().zip(sixes) {
         // Neighbours are joined: eight to four, to two, to one.
-        let eight = group
-            .iter()
-            .fold(0, |bits, sextet| bits << 8 | u64::from(*sextet));
+        let eight = u64::from_be_bytes(*group);
         let four = (eight >> 2 & 0x0FC0_0FC0_0FC0_0FC0) | (eight & 0x003F_003F_003F_003F);
         let two = (four >> 4 & 0x00FF_F000_00FF_F000) | (four & 0x0000_0FFF_0000_0FFF);
         let one = (two >> 8 & 0x0000_FFFF_FF00_0000) | (two & 0x0000_0000_00FF_FFFF);
-        let length = bytes.len();
-        bytes.extend_from_slice(&(one << 16).to_be_bytes());
-        bytes.truncate(length + 6);
+        let [_, _, said @ ..] = one.to_be_bytes();
+        *six = said;
     }
-    let rest = groups.remainder();
     let bits = rest
         .iter()
         .fold(0, |bits, sextet| bits << 6 | u64::from(*sextet));
-    let whole = rest.len() * 6 / 8;
-    let bits = bits >> (rest.len() * 6 - whole * 8) << (64 - whole * 8).min(63);
-    bytes.extend_from_slice(&bits.to_be_bytes()[..whole]);
+    // Fewer than eight characters: the bits of the last one that make no byte are left out.
+    for (at, byte) in last.iter_mut().enumerate() {
+        *byte = (bits >> (rest.len() * 6 - (at + 1) * 8)) as u8;
+    }
 }
 
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its
@@ -305,8 +302,10 @@ fn line_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+/// What two hexadecimal digits say.
 fn hex_byte(high: u8, low: u8) -> u8 {
-    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0) as u8;
+    // Letters have the bit of 64, and are nine more than their last four bits.
+    let digit = |byte: u8| (byte & 0xF) + (byte >> 6) * 9;
     digit(high) << 4 | digit(low)
 }
 

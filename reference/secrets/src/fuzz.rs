@@ -259,7 +259,8 @@ fn block(
         lines.collect::<Vec<_>>().join(end)
     };
     let (from, to) = (lead.len() + place.start, lead.len() + place.end);
-    let style = choose.below(9);
+    let style = choose.below(11);
+    let narrow = 1 + choose.below(31);
     // Characters that hold bits of the secret, and what stands between.
     let (first, last) = match style {
         5 | 6 => (from * 2, to * 2),
@@ -270,6 +271,8 @@ fn block(
     let (columns, end) = match style {
         3 => (64, 1),
         4 => (76, 2),
+        9 => (narrow, 1),
+        10 => (narrow, 2),
         _ => (usize::MAX, 0),
     };
     *place = behind(first, columns, end)..behind(last - 1, columns, end) + 1;
@@ -282,6 +285,8 @@ fn block(
         5 => joined("", false),
         6 => joined("", true),
         7 => joined(":", true),
+        9 => wrapped(URL_SAFE.encode(&bytes), narrow, "\n"),
+        10 => wrapped(STANDARD_NO_PAD.encode(&bytes), narrow, "\r\n"),
         _ => STANDARD.encode(&bytes),
     }
 }

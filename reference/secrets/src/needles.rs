@@ -96,12 +96,13 @@ impl Needles {
         let skip = (patterns.len() > QUICK_PATTERNS_MAX)
             .then(|| Skip::new(&patterns))
             .flatten();
-        let (start, kind) = match skip {
-            Some(_) => (StartKind::Both, AhoCorasickKind::ContiguousNFA),
-            None if total <= DENSE_PATTERN_BYTES_MAX => {
-                (StartKind::Unanchored, AhoCorasickKind::DFA)
-            }
-            None => (StartKind::Unanchored, AhoCorasickKind::ContiguousNFA),
+        let start = match skip {
+            Some(_) => StartKind::Both,
+            None => StartKind::Unanchored,
+        };
+        let kind = match total <= DENSE_PATTERN_BYTES_MAX {
+            true => AhoCorasickKind::DFA,
+            false => AhoCorasickKind::ContiguousNFA,
         };
         let build = |kind| {
             AhoCorasick::builder()

@@ -2,13 +2,13 @@
 //! Knows what patterns consist of; finds and replaces nothing.
 
 /// Bytes of a gram: what is looked at in each step.
-const GRAM: usize = 3;
+const GRAM: usize = 4;
 /// A window shorter than this steps too little to pay.
 const WINDOW_MIN: usize = 8;
 /// The longest window: a step must fit into a byte of the table.
 const WINDOW_MAX: usize = 128;
-/// Slots of the table per gram of the patterns: the more, the fewer chance hits.
-const SLOTS_PER_GRAM: usize = 16;
+/// Slots of the table per gram of the patterns: the more, the fewer chance hits, and the fewer slots are near at hand.
+const SLOTS_PER_GRAM: usize = 4;
 /// Bounds of the table, as powers of two: within a core's caches.
 const SLOTS_MIN_LOG2: u32 = 14;
 const SLOTS_MAX_LOG2: u32 = 20;
@@ -70,7 +70,7 @@ impl Skip {
     }
 
     fn slot(&self, gram: &[u8]) -> usize {
-        let packed = u32::from(gram[0]) | u32::from(gram[1]) << 8 | u32::from(gram[2]) << 16;
+        let packed = u32::from_le_bytes([gram[0], gram[1], gram[2], gram[3]]);
         // The odd factor spreads neighbouring grams; its high bits depend on all of them.
         (packed.wrapping_mul(0x9E37_79B1) >> self.shift) as usize
     }
