@@ -19,11 +19,13 @@ const ROUNDS: usize = 7;
 const TEXT_BYTES: usize = 4_000_000;
 /// What an automaton may take, in MiB.
 const AUTOMATON_MIB_MAX: f64 = 16.0;
+/// Writes a piece of a text, each with another number.
+type Text = fn(u32) -> String;
 /// How many secrets.
 const COUNTS: &[usize] = &[1, 64, 1_000];
-/// Kinds of text, one of which is repeated with another number; and how many MB a second must be scrubbed of it, with 64 secrets
+/// Kinds of text, and how many MB a second must be scrubbed of it, with 64 secrets
 /// or fewer, and with more.
-const TEXTS: &[(&str, fn(u32) -> String, f64, f64)] = &[
+const TEXTS: &[(&str, Text, f64, f64)] = &[
     ("records", records, 1_000.0, 100.0),
     ("prose", prose, 1_000.0, 100.0),
     ("log lines", log_lines, 500.0, 100.0),
