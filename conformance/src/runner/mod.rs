@@ -2,6 +2,7 @@
 //! Knows nothing of reports, baselines or command lines.
 
 mod again;
+pub mod asker;
 pub mod by_hand;
 mod command;
 mod exchange;
@@ -102,6 +103,24 @@ pub struct Session {
 }
 
 impl Session {
+    fn new(
+        suite: Arc<Suite>,
+        orders: &Orders,
+        trials: mpsc::UnboundedSender<(usize, Trial)>,
+    ) -> Self {
+        Self {
+            suite,
+            launch: orders.launch.clone(),
+            patience: orders.patience,
+            answered: AtomicBool::new(false),
+            failed_starts: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+            takes_schemas: AtomicBool::new(true),
+            again: again::List::default(),
+            trials,
+        }
+    }
+
     fn report(&self, case: usize, trial: Trial) {
         let trial = trial.in_own_words(&self.suite.cases[case]);
         let Some(trial) = self.again.keep(case, &self.suite.cases[case], trial) else {
@@ -145,17 +164,7 @@ pub async fn run(
     mut seen: impl FnMut(&Trial),
 ) -> Outcome {
     let (sender, mut tried) = mpsc::unbounded_channel();
-    let session = Arc::new(Session {
-        suite: Arc::clone(&suite),
-        launch: orders.launch.clone(),
-        patience: orders.patience,
-        answered: AtomicBool::new(false),
-        failed_starts: AtomicUsize::new(0),
-        over: AtomicBool::new(false),
-        takes_schemas: AtomicBool::new(true),
-        again: again::List::default(),
-        trials: sender,
-    });
+    let session = Arc::new(Session::new(Arc::clone(&suite), &orders, sender));
     let fail_fast = orders.fail_fast;
     let planned = selected.to_vec();
     let playing = Arc::clone(&session);

@@ -176,7 +176,7 @@ async fn alone(
     strikes: &mut usize,
 ) -> Option<Trial> {
     while let Some((case, in_company)) = suspects.waiting.pop_front() {
-        match attempt(session, group, link, case).await {
+        match attempt(session, &group.spec, link, case).await {
             Attempt::Done(trial) => {
                 *strikes = 0;
                 suspects.cleared.push((case, in_company, trial));
@@ -216,7 +216,8 @@ async fn together(
             && let Some(case) = group.take()
         {
             let (session, group, link) = (Arc::clone(session), Arc::clone(group), Arc::clone(link));
-            in_flight.spawn(async move { (case, attempt(&session, &group, &link, case).await) });
+            in_flight
+                .spawn(async move { (case, attempt(&session, &group.spec, &link, case).await) });
         }
         match in_flight.join_next().await {
             None => return broke,
@@ -280,10 +281,24 @@ fn overloaded() -> Trial {
     })
 }
 
-async fn attempt(session: &Session, group: &Group, link: &Link, case: usize) -> Attempt {
+/// Tries one case over a link that the caller keeps. No trial: the target had too much to do.
+pub(super) async fn ask(
+    session: &Session,
+    spec: &TargetSpec,
+    link: &Link,
+    case: usize,
+) -> (Option<Trial>, bool) {
+    match attempt(session, spec, link, case).await {
+        Attempt::Done(trial) => (Some(trial), true),
+        Attempt::Noisy(trial) | Attempt::Broke(trial) => (Some(trial), false),
+        Attempt::Busy => (None, true),
+    }
+}
+
+async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize) -> Attempt {
     let mut schema = None;
     let asked = match &session.suite.cases[case].body {
-        CaseBody::Clj(body) => match evaluation(session, body, &group.spec, link.is_testee()) {
+        CaseBody::Clj(body) => match evaluation(session, body, spec, link.is_testee()) {
             Ok(evaluation) => {
                 let asked = link.eval(&evaluation, session.patience.reply).await;
                 schema = evaluation.output_schema.is_some().then_some(evaluation);

@@ -13,42 +13,58 @@ use syn::{BinOp, Expr, Lit, ReturnType, Stmt, Type, UnOp};
 /// What is asked before each fault. The crate's root gets the module that answers.
 const ASKS: &str = "crate::planted_fault::on";
 
-/// What the crate's root gets. The variable tells which fault is on; with a file to record in, the faults that were asked
-/// for are appended to it, each once, and none is on.
+/// Bytes of the file that a server with faults shares with who judges it: the number of the fault that is on, then a mark for each
+/// fault that was asked for.
+pub const MAP_BYTES: usize = MARKS + (1 << 16);
+/// Where the marks begin.
+pub const MARKS: usize = 4;
+
+/// What the crate's root gets. One variable names the file; another tells which fault is on whatever the file says.
 pub const MODULE: &str = r#"
-#[allow(missing_docs, clippy::all, clippy::disallowed_methods)]
+#[allow(missing_docs, unsafe_code, clippy::all, clippy::disallowed_methods)]
 pub(crate) mod planted_fault {
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-    const UNKNOWN: u32 = u32::MAX;
-    const ASKING: u32 = u32::MAX - 1;
-    const RECORDED: u32 = u32::MAX - 2;
-    static ON: AtomicU32 = AtomicU32::new(UNKNOWN);
-    static SEEN: [AtomicBool; 1 << 16] = [const { AtomicBool::new(false) }; 1 << 16];
-    /// What is done here may allocate, and the allocator may ask in turn.
+    use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::{Acquire, Relaxed, Release, SeqCst}};
+    const BYTES: usize = 4 + (1 << 16);
+    static STATE: AtomicU8 = AtomicU8::new(0);
+    static MAP: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+    static SET: AtomicU32 = AtomicU32::new(u32::MAX);
+    unsafe extern "C" {
+        fn mmap(at: *mut u8, len: usize, prot: i32, flags: i32, fd: i32, offset: i64) -> *mut u8;
+    }
+    /// What is done at first may allocate, and the allocator may ask in turn.
     pub(crate) fn on(id: u32) -> bool {
-        match ON.load(SeqCst) {
-            UNKNOWN => {
-                if ON.compare_exchange(UNKNOWN, ASKING, SeqCst, SeqCst).is_ok() {
-                    let set = std::env::var("PLANTED_FAULT").ok().and_then(|id| id.parse().ok()).unwrap_or(0);
-                    ON.store(if std::env::var_os("PLANTED_FAULT_RECORD").is_some() { RECORDED } else { set }, SeqCst);
-                    return on(id);
-                }
-                false
-            }
-            ASKING => false,
-            RECORDED => {
-                if !SEEN[id as usize % SEEN.len()].swap(true, SeqCst) {
-                    use std::io::Write as _;
-                    if let Some(path) = std::env::var_os("PLANTED_FAULT_RECORD") {
-                        if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
-                            let _gone = file.write_all(format!("{id}\n").as_bytes());
-                        }
-                    }
-                }
-                false
-            }
-            set => set == id,
+        if STATE.load(Acquire) != 2 && !begin() {
+            return false;
         }
+        let map = MAP.load(Relaxed);
+        let set = SET.load(Relaxed);
+        if map.is_null() {
+            return set == id;
+        }
+        // Both lie in the mapping, which lives as long as the process.
+        unsafe {
+            (*map.add(4 + id as usize % (BYTES - 4)).cast::<AtomicU8>()).store(1, Relaxed);
+            if set == u32::MAX { (*map.cast::<AtomicU32>()).load(Relaxed) == id } else { set == id }
+        }
+    }
+    fn begin() -> bool {
+        if STATE.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+            return STATE.load(Acquire) == 2;
+        }
+        if let Some(id) = std::env::var("PLANTED_FAULT").ok().and_then(|id| id.parse().ok()) {
+            SET.store(id, Relaxed);
+        }
+        if let Some(path) = std::env::var_os("PLANTED_FAULT_MAP") {
+            if let Ok(file) = std::fs::OpenOptions::new().read(true).write(true).open(path) {
+                use std::os::fd::AsRawFd as _;
+                let map = unsafe { mmap(std::ptr::null_mut(), BYTES, 3, 1, file.as_raw_fd(), 0) };
+                if map as isize != -1 {
+                    MAP.store(map, Relaxed);
+                }
+            }
+        }
+        STATE.store(2, Release);
+        true
     }
 }
 "#;

@@ -1,0 +1,76 @@
+//! Tries cases that are one request each over connections that are kept: for who asks the same server the same things again and
+//! again, and would pay more for starts than for answers. Knows nothing of why.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use crate::suite::{CaseBody, Suite, TargetSpec};
+use crate::target::link::Link;
+
+use super::trial::Trial;
+use super::{Orders, Session, pool};
+
+/// Connections to a target, one for each way to start it.
+#[derive(Debug)]
+pub struct Asker {
+    session: Session,
+    orders: Orders,
+    links: HashMap<String, Link>,
+}
+
+impl Asker {
+    /// Nothing is started yet.
+    pub fn new(suite: Arc<Suite>, orders: Orders) -> Self {
+        let (sender, _) = mpsc::unbounded_channel();
+        Self {
+            session: Session::new(suite, &orders, sender),
+            orders,
+            links: HashMap::new(),
+        }
+    }
+
+    /// Tries the case at `place`. A target that broke at it is gone, and started anew for the next one.
+    ///
+    /// # Errors
+    /// Why it cannot be asked so: it is no single request, or the target does not start.
+    pub async fn ask(&mut self, place: usize) -> Result<Trial, String> {
+        let case = &self.session.suite.cases[place];
+        let default = TargetSpec::default();
+        let (target, spec) = match &case.body {
+            CaseBody::Clj(_) => (self.orders.target.clone(), &case.target),
+            CaseBody::Call(_) => match self.orders.library() {
+                Some(target) => (target, &default),
+                None => return Err("there is no adapter to call".to_owned()),
+            },
+            _ => return Err("the case is not one request".to_owned()),
+        };
+        let key = format!("{} {spec:?}", target.name());
+        if !self.links.contains_key(&key) {
+            let launch = &self.orders.launch;
+            match target.link(launch, spec, self.orders.patience).await {
+                Ok(Ok(link)) => {
+                    link.warm_up(self.orders.patience).await;
+                    self.links.insert(key.clone(), link);
+                }
+                Ok(Err((failed, stderr))) => return Ok(Trial::failed(&failed, stderr, false)),
+                Err(refusal) => return Ok(Trial::refused(&refusal)),
+            }
+        }
+        let link = &self.links[&key];
+        let (trial, is_fine) = pool::ask(&self.session, spec, link, place).await;
+        if !is_fine && let Some(link) = self.links.remove(&key) {
+            link.kill().await;
+        }
+        let trial = trial.ok_or("the target refused a single request as one too many")?;
+        Ok(trial.in_own_words(case))
+    }
+
+    /// Takes every target down. The next case starts one.
+    pub async fn end(&mut self) {
+        for (_, link) in self.links.drain() {
+            link.kill().await;
+        }
+    }
+}

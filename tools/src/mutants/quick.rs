@@ -1,0 +1,178 @@
+//! Judges faults by the cases that are one request each, over servers that run on: a fault is switched on and off in a file that they
+//! share, and the same file tells which faults a case came past. So a judgement costs the answers that the fault can change, and no start.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conformance::runner::Orders;
+use conformance::runner::asker::Asker;
+use conformance::runner::start::{Over, Target};
+use conformance::suite::{CaseBody, Suite};
+use conformance::target::Patience;
+use conformance::target::claims::Claims;
+use conformance::target::launch::Launch;
+use conformance::target::reference::{TESTEE, command};
+use conformance::verdict::Verdict;
+
+use super::faults::{MAP_BYTES, MARKS};
+
+/// How long an answer may take, with a fault.
+const PATIENCE: Duration = Duration::from_secs(6);
+
+/// The file through which faults are switched on, and tell that they were asked for.
+pub struct Map(File);
+
+impl Map {
+    /// A new file, in which no fault is on and none was asked for.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn new(path: &Path) -> Result<Self, String> {
+        let _absent = std::fs::remove_file(path);
+        let told = |error| format!("{}: {error}", path.display());
+        std::fs::write(path, vec![0; MAP_BYTES]).map_err(told)?;
+        let file = File::options().read(true).write(true).open(path);
+        file.map(Self).map_err(told)
+    }
+
+    /// Switches a fault on; 0 is none.
+    fn switch(&self, fault: u32) -> Result<(), String> {
+        let mut file = &self.0;
+        let written = file
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| file.write_all(&fault.to_ne_bytes()));
+        written.map_err(|error| format!("the switch of faults: {error}"))
+    }
+
+    /// The faults that were asked for since the last time.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn asked(&self) -> Result<Vec<u32>, String> {
+        let mut marks = vec![0; MAP_BYTES - MARKS];
+        let none = vec![0; marks.len()];
+        let (mut file, start) = (&self.0, SeekFrom::Start(MARKS as u64));
+        file.seek(start)
+            .and_then(|_| file.read_exact(&mut marks))
+            .and_then(|()| file.seek(start))
+            .and_then(|_| file.write_all(&none))
+            .map_err(|error| format!("the marks of faults: {error}"))?;
+        let marked = (0..).zip(marks).filter(|(_, mark)| *mark != 0);
+        Ok(marked.map(|(id, _)| id).collect())
+    }
+}
+
+/// Servers that run on, and which case comes past which fault.
+pub struct Quick {
+    runtime: tokio::runtime::Runtime,
+    suite: Arc<Suite>,
+    asker: Asker,
+    map: Map,
+    reached: BTreeMap<u32, Vec<usize>>,
+}
+
+impl Quick {
+    /// Tries every case that is one request without any fault, and sees what each comes past.
+    ///
+    /// # Errors
+    /// When a server cannot be asked at all.
+    pub fn begin(suite: Suite, script: &Path, map: Map) -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        let word = script.to_string_lossy().into_owned();
+        let suite = Arc::new(suite);
+        let launch = Launch {
+            testee: vec![word, TESTEE.to_owned()],
+            ..Launch::default()
+        };
+        let orders = Orders {
+            target: Target::Command {
+                argv: command(script),
+                over: Over::Stdio,
+            },
+            launch,
+            claims: Claims::everything(),
+            patience: Patience {
+                reply: PATIENCE,
+                ..Patience::default()
+            },
+            jobs: 1,
+            fail_fast: false,
+        };
+        let asker = Asker::new(Arc::clone(&suite), orders);
+        let mut quick = Self {
+            runtime,
+            suite,
+            asker,
+            map,
+            reached: BTreeMap::new(),
+        };
+        for place in 0..quick.suite.cases.len() {
+            let case = &quick.suite.cases[place];
+            let is_request = matches!(case.body, CaseBody::Clj(_) | CaseBody::Call(_));
+            if !is_request || case.waits() || !case.target.peers.is_empty() {
+                continue;
+            }
+            let _before = quick.map.asked()?;
+            if quick.passes(place)? {
+                for id in quick.map.asked()? {
+                    quick.reached.entry(id).or_default().push(place);
+                }
+            }
+        }
+        Ok(quick)
+    }
+
+    /// How many cases judge.
+    pub fn cases(&self) -> usize {
+        let mut places: Vec<usize> = self.reached.values().flatten().copied().collect();
+        places.sort_unstable();
+        places.dedup();
+        places.len()
+    }
+
+    /// The case that fails with a fault and passes without it.
+    ///
+    /// # Errors
+    /// When a server cannot be asked any more.
+    pub fn judge(&mut self, fault: u32) -> Result<Option<String>, String> {
+        let places = self.reached.get(&fault).cloned().unwrap_or_default();
+        for place in places {
+            self.map.switch(fault)?;
+            if self.passes(place)? {
+                continue;
+            }
+            // What the fault left behind in the server is nobody else's.
+            self.runtime.block_on(self.asker.end());
+            self.map.switch(0)?;
+            let without = self.passes(place)?;
+            self.map.switch(fault)?;
+            let with = self.passes(place)?;
+            self.runtime.block_on(self.asker.end());
+            if without && !with {
+                self.map.switch(0)?;
+                return Ok(Some(self.suite.cases[place].id.clone()));
+            }
+        }
+        self.map.switch(0)?;
+        Ok(None)
+    }
+
+    fn passes(&mut self, place: usize) -> Result<bool, String> {
+        let trial = self.runtime.block_on(self.asker.ask(place))?;
+        Ok(matches!(trial.verdict, Verdict::Pass { .. }))
+    }
+}
+
+impl Drop for Quick {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.asker.end());
+    }
+}

@@ -1,0 +1,71 @@
+//! What people found when they read the faults that the suite does not catch: `tools/mutants.toml`. Knows no fault but by its names.
+
+use serde::Deserialize;
+
+/// Where it stands, below the workspace.
+const FILE: &str = "tools/mutants.toml";
+
+/// Faults that were read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    fault: Vec<Fault>,
+}
+
+/// A fault, or several of one function, with what was found.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// How its file ends.
+    file: String,
+    /// The function around it, or how its name ends.
+    function: String,
+    /// How what it does begins; absent: whatever it does there.
+    #[serde(default)]
+    what: String,
+    /// Why no case catches it.
+    pub kind: Kind,
+    /// In words.
+    pub reason: String,
+}
+
+/// Why no case catches a fault.
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// It changes no answer.
+    Equivalent,
+    /// It changes what nobody was promised: a wording, a number of steps, how fast it is.
+    Unobservable,
+}
+
+impl Kind {
+    /// As the table says it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Equivalent => "equivalent",
+            Self::Unobservable => "unobservable",
+        }
+    }
+}
+
+impl Read {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn load() -> Result<Self, String> {
+        let text = std::fs::read_to_string(crate::root().join(FILE))
+            .map_err(|error| format!("{FILE}: {error}"))?;
+        toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))
+    }
+
+    /// What was found of a fault, if it was read.
+    pub fn reason(&self, file: &str, function: &str, what: &str) -> Option<&Fault> {
+        self.fault.iter().find(|fault| {
+            file.ends_with(&fault.file)
+                && function.ends_with(&fault.function)
+                && what.starts_with(&fault.what)
+        })
+    }
+}
