@@ -122,6 +122,11 @@ impl Number<'_> {
     fn is_float(&self) -> bool {
         matches!(self, Number::Float(_))
     }
+
+    /// Whether it is an integer that a double surely holds.
+    fn is_exact_float(&self) -> bool {
+        matches!(self, Number::Int(int) if int.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS)
+    }
 }
 
 /// The nearest double; beyond its range an infinity.
@@ -266,13 +271,11 @@ fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         if !b.is_float() && b.float() == 0.0 {
             return Err(Kind::Arithmetic("division by zero").into());
         }
-        if let (Number::Big(_), _) | (_, Number::Big(_)) = (&a, &b)
-            && !a.is_float()
-            && !b.is_float()
-        {
-            return Ok(Value::Float(big_quotient(&a.big(), &b.big())));
+        // Rounding the operands, too, would round twice.
+        if a.is_float() || b.is_float() || (a.is_exact_float() && b.is_exact_float()) {
+            return Ok(Value::Float(a.float() / b.float()));
         }
-        Ok(Value::Float(a.float() / b.float()))
+        Ok(Value::Float(big_quotient(&a.big(), &b.big())))
     };
     match args {
         [only] => over(&Value::Int(1), only),
@@ -283,15 +286,23 @@ fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 /// The quotient of two large integers, exact to a double's precision even where either is beyond
 /// its range.
 fn big_quotient(a: &BigInt, b: &BigInt) -> f64 {
+    if a.is_negative() != b.is_negative() {
+        return -big_quotient(&a.abs(), &b.abs());
+    }
+    let (a, b) = (a.magnitude(), b.magnitude());
     let shift = 64 + b.bits() as i64 - a.bits() as i64;
-    let scaled = if shift >= 0 {
-        (a << shift as usize) / b
+    let (mut scaled, rest) = if shift >= 0 {
+        (a << shift as usize).div_rem(b)
     } else {
-        a / (b << (-shift) as usize)
+        a.div_rem(&(b << (-shift) as usize))
     };
+    // A bit far below the last one that counts says to which side of a half the quotient lies.
+    if !rest.is_zero() {
+        scaled.set_bit(0, true);
+    }
     let shift = i32::try_from(shift).unwrap_or(if shift > 0 { i32::MAX } else { i32::MIN });
     // In two steps, since the scale alone may be beyond a double's range.
-    big_float(&scaled) * 2f64.powi(-shift / 2) * 2f64.powi(-shift - (-shift / 2))
+    big_float(&BigInt::from(scaled)) * 2f64.powi(-shift / 2) * 2f64.powi(-shift - (-shift / 2))
 }
 
 fn inc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
