@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use crate::card::SystemPrompt;
 use crate::exposure::{Exposure, Output, Transport, resolve_exposure};
 use crate::tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFn};
+use ptc_protocol::limits::IN_AGENT;
 
 /// The name that no app tool may have.
 pub const LISP_EVAL: &str = "lisp_eval";
@@ -17,12 +18,8 @@ pub const LISP_EVAL: &str = "lisp_eval";
 pub const MAX_TURNS_DEFAULT: u32 = 5;
 /// Turns of a run and its retries together when nothing is said.
 pub const TURN_BUDGET_DEFAULT: u32 = 20;
-/// Milliseconds of one program.
-pub const PROGRAM_TIMEOUT_MS_DEFAULT: u64 = 5_000;
 /// Size units that definitions may take.
 pub const MEMORY_LIMIT_DEFAULT: u64 = 1_048_576;
-/// Bytes that a program may hold while it runs.
-pub const PROGRAM_HEAP_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
 
 /// What happens when definitions grow beyond the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -269,8 +266,8 @@ impl Agent {
             max_turns: MAX_TURNS_DEFAULT,
             turn_budget: TURN_BUDGET_DEFAULT,
             max_tool_calls: None,
-            program_timeout: Duration::from_millis(PROGRAM_TIMEOUT_MS_DEFAULT),
-            program_heap_bytes: PROGRAM_HEAP_BYTES_DEFAULT,
+            program_timeout: IN_AGENT.timeout,
+            program_heap_bytes: IN_AGENT.memory_bytes as usize,
             memory_limit: MEMORY_LIMIT_DEFAULT,
             memory_strategy: MemoryStrategy::Strict,
             system_prompt: SystemPrompt::Base,

@@ -18,6 +18,7 @@ mod format;
 pub mod fuzz;
 mod history;
 mod json_value;
+pub mod limits;
 mod lisp_text;
 mod operations;
 mod payload;

@@ -15,6 +15,7 @@ use crate::feedback::{Execution, MemoryDelta, PreviewOptions, Turns, execution_f
 use crate::format::{FormatOptions, format_value};
 use crate::history::{HISTORY_SIZE_MAX, shorten, size_units};
 use crate::json_value::{json_to_value, to_json_value};
+use crate::limits::ALONE;
 use crate::payload::{
     Step, StepOptions, SuccessOptions, render_error, render_success, render_success_from_step,
 };
@@ -150,9 +151,6 @@ pub const OPERATIONS: &[Operation] = &[
     },
 ];
 
-/// Milliseconds that a program of `lisp_run` may take: the server's default.
-const RUN_TIMEOUT: Duration = Duration::from_millis(1_000);
-
 /// A program that reaches nothing but a clock.
 struct Alone {
     deadline: Instant,
@@ -206,7 +204,7 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
     let asked = input.get("limits").unwrap_or(&Json::Null);
     let timeout = match count_of(asked, "timeout_ms")? {
         Some(ms) => Duration::from_millis(ms as u64),
-        None => RUN_TIMEOUT,
+        None => ALONE.timeout,
     };
     let mut limits = Limits::default();
     if let Some(bytes) = count_of(asked, "memory_bytes")? {

@@ -15,8 +15,9 @@ use crate::evaluation::pressure::Watermark;
 use crate::mcp::tools;
 use crate::sessions::Sessions;
 use crate::settings::{Level, Settings, Warning};
+use ptc_protocol::limits::ProgramLimits;
 use ptc_secrets::{Redactor, Scrubbed};
-use ptc_upstream::{PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT, Runtime};
+use ptc_upstream::Runtime;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -55,12 +56,6 @@ pub const PACKAGE_VERSION: &str = env!("CARGO_PKG_VERSION");
 const BUILD_COMMIT: Option<&str> = option_env!("PTC_BUILD_COMMIT");
 /// `"true"` when the build's tree had changes.
 const BUILD_DIRTY: Option<&str> = option_env!("PTC_BUILD_DIRTY");
-
-/// Limits of a program without upstreams; with upstreams the upstream runtime's defaults hold.
-const PROGRAM_TIMEOUT: Duration = Duration::from_secs(1);
-const PROGRAM_MEMORY_BYTES: u64 = 10 << 20;
-const _: () = assert!(PROGRAM_TIMEOUT.as_millis() < PROGRAM_TIMEOUT_DEFAULT.as_millis());
-const _: () = assert!(PROGRAM_MEMORY_BYTES < PROGRAM_MEMORY_BYTES_DEFAULT as u64);
 
 /// Time that upstream servers get to end.
 const UPSTREAMS_END_WAIT: Duration = Duration::from_secs(1);
@@ -134,20 +129,14 @@ impl Server {
 
     /// Wall-clock limit of one program in milliseconds.
     pub fn program_timeout_ms(&self) -> u64 {
-        let default = match self.is_aggregator() {
-            true => PROGRAM_TIMEOUT_DEFAULT,
-            false => PROGRAM_TIMEOUT,
-        };
+        let default = ProgramLimits::of(self.is_aggregator()).timeout;
         let default = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
         self.settings.program_timeout_ms.unwrap_or(default)
     }
 
     /// Memory limit of one program in bytes.
     pub fn program_memory_bytes(&self) -> u64 {
-        let default = match self.is_aggregator() {
-            true => PROGRAM_MEMORY_BYTES_DEFAULT as u64,
-            false => PROGRAM_MEMORY_BYTES,
-        };
+        let default = ProgramLimits::of(self.is_aggregator()).memory_bytes;
         self.settings.program_memory_bytes.unwrap_or(default)
     }
 

@@ -6,12 +6,10 @@ use crate::render::payload::{Field, Payload};
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_secrets::{ConfigDocument, RedactorBuilder};
 use ptc_upstream::{
-    CatalogMode, Entry, Kept, Limits, Lookup, Options, Runtime, SnapshotMode, Surroundings,
-    Thresholds, ptc_metrics, resolve_path,
+    Entry, Kept, Lookup, Options, Runtime, SnapshotMode, Surroundings, ptc_metrics, resolve_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The config file, when upstreams are configured.
 pub fn config_path(settings: &Settings) -> Option<PathBuf> {
@@ -49,23 +47,11 @@ pub async fn start(
 
 /// How the upstream runtime is started.
 pub fn options(settings: &UpstreamSettings) -> Options {
-    let catalog = CatalogMode::NAMES
-        .iter()
-        .find(|(name, _)| *name == settings.catalog_mode);
     Options {
         snapshot: SnapshotMode::Frozen,
-        limits: Limits {
-            call_timeout: Duration::from_millis(settings.call_timeout_ms),
-            response_bytes_max: settings.response_bytes,
-            calls_per_program: settings.calls_per_program,
-            catalog_ops_per_program: settings.catalog_ops,
-            catalog_result_bytes_max: settings.catalog_result_bytes,
-        },
-        catalog: catalog.map_or(CatalogMode::Auto, |(_, mode)| *mode),
-        thresholds: Thresholds {
-            chars: settings.inline_chars,
-            tools: settings.inline_tools,
-        },
+        limits: settings.limits.clone(),
+        catalog: settings.catalog_mode,
+        thresholds: settings.thresholds,
         own: std::env::current_exe().into_iter().collect(),
         surroundings: surroundings(),
     }

@@ -36,12 +36,17 @@ pub struct Thresholds {
     pub tools: usize,
 }
 
+impl Thresholds {
+    /// Those where nothing says otherwise.
+    pub const DEFAULT: Thresholds = Thresholds {
+        chars: 800,
+        tools: 8,
+    };
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
-        Self {
-            chars: 800,
-            tools: 8,
-        }
+        Self::DEFAULT
     }
 }
 

@@ -31,7 +31,7 @@ pub use config::{Lookup, StdioConfig, UpstreamConfig, resolve_path};
 pub use fault::{REASONS, Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
 pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
-pub use limits::{Limits, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT};
+pub use limits::Limits;
 pub use metrics::{estimated_tokens, metrics_block, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};

@@ -17,22 +17,22 @@ pub struct Limits {
     pub catalog_result_bytes_max: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            call_timeout: Duration::from_millis(5_000),
-            response_bytes_max: 2 * 1024 * 1024,
-            calls_per_program: 50,
-            catalog_ops_per_program: 25,
-            catalog_result_bytes_max: 256 * 1024,
-        }
-    }
+impl Limits {
+    /// Those where nothing says otherwise.
+    pub const DEFAULT: Limits = Limits {
+        call_timeout: Duration::from_millis(5_000),
+        response_bytes_max: 2 * 1024 * 1024,
+        calls_per_program: 50,
+        catalog_ops_per_program: 25,
+        catalog_result_bytes_max: 256 * 1024,
+    };
 }
 
-/// Program wall clock where upstreams are configured and no flag says otherwise.
-pub const PROGRAM_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
-/// Program memory where upstreams are configured and no flag says otherwise, in bytes.
-pub const PROGRAM_MEMORY_BYTES_DEFAULT: usize = 100 * 1024 * 1024;
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// The first recovery window after a crash.
 pub(crate) const RECOVERY_FIRST: Duration = Duration::from_millis(100);

@@ -179,7 +179,7 @@ fn stray_variables(findings: &mut Findings) {
 }
 
 fn listener(http: &HttpSettings, findings: &mut Findings) {
-    let address = std::net::SocketAddr::new(http.host, http.port);
+    let address = std::net::SocketAddr::new(http.host.0, http.port);
     match std::net::TcpListener::bind(address) {
         Ok(_) => findings.note(
             OK,

@@ -296,14 +296,13 @@ fn start_help() -> String {
         for flag in FLAGS.iter().filter(|flag| flag.group == group) {
             let _ = writeln!(text, "  --{}{}", flag.name, flag.kind.placeholder());
             let _ = writeln!(text, "      {}", flag.doc);
-            if let Kind::OneOf(_) | Kind::OneOfOrDefault(_) | Kind::Clamped { .. } = flag.kind {
+            if let Kind::OneOf(..) | Kind::OneOfOrDefault(..) | Kind::Clamped { .. } = flag.kind {
                 let _ = writeln!(text, "      Takes {}.", flag.kind.expected());
             }
-            let default = if flag.default.is_empty() {
-                "unset"
-            } else {
-                flag.default
-            };
+            let mut default = flag.default_text();
+            if default.is_empty() {
+                default = "unset".into();
+            }
             let _ = writeln!(
                 text,
                 "      Default: {default}. Environment: {}",
@@ -328,7 +327,7 @@ fn docs(_: &[String]) -> ExitCode {
                 "| `--{}` | `{}` | {} | {} |",
                 flag.name,
                 flag.env(),
-                flag.default.replace('|', "\\|"),
+                flag.default_text().replace('|', "\\|"),
                 flag.doc.replace('|', "\\|")
             );
         }

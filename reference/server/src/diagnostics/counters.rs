@@ -173,9 +173,10 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 
 /// Resident memory, where the system tells.
 fn resident_bytes() -> Option<u64> {
-    const PAGE_BYTES: u64 = 4096;
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE_BYTES)
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes << 10)
 }
 
 #[cfg(test)]

@@ -1,6 +1,15 @@
-//! Every setting of `ptc start`, once: its flag, and through it the environment variable, default, help and messages.
+//! Every setting of `ptc start`, once: its flag, its default, what sets it, and through them the environment variable, help and messages.
 //!
 //! Knows nothing of what a setting does.
+
+use super::{
+    CONCURRENT_CALLS_MAX, Draft, Level, PayloadPolicy, RateLimitSettings, ResponseProfile,
+    program_memory, rooted, size,
+};
+use ptc_protocol::limits::{ALONE, WITH_UPSTREAMS};
+use ptc_upstream::{CatalogMode, Limits, Thresholds};
+use std::borrow::Cow;
+use std::time::Duration;
 
 /// One setting.
 pub struct Flag {
@@ -10,10 +19,27 @@ pub struct Flag {
     pub group: Group,
     /// What values it takes.
     pub kind: Kind,
-    /// What help says about the default; empty when there is none.
-    pub default: &'static str,
+    /// What is used when nothing is given, and what takes the value in.
+    pub value: Value,
+    /// What help says of a default that depends on something.
+    derived: Option<fn() -> Cow<'static, str>>,
     /// One sentence.
     pub doc: &'static str,
+}
+
+/// A setting's default, and what takes its value in. Without a default, what is not given is not set.
+#[derive(Clone, Copy)]
+pub enum Value {
+    /// An integer.
+    Number(Option<u64>, fn(&mut Draft, u64)),
+    /// Yes or no.
+    Switch(bool, fn(&mut Draft, bool)),
+    /// Text.
+    Text(Option<&'static str>, fn(&mut Draft, String)),
+    /// Texts.
+    List(fn(&mut Draft, Vec<String>)),
+    /// One of the words of the setting's kind.
+    Word(Option<&'static str>, fn(&mut Draft, &'static str)),
 }
 
 /// Headings of the help, in their order.
@@ -58,7 +84,7 @@ impl Group {
 }
 
 /// What a setting's value looks like, and what happens to one that doesn't.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Kind {
     /// An integer above zero; anything else stops the start.
     Positive,
@@ -79,14 +105,21 @@ pub enum Kind {
     Bool,
     /// Free text; the empty text means unset.
     Text,
-    /// Free text; the empty text counts.
-    TextOrEmpty,
     /// Comma-separated texts; flags repeat, and add to the environment's.
     List,
-    /// One of these words; anything else stops the start.
-    OneOf(&'static [&'static str]),
+    /// One of these words; anything else stops the start with the message made of it.
+    OneOf(&'static [&'static str], fn(&str) -> String),
     /// One of these words; anything else means the default, with a warning.
-    OneOfOrDefault(&'static [&'static str]),
+    OneOfOrDefault(&'static [&'static str], Case),
+}
+
+/// Whether upper and lower case are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// They are.
+    Folded,
+    /// They aren't.
+    Exact,
 }
 
 impl Kind {
@@ -98,9 +131,9 @@ impl Kind {
             Kind::Clamped { min, max } => format!("an integer from {min} to {max}"),
             Kind::Count => "an integer from 0 up".into(),
             Kind::Bool => "one of true, false, yes, no, on, off, 1, 0".into(),
-            Kind::Text | Kind::TextOrEmpty => "text".into(),
+            Kind::Text => "text".into(),
             Kind::List => "texts separated by commas".into(),
-            Kind::OneOf(words) | Kind::OneOfOrDefault(words) => {
+            Kind::OneOf(words, _) | Kind::OneOfOrDefault(words, _) => {
                 format!("one of {}", words.join(", "))
             }
         }
@@ -115,9 +148,9 @@ impl Kind {
             | Kind::Clamped { .. }
             | Kind::Count => " N",
             Kind::Bool => "",
-            Kind::Text | Kind::TextOrEmpty => " TEXT",
+            Kind::Text => " TEXT",
             Kind::List => " A,B",
-            Kind::OneOf(_) | Kind::OneOfOrDefault(_) => " WORD",
+            Kind::OneOf(..) | Kind::OneOfOrDefault(..) => " WORD",
         }
     }
 }
@@ -130,119 +163,236 @@ impl Flag {
             name => format!("PTC_RUNNER_MCP_{}", name.to_uppercase().replace('-', "_")),
         }
     }
+
+    /// What help says about the default; empty when there is none.
+    pub fn default_text(&self) -> Cow<'static, str> {
+        match (self.derived, self.value) {
+            (Some(derived), _) => derived(),
+            (None, Value::Number(default, _)) => {
+                default.map_or_else(Default::default, |number| number.to_string().into())
+            }
+            (None, Value::Switch(default, _)) => default.to_string().into(),
+            (None, Value::Text(default, _) | Value::Word(default, _)) => {
+                default.unwrap_or_default().into()
+            }
+            (None, Value::List(_)) => "".into(),
+        }
+    }
 }
 
-const ISOLATIONS: &[&str] = &["thread", "process"];
-const LOG_LEVELS: &[&str] = &["debug", "info", "warn", "warning", "error"];
-const PROFILES: &[&str] = &["slim", "structured", "debug"];
-const CATALOG_MODES: &[&str] = &["auto", "inline", "lazy"];
-const TRACE_PAYLOADS: &[&str] = &["none", "summary", "full"];
+impl Flag {
+    const fn new(name: &'static str, kind: Kind, value: Value, doc: &'static str) -> Self {
+        Flag {
+            name,
+            group: Group::Core,
+            kind,
+            value,
+            derived: None,
+            doc,
+        }
+    }
+
+    const fn in_group(self, group: Group) -> Self {
+        Flag { group, ..self }
+    }
+
+    const fn unless_given(self, derived: fn() -> Cow<'static, str>) -> Self {
+        Flag {
+            derived: Some(derived),
+            ..self
+        }
+    }
+}
+
+const fn positive(
+    name: &'static str,
+    default: u64,
+    set: fn(&mut Draft, u64),
+    doc: &'static str,
+) -> Flag {
+    Flag::new(name, Kind::Positive, Value::Number(Some(default), set), doc)
+}
+
+const fn http_positive(
+    name: &'static str,
+    default: u64,
+    set: fn(&mut Draft, u64),
+    doc: &'static str,
+) -> Flag {
+    Flag {
+        kind: Kind::HttpPositive,
+        ..positive(name, default, set, doc)
+    }
+}
+
+/// An integer whose default depends on something.
+const fn derived(
+    name: &'static str,
+    kind: Kind,
+    default: fn() -> Cow<'static, str>,
+    set: fn(&mut Draft, u64),
+    doc: &'static str,
+) -> Flag {
+    Flag::new(name, kind, Value::Number(None, set), doc).unless_given(default)
+}
+
+const fn switch(
+    name: &'static str,
+    default: bool,
+    set: fn(&mut Draft, bool),
+    doc: &'static str,
+) -> Flag {
+    Flag::new(name, Kind::Bool, Value::Switch(default, set), doc)
+}
+
+const fn text(
+    name: &'static str,
+    default: Option<&'static str>,
+    set: fn(&mut Draft, String),
+    doc: &'static str,
+) -> Flag {
+    Flag::new(name, Kind::Text, Value::Text(default, set), doc)
+}
+
+const fn list(name: &'static str, set: fn(&mut Draft, Vec<String>), doc: &'static str) -> Flag {
+    Flag::new(name, Kind::List, Value::List(set), doc)
+}
+
+const fn word(
+    name: &'static str,
+    default: Option<&'static str>,
+    kind: Kind,
+    set: fn(&mut Draft, &'static str),
+    doc: &'static str,
+) -> Flag {
+    Flag::new(name, kind, Value::Word(default, set), doc)
+}
+
+/// The words of a table of names.
+const fn words<T, const N: usize>(names: &[(&'static str, T)]) -> [&'static str; N] {
+    let mut words = [""; N];
+    let mut at = 0;
+    while at < N {
+        words[at] = names[at].0;
+        at += 1;
+    }
+    words
+}
+
+fn named<T: Copy>(names: &[(&str, T)], word: &str) -> Option<T> {
+    let found = names.iter().find(|(name, _)| *name == word);
+    found.map(|(_, value)| *value)
+}
+
+static ISOLATIONS: [&str; 2] = ["thread", "process"];
+static LOG_LEVELS: [&str; Level::NAMES.len()] = words(Level::NAMES);
+static PROFILES: [&str; ResponseProfile::NAMES.len()] = words(ResponseProfile::NAMES);
+static CATALOG_MODES: [&str; CatalogMode::NAMES.len()] = words(CatalogMode::NAMES);
+static TRACE_PAYLOADS: [&str; PayloadPolicy::NAMES.len()] = words(PayloadPolicy::NAMES);
 
 macro_rules! flags {
-    ($($group:ident { $($name:literal $kind:expr, $default:literal, $doc:literal;)* })*) => {
+    ($($group:ident { $($row:expr;)* })*) => {
         /// Every setting of `ptc start`.
-        pub const FLAGS: &[Flag] = &[$($(
-            Flag { name: $name, group: Group::$group, kind: $kind, default: $default, doc: $doc },
-        )*)*];
+        pub static FLAGS: &[Flag] = &[$($($row.in_group(Group::$group),)*)*];
     };
 }
 
 flags! {
     Core {
-        "max-frame-bytes" Kind::Positive, "8388608", "Longest JSON-RPC line in bytes, its terminator not counted.";
-        "max-program-bytes" Kind::Positive, "65536", "Longest program in bytes.";
-        "max-context-bytes" Kind::Positive, "4194304", "Largest context in bytes of compact JSON.";
-        "max-concurrent-calls" Kind::Positive, "CPUs, at most 8", "Calls that may run at once; one more is answered `busy`.";
-        "program-timeout-ms" Kind::Positive, "1000; 10000 with upstreams", "Wall-clock limit of one program in milliseconds.";
-        "program-memory-limit-bytes" Kind::Positive, "10485760; 104857600 with upstreams", "Memory limit of one program in bytes.";
-        "isolation" Kind::OneOf(ISOLATIONS), "process for HTTP on addresses that aren't loopback, else thread", "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).";
-        "memory-watermark-percent" (Kind::Clamped { min: 1, max: 100 }), "95", "Share of the memory of the control group or machine above which calls are answered `busy`; 100 for none.";
-        "response-profile" Kind::OneOf(PROFILES), "slim; debug with --debug-tool", "How much of a result `lisp_eval` and `lisp_session_eval` show.";
+        positive("max-frame-bytes", 8 << 20, |to, n| to.settings.frame_bytes = size(n), "Longest JSON-RPC line in bytes, its terminator not counted.");
+        positive("max-program-bytes", 64 << 10, |to, n| to.settings.program_bytes = size(n), "Longest program in bytes.");
+        positive("max-context-bytes", 4 << 20, |to, n| to.settings.context_bytes = size(n), "Largest context in bytes of compact JSON.");
+        derived("max-concurrent-calls", Kind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Calls that may run at once; one more is answered `busy`.");
+        derived("program-timeout-ms", Kind::Positive, || format!("{}; {} with upstreams", ALONE.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
+        derived("program-memory-limit-bytes", Kind::Positive, || format!("{}; {} with upstreams", ALONE.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
+        word("isolation", None, Kind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
+        Flag::new("memory-watermark-percent", Kind::Clamped { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Share of the memory of the control group or machine above which calls are answered `busy`; 100 for none.");
+        word("response-profile", None, Kind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());
     }
     Sessions {
-        "sessions" Kind::Bool, "false", "Adds the `lisp_session_*` tools.";
-        "max-sessions" Kind::Positive, "64", "Live sessions in the process.";
-        "max-sessions-per-owner" Kind::Positive, "16", "Live sessions of one owner.";
-        "session-ttl-ms" Kind::Positive, "1800000", "Longest life of a session in milliseconds.";
-        "session-idle-timeout-ms" Kind::Positive, "900000", "A session unused for so many milliseconds is closed.";
-        "max-session-bindings" Kind::Positive, "200", "Definitions in one session.";
-        "max-session-memory-bytes" Kind::Positive, "1048576", "Size of all definitions of one session in bytes.";
-        "max-session-binding-bytes" Kind::Positive, "262144", "Size of one definition in bytes.";
-        "max-session-history-entry-bytes" Kind::Positive, "65536", "Size of a result kept as `*1` in bytes; a larger one is kept as a preview.";
-        "max-session-print-entries" Kind::Positive, "50", "Printed lines kept by a session.";
-        "max-session-print-bytes" Kind::Positive, "65536", "Size of the printed lines kept by a session in bytes.";
-        "max-session-tool-call-entries" Kind::Positive, "50", "Tool calls kept by a session.";
-        "max-session-tool-call-bytes" Kind::Positive, "131072", "Size of the tool calls kept by a session in bytes.";
-        "max-session-upstream-call-entries" Kind::Positive, "50", "Upstream calls kept by a session.";
-        "max-session-upstream-call-bytes" Kind::Positive, "131072", "Size of the upstream calls kept by a session in bytes.";
+        switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");
+        positive("max-sessions", 64, |to, n| to.settings.sessions.count_max = size(n), "Live sessions in the process.");
+        positive("max-sessions-per-owner", 16, |to, n| to.settings.sessions.per_owner_max = size(n), "Live sessions of one owner.");
+        positive("session-ttl-ms", 1_800_000, |to, n| to.settings.sessions.ttl_ms = n, "Longest life of a session in milliseconds.");
+        positive("session-idle-timeout-ms", 900_000, |to, n| to.settings.sessions.idle_ms = n, "A session unused for so many milliseconds is closed.");
+        positive("max-session-bindings", 200, |to, n| to.settings.sessions.bindings_max = size(n), "Definitions in one session.");
+        positive("max-session-memory-bytes", 1 << 20, |to, n| to.settings.sessions.memory_bytes = n, "Size of all definitions of one session in bytes.");
+        positive("max-session-binding-bytes", 256 << 10, |to, n| to.settings.sessions.binding_bytes = n, "Size of one definition in bytes.");
+        positive("max-session-history-entry-bytes", 64 << 10, |to, n| to.settings.sessions.history_entry_bytes = n, "Size of a result kept as `*1` in bytes; a larger one is kept as a preview.");
+        positive("max-session-print-entries", 50, |to, n| to.settings.sessions.prints.entries = size(n), "Printed lines kept by a session.");
+        positive("max-session-print-bytes", 64 << 10, |to, n| to.settings.sessions.prints.bytes = n, "Size of the printed lines kept by a session in bytes.");
+        positive("max-session-tool-call-entries", 50, |to, n| to.settings.sessions.tool_calls.entries = size(n), "Tool calls kept by a session.");
+        positive("max-session-tool-call-bytes", 128 << 10, |to, n| to.settings.sessions.tool_calls.bytes = n, "Size of the tool calls kept by a session in bytes.");
+        positive("max-session-upstream-call-entries", 50, |to, n| to.settings.sessions.upstream_calls.entries = size(n), "Upstream calls kept by a session.");
+        positive("max-session-upstream-call-bytes", 128 << 10, |to, n| to.settings.sessions.upstream_calls.bytes = n, "Size of the upstream calls kept by a session in bytes.");
     }
     Upstreams {
-        "upstreams-config" Kind::Text, "$HOME/.config/ptc_runner_mcp/upstreams.json if there", "File that names the upstream servers.";
-        "aggregator-read-only" Kind::Bool, "false", "The operator asserts that every upstream tool only reads.";
-        "catalog-mode" Kind::OneOfOrDefault(CATALOG_MODES), "auto", "How tool descriptions list the upstream tools.";
-        "catalog-inline-max-chars" Kind::Positive, "800", "Longest catalog that `auto` shows inline, in characters.";
-        "catalog-inline-max-tools" Kind::Positive, "8", "Most tools that `auto` shows inline.";
-        "max-catalog-ops-per-program" Kind::Positive, "25", "Discovery calls of one program.";
-        "max-catalog-result-bytes" Kind::Positive, "262144", "Size of one discovery result in bytes.";
-        "upstream-call-timeout-ms" Kind::Positive, "5000", "Wall-clock limit of one upstream call in milliseconds.";
-        "max-upstream-response-bytes" Kind::Positive, "2097152", "Largest upstream answer in bytes.";
-        "max-upstream-calls-per-program" Kind::Positive, "50", "Upstream calls of one program.";
+        text("upstreams-config", None, |to, path| to.settings.upstreams.config = Some(path), "File that names the upstream servers.").unless_given(|| "$HOME/.config/ptc_runner_mcp/upstreams.json if there".into());
+        switch("aggregator-read-only", false, |to, on| to.settings.upstreams.read_only = on, "The operator asserts that every upstream tool only reads.");
+        word("catalog-mode", Some("auto"), Kind::OneOfOrDefault(&CATALOG_MODES, Case::Exact), |to, word| to.settings.upstreams.catalog_mode = named(CatalogMode::NAMES, word).unwrap_or_default(), "How tool descriptions list the upstream tools.");
+        positive("catalog-inline-max-chars", Thresholds::DEFAULT.chars as u64, |to, n| to.settings.upstreams.thresholds.chars = size(n), "Longest catalog that `auto` shows inline, in characters.");
+        positive("catalog-inline-max-tools", Thresholds::DEFAULT.tools as u64, |to, n| to.settings.upstreams.thresholds.tools = size(n), "Most tools that `auto` shows inline.");
+        positive("max-catalog-ops-per-program", Limits::DEFAULT.catalog_ops_per_program as u64, |to, n| to.settings.upstreams.limits.catalog_ops_per_program = size(n), "Discovery calls of one program.");
+        positive("max-catalog-result-bytes", Limits::DEFAULT.catalog_result_bytes_max as u64, |to, n| to.settings.upstreams.limits.catalog_result_bytes_max = size(n), "Size of one discovery result in bytes.");
+        positive("upstream-call-timeout-ms", Limits::DEFAULT.call_timeout.as_millis() as u64, |to, n| to.settings.upstreams.limits.call_timeout = Duration::from_millis(n), "Wall-clock limit of one upstream call in milliseconds.");
+        positive("max-upstream-response-bytes", Limits::DEFAULT.response_bytes_max as u64, |to, n| to.settings.upstreams.limits.response_bytes_max = size(n), "Largest upstream answer in bytes.");
+        positive("max-upstream-calls-per-program", Limits::DEFAULT.calls_per_program as u64, |to, n| to.settings.upstreams.limits.calls_per_program = size(n), "Upstream calls of one program.");
     }
     Agentic {
-        "agentic" Kind::Bool, "false", "Adds `lisp_task`, which plans with a language model; needs upstreams.";
-        "agentic-model" Kind::Text, "gemini-flash-lite", "The planner's model.";
-        "agentic-task-timeout-ms" Kind::Positive, "45000", "Wall-clock limit of one task in milliseconds.";
-        "agentic-planner-timeout-ms" Kind::Positive, "15000", "Wall-clock limit of one planner request in milliseconds.";
-        "agentic-max-output-tokens" Kind::Positive, "1200", "Tokens that the planner may write per turn.";
-        "agentic-max-result-bytes" Kind::Positive, "4096", "Size of a task's structured result in bytes.";
-        "agentic-include-program" Kind::Bool, "true", "Shows the planned program in the result.";
-        "agentic-trace-prompts" Kind::Bool, "false", "Traces hold the planner's prompts and replies, as --trace-payloads lets payloads be seen.";
-        "agentic-max-turns" Kind::Positive, "1", "Planner turns of one task.";
-        "agentic-retry-turns" Kind::Count, "0", "Further turns after a failed program.";
-        "agentic-allow-writes" Kind::Bool, "false", "Tasks may call upstream tools that write.";
-        "agentic-subagent-config" Kind::Text, "", "File with planner settings.";
-        "agentic-capability-summary" Kind::Text, "", "File whose text describes the upstreams in the tool's description.";
-        "agentic-capability-summary-max-bytes" Kind::Positive, "800", "Longest capability summary in bytes.";
+        switch("agentic", false, |to, on| to.settings.agentic.enabled = on, "Adds `lisp_task`, which plans with a language model; needs upstreams.");
+        text("agentic-model", Some("gemini-flash-lite"), |to, text| to.settings.agentic.model = text, "The planner's model.");
+        positive("agentic-task-timeout-ms", 45_000, |to, n| to.settings.agentic.task_timeout_ms = n, "Wall-clock limit of one task in milliseconds.");
+        positive("agentic-planner-timeout-ms", 15_000, |to, n| to.settings.agentic.planner_timeout_ms = n, "Wall-clock limit of one planner request in milliseconds.");
+        positive("agentic-max-output-tokens", 1_200, |to, n| to.settings.agentic.output_tokens = n, "Tokens that the planner may write per turn.");
+        positive("agentic-max-result-bytes", 4_096, |to, n| to.settings.agentic.result_bytes = n, "Size of a task's structured result in bytes.");
+        switch("agentic-include-program", true, |to, on| to.settings.agentic.include_program = on, "Shows the planned program in the result.");
+        switch("agentic-trace-prompts", false, |to, on| to.settings.agentic.trace_prompts = on, "Traces hold the planner's prompts and replies, as --trace-payloads lets payloads be seen.");
+        positive("agentic-max-turns", 1, |to, n| (to.settings.agentic.turns, to.settings.agentic.sources.turns) = (n, to.source), "Planner turns of one task.");
+        Flag::new("agentic-retry-turns", Kind::Count, Value::Number(Some(0), |to, n| (to.settings.agentic.retry_turns, to.settings.agentic.sources.retry_turns) = (n, to.source)), "Further turns after a failed program.");
+        switch("agentic-allow-writes", false, |to, on| (to.settings.agentic.allow_writes, to.settings.agentic.sources.allow_writes) = (on, to.source), "Tasks may call upstream tools that write.");
+        text("agentic-subagent-config", None, |to, path| to.settings.agentic.subagent_config = Some(path), "File with planner settings.");
+        text("agentic-capability-summary", None, |to, path| to.settings.agentic.capability_summary = Some(path), "File whose text describes the upstreams in the tool's description.");
+        positive("agentic-capability-summary-max-bytes", 800, |to, n| to.settings.agentic.capability_summary_bytes = n, "Longest capability summary in bytes.");
     }
     Http {
-        "http" Kind::Bool, "false", "Serves Streamable HTTP instead of stdio.";
-        "http-host" Kind::Text, "127.0.0.1", "Address to bind: an IP address or localhost.";
-        "http-port" Kind::HttpPort, "7332", "Port to bind.";
-        "http-path" Kind::Text, "/mcp", "Path of the MCP endpoint.";
-        "http-auth-token" Kind::Text, "", "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.";
-        "http-disable-auth" Kind::Bool, "false", "Checks no token; only on loopback.";
-        "http-allow-unsafe-network" Kind::Bool, "false", "Accepted for compatibility; cannot be combined with --http-disable-auth.";
-        "http-allowed-origin" Kind::List, "", "Origins that browsers may call from; replaces the loopback rule.";
-        "http-request-timeout-ms" Kind::HttpPositive, "15000", "Time to read one request in milliseconds.";
-        "http-write-timeout-ms" Kind::HttpPositive, "30000", "Time that a client has to take what it is answered, in milliseconds.";
-        "http-shutdown-grace-ms" Kind::HttpPositive, "10000", "Time that calls get to finish after SIGTERM, in milliseconds.";
-        "http-max-body-bytes" Kind::HttpPositive, "--max-frame-bytes", "Largest request body in bytes.";
-        "http-max-unfinished-body-bytes" Kind::HttpPositive, "134217728", "Bodies of all requests together, in bytes; beyond that a request is answered 503.";
-        "http-max-connections" Kind::HttpPositive, "4096", "Connections of all clients. Beyond that only /health, /ready and requests with the token are answered.";
-        "http-max-connections-per-address" Kind::HttpPositive, "256", "Connections of one address (of v6, of 64 bits of it), trusted proxies excepted. Beyond that as beyond those of all.";
-        "http-trusted-proxy" Kind::List, "", "Addresses or networks of proxies whose X-Forwarded-For or Forwarded says who failed to authenticate.";
-        "http-session-ttl-ms" Kind::HttpPositive, "3600000", "Longest life of a protocol session in milliseconds.";
-        "http-session-idle-timeout-ms" Kind::HttpPositive, "900000", "A protocol session unused for so many milliseconds is closed.";
-        "http-max-sessions" Kind::HttpPositive, "256", "Protocol sessions in the process.";
-        "http-max-sessions-per-owner" Kind::HttpPositive, "32", "Protocol sessions of one owner.";
-        "http-max-in-flight-per-session" Kind::HttpPositive, "4", "Calls that one protocol session may run at once.";
-        "http-auth-rate-limit" Kind::Bool, "true", "Blocks an address after too many failed authentications.";
-        "http-auth-rate-limit-window-ms" Kind::HttpPositive, "60000", "Window in which failures are counted, in milliseconds.";
-        "http-auth-rate-limit-max-failures" Kind::HttpPositive, "5", "Failures that block.";
-        "http-auth-rate-limit-block-ms" Kind::HttpPositive, "60000", "Length of a block in milliseconds.";
-        "http-metrics" Kind::Bool, "false", "Serves Prometheus metrics.";
-        "http-metrics-path" Kind::Text, "/metrics", "Path of the metrics.";
-        "http-instance-label" Kind::Text, "host name", "Name of this instance in /ready and logs.";
+        switch("http", false, |to, on| to.http_enabled = on, "Serves Streamable HTTP instead of stdio.");
+        text("http-host", Some("127.0.0.1"), |to, text| to.host = text, "Address to bind: an IP address or localhost.");
+        Flag::new("http-port", Kind::HttpPort, Value::Number(Some(7332), |to, n| to.port = n), "Port to bind.");
+        text("http-path", Some("/mcp"), |to, text| to.http.path = rooted(text), "Path of the MCP endpoint.");
+        text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.");
+        switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; only on loopback.");
+        switch("http-allow-unsafe-network", false, |to, on| to.unsafe_network = on, "Accepted for compatibility; cannot be combined with --http-disable-auth.");
+        list("http-allowed-origin", |to, items| to.http.origins = items, "Origins that browsers may call from; replaces the loopback rule.");
+        http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time to read one request in milliseconds.");
+        http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time that a client has to take what it is answered, in milliseconds.");
+        http_positive("http-shutdown-grace-ms", 10_000, |to, n| to.http.grace_ms = n, "Time that calls get to finish after SIGTERM, in milliseconds.");
+        derived("http-max-body-bytes", Kind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Largest request body in bytes.");
+        http_positive("http-max-unfinished-body-bytes", 128 << 20, |to, n| to.http.unfinished_body_bytes = size(n), "Bodies of all requests together, in bytes; beyond that a request is answered 503.");
+        http_positive("http-max-connections", 4_096, |to, n| to.http.connections_max = size(n), "Connections of all clients. Beyond that only /health, /ready and requests with the token are answered.");
+        http_positive("http-max-connections-per-address", 256, |to, n| to.http.connections_per_address_max = size(n), "Connections of one address (of v6, of 64 bits of it), trusted proxies excepted. Beyond that as beyond those of all.");
+        list("http-trusted-proxy", |to, items| to.trusted_proxies = items, "Addresses or networks of proxies whose X-Forwarded-For or Forwarded says who failed to authenticate.");
+        http_positive("http-session-ttl-ms", 3_600_000, |to, n| to.http.session_ttl_ms = n, "Longest life of a protocol session in milliseconds.");
+        http_positive("http-session-idle-timeout-ms", 900_000, |to, n| to.http.session_idle_ms = n, "A protocol session unused for so many milliseconds is closed.");
+        http_positive("http-max-sessions", 256, |to, n| to.http.sessions_max = size(n), "Protocol sessions in the process.");
+        http_positive("http-max-sessions-per-owner", 32, |to, n| to.http.sessions_per_owner_max = size(n), "Protocol sessions of one owner.");
+        http_positive("http-max-in-flight-per-session", 4, |to, n| to.http.in_flight_max = size(n), "Calls that one protocol session may run at once.");
+        switch("http-auth-rate-limit", true, |to, on| to.http.rate_limit = on.then(RateLimitSettings::default), "Blocks an address after too many failed authentications.");
+        http_positive("http-auth-rate-limit-window-ms", 60_000, |to, n| to.rate_limit(|limit| limit.window_ms = n), "Window in which failures are counted, in milliseconds.");
+        http_positive("http-auth-rate-limit-max-failures", 5, |to, n| to.rate_limit(|limit| limit.failures_max = n), "Failures that block.");
+        http_positive("http-auth-rate-limit-block-ms", 60_000, |to, n| to.rate_limit(|limit| limit.block_ms = n), "Length of a block in milliseconds.");
+        switch("http-metrics", false, |to, on| to.metrics = on, "Serves Prometheus metrics.");
+        text("http-metrics-path", Some("/metrics"), |to, text| to.metrics_path = rooted(text), "Path of the metrics.");
+        text("http-instance-label", None, |to, text| to.http.instance = text, "Name of this instance in /ready and logs.").unless_given(|| "host name".into());
     }
     Diagnostics {
-        "log-level" Kind::OneOfOrDefault(LOG_LEVELS), "info", "Least level of the log lines on stderr.";
-        "debug-tool" Kind::Bool, "false", "Adds the `lisp_debug` tool.";
-        "debug-ring-size" (Kind::Clamped { min: 10, max: 5000 }), "500", "Calls that `lisp_debug` remembers.";
-        "max-debug-response-bytes" (Kind::Clamped { min: 4096, max: u64::MAX }), "65536", "Largest reply of `lisp_debug` in bytes.";
-        "trace-dir" Kind::Text, "", "Directory that gets one JSONL file per call.";
-        "trace-payloads" Kind::OneOfOrDefault(TRACE_PAYLOADS), "summary", "What traces and `lisp_debug` hold of programs, contexts and results.";
-        "trace-max-files" Kind::Positive, "1000", "Trace files kept.";
-        "env-file" Kind::Text, "", "File with KEY=VALUE lines; never overrides the environment.";
+        word("log-level", Some("info"), Kind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Least level of the log lines on stderr.");
+        switch("debug-tool", false, |to, on| to.settings.diagnostics.debug_tool = on, "Adds the `lisp_debug` tool.");
+        Flag::new("debug-ring-size", Kind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Calls that `lisp_debug` remembers.");
+        Flag::new("max-debug-response-bytes", Kind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Largest reply of `lisp_debug` in bytes.");
+        text("trace-dir", None, |to, dir| to.settings.diagnostics.trace_dir = Some(dir), "Directory that gets one JSONL file per call.");
+        word("trace-payloads", Some("summary"), Kind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "What traces and `lisp_debug` hold of programs, contexts and results.");
+        positive("trace-max-files", 1_000, |to, n| to.settings.diagnostics.trace_files = size(n), "Trace files kept.");
+        text("env-file", None, |_, _| {}, "File with KEY=VALUE lines; never overrides the environment.");
     }
 }
 
@@ -261,26 +411,10 @@ pub fn closest(name: &str) -> Option<&'static Flag> {
 pub fn closest_of<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
-        .map(|known| (distance(word, known), *known))
+        .map(|known| (strsim::levenshtein(word, known), *known))
         .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
-}
-
-/// Letters to insert, delete or replace to make one word the other.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (at, letter) in left.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for column in 0..right.len() {
-            let replaced = diagonal + usize::from(letter != right[column]);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 const _: () = {

@@ -5,11 +5,12 @@ pub mod values;
 
 use crate::transport::http::TrustedProxies;
 use ptc_secrets::Secret;
+use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::net::{IpAddr, Ipv4Addr};
 use values::{Ignored, Values};
 
 /// Settings of one server. Byte and time limits carry their unit last.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Longest frame in bytes.
     pub frame_bytes: usize,
@@ -44,9 +45,10 @@ pub struct Settings {
 }
 
 /// The three shapes of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ResponseProfile {
     /// Text only.
+    #[default]
     Slim,
     /// Text and a compact object.
     Structured,
@@ -55,44 +57,52 @@ pub enum ResponseProfile {
 }
 
 impl ResponseProfile {
+    /// The words on the command line.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("slim", Self::Slim),
+        ("structured", Self::Structured),
+        ("debug", Self::Debug),
+    ];
+
     /// The word on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ResponseProfile::Slim => "slim",
-            ResponseProfile::Structured => "structured",
-            ResponseProfile::Debug => "debug",
-        }
+    pub fn name(self) -> &'static str {
+        name_of(Self::NAMES, self)
     }
 }
 
 /// What traces and the debug ring hold of programs, contexts and results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PayloadPolicy {
     /// Sizes and digests; the ring holds no preview either.
     None,
     /// Sizes and digests.
+    #[default]
     Summary,
     /// Everything, scrubbed.
     Full,
 }
 
 impl PayloadPolicy {
+    /// The words on the command line.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("none", Self::None),
+        ("summary", Self::Summary),
+        ("full", Self::Full),
+    ];
+
     /// The word on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PayloadPolicy::None => "none",
-            PayloadPolicy::Summary => "summary",
-            PayloadPolicy::Full => "full",
-        }
+    pub fn name(self) -> &'static str {
+        name_of(Self::NAMES, self)
     }
 }
 
 /// Severity of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
     /// Bodies and details.
     Debug,
     /// One line per event.
+    #[default]
     Info,
     /// Something was refused or changed.
     Warn,
@@ -101,19 +111,29 @@ pub enum Level {
 }
 
 impl Level {
+    /// The words on the command line; of two for one level the first stands in log lines.
+    pub const NAMES: &[(&str, Self)] = &[
+        ("debug", Self::Debug),
+        ("info", Self::Info),
+        ("warn", Self::Warn),
+        ("warning", Self::Warn),
+        ("error", Self::Error),
+    ];
+
     /// The word in a log line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Error => "error",
-        }
+    pub fn name(self) -> &'static str {
+        name_of(Self::NAMES, self)
     }
 }
 
+/// The first name of a value.
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    let found = names.iter().find(|(_, named)| *named == value);
+    found.map_or("", |(name, _)| name)
+}
+
 /// Settings of the `lisp_session_*` tools.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SessionSettings {
     /// The tools exist.
     pub enabled: bool,
@@ -142,7 +162,7 @@ pub struct SessionSettings {
 }
 
 /// Bounds of a history list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct HistoryCap {
     /// Entries.
     pub entries: usize,
@@ -151,7 +171,7 @@ pub struct HistoryCap {
 }
 
 /// Settings of logs, traces and `lisp_debug`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DiagnosticsSettings {
     /// Least level logged.
     pub level: Level,
@@ -170,32 +190,22 @@ pub struct DiagnosticsSettings {
 }
 
 /// Settings of aggregator mode.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct UpstreamSettings {
     /// Config file named by flag or environment; it must exist.
     pub config: Option<String>,
     /// Every upstream tool only reads.
     pub read_only: bool,
-    /// `auto`, `inline` or `lazy`.
-    pub catalog_mode: &'static str,
-    /// Longest inline catalog in characters.
-    pub inline_chars: usize,
-    /// Most tools inline.
-    pub inline_tools: usize,
-    /// Discovery calls of one program.
-    pub catalog_ops: usize,
-    /// Size of one discovery result.
-    pub catalog_result_bytes: usize,
-    /// Limit of one upstream call.
-    pub call_timeout_ms: u64,
-    /// Largest upstream answer.
-    pub response_bytes: usize,
-    /// Upstream calls of one program.
-    pub calls_per_program: usize,
+    /// How the catalog is shown.
+    pub catalog_mode: CatalogMode,
+    /// Where `auto` stops being inline.
+    pub thresholds: Thresholds,
+    /// Limits of calls and discovery.
+    pub limits: Limits,
 }
 
 /// Settings of `lisp_task`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct AgenticSettings {
     /// The tool is wanted.
     pub enabled: bool,
@@ -230,7 +240,7 @@ pub struct AgenticSettings {
 }
 
 /// Where settings of the planner were given: `flag`, `env`, or nowhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct AgenticSources {
     /// Planner turns.
     pub turns: Option<&'static str>,
@@ -240,11 +250,21 @@ pub struct AgenticSources {
     pub allow_writes: Option<&'static str>,
 }
 
+/// The address that is bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Host(pub IpAddr);
+
+impl Default for Host {
+    fn default() -> Self {
+        Host(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+}
+
 /// Settings of the HTTP listener.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HttpSettings {
     /// Address.
-    pub host: IpAddr,
+    pub host: Host,
     /// Port.
     pub port: u16,
     /// Path of the endpoint.
@@ -299,12 +319,12 @@ impl HttpSettings {
 
     /// The address is reachable from this machine only.
     pub fn is_loopback(&self) -> bool {
-        self.host.is_loopback()
+        self.host.0.is_loopback()
     }
 }
 
 /// Bounds on failed authentications of one address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RateLimitSettings {
     /// Window.
     pub window_ms: u64,
@@ -340,6 +360,27 @@ const PROGRAM_MEMORY_BYTES_MIN: u64 = 1864;
 const PROGRAM_MEMORY_BYTES_STEP: u64 = 8;
 const TOKEN_BYTES_MIN: usize = 32;
 
+/// Settings while the rows of the flag table fill them in: what is judged together waits here.
+#[derive(Default)]
+pub struct Draft {
+    settings: Settings,
+    /// Where the value that is being taken in was given.
+    source: Option<&'static str>,
+    concurrent_calls: Option<usize>,
+    profile: Option<ResponseProfile>,
+    isolated: Option<bool>,
+    http_enabled: bool,
+    http: HttpSettings,
+    host: String,
+    port: u64,
+    body_bytes: Option<usize>,
+    token: Option<String>,
+    unsafe_network: bool,
+    trusted_proxies: Vec<String>,
+    metrics: bool,
+    metrics_path: String,
+}
+
 impl Settings {
     /// Reads and checks every setting.
     ///
@@ -349,315 +390,137 @@ impl Settings {
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, String> {
-        let mut values = Values::read(arguments, environment)?;
-        let values = &mut values;
-        let mut warnings = Vec::new();
-        let frame_bytes = size(values.positive("max-frame-bytes", 8 << 20)?);
-        let program_bytes = size(values.positive("max-program-bytes", 64 << 10)?);
-        let context_bytes = size(values.positive("max-context-bytes", 4 << 20)?);
+        let values = Values::read(arguments, environment)?;
+        let mut draft = Draft::default();
+        for flag in flags::FLAGS {
+            draft.source = values.source(flag.name);
+            let warning = values.take(flag, &mut draft)?;
+            draft.settings.warnings.extend(warning);
+        }
+        draft.judge()
+    }
+}
+
+impl Draft {
+    fn rate_limit(&mut self, set: impl FnOnce(&mut RateLimitSettings)) {
+        if let Some(limit) = &mut self.http.rate_limit {
+            set(limit);
+        }
+    }
+
+    /// Judges what the rows could not judge alone.
+    fn judge(mut self) -> Result<Settings, String> {
+        let default_profile = match self.settings.diagnostics.debug_tool {
+            true => ResponseProfile::Debug,
+            false => ResponseProfile::Slim,
+        };
+        self.settings.profile = self.profile.unwrap_or(default_profile);
         // Counting processors reads several files.
         let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
-        let concurrent_calls = values
-            .positive_if_given("max-concurrent-calls")?
-            .map_or_else(|| cpus().min(CONCURRENT_CALLS_MAX), size);
-        let program_timeout_ms = values.positive_if_given("program-timeout-ms")?;
-        let program_memory_bytes = values
-            .positive_if_given("program-memory-limit-bytes")?
-            .map(|bytes| bytes / PROGRAM_MEMORY_BYTES_STEP * PROGRAM_MEMORY_BYTES_STEP)
-            .map(|bytes| bytes.max(PROGRAM_MEMORY_BYTES_MIN));
-        let watermark_percent = clamped(values, &mut warnings, "memory-watermark-percent", 95);
-        let sessions = sessions(values)?;
-        let upstreams = upstreams(values)?;
-        let agentic = agentic(values)?;
-        let diagnostics = diagnostics(values, &mut warnings)?;
-        let profile = match values
-            .word("response-profile", false)
-            .map_err(|text| format!("invalid MCP response profile: {text:?}"))?
+        self.settings.concurrent_calls = self
+            .concurrent_calls
+            .unwrap_or_else(|| cpus().min(CONCURRENT_CALLS_MAX));
+        let isolated = self.isolated;
+        let mut settings = std::mem::take(&mut self.settings);
+        if self.http_enabled {
+            settings.http = Some(self.judge_http(settings.frame_bytes)?);
+        }
+        // Who reaches the port may be anybody.
+        let reachable = settings
+            .http
+            .as_ref()
+            .is_some_and(|http| !http.is_loopback());
+        settings.isolated = isolated.unwrap_or(cfg!(target_os = "linux") && reachable);
+        Ok(settings)
+    }
+
+    fn judge_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
+        let mut http = self.http;
+        http.port = u16::try_from(self.port).map_err(|_| {
+            format!(
+                "--http-port / PTC_RUNNER_MCP_HTTP_PORT must be at most 65535, got: \"{}\"",
+                self.port
+            )
+        })?;
+        http.host = match self.host.as_str() {
+            "localhost" => Host::default(),
+            text => text
+                .parse()
+                .map(Host)
+                .map_err(|_| "HTTP host must be an IP address or localhost".to_owned())?,
+        };
+        let paths = [
+            http.path.as_str(),
+            "/health",
+            "/health/",
+            "/ready",
+            "/ready/",
+            self.metrics_path.as_str(),
+        ];
+        if (0..paths.len()).any(|at| paths[at + 1..].contains(&paths[at])) {
+            return Err("HTTP paths must be distinct".into());
+        }
+        http.trusted_proxies = TrustedProxies::read(&self.trusted_proxies).map_err(|item| {
+            format!(
+                "--http-trusted-proxy / PTC_RUNNER_MCP_HTTP_TRUSTED_PROXY must be addresses or networks such as 10.0.0.0/8, got: {item:?}"
+            )
+        })?;
+        let loopback = http.is_loopback();
+        let token = self.token;
+        if token
+            .as_ref()
+            .is_some_and(|token| token.len() < TOKEN_BYTES_MIN)
         {
-            Some("slim") => ResponseProfile::Slim,
-            Some("structured") => ResponseProfile::Structured,
-            Some(_) => ResponseProfile::Debug,
-            None if diagnostics.debug_tool => ResponseProfile::Debug,
-            None => ResponseProfile::Slim,
+            return Err(format!(
+                "HTTP auth token must be at least {TOKEN_BYTES_MIN} characters"
+            ));
+        }
+        if http.auth_disabled && self.unsafe_network {
+            return Err(
+                "--http-disable-auth cannot be combined with --http-allow-unsafe-network".into(),
+            );
+        }
+        if http.auth_disabled && !loopback {
+            return Err("--http-disable-auth is only permitted on loopback binds".into());
+        }
+        if token.is_none() && !loopback {
+            return Err("HTTP auth token is required for non-loopback binds".into());
+        }
+        let owner = match &token {
+            _ if http.auth_disabled => "disabled",
+            Some(token) => token.as_str(),
+            None => "loopback-unauthenticated",
         };
-        let http = match values.boolean("http", false) {
-            true => Some(http(values, frame_bytes)?),
-            false => None,
-        };
-        let isolated = match values
-            .word("isolation", false)
-            .map_err(|text| format!("invalid isolation: {text:?}; it is thread or process"))?
-        {
-            Some(word) => word == "process",
-            // Who reaches the port may be anybody.
-            None => {
-                cfg!(target_os = "linux") && http.as_ref().is_some_and(|http| !http.is_loopback())
-            }
-        };
-        warnings.extend(values.ignored.drain(..).map(Warning::Ignored));
-        Ok(Settings {
-            frame_bytes,
-            program_bytes,
-            context_bytes,
-            concurrent_calls,
-            program_timeout_ms,
-            program_memory_bytes,
-            isolated,
-            watermark_percent,
-            profile,
-            sessions,
-            diagnostics,
-            upstreams,
-            agentic,
-            http,
-            warnings,
-        })
+        http.owner_hash = crate::digest::short(owner.as_bytes());
+        http.token = token.map(Secret::new);
+        http.body_bytes = self.body_bytes.unwrap_or(frame_bytes);
+        http.unfinished_body_bytes = http.unfinished_body_bytes.max(http.body_bytes);
+        http.metrics_path = self.metrics.then_some(self.metrics_path);
+        if http.instance.is_empty() {
+            http.instance = host_name();
+        }
+        Ok(http)
     }
 }
 
-fn sessions(values: &mut Values) -> Result<SessionSettings, String> {
-    Ok(SessionSettings {
-        enabled: values.boolean("sessions", false),
-        count_max: size(values.positive("max-sessions", 64)?),
-        per_owner_max: size(values.positive("max-sessions-per-owner", 16)?),
-        ttl_ms: values.positive("session-ttl-ms", 1_800_000)?,
-        idle_ms: values.positive("session-idle-timeout-ms", 900_000)?,
-        bindings_max: size(values.positive("max-session-bindings", 200)?),
-        memory_bytes: values.positive("max-session-memory-bytes", 1 << 20)?,
-        binding_bytes: values.positive("max-session-binding-bytes", 256 << 10)?,
-        history_entry_bytes: values.positive("max-session-history-entry-bytes", 64 << 10)?,
-        prints: HistoryCap {
-            entries: size(values.positive("max-session-print-entries", 50)?),
-            bytes: values.positive("max-session-print-bytes", 64 << 10)?,
-        },
-        tool_calls: HistoryCap {
-            entries: size(values.positive("max-session-tool-call-entries", 50)?),
-            bytes: values.positive("max-session-tool-call-bytes", 128 << 10)?,
-        },
-        upstream_calls: HistoryCap {
-            entries: size(values.positive("max-session-upstream-call-entries", 50)?),
-            bytes: values.positive("max-session-upstream-call-bytes", 128 << 10)?,
-        },
-    })
+/// A limit of a program's memory, as the evaluator can keep it.
+fn program_memory(bytes: u64) -> u64 {
+    let whole = bytes / PROGRAM_MEMORY_BYTES_STEP * PROGRAM_MEMORY_BYTES_STEP;
+    whole.max(PROGRAM_MEMORY_BYTES_MIN)
 }
 
-fn upstreams(values: &mut Values) -> Result<UpstreamSettings, String> {
-    Ok(UpstreamSettings {
-        config: values.text("upstreams-config"),
-        read_only: values.boolean("aggregator-read-only", false),
-        catalog_mode: values
-            .word("catalog-mode", false)
-            .unwrap_or_default()
-            .unwrap_or("auto"),
-        inline_chars: size(values.positive("catalog-inline-max-chars", 800)?),
-        inline_tools: size(values.positive("catalog-inline-max-tools", 8)?),
-        catalog_ops: size(values.positive("max-catalog-ops-per-program", 25)?),
-        catalog_result_bytes: size(values.positive("max-catalog-result-bytes", 256 << 10)?),
-        call_timeout_ms: values.positive("upstream-call-timeout-ms", 5_000)?,
-        response_bytes: size(values.positive("max-upstream-response-bytes", 2 << 20)?),
-        calls_per_program: size(values.positive("max-upstream-calls-per-program", 50)?),
-    })
-}
-
-fn agentic(values: &mut Values) -> Result<AgenticSettings, String> {
-    Ok(AgenticSettings {
-        enabled: values.boolean("agentic", false),
-        model: values
-            .text("agentic-model")
-            .unwrap_or_else(|| "gemini-flash-lite".into()),
-        task_timeout_ms: values.positive("agentic-task-timeout-ms", 45_000)?,
-        planner_timeout_ms: values.positive("agentic-planner-timeout-ms", 15_000)?,
-        output_tokens: values.positive("agentic-max-output-tokens", 1_200)?,
-        result_bytes: values.positive("agentic-max-result-bytes", 4_096)?,
-        include_program: values.boolean("agentic-include-program", true),
-        trace_prompts: values.boolean("agentic-trace-prompts", false),
-        turns: values.positive("agentic-max-turns", 1)?,
-        retry_turns: values.count("agentic-retry-turns", 0),
-        allow_writes: values.boolean("agentic-allow-writes", false),
-        sources: AgenticSources {
-            turns: values.source("agentic-max-turns"),
-            retry_turns: values.source("agentic-retry-turns"),
-            allow_writes: values.source("agentic-allow-writes"),
-        },
-        subagent_config: values.text("agentic-subagent-config"),
-        capability_summary: values.text("agentic-capability-summary"),
-        capability_summary_bytes: values.positive("agentic-capability-summary-max-bytes", 800)?,
-    })
-}
-
-/// A number within its range, with a warning when it was moved there.
-fn clamped(
-    values: &mut Values,
-    warnings: &mut Vec<Warning>,
-    flag: &'static str,
-    default: u64,
-) -> u64 {
-    let (used, requested) = values.clamped(flag, default);
-    if let (Some(requested), Some(flags::Kind::Clamped { min, max })) =
-        (requested, flags::find(flag).map(|row| row.kind))
-    {
-        warnings.push(Warning::Clamped {
-            flag,
-            requested,
-            used,
-            min,
-            max,
-        });
-    }
-    used
-}
-
-fn diagnostics(
-    values: &mut Values,
-    warnings: &mut Vec<Warning>,
-) -> Result<DiagnosticsSettings, String> {
-    let ring_size = size(clamped(values, warnings, "debug-ring-size", 500));
-    let response_bytes = size(clamped(
-        values,
-        warnings,
-        "max-debug-response-bytes",
-        64 << 10,
-    ));
-    Ok(DiagnosticsSettings {
-        level: match values.word("log-level", true).unwrap_or_default() {
-            Some("debug") => Level::Debug,
-            Some("warn" | "warning") => Level::Warn,
-            Some("error") => Level::Error,
-            _ => Level::Info,
-        },
-        debug_tool: values.boolean("debug-tool", false),
-        ring_size,
-        response_bytes,
-        trace_dir: values.text("trace-dir"),
-        payloads: match values.word("trace-payloads", true).unwrap_or_default() {
-            Some("none") => PayloadPolicy::None,
-            Some("full") => PayloadPolicy::Full,
-            _ => PayloadPolicy::Summary,
-        },
-        trace_files: size(values.positive("trace-max-files", 1_000)?),
-    })
-}
-
-fn http(values: &mut Values, frame_bytes: usize) -> Result<HttpSettings, String> {
-    let port = values.positive("http-port", 7332)?;
-    let request_timeout_ms = values.positive("http-request-timeout-ms", 15_000)?;
-    let grace_ms = values.positive("http-shutdown-grace-ms", 10_000)?;
-    let body_bytes = values
-        .positive_if_given("http-max-body-bytes")?
-        .map_or(frame_bytes, size);
-    let session_ttl_ms = values.positive("http-session-ttl-ms", 3_600_000)?;
-    let session_idle_ms = values.positive("http-session-idle-timeout-ms", 900_000)?;
-    let sessions_max = size(values.positive("http-max-sessions", 256)?);
-    let sessions_per_owner_max = size(values.positive("http-max-sessions-per-owner", 32)?);
-    let in_flight_max = size(values.positive("http-max-in-flight-per-session", 4)?);
-    let rate_limit = RateLimitSettings {
-        window_ms: values.positive("http-auth-rate-limit-window-ms", 60_000)?,
-        failures_max: values.positive("http-auth-rate-limit-max-failures", 5)?,
-        block_ms: values.positive("http-auth-rate-limit-block-ms", 60_000)?,
-    };
-    let write_timeout_ms = values.positive("http-write-timeout-ms", 30_000)?;
-    let unfinished_body_bytes = size(values.positive("http-max-unfinished-body-bytes", 128 << 20)?);
-    let connections_max = size(values.positive("http-max-connections", 4_096)?);
-    let per_address = values.positive("http-max-connections-per-address", 256)?;
-    let port = u16::try_from(port).map_err(|_| {
-        format!("--http-port / PTC_RUNNER_MCP_HTTP_PORT must be at most 65535, got: \"{port}\"")
-    })?;
-    let host = match values.text("http-host").as_deref() {
-        None | Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        Some(text) => text
-            .parse()
-            .map_err(|_| "HTTP host must be an IP address or localhost".to_owned())?,
-    };
-    let rooted = |path: String| match path.starts_with('/') {
+/// A path with the slash that it starts with.
+fn rooted(path: String) -> String {
+    match path.starts_with('/') {
         true => path,
         false => format!("/{path}"),
-    };
-    let path = rooted(values.text("http-path").unwrap_or_else(|| "/mcp".into()));
-    let metrics_path = rooted(
-        values
-            .text("http-metrics-path")
-            .unwrap_or_else(|| "/metrics".into()),
-    );
-    let paths = [
-        path.as_str(),
-        "/health",
-        "/health/",
-        "/ready",
-        "/ready/",
-        metrics_path.as_str(),
-    ];
-    if (0..paths.len()).any(|at| paths[at + 1..].contains(&paths[at])) {
-        return Err("HTTP paths must be distinct".into());
     }
-    let trusted_proxies = values.list("http-trusted-proxy");
-    let trusted_proxies = TrustedProxies::read(&trusted_proxies).map_err(|item| {
-        format!(
-            "--http-trusted-proxy / PTC_RUNNER_MCP_HTTP_TRUSTED_PROXY must be addresses or networks such as 10.0.0.0/8, got: {item:?}"
-        )
-    })?;
-    let token = values.text("http-auth-token");
-    let auth_disabled = values.boolean("http-disable-auth", false);
-    let unsafe_network = values.boolean("http-allow-unsafe-network", false);
-    let loopback = host.is_loopback();
-    if token
-        .as_ref()
-        .is_some_and(|token| token.len() < TOKEN_BYTES_MIN)
-    {
-        return Err(format!(
-            "HTTP auth token must be at least {TOKEN_BYTES_MIN} characters"
-        ));
-    }
-    if auth_disabled && unsafe_network {
-        return Err(
-            "--http-disable-auth cannot be combined with --http-allow-unsafe-network".into(),
-        );
-    }
-    if auth_disabled && !loopback {
-        return Err("--http-disable-auth is only permitted on loopback binds".into());
-    }
-    if token.is_none() && !loopback {
-        return Err("HTTP auth token is required for non-loopback binds".into());
-    }
-    let owner = match &token {
-        _ if auth_disabled => "disabled",
-        Some(token) => token.as_str(),
-        None => "loopback-unauthenticated",
-    };
-    let owner_hash = crate::digest::short(owner.as_bytes());
-    let limit = values.boolean("http-auth-rate-limit", true);
-    let metrics = values.boolean("http-metrics", false);
-    Ok(HttpSettings {
-        host,
-        port,
-        path,
-        token: token.map(Secret::new),
-        owner_hash,
-        auth_disabled,
-        origins: values.list("http-allowed-origin"),
-        request_timeout_ms,
-        write_timeout_ms,
-        grace_ms,
-        body_bytes,
-        unfinished_body_bytes: unfinished_body_bytes.max(body_bytes),
-        connections_max,
-        connections_per_address_max: size(per_address),
-        trusted_proxies,
-        session_ttl_ms,
-        session_idle_ms,
-        sessions_max,
-        sessions_per_owner_max,
-        in_flight_max,
-        rate_limit: limit.then_some(rate_limit),
-        metrics_path: metrics.then_some(metrics_path),
-        instance: values.text("http-instance-label").unwrap_or_else(host_name),
-    })
 }
 
 fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname")
+    nix::unistd::gethostname()
         .ok()
-        .or_else(|| std::env::var("HOSTNAME").ok())
-        .map(|name| name.trim().to_owned())
+        .and_then(|name| name.into_string().ok())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "localhost".into())
 }
@@ -681,7 +544,7 @@ mod tests {
         // A value that every kind but the integers takes; the integers get their own.
         for flag in flags::FLAGS {
             let value = match flag.kind {
-                flags::Kind::OneOf(words) | flags::Kind::OneOfOrDefault(words) => words[0],
+                flags::Kind::OneOf(words, _) | flags::Kind::OneOfOrDefault(words, _) => words[0],
                 flags::Kind::Bool => "false",
                 _ if flag.name == "http-host" => "127.0.0.1",
                 _ if flag.name == "env-file" => "",

@@ -2,7 +2,8 @@
 //!
 //! Knows nothing of what a setting does. The environment is handed in, never read here.
 
-use super::flags::{FLAGS, Flag, Group, Kind, closest, find};
+use super::flags::{Case, FLAGS, Flag, Group, Kind, Value, closest, find};
+use super::{Draft, Warning};
 use std::collections::HashMap;
 
 /// The values that were given, by flag name, the strongest source first.
@@ -10,8 +11,6 @@ pub struct Values {
     given: HashMap<&'static str, Vec<String>>,
     from_env: HashMap<&'static str, String>,
     http: bool,
-    /// Values that were passed over for their default.
-    pub ignored: Vec<Ignored>,
 }
 
 /// A value that was passed over or changed, and what was used instead: one warning each.
@@ -61,7 +60,7 @@ impl Values {
             }
             let negated = name.strip_prefix("no-").and_then(find);
             match negated {
-                Some(flag) if flag.kind == Kind::Bool && inline.is_none() => {
+                Some(flag) if matches!(flag.kind, Kind::Bool) && inline.is_none() => {
                     given.entry(flag.name).or_default().push("false".into());
                 }
                 _ => {
@@ -95,35 +94,89 @@ impl Values {
         let mut values = Values {
             given,
             from_env,
-            http: true,
-            ignored: Vec::new(),
+            http: false,
         };
-        values.http = values.boolean("http", false);
+        let http = find("http").and_then(|flag| values.raw(flag));
+        values.http = http.as_deref().and_then(boolean).unwrap_or(false);
         Ok(values)
     }
 
-    /// The strict positive integer `name`.
+    /// Hands the value of `flag` to its row's setter, or its default; says what was passed over.
     ///
     /// # Errors
-    /// The sentence that names flag, environment variable and the bad value.
-    pub fn positive(&mut self, name: &'static str, default: u64) -> Result<u64, String> {
-        Ok(self.positive_if_given(name)?.unwrap_or(default))
+    /// The sentence that says which value is wrong.
+    pub fn take(&self, flag: &Flag, draft: &mut Draft) -> Result<Option<Warning>, String> {
+        let mut warning = None;
+        match flag.value {
+            Value::Number(default, set) => {
+                let number = self.number(flag, default, &mut warning)?;
+                if let Some(number) = number.or(default) {
+                    set(draft, number);
+                }
+            }
+            Value::Switch(default, set) => {
+                let given = self.raw(flag);
+                let read = given.as_deref().and_then(boolean);
+                if let (Some(text), None) = (&given, read) {
+                    warning = Some(ignored(flag, text));
+                }
+                set(draft, read.unwrap_or(default));
+            }
+            Value::Text(default, set) => {
+                if let Some(text) = self.raw(flag).or_else(|| default.map(str::to_owned)) {
+                    set(draft, text);
+                }
+            }
+            Value::List(set) => set(draft, self.list(flag.name)),
+            Value::Word(default, set) => {
+                if let Some(word) = self.word(flag, &mut warning)?.or(default) {
+                    set(draft, word);
+                }
+            }
+        }
+        Ok(warning)
     }
 
-    /// The same, `None` when nothing was given.
-    ///
-    /// # Errors
-    /// As [`Values::positive`].
-    pub fn positive_if_given(&mut self, name: &'static str) -> Result<Option<u64>, String> {
-        let flag = row(name);
-        let empty_counts = flag.kind == Kind::HttpPositive && self.http;
-        let Some(text) = self.raw(name, empty_counts) else {
+    fn number(
+        &self,
+        flag: &Flag,
+        default: Option<u64>,
+        warning: &mut Option<Warning>,
+    ) -> Result<Option<u64>, String> {
+        let Some(text) = self.raw(flag) else {
             return Ok(None);
         };
+        let whole = leading_integer(&text);
+        let unsigned = || whole.and_then(|value| u64::try_from(value).ok());
         let value = match flag.kind {
-            Kind::HttpPositive | Kind::HttpPort => leading_integer(&text)
-                .and_then(|value| u64::try_from(value).ok())
-                .filter(|value| *value > 0),
+            Kind::Clamped { min, max } => {
+                match whole {
+                    None => *warning = Some(ignored(flag, &text)),
+                    Some(requested) => {
+                        let used = requested.clamp(i128::from(min), i128::from(max));
+                        let used = u64::try_from(used).ok().or(default).unwrap_or(min);
+                        if i128::from(used) != requested {
+                            *warning = Some(Warning::Clamped {
+                                flag: flag.name,
+                                requested,
+                                used,
+                                min,
+                                max,
+                            });
+                        }
+                        return Ok(Some(used));
+                    }
+                }
+                return Ok(None);
+            }
+            Kind::Count => {
+                let count = unsigned();
+                if count.is_none() {
+                    *warning = Some(ignored(flag, &text));
+                }
+                return Ok(count);
+            }
+            Kind::HttpPositive | Kind::HttpPort => unsigned().filter(|value| *value > 0),
             _ => positive(&text),
         };
         match value {
@@ -138,60 +191,6 @@ impl Values {
         }
     }
 
-    /// The clamped integer `name`; a clamp is also noted in [`Values::ignored`].
-    pub fn clamped(&mut self, name: &'static str, default: u64) -> (u64, Option<i128>) {
-        let Kind::Clamped { min, max } = row(name).kind else {
-            return (default, None);
-        };
-        let Some(text) = self.raw(name, false) else {
-            return (default, None);
-        };
-        match leading_integer(&text) {
-            None => {
-                self.note(name, &text, &default.to_string());
-                (default, None)
-            }
-            Some(wanted) => {
-                let value = wanted.clamp(i128::from(min), i128::from(max));
-                let clamped = u64::try_from(value).unwrap_or(default);
-                (clamped, (value != wanted).then_some(wanted))
-            }
-        }
-    }
-
-    /// The integer `name`, zero allowed.
-    pub fn count(&mut self, name: &'static str, default: u64) -> u64 {
-        let Some(text) = self.raw(name, false) else {
-            return default;
-        };
-        leading_integer(&text)
-            .and_then(|value| u64::try_from(value).ok())
-            .unwrap_or_else(|| {
-                self.note(name, &text, &default.to_string());
-                default
-            })
-    }
-
-    /// The boolean `name`.
-    pub fn boolean(&mut self, name: &'static str, default: bool) -> bool {
-        let Some(text) = self.raw(name, false) else {
-            return default;
-        };
-        match text.trim().to_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => true,
-            "0" | "false" | "no" | "off" => false,
-            _ => {
-                self.note(name, &text, &default.to_string());
-                default
-            }
-        }
-    }
-
-    /// The text `name`; for [`Kind::TextOrEmpty`] the empty text counts as given.
-    pub fn text(&mut self, name: &'static str) -> Option<String> {
-        self.raw(name, row(name).kind == Kind::TextOrEmpty)
-    }
-
     /// Where `name` was given: `flag` or `env`.
     pub fn source(&self, name: &'static str) -> Option<&'static str> {
         match (self.given.get(name), self.from_env.get(name)) {
@@ -202,7 +201,7 @@ impl Values {
     }
 
     /// All items of the list `name`: the flags' first, then the environment's.
-    pub fn list(&mut self, name: &'static str) -> Vec<String> {
+    fn list(&self, name: &'static str) -> Vec<String> {
         let flags = self.given.get(name).into_iter().flatten();
         flags
             .chain(self.from_env.get(name))
@@ -212,61 +211,64 @@ impl Values {
             .collect()
     }
 
-    /// The word `name`, `None` when nothing (valid) was given. `lower` folds case.
-    ///
-    /// # Errors
-    /// For [`Kind::OneOf`], the offending text.
-    pub fn word(
-        &mut self,
-        name: &'static str,
-        lower: bool,
+    fn word(
+        &self,
+        flag: &Flag,
+        warning: &mut Option<Warning>,
     ) -> Result<Option<&'static str>, String> {
-        let Some(text) = self.raw(name, false) else {
+        let Some(text) = self.raw(flag) else {
             return Ok(None);
         };
-        let wanted = match lower {
-            true => text.trim().to_lowercase(),
-            false => text.trim().to_owned(),
+        let find = |words: &'static [&'static str], wanted: &str| {
+            words.iter().find(|word| **word == wanted).copied()
         };
-        let flag = row(name);
-        let (Kind::OneOf(words) | Kind::OneOfOrDefault(words)) = flag.kind else {
-            return Ok(None);
-        };
-        match words.iter().find(|word| **word == wanted) {
-            Some(word) => Ok(Some(word)),
-            None if matches!(flag.kind, Kind::OneOf(_)) => Err(text),
-            None => {
-                self.note(name, &text, flag.default);
-                Ok(None)
+        match flag.kind {
+            Kind::OneOf(words, refusal) => match find(words, text.trim()) {
+                Some(word) => Ok(Some(word)),
+                None => Err(refusal(&text)),
+            },
+            Kind::OneOfOrDefault(words, case) => {
+                let found = match case {
+                    Case::Folded => find(words, &text.trim().to_lowercase()),
+                    Case::Exact => find(words, text.trim()),
+                };
+                if found.is_none() {
+                    *warning = Some(ignored(flag, &text));
+                }
+                Ok(found)
             }
+            _ => Ok(None),
         }
     }
 
-    fn raw(&self, name: &'static str, empty_counts: bool) -> Option<String> {
+    /// The strongest value that was given. The empty text counts as given only where a number of HTTP is wanted.
+    fn raw(&self, flag: &Flag) -> Option<String> {
+        let empty_counts = matches!(flag.kind, Kind::HttpPositive) && self.http;
         let set = |text: &String| empty_counts || !text.is_empty();
         self.given
-            .get(name)
+            .get(flag.name)
             .and_then(|values| values.last())
             .filter(|text| set(text))
-            .or_else(|| self.from_env.get(name).filter(|text| set(text)))
+            .or_else(|| self.from_env.get(flag.name).filter(|text| set(text)))
             .cloned()
-    }
-
-    fn note(&mut self, name: &'static str, got: &str, using: &str) {
-        let ignored = Ignored {
-            flag: name,
-            got: got.to_owned(),
-            using: using.to_owned(),
-            expected: row(name).kind.expected(),
-        };
-        if !self.ignored.contains(&ignored) {
-            self.ignored.push(ignored);
-        }
     }
 }
 
-fn row(name: &'static str) -> &'static Flag {
-    find(name).expect("settings ask for flags of the table only")
+fn ignored(flag: &Flag, got: &str) -> Warning {
+    Warning::Ignored(Ignored {
+        flag: flag.name,
+        got: got.to_owned(),
+        using: flag.default_text().into_owned(),
+        expected: flag.kind.expected(),
+    })
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
 }
 
 /// Decimal digits with an optional sign, above zero.
@@ -327,30 +329,36 @@ mod tests {
         })
     }
 
-    const PROGRAM: &str = "max-program-bytes";
     const PROGRAM_ENV: &str = "PTC_RUNNER_MCP_MAX_PROGRAM_BYTES";
+
+    fn draft(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Draft, String> {
+        let values = values(arguments, environment)?;
+        let mut draft = Draft::default();
+        for flag in FLAGS {
+            let warning = values.take(flag, &mut draft)?;
+            draft.settings.warnings.extend(warning);
+        }
+        Ok(draft)
+    }
 
     #[test]
     fn the_flag_beats_the_environment_and_the_last_flag_wins() {
-        let mut read = values(
-            &["--max-program-bytes", "5", "--max-program-bytes=6"],
-            &[(PROGRAM_ENV, "bad")],
-        )
-        .unwrap();
-        assert_eq!(read.positive(PROGRAM, 1), Ok(6));
-        let mut read = values(&["--max-program-bytes="], &[(PROGRAM_ENV, " +50 ")]).unwrap();
-        assert_eq!(read.positive(PROGRAM, 1), Ok(50));
-        assert_eq!(values(&[], &[]).unwrap().positive(PROGRAM, 7), Ok(7));
+        let program_bytes = |arguments: &[&str], environment: &[(&str, &str)]| {
+            draft(arguments, environment).map(|draft| draft.settings.program_bytes)
+        };
+        let twice = ["--max-program-bytes", "5", "--max-program-bytes=6"];
+        assert_eq!(program_bytes(&twice, &[(PROGRAM_ENV, "bad")]), Ok(6));
+        let empty = ["--max-program-bytes="];
+        assert_eq!(program_bytes(&empty, &[(PROGRAM_ENV, " +50 ")]), Ok(50));
+        assert_eq!(program_bytes(&[], &[]), Ok(64 << 10));
     }
 
     #[test]
     fn a_bad_integer_names_flag_variable_and_value() {
         for bad in ["abc", "0", "-5", "1.5", "10abc", "5_000", "0x10", "  "] {
-            let error = values(&["--max-program-bytes", bad], &[])
-                .unwrap()
-                .positive(PROGRAM, 1);
+            let error = draft(&["--max-program-bytes", bad], &[]).err();
             assert_eq!(
-                error.unwrap_err(),
+                error.unwrap(),
                 format!(
                     "--max-program-bytes / {PROGRAM_ENV} must be a positive integer, got: {bad:?}"
                 )
@@ -368,10 +376,8 @@ mod tests {
             (vec!["--sessions=maybe"], false),
             (vec![], false),
         ] {
-            assert_eq!(
-                values(&arguments, &[]).unwrap().boolean("sessions", false),
-                expected
-            );
+            let draft = draft(&arguments, &[]).unwrap();
+            assert_eq!(draft.settings.sessions.enabled, expected);
         }
     }
 
@@ -390,7 +396,7 @@ mod tests {
 
     #[test]
     fn clamps_and_lists() {
-        let mut read = values(
+        let read = draft(
             &[
                 "--debug-ring-size=20x",
                 "--http-allowed-origin",
@@ -400,38 +406,27 @@ mod tests {
             &[("PTC_RUNNER_MCP_HTTP_ALLOWED_ORIGIN", "d,,")],
         )
         .unwrap();
-        assert_eq!(read.clamped("debug-ring-size", 500), (20, None));
-        assert_eq!(read.list("http-allowed-origin"), ["a", "b", "c", "d"]);
-        let mut read = values(&["--debug-ring-size=1"], &[]).unwrap();
-        assert_eq!(read.clamped("debug-ring-size", 500), (10, Some(1)));
+        assert_eq!(read.settings.diagnostics.ring_size, 20);
+        assert_eq!(read.http.origins, ["a", "b", "c", "d"]);
+        let read = draft(&["--debug-ring-size=1"], &[]).unwrap();
+        assert_eq!(read.settings.diagnostics.ring_size, 10);
+        assert!(matches!(
+            read.settings.warnings[..],
+            [Warning::Clamped {
+                requested: 1,
+                used: 10,
+                ..
+            }]
+        ));
     }
 
     #[test]
     fn http_numbers_count_only_with_http() {
-        assert_eq!(
-            values(&["--http-port=x"], &[])
-                .unwrap()
-                .positive("http-port", 7332),
-            Ok(7332)
-        );
-        assert!(
-            values(&["--http", "--http-port=x"], &[])
-                .unwrap()
-                .positive("http-port", 7332)
-                .is_err()
-        );
-        assert!(
-            values(&["--http", "--http-max-sessions="], &[])
-                .unwrap()
-                .positive("http-max-sessions", 256)
-                .is_err()
-        );
-        assert_eq!(
-            values(&["--http", "--http-port="], &[])
-                .unwrap()
-                .positive("http-port", 7332),
-            Ok(7332)
-        );
+        let port = |arguments: &[&str]| draft(arguments, &[]).map(|draft| draft.port);
+        assert_eq!(port(&["--http-port=x"]), Ok(7332));
+        assert!(port(&["--http", "--http-port=x"]).is_err());
+        assert_eq!(port(&["--http", "--http-port="]), Ok(7332));
+        assert!(draft(&["--http", "--http-max-sessions="], &[]).is_err());
     }
 
     #[test]

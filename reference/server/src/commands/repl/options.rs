@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ptc_upstream::{
-    CatalogMode, Limits, Lookup, PROGRAM_MEMORY_BYTES_DEFAULT, PROGRAM_TIMEOUT_DEFAULT,
-    SnapshotMode, resolve_path,
-};
+use crate::settings::flags::closest_of;
+use ptc_protocol::limits::ProgramLimits;
+use ptc_upstream::{CatalogMode, Limits, Lookup, SnapshotMode, resolve_path};
 
 /// The flags that `ptc eval` takes as well, and whether each takes a value: upstreams, and limits.
 pub fn is_shared(word: &str) -> Option<bool> {
@@ -212,10 +211,6 @@ const FLAGS: &[Flag] = &[
     },
 ];
 
-/// Limits of an evaluation without upstreams.
-const PLAIN_TIMEOUT_MS: u64 = 1_000;
-const PLAIN_MEMORY_BYTES: u64 = 10 << 20;
-
 /// Reads the words behind `repl`.
 ///
 /// # Errors
@@ -267,13 +262,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
         default_file: false,
     };
     let config = resolve_path(&lookup, &env);
-    let (timeout, memory) = match config {
-        Some(_) => (
-            PROGRAM_TIMEOUT_DEFAULT.as_millis() as u64,
-            PROGRAM_MEMORY_BYTES_DEFAULT as u64,
-        ),
-        None => (PLAIN_TIMEOUT_MS, PLAIN_MEMORY_BYTES),
-    };
+    let program = ProgramLimits::of(config.is_some());
     let defaults = Limits::default();
     Ok(Wanted::Run(Box::new(Options {
         expressions: given
@@ -308,8 +297,11 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
             None => SnapshotMode::Live,
             given => one_of("catalog-snapshot-mode", given, SnapshotMode::NAMES)?,
         },
-        timeout: Duration::from_millis(number("program-timeout-ms", timeout)?),
-        memory_bytes: number("program-memory-limit-bytes", memory)?,
+        timeout: Duration::from_millis(number(
+            "program-timeout-ms",
+            program.timeout.as_millis() as u64,
+        )?),
+        memory_bytes: number("program-memory-limit-bytes", program.memory_bytes)?,
     })))
 }
 
@@ -351,11 +343,8 @@ fn find(word: &str) -> Result<(&'static Flag, Option<String>), String> {
         if let Some(flag) = FLAGS.iter().find(|flag| flag.name == name) {
             return Ok((flag, value));
         }
-        let near = FLAGS
-            .iter()
-            .map(|flag| flag.name)
-            .max_by_key(|known| shared(known, name));
-        let near = near.filter(|known| shared(known, name) * 2 > name.len());
+        let names: Vec<&str> = FLAGS.iter().map(|flag| flag.name).collect();
+        let near = closest_of(name, &names);
         let hint = near
             .map(|known| format!("; did you mean --{known}?"))
             .unwrap_or_default();
@@ -365,18 +354,6 @@ fn find(word: &str) -> Result<(&'static Flag, Option<String>), String> {
     let flag = FLAGS.iter().find(|flag| flag.short == Some(short));
     flag.map(|flag| (flag, None))
         .ok_or_else(|| format!("unknown flag {word}; `ptc repl --help` lists the flags"))
-}
-
-/// Characters that two names have in common at their start and end.
-fn shared(a: &str, b: &str) -> usize {
-    let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let end = a
-        .bytes()
-        .rev()
-        .zip(b.bytes().rev())
-        .take_while(|(a, b)| a == b)
-        .count();
-    (start + end).min(a.len()).min(b.len())
 }
 
 fn help() -> String {

@@ -43,7 +43,7 @@ pub async fn serve(
     mut settings: HttpSettings,
     stop: watch::Receiver<bool>,
 ) -> Result<(), String> {
-    let address = SocketAddr::new(settings.host, settings.port);
+    let address = SocketAddr::new(settings.host.0, settings.port);
     let listener = TcpListener::bind(address).await.map_err(|error| {
         format!("cannot listen on {address} (--http-host, --http-port): {error}")
     })?;
@@ -90,7 +90,7 @@ fn log_boot(server: &Server, settings: &HttpSettings) {
         .log
         .event(Level::Info, "http_listening", None, |fields| {
             fields
-                .text("host", &settings.host.to_string())
+                .text("host", &settings.host.0.to_string())
                 .text("instance", &settings.instance)
                 .text("path", &settings.path)
                 .number("port", settings.port);
