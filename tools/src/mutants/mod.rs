@@ -129,7 +129,10 @@ pub fn run(options: &Options) -> Result<(), String> {
             .target_dir
             .clone()
             .unwrap_or_else(|| crate::root().join("target/mutants/build")),
-        harness: harness()?,
+        harness: match options.quick {
+            true => PathBuf::new(),
+            false => harness()?,
+        },
         home,
     };
     let suite = crate::suite()?;
