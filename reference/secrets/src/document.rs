@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
+use crate::redactor::Redactor;
 use crate::source::{CredentialFault, Credentials, io_words, json_kind};
 
 /// A config larger than this is a mistake.
@@ -32,7 +33,8 @@ pub struct Place {
     pub column: usize,
 }
 
-/// A refusal with its place. `Display` gives `FILE:LINE:COLUMN: at PATH: message`, and never a value of a credential.
+/// A refusal with its place. `Display` gives `FILE:LINE:COLUMN: at PATH: message`. What stands outside of the credentials may be
+/// quoted, so it is [`scrubbed`](Self::scrubbed) before anybody sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFault {
     /// The config file.
@@ -60,6 +62,16 @@ impl fmt::Display for ConfigFault {
 }
 
 impl std::error::Error for ConfigFault {}
+
+impl ConfigFault {
+    /// The same without what the redactor looks for: a credential may stand in a place where none belongs.
+    #[must_use]
+    pub fn scrubbed(mut self, redactor: &Redactor) -> Self {
+        self.member = redactor.scrub(self.member).into_inner();
+        self.message = redactor.scrub(self.message).into_inner();
+        self
+    }
+}
 
 impl ConfigDocument {
     /// Reads and parses `path`, resolving its credentials through `env`. The root must be an object; an empty file is refused.

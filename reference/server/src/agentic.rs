@@ -51,14 +51,7 @@ pub struct Agentic {
 }
 
 /// Adds the providers' keys to the scrub set.
-pub fn register_keys(
-    settings: &AgenticSettings,
-    environment: &dyn Fn(&str) -> Option<String>,
-    secrets: &mut RedactorBuilder,
-) {
-    if !settings.enabled {
-        return;
-    }
+pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut RedactorBuilder) {
     for key in key_variables().filter_map(environment) {
         let key = Secret::new(key.trim().to_owned());
         // No model opens with a short one.

@@ -113,6 +113,164 @@ const HTTP: &[&str] = &[
     "GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n",
 ];
 
+/// Commands beside `start`, word by word, with what they read on standard input. `FORM` is the credential as it is written this
+/// time. Each shows what it is told, so that something has to be veiled.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&["doctor", "--upstreams-config", "upstreams.json"], ""),
+    (
+        &[
+            "doctor",
+            "--http",
+            "--http-port",
+            "1",
+            "--http-auth-token",
+            TOKEN,
+            "--trace-dir",
+            "/no/FORM",
+            "--upstreams-config",
+            "upstreams.json",
+        ],
+        "",
+    ),
+    (
+        &[
+            "eval",
+            "--upstreams-config",
+            "upstreams.json",
+            "-e",
+            "[\"FORM\" (fn [] \"FORM\") {\"FORM\" #{\"FORM\"}}]",
+        ],
+        "",
+    ),
+    (
+        &[
+            "eval",
+            "--upstreams-config",
+            "upstreams.json",
+            "-e",
+            "(fail {\"FORM\" \"FORM\"})",
+        ],
+        "",
+    ),
+    (
+        &[
+            "repl",
+            "--upstreams-config",
+            "upstreams.json",
+            "-e",
+            "(println \"FORM\") (q-FORM \"FORM\")",
+        ],
+        "",
+    ),
+    (
+        &[
+            "repl",
+            "--upstreams-config",
+            "upstreams.json",
+            "-e",
+            "(do (println \"FORM\" {\"FORM\" 1}) [(dir \"far\") (apropos \"says\") (tool/servers) (tool/call {:server \"far\" :tool \"t-FORM\"})])",
+        ],
+        "",
+    ),
+    (
+        &[
+            "repl",
+            "--upstreams-config",
+            "upstreams.json",
+            "--display",
+            "envelope",
+            "-e",
+            "(do (println \"FORM\") (tool/call {:server \"far\" :tool \"fails\"}))",
+        ],
+        "",
+    ),
+    (
+        &[
+            "repl",
+            "--upstreams-config",
+            "upstreams.json",
+            "--display",
+            "json",
+            "-e",
+            "{\"FORM\" [\"FORM\"]}",
+        ],
+        "",
+    ),
+    (
+        &["repl", "--upstreams-config", "upstreams.json"],
+        ":tools\n:find says\n:doc far/t-FORM\n(def a \"FORM\")\na\n*1\n:display FORM\n(q \"FORM\"\n",
+    ),
+    (
+        &[
+            "agent",
+            "run",
+            "agent.toml",
+            "--replay",
+            "replay.jsonl",
+            "--transcript",
+        ],
+        "",
+    ),
+    (
+        &[
+            "agent",
+            "run",
+            "agent.toml",
+            "--replay",
+            "replay-fails.jsonl",
+            "--transcript",
+        ],
+        "",
+    ),
+];
+
+/// Members of an entry of an upstreams config that is refused, with a credential where none belongs.
+const REFUSED: &[&str] = &[
+    r#"{"transport":"FORM"}"#,
+    r#"{"transport":"mcp_stdio","command":"sh","FORM":1}"#,
+    r#"{"transport":"mcp_stdio","command":"sh","args":{"FORM":"FORM"}}"#,
+    r#"{"transport":"mcp_http","url":"http://127.0.0.1:1/FORM"}"#,
+    r#"{"transport":"mcp_http","url":"FORM"}"#,
+    r#"{"transport":"mcp_http","url":"https://127.0.0.1:1/","auth":[{"scheme":"bearer","binding":"FORM"}]}"#,
+    r#"{"transport":"mcp_http","url":"https://127.0.0.1:1/","auth":[{"scheme":"FORM","binding":"c"}]}"#,
+    r#"{"transport":"mcp_http","url":"https://127.0.0.1:1/","static_headers":{"FORM":"FORM\n"}}"#,
+    r#"{"transport":"openapi","base_url":"https://127.0.0.1:1/","schema_file":"FORM.json","include_operations":["FORM"]}"#,
+    r#"{"transport":"openapi","base_url":"https://127.0.0.1:1/","schema_file":"api.json","include_operations":["FORM"]}"#,
+    r#"{"transport":"openapi","base_url":"https://127.0.0.1:1/","schema_file":"api.json","include_operations":["op"]}"#,
+];
+
+/// A description that a compiler of it must refuse and quote.
+const OPENAPI: &str = r##"{"openapi":"3.0.0","paths":{"/FORM":{"get":{"operationId":"op","parameters":[{"$ref":"#/FORM"}]}}}}"##;
+
+/// An agent with a command that fails and one that answers, both with its environment; and what a model says to it.
+const AGENT: &str = r#"
+prompt = "Say FORM"
+upstreams = "upstreams.json"
+max_turns = 3
+[[tools]]
+name = "broken"
+signature = "() -> :any"
+expose = "both"
+command = ["sh", "-c", "echo broke with FORM and $OPENAI_API_KEY >&2; exit 3"]
+[[tools]]
+name = "tells"
+signature = "() -> :any"
+expose = "both"
+command = ["sh", "-c", "echo tells $OPENAI_API_KEY"]
+[[tools]]
+name = "far"
+signature = "() -> :any"
+expose = "both"
+upstream = { server = "far", tool = "fails" }
+"#;
+const REPLAY: &str = r#"{"reply":{"content":"FORM","tool_calls":[{"id":"c1","name":"broken","arguments":"{}"},{"id":"c2","name":"tells","arguments":"{}"},{"id":"c3","name":"far","arguments":"{}"},{"id":"c4","name":"FORM","arguments":"{\"FORM\":\"FORM\"}"}]}}
+{"reply":{"content":"","tool_calls":[{"id":"c5","name":"lisp_eval","arguments":"{\"program\":\"(do (println \\\"FORM\\\") (tool/broken {}))\"}"}]}}
+{"reply":{"content":"So it is FORM."}}
+"#;
+const REPLAY_FAILS: &str = r#"{"reply":{"content":"","tool_calls":[{"id":"c1","name":"lisp_eval","arguments":"{\"program\":\"(fail \\\"FORM\\\")\"}"}]}}
+{"error":{"kind":"provider","message":"no FORM"}}
+"#;
+
 /// An upstream that tells the credential wherever it can.
 const UPSTREAM: &str = r#"
 reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
@@ -143,6 +301,81 @@ fn config(dir: &Path) -> std::path::PathBuf {
     std::fs::write(&config, entry.to_string()).unwrap();
     std::fs::write(&script, UPSTREAM.replace('§', SECRET)).unwrap();
     config
+}
+
+/// What a command says on both streams.
+fn told_by(dir: &Path, words: &[&str], input: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"))
+        .args(words)
+        .current_dir(dir)
+        .env("OPENAI_API_KEY", TOKEN)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // One that reads nothing may be gone.
+    let _ = command.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = command.wait_with_output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn no_command_shows_a_credential() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    config(dir);
+    let mut refused_forms = 3;
+    for form in forms() {
+        let fill = |text: &str, form: &str| text.replace("FORM", form);
+        let quoted = form.replace("\\\\", "\\");
+        let in_json = quoted.replace('\\', "\\\\");
+        std::fs::write(dir.join("agent.toml"), fill(AGENT, &in_json)).unwrap();
+        for (file, text) in [
+            ("replay.jsonl", REPLAY),
+            ("replay-fails.jsonl", REPLAY_FAILS),
+        ] {
+            // A program in arguments in a reply is JSON in JSON.
+            let lines = text.replace(
+                "\\\"FORM\\\"",
+                &format!("\\\"{}\\\"", in_json.replace('\\', "\\\\\\\\")),
+            );
+            std::fs::write(dir.join(file), fill(&lines, &in_json)).unwrap();
+        }
+        for (words, input) in COMMANDS {
+            let filled: Vec<String> = words.iter().map(|word| fill(word, &form)).collect();
+            let filled: Vec<&str> = filled.iter().map(String::as_str).collect();
+            let told = told_by(dir, &filled, &fill(input, &form));
+            assert!(
+                veiled(&filled.join(" "), &told) > 0,
+                "{words:?} with {form} shows nothing: {told}"
+            );
+        }
+        // Where a config is refused the same words are scrubbed in the same way: a few forms say enough.
+        if refused_forms == 0 {
+            continue;
+        }
+        refused_forms -= 1;
+        std::fs::write(dir.join("api.json"), fill(OPENAPI, &in_json)).unwrap();
+        for entry in REFUSED {
+            let entry = fill(entry, &in_json);
+            let text = format!(
+                r#"{{"credentials":{{"c":{{"source":"literal","value":"{SECRET}"}},"t":{{"source":"literal","value":"{TOKEN}"}}}},"upstreams":{{"far":{entry}}}}}"#
+            );
+            std::fs::write(dir.join("refused.json"), text).unwrap();
+            for command in [
+                &["doctor"][..],
+                &["start"],
+                &["eval", "-e", "1"],
+                &["repl", "-e", "1"],
+            ] {
+                let words = [command, &["--upstreams-config", "refused.json"]].concat();
+                let told = told_by(dir, &words, "");
+                veiled(&format!("{} of {entry}", command[0]), &told);
+                assert!(told.contains("far"), "{command:?} of {entry}: {told}");
+            }
+        }
+    }
 }
 
 fn start(dir: &Path, more: &[&str]) -> Child {

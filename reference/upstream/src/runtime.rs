@@ -128,6 +128,18 @@ pub enum StartFault {
     },
 }
 
+impl StartFault {
+    fn scrubbed(self, redactor: &Redactor) -> Self {
+        match self {
+            Self::Config(fault) => Self::Config(fault.scrubbed(redactor)),
+            Self::Upstream { name, message } => Self::Upstream {
+                name: redactor.scrub(name).into_inner(),
+                message: redactor.scrub(message).into_inner(),
+            },
+        }
+    }
+}
+
 impl fmt::Display for StartFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -171,8 +183,7 @@ impl Runtime {
             }
             Some(value)
         };
-        let configs = parse_entries(&document, &noting, &options.own, &mut warnings)
-            .map_err(StartFault::Config)?;
+        let configs = parse_entries(&document, &noting, &options.own, &mut warnings);
         for secret in taken.into_inner().unwrap_or_else(PoisonError::into_inner) {
             scrub.add(&secret);
         }
@@ -182,6 +193,10 @@ impl Runtime {
                 "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
             ));
         }
+        let configs = match configs {
+            Ok(configs) => configs,
+            Err(fault) => return Err(StartFault::Config(fault.scrubbed(&scrub.build()))),
+        };
         let mut auths = Vec::with_capacity(configs.len());
         for config in &configs {
             let emitters = match &config.transport {
@@ -189,16 +204,15 @@ impl Runtime {
                 TransportConfig::McpHttp(http) => &http.remote.auth,
                 TransportConfig::OpenApi(openapi) => &openapi.remote.auth,
             };
-            let auth = AuthHeaders::emit(emitters, &document.credentials, &mut scrub).map_err(
-                |(index, fault)| {
+            match AuthHeaders::emit(emitters, &document.credentials, &mut scrub) {
+                Ok(auth) => auths.push(auth),
+                Err((index, fault)) => {
                     let path =
                         ["upstreams", &config.name, "auth", &index.to_string()].map(str::to_owned);
-                    StartFault::Config(
-                        document.fault(&path, format!("upstream {}: {fault}", config.name)),
-                    )
-                },
-            )?;
-            auths.push(auth);
+                    let fault = document.fault(&path, format!("upstream {}: {fault}", config.name));
+                    return Err(StartFault::Config(fault.scrubbed(&scrub.build())));
+                }
+            }
         }
         drop(document);
         let redactor = scrub.build();
@@ -228,7 +242,7 @@ impl Runtime {
             Ok(()) => Ok(runtime),
             Err(fault) => {
                 runtime.shutdown().await;
-                Err(fault)
+                Err(fault.scrubbed(&runtime.redactor))
             }
         }
     }

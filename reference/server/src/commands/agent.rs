@@ -19,7 +19,9 @@ use ptc_secrets::Redactor;
 use ptc_upstream::{Cancel, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 
+use crate::agentic;
 use crate::clock;
+use crate::render::redact;
 use crate::settings::Settings;
 use crate::settings::flags::closest_of;
 use crate::upstreams;
@@ -187,18 +189,24 @@ fn run_agent(options: &Options) -> Result<String, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the I/O runtime: {error}"))?;
-    let runtime = match config.get("upstreams").and_then(Json::as_str) {
-        None => None,
+    let environment = |variable: &str| std::env::var(variable).ok();
+    let mut secrets = Redactor::builder();
+    agentic::register_keys(&environment, &mut secrets);
+    let (runtime, redactor) = match config.get("upstreams").and_then(Json::as_str) {
+        None => (None, secrets.build()),
         Some(file) => {
             let settings = Settings::read(&[], |_| None)?;
             let path = directory.join(file);
-            let started = upstreams::start(&path, &settings, Redactor::builder());
-            Some(executor.block_on(started)?)
+            let started = upstreams::start(&path, &settings, secrets);
+            let runtime = executor.block_on(started)?;
+            let redactor = runtime.redactor().clone();
+            (Some(runtime), redactor)
         }
     };
     let tools = Tools {
         directory,
         runtime: runtime.clone(),
+        redactor: redactor.clone(),
     };
     let agent = Agent::from_options(&config, &tools).map_err(|error| error.to_string())?;
     let context = match &options.context {
@@ -213,6 +221,7 @@ fn run_agent(options: &Options) -> Result<String, String> {
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
+    let show = |message: &Message| show(message, &redactor);
     let mut run_options = RunOptions::new(&*model);
     run_options.context = context;
     if talkative {
@@ -223,8 +232,11 @@ fn run_agent(options: &Options) -> Result<String, String> {
         executor.block_on(runtime.shutdown());
     }
     match step.fail {
-        Some(failure) => Err(format!("{}: {}", failure.reason, failure.message)),
-        None => Ok(match &step.returned {
+        Some(failure) => {
+            let message = redactor.scrub(failure.message).into_inner();
+            Err(format!("{}: {message}", failure.reason))
+        }
+        None => Ok(match &*redact::value(&step.returned, &redactor) {
             Value::Str(text) => text.as_str().to_owned(),
             value => to_json_value(value).map_or_else(
                 |_| ptc_lang::print::readable(value),
@@ -374,14 +386,16 @@ fn open(options: &Options, model: Option<&str>) -> Result<Box<dyn Llm>, String> 
 }
 
 /// Writes one message of the transcript.
-fn show(message: &Message) {
+fn show(message: &Message, redactor: &Redactor) {
     // A transcript that nobody reads any more ends no run.
-    let _ = writeln!(std::io::stderr(), "{}", transcribed(message));
+    let _ = writeln!(std::io::stderr(), "{}", transcribed(message, redactor));
 }
 
-/// A message as the transcript has it: who speaks, then what is said, programs and results on lines of their own.
-fn transcribed(message: &Message) -> String {
+/// A message as the transcript has it: who speaks, then what is said, programs and results on lines of their own;
+/// scrubbed before it is cut.
+fn transcribed(message: &Message, redactor: &Redactor) -> String {
     let mut lines = Vec::new();
+    let say = |lines: &mut Vec<String>, text: &str| say(lines, &redactor.scrub_str(text));
     match message {
         Message::User(text) => {
             lines.push("user".to_owned());
@@ -417,7 +431,8 @@ fn transcribed(message: &Message) -> String {
                     for (name, value) in &fields {
                         // The feedback says again what the other fields say.
                         if name != "feedback" {
-                            lines.push(member(name, value));
+                            let value = redactor.scrub(value.clone());
+                            lines.push(member(name, &value));
                         }
                     }
                 }
@@ -426,7 +441,8 @@ fn transcribed(message: &Message) -> String {
         }
     }
     lines.push(String::new());
-    lines.join("\n")
+    // The names too are what somebody wrote.
+    redactor.scrub(lines.join("\n")).into_inner()
 }
 
 /// Adds the lines of a text, indented.
@@ -467,6 +483,7 @@ fn object(path: &Path) -> Result<Map, String> {
 struct Tools {
     directory: PathBuf,
     runtime: Option<Arc<Runtime>>,
+    redactor: Redactor,
 }
 
 impl ToolSource for Tools {
@@ -479,9 +496,9 @@ impl ToolSource for Tools {
             let words = words
                 .filter(|words| !words.is_empty())
                 .ok_or("given a command of strings")?;
-            let directory = self.directory.clone();
+            let (directory, redactor) = (self.directory.clone(), self.redactor.clone());
             return Ok(Arc::new(move |args: &Value| {
-                run_command(&words, &directory, args)
+                run_command(&words, &directory, args, &redactor)
             }));
         }
         if let Some(source) = tool.get("lisp").and_then(Json::as_str) {
@@ -508,7 +525,13 @@ impl ToolSource for Tools {
     }
 }
 
-fn run_command(words: &[String], directory: &Path, args: &Value) -> Result<Value, ToolFault> {
+/// What a command says is scrubbed as an upstream's answer is: it has this process's environment, and the keys in it.
+fn run_command(
+    words: &[String],
+    directory: &Path,
+    args: &Value,
+    redactor: &Redactor,
+) -> Result<Value, ToolFault> {
     let input = to_json_value(args)
         .map_err(|error| ToolFault::new(error.to_string()))?
         .to_string();
@@ -555,10 +578,11 @@ fn run_command(words: &[String], directory: &Path, args: &Value) -> Result<Value
                 TOOL_TIMEOUT.as_secs()
             ))),
             Some(status) if status.success() => Ok(match serde_json::from_str(output.trim()) {
-                Ok(json) => json_to_value(&json),
-                Err(_) => Value::str(output),
+                Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
+                Err(_) => Value::str(redactor.scrub(output).into_inner()),
             }),
             Some(status) => {
+                let errors = redactor.scrub(errors);
                 let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
                 let detail = if detail.is_empty() {
                     status.to_string()

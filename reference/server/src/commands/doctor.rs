@@ -17,6 +17,8 @@ use std::process::ExitCode;
 struct Findings {
     lines: Vec<String>,
     failed: bool,
+    /// What no line may show.
+    redactor: Redactor,
 }
 
 impl Findings {
@@ -59,7 +61,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         false => "`ptc start` would start with these settings.",
     };
     findings.lines.push(verdict.to_owned());
-    let text = findings.lines.join("\n") + "\n";
+    let text = findings.redactor.scrub(findings.lines.join("\n") + "\n");
     // A reader that went away has read enough.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
     match findings.failed {
@@ -73,6 +75,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Ok(settings) => settings,
         Err(message) => return findings.note(FAIL, &message),
     };
+    findings.redactor = super::secrets(&settings).build();
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
         findings.note(WARN, &words(warning));
@@ -112,9 +115,14 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));
         }
     };
-    match executor.block_on(upstreams::start(&path, &settings, Redactor::builder())) {
+    match executor.block_on(upstreams::start(
+        &path,
+        &settings,
+        super::secrets(&settings),
+    )) {
         Err(message) => findings.note(FAIL, &format!("upstream servers: {message}")),
         Ok(runtime) => {
+            findings.redactor = runtime.redactor().clone();
             let names: Vec<&str> = runtime.names().collect();
             let names = match names.is_empty() {
                 true => "none".to_owned(),
@@ -134,7 +142,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                     1 => format!("  {server}: 1 tool: {names}"),
                     _ => format!("  {server}: {count} tools: {names}"),
                 };
-                findings.note(OK, &runtime.redactor().scrub_str(&line));
+                findings.note(OK, &line);
             }
             for warning in runtime.warnings() {
                 findings.note(WARN, &warning);

@@ -19,7 +19,7 @@ use crate::transport::http;
 use crate::transport::signals;
 use crate::transport::stdio;
 use crate::upstreams;
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, RedactorBuilder};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -181,13 +181,21 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Starts everything, serves, and ends everything.
-fn serve(settings: Settings) -> Result<(), String> {
+/// What the settings themselves have of credentials.
+fn secrets(settings: &Settings) -> RedactorBuilder {
     let mut secrets = Redactor::builder();
     if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
         secrets.add(token);
     }
-    agentic::register_keys(&settings.agentic, &environment, &mut secrets);
+    if settings.agentic.enabled {
+        agentic::register_keys(&environment, &mut secrets);
+    }
+    secrets
+}
+
+/// Starts everything, serves, and ends everything.
+fn serve(settings: Settings) -> Result<(), String> {
+    let secrets = secrets(&settings);
     let agentic = Agentic::read(&settings.agentic)?;
     let config = upstreams::config_path(&settings);
     upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())?;
