@@ -166,7 +166,10 @@ fn command(evaluator: &mut Evaluator, line: &str) -> String {
         .split_once(char::is_whitespace)
         .unwrap_or((&line[1..], ""));
     match COMMANDS.iter().find(|command| command.name == name) {
-        Some(command) => (command.run)(evaluator, rest.trim()),
+        Some(command) => {
+            let told = (command.run)(evaluator, rest.trim());
+            evaluator.scrubbed(&told)
+        }
         None => {
             let known: Vec<String> = COMMANDS
                 .iter()
