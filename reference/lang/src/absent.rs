@@ -15,6 +15,63 @@ static INDEX: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Whether `name` is a form that binds names, in a vector, a list, or bare.
+pub fn binds(name: &str) -> bool {
+    const BINDS: &[&str] = &[
+        "catch",
+        "lambda",
+        "function",
+        "func",
+        "defun",
+        "fn*",
+        "let*",
+        "letrec",
+        "with-open",
+        "with-redefs",
+        "binding",
+        "with-local-vars",
+        "defmacro",
+        "defmulti",
+        "defmethod",
+        "defrecord",
+        "deftype",
+        "defprotocol",
+        "extend-type",
+        "extend-protocol",
+        "reify",
+        "proxy",
+        "defn-",
+        "def-fn",
+        "deffn",
+        "define",
+        "defunc",
+        "const",
+        "var!",
+        "let!",
+        "with",
+        "declare",
+        "ns",
+        "require",
+        "import",
+        "use",
+        "refer",
+        "in-ns",
+        "alias",
+        "go-loop",
+        "areduce",
+        "amap",
+        "defstruct",
+        "definterface",
+        "new",
+        "set!",
+        "setq",
+        "foreach",
+        "for-each",
+        "as->>",
+    ];
+    BINDS.contains(&name)
+}
+
 /// Names with one and the same way out.
 type Row = (&'static [&'static str], &'static str);
 

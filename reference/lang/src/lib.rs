@@ -145,7 +145,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
     let mut env = env.clone();
     let analysis = match analyze::analyze(&program.text, &forms, &mut env.names, meter) {
         Ok(analysis) => analysis,
-        Err(error) => return failed(error),
+        Err(error) => return failed(error.seen_in(&env)),
     };
     drop(forms);
     let shared = Shared {
@@ -155,7 +155,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
     };
     let mut eval = Eval::new(&shared, &env);
     let mut result = eval.run(&analysis.body, analysis.slots, analysis.levels);
-    let stopped = matches!(&result, Err(stop) if matches!(**stop, Unwind::Limit(_)));
+    let stopped = matches!(&result, Err(stop) if matches!(**stop, Unwind::Limit(..)));
     // A program that ends too late has not ended in time, however it ends.
     if !stopped && let Err(stop) = eval.refuel() {
         result = Err(stop);
@@ -175,7 +175,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
             Unwind::Return(value) => Ended::Return(value),
             Unwind::Fail(value) => Ended::Fail(value),
             Unwind::Raise(error) => Ended::Error(error),
-            Unwind::Limit(limit) => Ended::Error(limit.kind().anywhere()),
+            Unwind::Limit(limit, place) => Ended::Error(limit.kind().in_place(place)),
         },
     };
     let kept = matches!(ended, Ended::Value(_) | Ended::Return(_));

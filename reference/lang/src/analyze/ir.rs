@@ -281,6 +281,8 @@ pub struct Loop {
     pub body: Ir,
     /// Slots from here on are bound inside.
     pub floor: u32,
+    /// Where the form stands.
+    pub span: Span,
 }
 
 /// A function literal with what it captures from where it stands.

@@ -7,6 +7,8 @@ mod liveness;
 mod scope;
 mod suggest;
 
+pub(crate) use suggest::nearest;
+
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
@@ -434,9 +436,15 @@ impl<'p> Analyzer<'p, '_> {
     }
 
     fn call(&mut self, head: &Form<'_>, args: &[Form<'_>], span: Span) -> Result<Ir, Error> {
+        let before = self.unbound.len();
         let callee = self.expr(head)?;
         self.note_call(&callee);
+        let unknown = self.unbound.len() > before && matches!(head.kind, FormKind::Symbol(_));
+        let forms = args;
         let args = self.all(args)?;
+        if unknown {
+            self.forget_bound(before, forms);
+        }
         if let Ir::Budget = callee {
             if args.is_empty() {
                 return Ok(callee);
@@ -451,6 +459,51 @@ impl<'p> Analyzer<'p, '_> {
             }
             (callee, _) => Ok(Ir::Call(Box::new(Call { callee, args, span }))),
         }
+    }
+
+    /// Forgets names without a meaning that an unknown form seems to bind: those that stand in a vector and again
+    /// elsewhere, and for forms that are known from elsewhere all that stand where they bind. `at` is the form's own name.
+    fn forget_bound(&mut self, at: usize, args: &[Form<'_>]) {
+        let form = crate::absent::binds(&self.unbound[at].0);
+        let inside = |form: &Form<'_>, span: &Span| {
+            form.span.start <= span.start && span.end <= form.span.end
+        };
+        // A list in a vector is an expression, whose names it binds nowhere.
+        let in_pattern = |span: &Span| {
+            args.iter().any(|arg| match &arg.kind {
+                FormKind::Vector(items) => {
+                    let list = |item: &&Form<'_>| matches!(item.kind, FormKind::List(_));
+                    inside(arg, span) && !items.iter().filter(list).any(|list| inside(list, span))
+                }
+                _ => false,
+            })
+        };
+        let direct = |span: &Span| {
+            let first = args.first();
+            args.iter().any(|arg| arg.span == *span)
+                || first.is_some_and(|first| {
+                    matches!(first.kind, FormKind::List(_)) && inside(first, span)
+                })
+        };
+        let found = &self.unbound[at + 1..];
+        let elsewhere = |name: &str| {
+            let mut others = found.iter().filter(|(other, _)| other == name);
+            others.any(|(_, span)| !in_pattern(span))
+        };
+        let bound = |(name, span): &&(String, Span)| match form {
+            true => direct(span) || in_pattern(span),
+            false => in_pattern(span) && elsewhere(name),
+        };
+        let bound: HashSet<String> = found
+            .iter()
+            .filter(bound)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let mut index = 0;
+        self.unbound.retain(|(name, _)| {
+            index += 1;
+            index <= at + 1 || !bound.contains(name)
+        });
     }
 
     fn effects(&mut self) -> &mut Effects {

@@ -8,7 +8,14 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
         return None;
     }
     let allowed = if length <= 4 { 1 } else { 2 };
+    // Of three letters there are too many names: only the same letters in another order are a slip.
+    let letters = |name: &str| {
+        let mut letters: Vec<char> = name.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
     known
+        .filter(|candidate| length > 3 || letters(candidate) == letters(name))
         .filter(|candidate| candidate.chars().count().abs_diff(length) <= allowed)
         .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
         .filter(|(distance, _)| (1..=allowed).contains(distance))

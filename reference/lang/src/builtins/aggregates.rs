@@ -4,33 +4,48 @@ use super::numbers::plus;
 use super::seqs::key_function;
 use super::{Builtin, Home, Section, exactly, key_of, row};
 use crate::clock;
-use crate::error::{Kind, Stop, wrong_type};
-use crate::eval::Eval;
-use crate::value::{Map, Value, one_kind_each};
+use crate::error::{Kind, Stop, at_item, wrong_type};
+use crate::eval::{Eval, sequence};
+use crate::value::{Map, Value};
 
 /// The rows of this area.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("sum", "aggregates.sum", Section::Core, &[], exactly(1), "(sum coll)", "Adds the numbers of a collection; nil items are skipped.", sum),
-    row("sum-by", "aggregates.sum-by", Section::Core, &[], exactly(2), "(sum-by key coll)", "Adds what a key function gives for each item.", sum_by),
-    row("avg", "aggregates.avg", Section::Core, &[], exactly(1), "(avg coll)", "Returns the mean of the numbers of a collection as a float, nil when there are none; nil items are skipped.", avg),
-    row("avg-by", "aggregates.avg-by", Section::Core, &[], exactly(2), "(avg-by key coll)", "Returns the mean of what a key function gives for each item.", avg_by),
-    row("frequencies", "seqs.frequencies", Section::Core, &[Home::Core], exactly(1), "(frequencies coll)", "Maps each distinct item to the number of times it occurs.", frequencies),
-    row("group-by", "seqs.group-by", Section::Core, &[Home::Core], exactly(2), "(group-by keyfn coll)", "Maps each key that the function gives to the vector of items that gave it.", group_by),
+    row("sum", "aggregates.sum", Section::Core, &[], exactly(1), "(sum coll)", "Adds the numbers of a collection; nil items are skipped.", sum).streaming(0),
+    row("sum-by", "aggregates.sum-by", Section::Core, &[], exactly(2), "(sum-by key coll)", "Adds what a key function gives for each item.", sum_by).streaming(1),
+    row("avg", "aggregates.avg", Section::Core, &[], exactly(1), "(avg coll)", "Returns the mean of the numbers of a collection as a float, nil when there are none; nil items are skipped.", avg).streaming(0),
+    row("avg-by", "aggregates.avg-by", Section::Core, &[], exactly(2), "(avg-by key coll)", "Returns the mean of what a key function gives for each item.", avg_by).streaming(1),
+    row("frequencies", "seqs.frequencies", Section::Core, &[Home::Core], exactly(1), "(frequencies coll)", "Maps each distinct item to the number of times it occurs.", frequencies).streaming(0),
+    row("group-by", "seqs.group-by", Section::Core, &[Home::Core], exactly(2), "(group-by keyfn coll)", "Maps each key that the function gives to the vector of items that gave it.", group_by).streaming(1),
 ];
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
-/// The sum of the items that are not nil, and how many there were.
-fn total(eval: &mut Eval<'_>, items: impl Iterator<Item = Value>) -> Result<(Value, usize)> {
-    let mut sum = Value::Int(0);
-    let mut count = 0;
-    for item in items {
-        eval.charge(1)?;
+/// The sum of what `key` makes of the items, of what is not nil, and how much of it there was.
+fn total(
+    eval: &mut Eval<'_>,
+    key: Option<&Value>,
+    collection: &mut Value,
+) -> Result<(Value, usize)> {
+    if let Some(key) = key {
+        key_function(key)?;
+    }
+    bounded(eval, collection)?;
+    let mut items = eval.stream(std::mem::take(collection))?;
+    let (mut sum, mut count) = (Value::Int(0), 0);
+    let mut index = 0;
+    while let Some(item) = items.next(eval)? {
+        let at = index;
+        let here = |stop| at_item(stop, at);
+        let item = match key {
+            Some(key) => key_of(eval, key, &item).map_err(here)?,
+            None => item,
+        };
+        index += 1;
         if item.is_nil() {
             continue;
         }
-        sum = plus(&sum, &item)?;
+        sum = plus(&sum, &item).map_err(here)?;
         count += 1;
     }
     Ok((sum, count))
@@ -49,80 +64,90 @@ fn average(total: Value, count: usize) -> Result {
     Ok(Value::Float(sum / count as f64))
 }
 
-/// What the key function makes of each item.
-fn picked(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Vec<Value>> {
-    let [key, collection] = args else {
-        return Ok(Vec::new());
-    };
-    key_function(key)?;
-    let items = eval.take_items(std::mem::take(collection))?;
-    let mut found = Vec::with_capacity(items.len());
-    for item in &items {
-        found.push(key_of(eval, key, item)?);
-    }
-    Ok(found)
-}
-
 fn sum(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.take_items(std::mem::take(&mut args[0]))?;
-    Ok(total(eval, items.into_iter())?.0)
+    Ok(total(eval, None, &mut args[0])?.0)
 }
 
 fn avg(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = eval.take_items(std::mem::take(&mut args[0]))?;
-    let (sum, count) = total(eval, items.into_iter())?;
+    let (sum, count) = total(eval, None, &mut args[0])?;
     average(sum, count)
 }
 
 fn sum_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = picked(eval, args)?;
-    Ok(total(eval, items.into_iter())?.0)
+    let key = std::mem::take(&mut args[0]);
+    Ok(total(eval, Some(&key), &mut args[1])?.0)
 }
 
 fn avg_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let items = picked(eval, args)?;
-    let (sum, count) = total(eval, items.into_iter())?;
+    let key = std::mem::take(&mut args[0]);
+    let (sum, count) = total(eval, Some(&key), &mut args[1])?;
     average(sum, count)
 }
 
+/// Steps of the clock for an item that is put into its group.
+const GROUPED_STEPS: usize = 32;
+
+/// The entries of a map in the making, of whose keys each name stands in one kind: the first that it is met in.
+type Groups<T> = std::collections::BTreeMap<Value, T>;
+
+/// What `key` has in `groups`.
+fn group<T: Default>(groups: &mut Groups<T>, key: Value) -> &mut T {
+    let other = match &key {
+        Value::Keyword(name) => Some(Value::Str(name.clone())),
+        Value::Str(name) => Some(Value::Keyword(name.clone())),
+        _ => None,
+    };
+    let key = match other {
+        Some(other) if !groups.contains_key(&key) && groups.contains_key(&other) => other,
+        _ => key,
+    };
+    groups.entry(key).or_default()
+}
+
 fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let mut items = eval.take_items(std::mem::take(&mut args[0]))?;
-    one_kind_each(&mut items, |item| item);
-    let mut counts: std::collections::BTreeMap<Value, i64> = std::collections::BTreeMap::new();
-    for item in items {
-        eval.charge(1)?;
+    bounded(eval, &mut args[0])?;
+    let mut items = eval.stream(std::mem::take(&mut args[0]))?;
+    let mut counts = Groups::<i64>::new();
+    while let Some(item) = items.next(eval)? {
         eval.walk(&item)?;
-        *counts.entry(item).or_default() += 1;
+        clock::check(GROUPED_STEPS)?;
+        *group(&mut counts, item) += 1;
     }
+    let counts = counts.into_iter();
     Ok(Value::Map(
         counts
-            .into_iter()
             .map(|(item, count)| (item, Value::Int(count)))
             .collect::<Map>(),
     ))
 }
 
-/// Steps of the clock for an item that is put into its group.
-const GROUPED_STEPS: usize = 32;
+/// Refuses a sequence without an end.
+fn bounded(eval: &mut Eval<'_>, collection: &mut Value) -> Result<()> {
+    match sequence::endless(collection) {
+        true => eval.settle(collection),
+        false => Ok(()),
+    }
+}
 
 fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let [key, collection] = args else {
         return Err(Kind::Other("group-by takes two arguments".into()).into());
     };
     key_function(key)?;
-    let items = eval.take_items(std::mem::take(collection))?;
-    let mut keyed = Vec::with_capacity(items.len());
-    for item in items {
-        let key = key_of(eval, key, &item)?;
+    bounded(eval, collection)?;
+    let mut items = eval.stream(std::mem::take(collection))?;
+    let mut groups = Groups::<Vec<Value>>::new();
+    let mut index = 0;
+    while let Some(item) = items.next(eval)? {
+        let key = key_of(eval, key, &item).map_err(|stop| at_item(stop, index))?;
+        index += 1;
         eval.walk(&key)?;
-        keyed.push((key, item));
-    }
-    one_kind_each(&mut keyed, |(key, _)| key);
-    let mut groups: std::collections::BTreeMap<Value, Vec<Value>> =
-        std::collections::BTreeMap::new();
-    for (key, item) in keyed {
         clock::check(GROUPED_STEPS)?;
-        groups.entry(key).or_default().push(item);
+        let items = group(&mut groups, key);
+        if items.len() == items.capacity() {
+            eval.reserve_values(items.len().max(2) * 2)?;
+        }
+        items.push(item);
     }
     let mut map = Vec::with_capacity(groups.len());
     for (key, items) in groups {

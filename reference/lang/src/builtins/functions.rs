@@ -69,7 +69,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         for item in given {
             folded = eval.call2(function, folded, item)?;
         }
-        return eval.fold_stream(function, folded, items);
+        return eval.fold_stream(function, folded, items, 1);
     }
     for item in &mut *given {
         eval.settle(item)?;

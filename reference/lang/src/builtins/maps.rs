@@ -3,7 +3,7 @@
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};
-use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::error::{Kind, Stop, at_item, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Map, Set, Type, Value};
 
@@ -468,8 +468,9 @@ fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     let mut entries = Vec::with_capacity(map.len());
-    for (key, value) in map {
-        entries.push((key.clone(), eval.call1(function, value.clone())?));
+    for (index, (key, value)) in map.iter().enumerate() {
+        let value = eval.call1(function, value.clone());
+        entries.push((key.clone(), value.map_err(|stop| at_item(stop, index))?));
     }
     Ok(Value::Map(Map::from(entries)))
 }
@@ -482,8 +483,9 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     let mut entries = Vec::with_capacity(map.len());
-    for (key, value) in map {
-        let key = eval.call1(function, key.clone())?;
+    for (index, (key, value)) in map.iter().enumerate() {
+        let key = eval.call1(function, key.clone());
+        let key = key.map_err(|stop| at_item(stop, index))?;
         eval.walk(&key)?;
         entries.push((key, value.clone()));
     }

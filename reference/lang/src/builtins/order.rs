@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
-use crate::error::{Kind, Stop, bad_value, got, wrong_type};
+use crate::error::{Kind, Stop, at_item, bad_value, got, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Value, equal, term_cmp};
 
@@ -321,8 +321,9 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let items = eval.take_items(collection)?;
     eval.reserve_values(items.len() * 2)?;
     let mut keyed = Vec::with_capacity(items.len());
-    for item in items {
-        keyed.push((key_of(eval, &key, &item)?, item));
+    for (index, item) in items.into_iter().enumerate() {
+        let found = key_of(eval, &key, &item).map_err(|stop| at_item(stop, index))?;
+        keyed.push((found, item));
     }
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
 }
@@ -331,8 +332,8 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn extreme_by(eval: &mut Eval<'_>, key: &Value, items: Vec<Value>, better: Ordering) -> Result {
     super::seqs::key_function(key)?;
     let mut best: Option<(Value, Value)> = None;
-    for item in items {
-        let found = key_of(eval, key, &item)?;
+    for (index, item) in items.into_iter().enumerate() {
+        let found = key_of(eval, key, &item).map_err(|stop| at_item(stop, index))?;
         if found.is_nil() {
             continue;
         }

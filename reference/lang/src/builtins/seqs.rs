@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::numbers::{amount, index};
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
-use crate::error::{Stop, bad_value, quoting, wrong_type};
+use crate::error::{Stop, at_item, bad_value, of_empty, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::{Items, Map, Value};
@@ -109,10 +109,12 @@ fn side_by_side(
 ) -> Result<()> {
     if let [only] = collections {
         let mut items = eval.stream(std::mem::take(only))?;
+        let mut index = 0;
         while let Some(item) = items.next(eval)? {
-            if !each(eval, &mut [item])? {
+            if !each(eval, &mut [item]).map_err(|stop| at_item(stop, index))? {
                 break;
             }
+            index += 1;
         }
         return Ok(());
     }
@@ -121,7 +123,7 @@ fn side_by_side(
         columns.push(eval.stream(std::mem::take(collection))?);
     }
     let mut row = Vec::with_capacity(columns.len());
-    loop {
+    for index in 0.. {
         row.clear();
         for column in &mut columns {
             match column.next(eval)? {
@@ -129,10 +131,11 @@ fn side_by_side(
                 None => return Ok(()),
             }
         }
-        if !each(eval, &mut row)? {
-            return Ok(());
+        if !each(eval, &mut row).map_err(|stop| at_item(stop, index))? {
+            break;
         }
     }
+    Ok(())
 }
 
 /// The row of `name`.
@@ -278,7 +281,8 @@ fn keep_indexed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut items = eval.stream(std::mem::take(collection))?;
     let mut at = 0usize;
     while let Some(item) = items.next(eval)? {
-        let result = eval.call2(function, Value::from(at), item)?;
+        let result = eval.call2(function, Value::from(at), item);
+        let result = result.map_err(|stop| at_item(stop, at))?;
         at += 1;
         if !result.is_nil() {
             kept.push(result);
@@ -309,10 +313,13 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
         return Ok(Value::vector(kept));
     }
     let mut items = eval.stream(std::mem::take(collection))?;
+    let mut index = 0;
     while let Some(item) = items.next(eval)? {
-        if eval.call1(predicate, item.clone())?.truthy() == wanted {
+        let answer = eval.call1(predicate, item.clone());
+        if answer.map_err(|stop| at_item(stop, index))?.truthy() == wanted {
             kept.push(item);
         }
+        index += 1;
     }
     Ok(Value::vector(kept))
 }
@@ -335,11 +342,14 @@ fn keep(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(function)?;
     let mut kept = Vec::new();
     let mut items = eval.stream(std::mem::take(collection))?;
+    let mut index = 0;
     while let Some(item) = items.next(eval)? {
-        let result = eval.call1(function, item)?;
+        let result = eval.call1(function, item);
+        let result = result.map_err(|stop| at_item(stop, index))?;
         if !result.is_nil() {
             kept.push(result);
         }
+        index += 1;
     }
     Ok(Value::vector(kept))
 }
@@ -355,6 +365,7 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         _ => return Ok(Value::Nil),
     };
     callable(&function)?;
+    let before = usize::from(initial.is_none());
     if let Value::Vector(items) = &collection {
         // Read in place: reducing copies nothing.
         let mut items = items.iter();
@@ -362,10 +373,10 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             Some(initial) => initial,
             None => match items.next() {
                 Some(first) => first.clone(),
-                None => return eval.call(&function, &mut []),
+                None => return of_nothing(eval, &function),
             },
         };
-        return fold(eval, &function, first, items);
+        return fold(eval, &function, first, items, before);
     }
     if let Some((start, end, step)) = sequence::integers(&collection) {
         return fold_integers(eval, &function, initial, (start, end, step));
@@ -375,10 +386,15 @@ fn reduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Some(initial) => initial,
         None => match items.next(eval)? {
             Some(first) => first,
-            None => return eval.call(&function, &mut []),
+            None => return of_nothing(eval, &function),
         },
     };
-    eval.fold_stream(&function, first, items)
+    eval.fold_stream(&function, first, items, before)
+}
+
+/// What a reduction of no items gives: the function's own value for no arguments, if it has one.
+fn of_nothing(eval: &mut Eval<'_>, function: &Value) -> Result {
+    eval.call(function, &mut []).map_err(of_empty)
 }
 
 /// Folds a range of integers that nobody made; under an operator no call is needed.
@@ -393,15 +409,16 @@ fn fold_integers(
         _ => None,
     };
     let count = sequence::integer_count(start, end, step);
+    let before = usize::from(initial.is_none());
     let mut items = (0..count).map(|at| start.wrapping_add((at as i64).wrapping_mul(step)));
     let mut acc = match initial {
         Some(initial) => initial,
         None => match items.next() {
             Some(first) => Value::Int(first),
-            None => return eval.call(function, &mut []),
+            None => return of_nothing(eval, function),
         },
     };
-    for item in items {
+    for (index, item) in items.enumerate() {
         let known = match (&acc, op) {
             (Value::Int(acc), Some(op)) => op.integers(*acc, item),
             _ => None,
@@ -411,7 +428,10 @@ fn fold_integers(
                 eval.charge(1)?;
                 known
             }
-            None => eval.call2(function, acc, Value::Int(item))?,
+            None => {
+                let result = eval.call2(function, acc, Value::Int(item));
+                result.map_err(|stop| at_item(stop, before + index))?
+            }
         };
         if let Some(value) = sequence::reduced(&acc) {
             return Ok(value.clone());
@@ -443,20 +463,24 @@ fn reductions(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.settle(collection)?;
     }
     let mut items = eval.stream(std::mem::take(collection))?;
+    let before = usize::from(given.len() < 2);
     let mut acc = match given.get_mut(1) {
         Some(initial) => std::mem::take(initial),
         None => match items.next(eval)? {
             Some(first) => first,
             None => {
-                let empty = eval.call(&function, &mut [])?;
+                let empty = of_nothing(eval, &function)?;
                 return Ok(Value::vector(vec![empty]));
             }
         },
     };
     eval.settle(&mut acc)?;
     let mut all = vec![acc.clone()];
+    let mut index = before;
     while let Some(item) = items.next(eval)? {
-        acc = eval.call2(&function, acc, item)?;
+        let result = eval.call2(&function, acc, item);
+        acc = result.map_err(|stop| at_item(stop, index))?;
+        index += 1;
         eval.charge(1)?;
         if let Some(value) = sequence::reduced(&acc) {
             all.push(value.clone());
@@ -478,7 +502,7 @@ fn transduce(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Some(initial) => std::mem::take(initial),
         None => eval.call(&function, &mut [])?,
     };
-    let folded = eval.fold_stream(&function, first, items)?;
+    let folded = eval.fold_stream(&function, first, items, 0)?;
     // The function's arity of one completes the result, where it has one.
     if completes(&function) {
         eval.call1(&function, folded)
@@ -529,8 +553,11 @@ fn cat(_: &mut Eval<'_>, _: &mut [Value]) -> Result {
 fn run_each(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(&args[0])?;
     let mut items = eval.stream(std::mem::take(&mut args[1]))?;
+    let mut index = 0;
     while let Some(item) = items.next(eval)? {
-        let result = eval.call1(&args[0], item)?;
+        let result = eval.call1(&args[0], item);
+        let result = result.map_err(|stop| at_item(stop, index))?;
+        index += 1;
         if sequence::reduced(&result).is_some() {
             break;
         }
@@ -614,15 +641,22 @@ fn counted(eval: &mut Eval<'_>, kind: Combinator, args: &mut [Value]) -> Result 
 }
 
 /// Folds items that are read in place; numbers under an operator need no call.
-fn fold(eval: &mut Eval<'_>, function: &Value, first: Value, items: Items<'_>) -> Result {
-    let Value::Builtin(builtin) = function else {
-        return eval.fold_each(function, first, items);
+fn fold(
+    eval: &mut Eval<'_>,
+    function: &Value,
+    first: Value,
+    items: Items<'_>,
+    before: usize,
+) -> Result {
+    let op = match function {
+        Value::Builtin(builtin) => Op::of(builtin),
+        _ => None,
     };
-    let Some(op) = Op::of(builtin) else {
-        return eval.fold_each(function, first, items);
+    let Some(op) = op else {
+        return eval.fold_each(function, first, items, before);
     };
     let mut acc = first;
-    for item in items {
+    for (index, item) in items.enumerate() {
         let known = match (&acc, item) {
             (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
             (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
@@ -633,7 +667,10 @@ fn fold(eval: &mut Eval<'_>, function: &Value, first: Value, items: Items<'_>) -
                 eval.charge(1)?;
                 known
             }
-            None => eval.call2(function, acc, item.clone())?,
+            None => {
+                let result = eval.call2(function, acc, item.clone());
+                result.map_err(|stop| at_item(stop, before + index))?
+            }
         };
     }
     Ok(acc)
@@ -649,8 +686,9 @@ fn reduce_kv(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Value::Nil => Ok(initial),
         Value::Map(entries) => {
             let mut acc = initial;
-            for (key, value) in entries.iter() {
-                acc = eval.call(function, &mut [acc, key.clone(), value.clone()])?;
+            for (index, (key, value)) in entries.iter().enumerate() {
+                let result = eval.call(function, &mut [acc, key.clone(), value.clone()]);
+                acc = result.map_err(|stop| at_item(stop, index))?;
                 if let Some(value) = sequence::reduced(&acc) {
                     return Ok(value.clone());
                 }
@@ -929,7 +967,8 @@ fn drop_last(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn prefix(eval: &mut Eval<'_>, predicate: &Value, items: &[Value]) -> Result<usize> {
     callable(predicate)?;
     for (at, item) in items.iter().enumerate() {
-        if !eval.call1(predicate, item.clone())?.truthy() {
+        let answer = eval.call1(predicate, item.clone());
+        if !answer.map_err(|stop| at_item(stop, at))?.truthy() {
             return Ok(at);
         }
     }
@@ -945,7 +984,10 @@ fn take_while(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         let mut items = eval.stream(std::mem::take(collection))?;
         let mut taken = Vec::new();
         while let Some(item) = items.next(eval)?
-            && eval.call1(predicate, item.clone())?.truthy()
+            && eval
+                .call1(predicate, item.clone())
+                .map_err(|stop| at_item(stop, taken.len()))?
+                .truthy()
         {
             taken.push(item);
         }
@@ -1296,8 +1338,8 @@ pub fn unique(
 ) -> Result {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::new();
-    for item in items {
-        let key = key(eval, &item)?;
+    for (index, item) in items.into_iter().enumerate() {
+        let key = key(eval, &item).map_err(|stop| at_item(stop, index))?;
         eval.charge(1)?;
         eval.walk(&key)?;
         if seen.insert(key) {
@@ -1467,8 +1509,9 @@ fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut parts = Vec::new();
     let mut part: Vec<Value> = Vec::new();
     let mut current: Option<Value> = None;
-    for item in items {
-        let key = eval.call1(&args[0], item.clone())?;
+    for (index, item) in items.into_iter().enumerate() {
+        let key = eval.call1(&args[0], item.clone());
+        let key = key.map_err(|stop| at_item(stop, index))?;
         if let Some(current) = &current {
             eval.walk_both(current, &key)?;
             if *current != key {

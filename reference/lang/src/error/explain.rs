@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::{Error, Kind, Veil, Within};
+use super::message::met;
+use super::{Error, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::instead;
 use crate::builtins;
 use crate::form::Span;
@@ -13,14 +14,12 @@ use crate::value::Type;
 const FORM_CHARS: usize = 80;
 /// Bytes of a form that are looked at; a longer one is not quoted.
 const FORM_BYTES_MAX: usize = 4 * 1024;
-/// Unknown names that are explained.
-const NAMES_MAX: usize = 8;
 
 impl Error {
     /// Where it is in `program`; none when that is not known, or when it is in a function that an earlier program made.
     pub fn span_in(&self, program: &str) -> Option<Span> {
-        let span = self.span?;
-        match &self.within {
+        let span = self.place.span?;
+        match &self.place.within {
             Some(within) if !within.is_part_of(program) => None,
             _ => program
                 .get(span.start as usize..span.end as usize)
@@ -31,34 +30,74 @@ impl Error {
     /// Its place in `program` and its way out, a line each: empty when neither is known. What is quoted goes through
     /// `veil` before it is cut.
     pub fn explained(&self, program: &str, veil: &Veil<'_>) -> String {
-        // What the reader found says where it is itself.
-        if let Kind::Read(_) = &self.kind {
-            return String::new();
+        if let Some(told) = &self.place.told {
+            return told.clone();
         }
-        let mut lines: Vec<String> = self.place(program, veil).into_iter().collect();
-        lines.extend(self.kind.ways_out(veil));
+        // What the reader found says where it is itself.
+        let mut lines: Vec<String> = match &self.kind {
+            Kind::Read(_) => Vec::new(),
+            _ => self.placed(program, veil).into_iter().collect(),
+        };
+        match &self.place.way_out {
+            Some(way_out) => lines.push(way_out.clone()),
+            None => lines.extend(self.kind.ways_out(&self.place, veil)),
+        }
         lines.join("\n")
     }
 
-    fn place(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
-        let span = self.span?;
-        let (text, start, owner) = match &self.within {
-            Some(within) if !within.is_part_of(program) => {
-                let name = within
-                    .name
-                    .as_ref()
-                    .map_or("a function", |name| name.as_str());
-                let owner = format!("in {name}, which an earlier program defined, ");
-                (&*within.source.text, within.source.start, owner)
-            }
-            _ => (program, 0, String::new()),
+    fn placed(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
+        let Place {
+            span,
+            within,
+            depth,
+            items,
+            argument,
+            ..
+        } = &self.place;
+        let span = (*span)?;
+        let earlier = within.as_ref().filter(|one| !one.is_part_of(program));
+        let (text, start) = match earlier {
+            Some(within) => (&*within.source.text, within.source.start),
+            None => (program, 0),
         };
         let from = (span.start.checked_sub(start)?) as usize;
         let form = text.get(from..(span.end.checked_sub(start)?) as usize)?;
         let (line, column) = line_and_column(text, from);
-        let mut place = format!("{owner}at line {line}, column {column}");
+        let mut place = String::new();
+        if let Some(within) = within {
+            let name = within.name.as_ref();
+            let name = name.map_or("a function".to_owned(), |name| format!("`{name}`"));
+            let _ = match (earlier, &self.kind) {
+                (Some(_), _) => write!(place, "in {name}, which an earlier program defined, "),
+                (None, Kind::Timeout | Kind::Memory) => write!(place, "in {name}, "),
+                _ => Ok(()),
+            };
+            if matches!(self.kind, Kind::Timeout | Kind::Memory) {
+                let calls = if *depth == 1 { "call" } else { "calls" };
+                let _ = write!(place, "{depth} {calls} deep, ");
+            }
+        }
+        let _ = write!(place, "at line {line}, column {column}");
         if !form.trim().is_empty() && form.len() <= FORM_BYTES_MAX {
             let _ = write!(place, ": {}", quoted(form, veil));
+        }
+        if let (
+            Some(argument),
+            Kind::Type {
+                function, found, ..
+            },
+        ) = (argument, self.kind.cause())
+        {
+            let (argument, met) = (argument + 1, met(found, veil));
+            let _ = write!(place, "; argument {argument} of `{function}` is {met}");
+        }
+        let mut items = items.iter().rev();
+        if let Some(outermost) = items.next() {
+            let _ = write!(place, "; at item {outermost}");
+            for item in items {
+                let _ = write!(place, ", and in it at item {item}");
+            }
+            place.push_str(" (the first is item 0)");
         }
         Some(place)
     }
@@ -94,20 +133,31 @@ fn quoted(form: &str, veil: &Veil<'_>) -> String {
 }
 
 impl Kind {
-    fn ways_out(&self, veil: &Veil<'_>) -> Vec<String> {
+    /// What went wrong in a branch; for anything else itself.
+    fn cause(&self) -> &Kind {
+        match self {
+            Kind::Branch { cause, .. } => cause.cause(),
+            other => other,
+        }
+    }
+
+    fn ways_out(&self, place: &Place, veil: &Veil<'_>) -> Vec<String> {
         let one = |text: &str| vec![text.to_owned()];
         match self {
             Kind::Unbound(names) => {
-                let known = names.iter().take(NAMES_MAX);
-                known.filter_map(|(name, _)| absent(name)).collect()
+                let names = names.iter().take(NAMES_MAX);
+                names
+                    .filter_map(|(name, near)| unbound(name, near.is_some(), place))
+                    .collect()
             }
             Kind::Method(name) => absent(name).into_iter().collect(),
-            Kind::Data { known, .. } => vec![entries(known, veil)],
+            Kind::Data { name, known } => vec![entries(name, known, veil)],
             Kind::Type {
                 function,
                 expected,
                 found,
-            } => typed(function, expected, found.kind),
+            } => typed(function, expected, found.kind, place.swapped),
+            Kind::Value { function, .. } => called_as(function).into_iter().collect(),
             Kind::Arity { function, .. } => called_as(function).into_iter().collect(),
             Kind::NotCallable(_) => one(
                 "what stands first in (…) is called; write [ … ] for a list of values, and leave out brackets around a single value",
@@ -124,7 +174,7 @@ impl Kind {
             Kind::Memory => one(
                 "keep less at once: reduce instead of collecting, take only the fields that are needed, or end a recursion that does not end",
             ),
-            Kind::Branch { cause, .. } => cause.ways_out(veil),
+            Kind::Branch { cause, .. } => cause.ways_out(place, veil),
             _ => Vec::new(),
         }
     }
@@ -135,8 +185,21 @@ fn absent(name: &str) -> Option<String> {
     Some(format!("`{name}` is not in this language: {instead}"))
 }
 
-/// The entries that the context has.
-fn entries(known: &[String], veil: &Veil<'_>) -> String {
+/// What to do about a name without a meaning, unless the message says it: a near name.
+fn unbound(name: &str, near: bool, place: &Place) -> Option<String> {
+    if place.in_context.iter().any(|known| known == name) {
+        return Some(format!("the context has `{name}`: write data/{name}"));
+    }
+    absent(name).or_else(|| {
+        let undefined = || {
+            format!("`{name}` is defined nowhere: define it first, as in (defn {name} [x] …) or (let [{name} …] …)")
+        };
+        (!near).then(undefined)
+    })
+}
+
+/// The entries that the context has, the one that may be meant instead of `name` first.
+fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
     if known.is_empty() {
         return "the `context` object has no entries that can be named".to_owned();
     }
@@ -146,15 +209,19 @@ fn entries(known: &[String], veil: &Veil<'_>) -> String {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "_-?!".contains(c))
     };
-    let shown = known.iter().map(|name| match plain(name) {
+    let read = |name: &String| match plain(name) {
         true => format!("data/{}", veil(name)),
         false => format!(
             "(get data {})",
             crate::print::readable(&crate::Value::from(veil(name)))
         ),
+    };
+    let near = crate::analyze::nearest(name, known.iter().map(String::as_str));
+    let near = near.map_or(String::new(), |near| {
+        format!("; perhaps {} is meant", read(&near))
     });
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    format!("the `context` object has {shown}")
+    let shown = known.iter().map(read).collect::<Vec<_>>().join(", ");
+    format!("the `context` object has {shown}{near}")
 }
 
 fn called_as(function: &str) -> Option<String> {
@@ -163,12 +230,19 @@ fn called_as(function: &str) -> Option<String> {
 }
 
 /// What to do about an argument of the wrong kind.
-fn typed(function: &str, expected: &str, found: Type) -> Vec<String> {
+fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<String> {
     const COMPARES: &[&str] = &["<", ">", "<=", ">=", "max", "min", "max-key", "min-key"];
     const COUNTS: &[&str] = &[
         "+", "-", "*", "/", "inc", "dec", "pos?", "neg?", "zero?", "even?", "odd?", "quot", "rem",
-        "mod", "sum", "abs",
+        "mod", "sum", "sum-by", "avg", "avg-by", "abs",
     ];
+    let called = || called_as(function).into_iter().collect::<Vec<_>>();
+    if swapped {
+        let called = called().into_iter();
+        return called
+            .map(|called| format!("perhaps the arguments are swapped: {called}"))
+            .collect();
+    }
     let (compares, counts) = (COMPARES.contains(&function), COUNTS.contains(&function));
     let way = match found {
         Type::Nil if compares || counts => {
@@ -180,29 +254,19 @@ fn typed(function: &str, expected: &str, found: Type) -> Vec<String> {
         Type::String if counts || function == "int" => {
             "make text a number with (parse-long s) or (parse-double s), or join text with (str a b)"
         }
-        _ => "",
+        Type::Vector | Type::Set if counts => {
+            "give the items one by one, as in (apply + xs), or work on each, as in (map inc xs)"
+        }
+        Type::Map if counts => {
+            "take a value out of the map first, as in (:total m), or work on all, as in (map :total rows)"
+        }
+        Type::Nil if expected.contains("string") => {
+            "give a default, as in (or s \"\"), or test it first, as in (when s …)"
+        }
+        Type::Integer | Type::Float | Type::Keyword if expected.contains("string") => {
+            "make it text with (str x), or (name k) of a keyword"
+        }
+        _ => return called(),
     };
-    if !way.is_empty() {
-        return vec![way.to_owned()];
-    }
-    let Some(called) = called_as(function) else {
-        return Vec::new();
-    };
-    let collection = ["collection", "map", "vector"]
-        .iter()
-        .any(|word| expected.contains(word));
-    let swapped = (collection
-        && matches!(
-            found,
-            Type::Function | Type::Integer | Type::Keyword | Type::Regex
-        ))
-        || (expected.contains("function")
-            && matches!(found, Type::Vector | Type::Set | Type::String))
-        || (expected.contains("integer")
-            && matches!(found, Type::Vector | Type::Map | Type::Set | Type::String))
-        || (expected.contains("string") && matches!(found, Type::Regex | Type::Vector));
-    vec![match swapped {
-        true => format!("perhaps the arguments are swapped: {called}"),
-        false => called,
-    }]
+    vec![way.to_owned()]
 }

@@ -81,7 +81,7 @@ impl Display for Prefix<'_> {
 }
 
 /// A value's kind and the value.
-fn met(found: &Found, veil: &Veil<'_>) -> String {
+pub(super) fn met(found: &Found, veil: &Veil<'_>) -> String {
     let (word, text) = (found.kind.word(), found.text.shown(veil));
     // `nil nil` would say it twice.
     match word == text {
@@ -111,13 +111,15 @@ fn unbound(f: &mut Formatter<'_>, names: &[(String, Option<String>)]) -> Result 
     for (at, (name, _)) in names.iter().enumerate() {
         write!(f, "{}{name}", if at == 0 { "" } else { ", " })?;
     }
+    let mut end = ".";
     for (name, suggestion) in names {
         if let Some(suggestion) = suggestion {
-            if names.len() == 1 {
-                write!(f, ". Did you mean {suggestion}?")?;
-            } else {
-                write!(f, ". Did you mean {suggestion} for {name}?")?;
+            write!(f, "{end} Did you mean `{suggestion}`")?;
+            if names.len() > 1 {
+                write!(f, " for `{name}`")?;
             }
+            f.write_str("?")?;
+            end = "";
         }
     }
     Ok(())

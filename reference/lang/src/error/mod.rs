@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::analyze::ir::Source;
 use crate::builtins::Arity;
+use crate::env::Env;
 use crate::form::Span;
+use crate::function::Closure;
 use crate::reader::ReadError;
 use crate::value::{Text, Type, Value};
 
@@ -56,6 +58,9 @@ impl Reason {
     }
 }
 
+/// Names without a meaning that more is said about.
+const NAMES_MAX: usize = 8;
+
 /// The finer kinds of errors that have one, as [`Error::code`] gives them.
 const CODES: &[&str] = &[
     "symbol_limit_exceeded",
@@ -89,10 +94,45 @@ pub fn known_code(word: &str) -> &'static str {
 pub struct Error {
     /// What went wrong.
     pub kind: Kind,
-    /// Where, when it is known.
+    /// Where.
+    pub place: Place,
+}
+
+/// Where evaluation was when it stopped.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// In the text, when it is known.
     pub span: Option<Span>,
     /// The function whose code `span` is in; none for code outside of functions.
     pub within: Option<Box<Within>>,
+    /// Calls of the program's functions that had not ended.
+    pub depth: u32,
+    /// The items that were worked on, by position: the innermost collection's first.
+    pub items: Vec<usize>,
+    /// Which argument of the function that the kind names would not do, from 0.
+    pub argument: Option<usize>,
+    /// The arguments of the function that the kind names would do in another order.
+    pub swapped: bool,
+    /// Of the names without a meaning, those that the context has.
+    pub in_context: Vec<String>,
+    /// What to do about it, where only the place knows.
+    pub way_out: Option<String>,
+    /// What [`Error::explained`] says, when that was found out elsewhere.
+    pub told: Option<String>,
+}
+
+impl Place {
+    /// Collections inside one another that are remembered.
+    const ITEMS_MAX: usize = 3;
+
+    /// Notes that this was at item `index` of a collection. Of many that lie around each other the innermost and the
+    /// outermost are kept.
+    fn at_item(&mut self, index: usize) {
+        if self.items.len() == Self::ITEMS_MAX {
+            self.items.pop();
+        }
+        self.items.push(index);
+    }
 }
 
 /// A function as an error remembers it.
@@ -239,6 +279,8 @@ pub struct Found {
     pub kind: Type,
     /// It.
     pub text: Quote,
+    /// Where it stood, to be found among arguments that still stand there. Nothing is read from it.
+    address: usize,
 }
 
 impl Found {
@@ -247,11 +289,31 @@ impl Found {
         Found {
             kind: value.kind(),
             text: Quote::value(value),
+            address: std::ptr::from_ref(value).addr(),
         }
+    }
+
+    /// Its position among `args`, when it is one of them.
+    fn among(&self, args: &[Value]) -> Option<usize> {
+        args.iter()
+            .position(|arg| std::ptr::from_ref(arg).addr() == self.address)
     }
 }
 
 impl Error {
+    /// This error, which remembers which of the names without a meaning the context has.
+    pub(crate) fn seen_in(mut self, env: &Env) -> Error {
+        if let Kind::Unbound(names) = &self.kind {
+            let known = |name: &&(String, _)| {
+                let name = Value::str(name.0.as_str());
+                env.context().lookup(&name).is_some()
+            };
+            let named = names.iter().take(NAMES_MAX).filter(known);
+            self.place.in_context = named.map(|(name, _)| name.clone()).collect();
+        }
+        self
+    }
+
     /// The outcome reason.
     pub fn reason(&self) -> Reason {
         self.kind.reason()
@@ -313,20 +375,20 @@ impl Kind {
 
     /// This kind without a place.
     pub fn anywhere(self) -> Error {
-        Error {
-            kind: self,
-            span: None,
-            within: None,
-        }
+        self.in_place(Place::default())
     }
 
     /// This kind at `span`.
     pub fn at(self, span: Span) -> Error {
-        Error {
-            kind: self,
+        self.in_place(Place {
             span: Some(span),
-            within: None,
-        }
+            ..Place::default()
+        })
+    }
+
+    /// This kind in `place`.
+    pub fn in_place(self, place: Place) -> Error {
+        Error { kind: self, place }
     }
 }
 
@@ -336,7 +398,7 @@ pub enum Unwind {
     /// Something went wrong.
     Raise(Error),
     /// A limit was reached.
-    Limit(Limit),
+    Limit(Limit, Place),
     /// `(return v)`
     Return(Value),
     /// `(fail v)`
@@ -365,8 +427,122 @@ impl Limit {
     }
 }
 
+impl Unwind {
+    /// Where an error or a limit was met; none for what ends a program as it wanted.
+    fn place(&mut self) -> Option<&mut Place> {
+        match self {
+            Unwind::Raise(error) => Some(&mut error.place),
+            Unwind::Limit(_, place) => Some(place),
+            Unwind::Return(_) | Unwind::Fail(_) => None,
+        }
+    }
+}
+
 /// Boxed so that a `Result<Value, Stop>` is as small as a `Value`.
 pub type Stop = Box<Unwind>;
+
+/// Lets an error say where it happened, unless it knows.
+#[cold]
+pub fn at(mut stop: Stop, span: Span) -> Stop {
+    if let Some(place) = stop.place() {
+        place.span.get_or_insert(span);
+    }
+    stop
+}
+
+/// Lets an error say at which item of a collection it happened.
+#[cold]
+pub fn at_item(mut stop: Stop, index: usize) -> Stop {
+    if let Some(place) = stop.place() {
+        place.at_item(index);
+    }
+    stop
+}
+
+/// Whether `found`, which was expected to be something else, looks like the argument for another place. What a function
+/// took from among `args` is nil there.
+fn swapped(expected: &str, found: &Found, args: &[Value]) -> bool {
+    let others = || {
+        let others = args.iter().enumerate();
+        others.filter(|(at, _)| Some(*at) != found.among(args))
+    };
+    let collection =
+        |value: &Value| matches!(value, Value::Vector(_) | Value::Map(_) | Value::Set(_));
+    let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
+    match found.kind {
+        Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
+            args.len() > 1
+        }
+        Type::Integer if expects(&["collection", "map", "vector", "string"]) => {
+            others().any(|(_, other)| collection(other) || matches!(other, Value::Str(_)))
+        }
+        Type::Vector | Type::Map | Type::Set | Type::String if expects(&["integer"]) => {
+            others().any(|(_, other)| matches!(other, Value::Int(_)))
+        }
+        Type::Vector | Type::Set | Type::String if expects(&["function"]) => {
+            others().any(|(_, other)| matches!(other, Value::Fn(_) | Value::Builtin(_)))
+        }
+        Type::Regex if expects(&["string"]) => args.len() > 1,
+        _ => false,
+    }
+}
+
+/// Lets an error say that a function was called for a collection without items, unless it happened inside of it.
+#[cold]
+pub fn of_empty(mut stop: Stop) -> Stop {
+    if let Unwind::Raise(Error {
+        kind: Kind::Arity { .. } | Kind::Pairs(_),
+        place,
+    }) = &mut *stop
+        && place.span.is_none()
+    {
+        place.way_out = Some(
+            "the collection is empty and there is no first value: give one, as in (reduce f 0 xs), or test it first, as in (when (seq xs) (reduce f xs))"
+                .to_owned(),
+        );
+    }
+    stop
+}
+
+/// Lets an error say in which function's code it is, unless it knows, and that a call of it had not ended.
+#[cold]
+pub fn within(mut stop: Stop, closure: &Closure) -> Stop {
+    if let Some(place) = stop.place() {
+        place.depth = place.depth.saturating_add(1);
+        if place.span.is_some() && place.within.is_none() {
+            place.within = Some(Box::new(Within {
+                name: closure.lambda.name.clone(),
+                source: Arc::clone(&closure.lambda.source.0),
+            }));
+        }
+    }
+    stop
+}
+
+/// Lets an error say which function it comes from, unless it knows, and which of its arguments it speaks of.
+#[cold]
+pub fn named(mut stop: Stop, name: &str, args: &[Value]) -> Stop {
+    if let Unwind::Raise(Error {
+        kind: kind @ (Kind::Type { .. } | Kind::Value { .. }),
+        place,
+    }) = &mut *stop
+    {
+        let (Kind::Type { function, .. } | Kind::Value { function, .. }) = kind else {
+            return stop;
+        };
+        if function.is_empty() {
+            name.clone_into(function);
+            if let Kind::Type {
+                expected, found, ..
+            } = kind
+            {
+                place.argument = found.among(args);
+                place.swapped = swapped(expected, found, args);
+            }
+        }
+    }
+    stop
+}
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
@@ -384,7 +560,7 @@ impl From<Kind> for Stop {
 impl From<Limit> for Stop {
     #[cold]
     fn from(limit: Limit) -> Stop {
-        Box::new(Unwind::Limit(limit))
+        Box::new(Unwind::Limit(limit, Place::default()))
     }
 }
 

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::sequence::{called_transducer, reduced, unsettled};
-use super::{Eval, Frame, Outcome, at, not_callable};
+use super::{Eval, Frame, Outcome, not_callable};
 use crate::analyze::ir::{Arities, Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
-use crate::error::{Kind, Limit, Quote, Stop, bad_value, wrong_type};
+use crate::error::{
+    Kind, Limit, Place, Quote, Stop, at, at_item, bad_value, named, within, wrong_type,
+};
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
 use crate::value::{Items, Map, Value};
@@ -165,9 +167,10 @@ impl<'r> Eval<'r> {
     ) -> Outcome<()> {
         if let Some(closure) = closure_of(callee, 1) {
             return self.inside(closure, |eval, base| {
-                for item in items {
-                    let result = eval.enter(closure, base, |stack| stack.push(item.clone()))?;
-                    let result = eval.settled(result)?;
+                for (index, item) in items.enumerate() {
+                    let result = eval.enter(closure, base, |stack| stack.push(item.clone()));
+                    let result = result.and_then(|result| eval.settled(result));
+                    let result = result.map_err(|stop| at_item(stop, index))?;
                     if !each(eval, item, result)? {
                         break;
                     }
@@ -175,14 +178,16 @@ impl<'r> Eval<'r> {
                 Ok(())
             });
         }
-        for item in items {
+        for (index, item) in items.enumerate() {
             let result = match (callee, item) {
                 // The map need not be an argument.
                 (Value::Keyword(_), Value::Map(map)) => {
                     self.tick()?;
                     map.lookup(callee).cloned().unwrap_or_default()
                 }
-                _ => self.call1(callee, item.clone())?,
+                _ => self
+                    .call1(callee, item.clone())
+                    .map_err(|stop| at_item(stop, index))?,
             };
             if !each(self, item, result)? {
                 break;
@@ -195,31 +200,42 @@ impl<'r> Eval<'r> {
     pub fn replace_each(&mut self, callee: &Value, items: &mut [Value]) -> Outcome<()> {
         if let Some(closure) = closure_of(callee, 1) {
             return self.inside(closure, |eval, base| {
-                for item in items {
+                for (index, item) in items.iter_mut().enumerate() {
                     let argument = std::mem::take(item);
-                    let result = eval.enter(closure, base, |stack| stack.push(argument))?;
-                    *item = eval.settled(result)?;
+                    let result = eval.enter(closure, base, |stack| stack.push(argument));
+                    let result = result.and_then(|result| eval.settled(result));
+                    *item = result.map_err(|stop| at_item(stop, index))?;
                 }
                 Ok(())
             });
         }
-        for item in items {
+        for (index, item) in items.iter_mut().enumerate() {
             let argument = std::mem::take(item);
-            *item = self.call1(callee, argument)?;
+            *item = self
+                .call1(callee, argument)
+                .map_err(|stop| at_item(stop, index))?;
         }
         Ok(())
     }
 
-    /// Calls `callee` with what came of the item before, `first` to begin with, and each item in turn.
-    pub fn fold_each(&mut self, callee: &Value, first: Value, items: Items<'_>) -> Outcome {
+    /// Calls `callee` with what came of the item before, `first` to begin with, and each item in turn. Of the collection,
+    /// `before` items came before these.
+    pub fn fold_each(
+        &mut self,
+        callee: &Value,
+        first: Value,
+        items: Items<'_>,
+        before: usize,
+    ) -> Outcome {
         let mut folded = first;
         if let Some(closure) = closure_of(callee, 2) {
             return self.inside(closure, |eval, base| {
-                for item in items {
-                    folded = eval.enter(closure, base, |stack| {
+                for (index, item) in items.enumerate() {
+                    let result = eval.enter(closure, base, |stack| {
                         stack.push(folded);
                         stack.push(item.clone());
-                    })?;
+                    });
+                    folded = result.map_err(|stop| at_item(stop, before + index))?;
                     if let Some(value) = reduced(&folded) {
                         return Ok(value.clone());
                     }
@@ -227,7 +243,7 @@ impl<'r> Eval<'r> {
                 eval.settled(folded)
             });
         }
-        self.fold_items(callee, folded, items)
+        self.fold_items(callee, folded, items, before)
     }
 
     /// Whether `value` may stand in call position.
@@ -498,7 +514,7 @@ impl<'r> Eval<'r> {
             let base = eval.stack.len();
             let result = inside(eval, base);
             eval.stack.truncate(base);
-            result.map_err(|stop| super::within(stop, closure))
+            result.map_err(|stop| within(stop, closure))
         })
     }
 
@@ -709,7 +725,7 @@ fn takes(function: impl Display, accepts: Arity, given: usize) -> Outcome<()> {
 
 #[cold]
 fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
-    super::named(wrong_type(expected, found), function)
+    named(wrong_type(expected, found), function, &[])
 }
 
 #[cold]
@@ -740,12 +756,18 @@ fn arity(lambda: &Lambda, given: usize) -> Stop {
     } else {
         exactly(count)
     };
-    Kind::Arity {
+    let heading = &lambda.heading;
+    let way_out = format!("`{function}` was defined with the parameters [{heading}]");
+    let kind = Kind::Arity {
         function,
         accepts,
         given,
-    }
-    .into()
+    };
+    let place = Place {
+        way_out: Some(way_out),
+        ..Place::default()
+    };
+    kind.in_place(place).into()
 }
 
 /// `'server/tool` and its arguments, as the map that a tool takes.

@@ -16,7 +16,7 @@ use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin};
 use crate::clock;
 use crate::env::{Brief, Definition, Env};
-use crate::error::{Error, Kind, Limit, Quote, Stop, Unwind, Within};
+use crate::error::{Kind, Limit, Quote, Stop, at, at_item, named};
 use crate::form::Span;
 use crate::function::Closure;
 use crate::heap;
@@ -534,7 +534,7 @@ impl<'r> Eval<'r> {
                         return Ok(value);
                     }
                     let values = self.recur.take().unwrap_or_default();
-                    self.tick()?;
+                    self.tick().map_err(|stop| at(stop, parts.span))?;
                     for ((pattern, _), value) in parts.bindings.iter().zip(values) {
                         self.bind(pattern, value, frame)?;
                     }
@@ -714,14 +714,17 @@ impl<'r> Eval<'r> {
         match clause {
             Clause::Each(pattern, collection) => {
                 let collection = self.eval(collection, frame)?;
-                let place = |stop| crate::eval::at(stop, parts.span);
+                let place = |stop| crate::error::at(stop, parts.span);
                 let mut items = self.stream(collection).map_err(place)?;
+                let mut index = 0;
                 while let Some(item) = items.next(self).map_err(place)? {
-                    self.tick()?;
-                    self.bind(pattern, item, frame)?;
-                    if !self.eval_for(parts, at + 1, frame, results)? {
+                    self.tick().map_err(place)?;
+                    let here = |stop| at_item(place(stop), index);
+                    self.bind(pattern, item, frame).map_err(here)?;
+                    if !self.eval_for(parts, at + 1, frame, results).map_err(here)? {
                         break;
                     }
+                    index += 1;
                 }
                 Ok(true)
             }
@@ -805,8 +808,7 @@ impl<'r> Eval<'r> {
     /// Calls a builtin whose arguments are evaluated.
     #[inline]
     fn builtin(&mut self, builtin: &'static Builtin, args: &mut [Value], span: Span) -> Outcome {
-        self.tick()?;
-        match self.invoke(builtin, args) {
+        match self.tick().and_then(|()| self.invoke(builtin, args)) {
             Ok(value) => Ok(value),
             Err(stop) => Err(at(stop, span)),
         }
@@ -830,12 +832,12 @@ impl<'r> Eval<'r> {
         let settles = builtin.streams.unwrap_or(args.len()).min(args.len());
         for arg in &mut args[..settles] {
             if let Err(stop) = self.settle(arg) {
-                return Err(named(stop, builtin.name));
+                return Err(named(stop, builtin.name, args));
             }
         }
         match run(self, args) {
             Ok(value) => Ok(value),
-            Err(stop) => Err(named(stop, builtin.name)),
+            Err(stop) => Err(named(stop, builtin.name, args)),
         }
     }
 }
@@ -853,47 +855,4 @@ fn heap_room(line: &String, bytes: usize) -> Outcome<()> {
 #[cold]
 pub(crate) fn not_callable(value: &Value) -> Stop {
     Kind::NotCallable(Quote::value(value)).into()
-}
-
-/// Lets an error say where it happened, unless it knows.
-#[cold]
-fn at(mut stop: Stop, span: Span) -> Stop {
-    if let Unwind::Raise(Error {
-        span: place @ None, ..
-    }) = &mut *stop
-    {
-        *place = Some(span);
-    }
-    stop
-}
-
-/// Lets an error say in which function's code it is, unless it knows.
-#[cold]
-fn within(mut stop: Stop, closure: &Closure) -> Stop {
-    if let Unwind::Raise(Error {
-        span: Some(_),
-        within: within @ None,
-        ..
-    }) = &mut *stop
-    {
-        *within = Some(Box::new(Within {
-            name: closure.lambda.name.clone(),
-            source: Arc::clone(&closure.lambda.source.0),
-        }));
-    }
-    stop
-}
-
-/// Lets an error say which function it comes from, unless it knows.
-#[cold]
-fn named(mut stop: Stop, name: &str) -> Stop {
-    if let Unwind::Raise(Error {
-        kind: Kind::Type { function, .. } | Kind::Value { function, .. },
-        ..
-    }) = &mut *stop
-        && function.is_empty()
-    {
-        name.clone_into(function);
-    }
-    stop
 }

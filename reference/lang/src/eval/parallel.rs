@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Eval, Outcome};
-use crate::error::{Error, Kind, Limit, Stop, Unwind};
+use crate::error::{Error, Kind, Stop, Unwind};
 use crate::heap;
 use crate::host::{Branching, Host};
 use crate::value::Value;
@@ -138,15 +138,15 @@ fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
             kind: Kind::Capacity,
             ..
         }) => Kind::Capacity.into(),
-        Unwind::Raise(Error { kind, span, within }) => {
+        Unwind::Raise(Error { kind, place }) => {
             let kind = Kind::Branch {
                 form,
                 index,
                 cause: Box::new(kind),
             };
-            Error { kind, span, within }.into()
+            kind.in_place(place).into()
         }
-        Unwind::Limit(limit @ (Limit::Time | Limit::Cancelled | Limit::Memory)) => limit.into(),
+        limit @ Unwind::Limit(..) => Box::new(limit),
         Unwind::Return(_) => Kind::Parallel {
             form,
             problem: format!("return called inside {form}").into(),

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Eval, Outcome, at};
+use super::{Eval, Outcome};
 use crate::builtins::{Builtin, callable, made_of};
-use crate::error::{Kind, Stop, bad_value, wrong_type};
+use crate::error::{Kind, Stop, at, at_item, bad_value, named, wrong_type};
 use crate::form::Span;
 use crate::function::{Combinator, Combined};
 use crate::value::{Items, Value, Vector, number_cmp};
@@ -158,6 +158,8 @@ pub fn integer_count(start: i64, end: i64, step: i64) -> usize {
 pub struct Stream {
     source: Source,
     steps: Vec<Step>,
+    /// Items that each step was given.
+    given: Vec<usize>,
     /// Items on their way, the next one last, each with the step that it goes through next.
     waiting: Vec<(usize, Value)>,
     /// Nothing more is asked of the source.
@@ -215,17 +217,18 @@ impl Step {
             let function = args.first().cloned().unwrap_or_default();
             match callable(&function) {
                 Ok(()) => Ok(function),
-                Err(stop) => Err(super::named(stop, builtin.name)),
+                Err(stop) => Err(named(stop, builtin.name, &[])),
             }
         };
         let count = || -> Outcome<usize> {
             crate::builtins::amount(args.first().unwrap_or(&Value::Nil))
-                .map_err(|stop| super::named(stop, builtin.name))
+                .map_err(|stop| named(stop, builtin.name, &[]))
         };
         let positive = || match count()? {
-            0 => Err(super::named(
+            0 => Err(named(
                 bad_value("n must be a positive integer"),
                 builtin.name,
+                &[],
             )),
             count => Ok(count),
         };
@@ -274,7 +277,10 @@ impl Stream {
                 if index == self.steps.len() {
                     return Ok(Some(item));
                 }
-                self.step(eval, index, item)?;
+                let given = self.given[index];
+                self.given[index] += 1;
+                self.step(eval, index, item)
+                    .map_err(|stop| at_item(stop, given))?;
             } else if !self.done {
                 match self.source.next(eval)? {
                     Some(item) => self.waiting.push((0, item)),
@@ -561,6 +567,7 @@ impl Eval<'_> {
     fn started(&self, source: Source, steps: Vec<Step>) -> Stream {
         let mut stream = Stream {
             source,
+            given: vec![0; steps.len()],
             steps,
             waiting: Vec::new(),
             done: false,
@@ -753,11 +760,21 @@ impl Eval<'_> {
         )
     }
 
-    /// Calls `callee` with what came of the item before and each item in turn; a reduced value ends it.
-    pub fn fold_stream(&mut self, callee: &Value, first: Value, mut stream: Stream) -> Outcome {
+    /// Calls `callee` with what came of the item before and each item in turn; a reduced value ends it. Of the collection,
+    /// `before` items came before these.
+    pub fn fold_stream(
+        &mut self,
+        callee: &Value,
+        first: Value,
+        mut stream: Stream,
+        before: usize,
+    ) -> Outcome {
         let mut folded = first;
+        let mut index = before;
         while let Some(item) = stream.next(self)? {
-            folded = self.call2(callee, folded, item)?;
+            let result = self.call2(callee, folded, item);
+            folded = result.map_err(|stop| at_item(stop, index))?;
+            index += 1;
             if let Some(value) = reduced(&folded) {
                 return Ok(value.clone());
             }
@@ -766,10 +783,17 @@ impl Eval<'_> {
     }
 
     /// [`Eval::fold_stream`] over items that are there.
-    pub fn fold_items(&mut self, callee: &Value, first: Value, items: Items<'_>) -> Outcome {
+    pub fn fold_items(
+        &mut self,
+        callee: &Value,
+        first: Value,
+        items: Items<'_>,
+        before: usize,
+    ) -> Outcome {
         let mut folded = first;
-        for item in items {
-            folded = self.call2(callee, folded, item.clone())?;
+        for (index, item) in items.enumerate() {
+            let result = self.call2(callee, folded, item.clone());
+            folded = result.map_err(|stop| at_item(stop, before + index))?;
             if let Some(value) = reduced(&folded) {
                 return Ok(value.clone());
             }

@@ -135,7 +135,7 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
         Ended::Fail(value) => {
             return failed(&*redact::value_within(&value, redactor, watch)?, watch);
         }
-        Ended::Error(error) => return Ok(errored(&error, running.hint(), job.server)),
+        Ended::Error(error) => return Ok(errored(&error, running.hint(), job.program, job.server)),
     };
     let validated = match validated(job, &value, watch)? {
         Ok(json) => json,
@@ -227,7 +227,8 @@ fn conclude_turn(
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
         Ended::Error(error) => {
-            return Ok(failed_with(errored(&error, running.hint(), job.server)));
+            let payload = errored(&error, running.hint(), job.program, job.server);
+            return Ok(failed_with(payload));
         }
     };
     let entries = running.entries();
@@ -529,7 +530,7 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
 
 /// The payload of a limit that was met before the program or after it.
 fn limited(limit: Limit, server: &Server) -> Payload {
-    errored(&limit.kind().anywhere(), None, server)
+    errored(&limit.kind().anywhere(), None, "", server)
 }
 
 /// Does `work` on what programs made, outside of a program but within the time and the memory of one.
@@ -565,9 +566,14 @@ impl Host for Deadline {
     }
 }
 
-/// The payload of an error or a limit. The limits are named as the operator set them.
-fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
-    let message = || error.message_behind(&|text| server.redactor.scrub_str(text).into_owned());
+/// Bytes of a message beyond which its feedback says nothing more.
+const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
+
+/// The payload of an error or a limit. The limits are named as the operator set them; behind the message the feedback says
+/// where in `program` it happened and what to do about it.
+fn errored(error: &Error, hint: Option<String>, program: &str, server: &Server) -> Payload {
+    let veil = |text: &str| server.redactor.scrub_str(text).into_owned();
+    let message = || error.message_behind(&veil);
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),
         Reason::RuntimeError => (ErrorReason::RuntimeError, message()),
@@ -584,8 +590,18 @@ fn errored(error: &Error, hint: Option<String>, server: &Server) -> Payload {
         ),
         Reason::Cancelled => return Refusal::Cancelled.payload(),
     };
-    let feedback = hint.map(|hint| format!("{message}. {hint}"));
-    error_payload(reason.as_str(), message, feedback)
+    let mut feedback = match hint {
+        Some(hint) => format!("{message}. {hint}"),
+        None => message.clone(),
+    };
+    if feedback.len() <= EXPLAINED_BYTES_MAX {
+        let explained = error.explained(program, &veil);
+        if !explained.is_empty() {
+            feedback.push('\n');
+            feedback.push_str(&explained);
+        }
+    }
+    error_payload(reason.as_str(), message, Some(feedback))
 }
 
 /// The tool through which programs reach upstreams: `tool/call`.

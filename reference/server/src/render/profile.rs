@@ -361,6 +361,14 @@ fn success_text(payload: &Payload) -> String {
 fn error_text(payload: &Payload) -> String {
     let mut text = reason_and_message(payload).unwrap_or_default();
     let feedback = payload.text("feedback").unwrap_or_default();
+    // What stands behind the message there stands behind it here.
+    let feedback = match payload.text("message") {
+        Some(message) => match feedback.strip_prefix(message) {
+            Some(more) if more.starts_with('\n') => more.trim_start_matches('\n'),
+            _ => feedback,
+        },
+        None => feedback,
+    };
     let repeats = feedback == text
         || text
             .strip_suffix(feedback)

@@ -32,6 +32,7 @@ pub(super) fn loop_form(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, E
             bindings,
             body: body?,
             floor,
+            span,
         })))
     })
 }

@@ -227,6 +227,11 @@ impl Evaluator {
                 if let Some(hint) = hint {
                     message = format!("{message}\n{hint}");
                 }
+                let explained =
+                    error.explained(text, &|quoted| self.redactor.scrub_str(quoted).into_owned());
+                if !explained.is_empty() {
+                    message = format!("{message}\n{explained}");
+                }
                 if self.typed
                     && let Some(place) = error.span_in(text).and_then(|span| caret(text, span))
                 {

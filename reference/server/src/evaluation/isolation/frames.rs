@@ -243,6 +243,9 @@ pub enum End {
         /// Where in the program.
         #[n(3)]
         span: Option<(u32, u32)>,
+        /// Its place and its way out.
+        #[n(4)]
+        explained: String,
     },
 }
 

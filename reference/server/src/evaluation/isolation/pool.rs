@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use ptc_lang::error::known_code;
+use ptc_lang::error::{self, known_code};
 use ptc_lang::form::Span;
 use ptc_lang::heap::Account;
 use ptc_lang::{
@@ -696,6 +696,7 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
             code,
             message,
             span,
+            explained,
         } => {
             let kind = match Reason::named(&reason) {
                 Some(Reason::Timeout) => Kind::Timeout,
@@ -709,11 +710,11 @@ fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Erro
                 None => return Err(lost("it ended for no known reason")),
             };
             let span = span.map(|(start, end)| Span { start, end });
-            Err(Error {
-                kind,
+            Err(kind.in_place(error::Place {
                 span,
-                within: None,
-            })
+                told: Some(explained),
+                ..error::Place::default()
+            }))
         }
     }
 }

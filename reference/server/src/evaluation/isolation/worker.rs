@@ -357,6 +357,7 @@ impl World<'_> {
                     span: error
                         .span_in(asked.program.as_str())
                         .map(|span| (span.start, span.end)),
+                    explained: error.explained(&asked.program, &|quoted| self.veiled(quoted)),
                 };
                 return Done {
                     end,
@@ -533,6 +534,7 @@ fn failed(reason: &str, message: String) -> Done {
             code: reason.into(),
             message,
             span: None,
+            explained: String::new(),
         },
         left: Vec::new(),
         changed: Vec::new(),
