@@ -14,6 +14,8 @@ use super::ir::Ir;
 use crate::builtins::Section;
 use crate::error::{Error, Kind};
 use crate::form::{Form, Span};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 type Analyze = fn(&mut Analyzer<'_, '_>, Use<'_>) -> Result<Ir, Error>;
 
@@ -112,36 +114,21 @@ pub const FIXED: &[&str] = &[
     "if", "do", "def", "let", "fn", "loop", "recur", "quote", "var",
 ];
 
+type Index = HashMap<&'static str, &'static SpecialForm, foldhash::fast::FixedState>;
+
+static INDEX: LazyLock<Index> =
+    LazyLock::new(|| SPECIAL_FORMS.iter().map(|form| (form.name, form)).collect());
+
+fn find(name: &str) -> Option<&'static SpecialForm> {
+    INDEX.get(name).copied()
+}
+
 /// How the special form `name` is analysed.
 pub fn special(name: &str) -> Option<Analyze> {
     if name.starts_with('\0') {
         return threading::chain(name).or_else(|| functions::hidden(name));
     }
-    // Names of special forms begin with few letters, and most calls are of functions.
-    if !matches!(
-        name.as_bytes().first(),
-        Some(
-            b'a' | b'c'
-                | b'd'
-                | b'f'
-                | b'i'
-                | b'l'
-                | b'o'
-                | b'q'
-                | b'r'
-                | b's'
-                | b't'
-                | b'v'
-                | b'w'
-                | b'-'
-        )
-    ) {
-        return None;
-    }
-    SPECIAL_FORMS
-        .iter()
-        .find(|form| form.name == name)
-        .map(|form| form.analyze)
+    find(name).map(|form| form.analyze)
 }
 
 /// The names of all special forms.
@@ -151,10 +138,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// The malformed use of a form, with the shape that it has.
 fn usage(name: &str, span: Span) -> Error {
-    let expected = SPECIAL_FORMS
-        .iter()
-        .find(|form| form.name == name)
-        .map_or("another form", |form| form.signature);
+    let expected = find(name).map_or("another form", |form| form.signature);
     Kind::Usage { expected }.at(span)
 }
 
