@@ -33,10 +33,35 @@ pub enum Handled {
     Exit(Option<Reply>),
 }
 
-/// A method: its name and what a request for it does.
+/// A method: its name, what a request for it does in each protocol era, and what it does as a notification.
 struct Method {
     name: &'static str,
-    request: fn(&Scene<'_>) -> Result<Reply, RpcError>,
+    session: OnRequest,
+    stateless: OnRequest,
+    /// `None` for a name that means nothing without an id.
+    notified: Option<fn(&Notified<'_>) -> Handled>,
+}
+
+/// What a request for a method does.
+#[derive(Clone, Copy)]
+enum OnRequest {
+    /// It is answered at once.
+    Answer(fn(&Scene<'_>) -> Reply),
+    /// It calls a tool.
+    CallTool,
+    /// It is a notification's name, which an id makes a request that means nothing.
+    Invalid,
+    /// Its name is not known in this era.
+    Unknown,
+    /// It is answered, and the connection ends.
+    Exit,
+}
+
+/// What a notification is about.
+struct Notified<'a> {
+    server: &'a Arc<Server>,
+    connection: &'a Arc<Connection>,
+    params: Option<Json<'a>>,
 }
 
 /// What a request is about.
@@ -47,36 +72,72 @@ struct Scene<'a> {
     params: Option<Json<'a>>,
 }
 
-/// Methods that are answered at once. `tools/call` and `exit` are apart.
+/// Every method, of requests and notifications.
 const METHODS: &[Method] = &[
     Method {
         name: "initialize",
-        request: initialize,
+        session: OnRequest::Answer(initialize),
+        stateless: OnRequest::Unknown,
+        notified: Some(ignored),
     },
     Method {
         name: "ping",
-        request: ping,
+        session: OnRequest::Answer(ping),
+        stateless: OnRequest::Unknown,
+        notified: Some(ignored),
     },
     Method {
         name: "shutdown",
-        request: shutdown,
+        session: OnRequest::Answer(shutdown),
+        stateless: OnRequest::Unknown,
+        notified: Some(shutdown_notified),
+    },
+    Method {
+        name: "exit",
+        session: OnRequest::Exit,
+        stateless: OnRequest::Unknown,
+        notified: Some(exit_notified),
     },
     Method {
         name: "tools/list",
-        request: tools_list,
+        session: OnRequest::Answer(tools_list),
+        stateless: OnRequest::Answer(tools_list_stateless),
+        notified: Some(ignored),
+    },
+    Method {
+        name: "tools/call",
+        session: OnRequest::CallTool,
+        stateless: OnRequest::CallTool,
+        notified: Some(ignored),
+    },
+    Method {
+        name: "server/discover",
+        // Its name alone says the era without sessions.
+        session: OnRequest::Unknown,
+        stateless: OnRequest::Answer(discover),
+        notified: None,
+    },
+    Method {
+        name: "notifications/initialized",
+        session: OnRequest::Invalid,
+        stateless: OnRequest::Unknown,
+        notified: Some(initialized),
+    },
+    Method {
+        name: "notifications/cancelled",
+        session: OnRequest::Invalid,
+        stateless: OnRequest::Unknown,
+        notified: Some(cancelled),
     },
 ];
 
-/// The names of all methods: those of the table, those that are handled apart, and notifications.
+/// The names of all methods.
 pub fn method_names() -> impl Iterator<Item = &'static str> {
-    const APART: [&str; 5] = [
-        "exit",
-        "notifications/cancelled",
-        "notifications/initialized",
-        "server/discover",
-        "tools/call",
-    ];
-    METHODS.iter().map(|method| method.name).chain(APART)
+    METHODS.iter().map(|method| method.name)
+}
+
+fn method(name: Option<&str>) -> Option<&'static Method> {
+    METHODS.iter().find(|method| Some(method.name) == name)
 }
 
 /// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
@@ -97,12 +158,20 @@ pub fn handle(
         let id = id.filter(|_| !frame.is_response());
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
     }
-    let method = frame.method_name();
+    let name = frame.method_name();
     let Some(id) = id else {
-        return notification(server, connection, method.as_deref(), frame.params);
+        return notification(server, connection, name.as_deref(), frame.params);
     };
-    match method.as_deref() {
-        Some("tools/call") => {
+    let known = method(name.as_deref());
+    let scene = Scene {
+        server,
+        connection,
+        id: &id,
+        params: frame.params,
+    };
+    match known.map_or(OnRequest::Unknown, |known| known.session) {
+        OnRequest::Answer(answer) => Handled::Now(answer(&scene)),
+        OnRequest::CallTool => {
             let place = Place {
                 server,
                 connection,
@@ -114,31 +183,12 @@ pub fn handle(
             };
             tools_call(place, frame.params, answer)
         }
-        Some("exit") => {
+        OnRequest::Exit => {
             log_named(server, Level::Info, "exit", &id);
-            Handled::Exit(Some(null_result(server, id)))
+            Handled::Exit(Some(null_result(id)))
         }
-        // Notifications by name: an id makes them requests that mean nothing.
-        Some("notifications/initialized" | "notifications/cancelled") => {
-            Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST))
-        }
-        name => {
-            let known = METHODS.iter().find(|known| Some(known.name) == name);
-            let Some(known) = known else {
-                method_not_found(server, name, Some(&id));
-                return Handled::Now(Reply::error(Some(id), RpcError::METHOD_NOT_FOUND));
-            };
-            let scene = Scene {
-                server,
-                connection,
-                id: &id,
-                params: frame.params,
-            };
-            Handled::Now(
-                (known.request)(&scene)
-                    .unwrap_or_else(|error| Reply::error(Some(id.clone()), error)),
-            )
-        }
+        OnRequest::Invalid => Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST)),
+        OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
     }
 }
 
@@ -146,32 +196,54 @@ pub fn handle(
 fn notification(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
-    method: Option<&str>,
+    name: Option<&str>,
     params: Option<Json<'_>>,
 ) -> Handled {
-    match method {
-        Some("notifications/initialized") => {
-            server
-                .log
-                .event(Level::Debug, "notifications_initialized", None, |_| {});
+    match method(name).and_then(|method| method.notified) {
+        Some(act) => act(&Notified {
+            server,
+            connection,
+            params,
+        }),
+        None => {
+            log_unknown_method(server, name, None);
+            Handled::Silent
         }
-        Some("notifications/cancelled") => cancelled(server, connection, params),
-        Some("shutdown") => {
-            server.log.event(Level::Info, "shutdown", None, |_| {});
-            connection.drain();
-        }
-        Some("exit") => {
-            server.log.event(Level::Info, "exit", None, |_| {});
-            return Handled::Exit(None);
-        }
-        Some("tools/call") => {}
-        Some(name) if METHODS.iter().any(|known| known.name == name) => {}
-        name => method_not_found(server, name, None),
     }
+}
+
+fn ignored(_: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
-fn method_not_found(server: &Server, name: Option<&str>, id: Option<&Id>) {
+fn initialized(notified: &Notified<'_>) -> Handled {
+    notified
+        .server
+        .log
+        .event(Level::Debug, "notifications_initialized", None, |_| {});
+    Handled::Silent
+}
+
+fn shutdown_notified(notified: &Notified<'_>) -> Handled {
+    notified
+        .server
+        .log
+        .event(Level::Info, "shutdown", None, |_| {});
+    notified.connection.drain();
+    Handled::Silent
+}
+
+fn exit_notified(notified: &Notified<'_>) -> Handled {
+    notified.server.log.event(Level::Info, "exit", None, |_| {});
+    Handled::Exit(None)
+}
+
+fn method_not_found(server: &Server, name: Option<&str>, id: Id) -> Reply {
+    log_unknown_method(server, name, Some(&id));
+    Reply::error(Some(id), RpcError::METHOD_NOT_FOUND)
+}
+
+fn log_unknown_method(server: &Server, name: Option<&str>, id: Option<&Id>) {
     server.log.event(
         Level::Warn,
         "method_not_found",
@@ -195,14 +267,19 @@ fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
     }
 }
 
-fn cancelled(server: &Arc<Server>, connection: &Arc<Connection>, params: Option<Json<'_>>) {
+fn cancelled(notified: &Notified<'_>) -> Handled {
+    let Notified {
+        server,
+        connection,
+        params,
+    } = *notified;
     let named = params.and_then(|params| params.get("requestId"));
     // A null names no call, though a call may have the id null.
     let Some(id) = named.filter(|id| !id.is_null()).map(Id::from_json) else {
         server
             .log
             .event(Level::Debug, "notifications_cancelled", None, |_| {});
-        return;
+        return Handled::Silent;
     };
     log_named(server, Level::Debug, "notifications_cancelled", &id);
     match connection.cancel(&id) {
@@ -212,6 +289,7 @@ fn cancelled(server: &Arc<Server>, connection: &Arc<Connection>, params: Option<
             answer_cancelled(server, connection, id, answer);
         }
     }
+    Handled::Silent
 }
 
 /// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.
@@ -225,7 +303,7 @@ pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer
     }
 }
 
-fn initialize(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+fn initialize(scene: &Scene<'_>) -> Reply {
     let wanted = scene
         .params
         .and_then(|params| params.get("protocolVersion"))
@@ -236,30 +314,51 @@ fn initialize(scene: &Scene<'_>) -> Result<Reply, RpcError> {
         "{{\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\"protocolVersion\":\"{revision}\",\"serverInfo\":{}}}",
         Server::info_json()
     );
-    Ok(own_result(scene.server, scene.id.clone(), result))
+    own_result(scene.id.clone(), result)
 }
 
-fn ping(scene: &Scene<'_>) -> Result<Reply, RpcError> {
-    Ok(own_result(scene.server, scene.id.clone(), "{}".into()))
+fn ping(scene: &Scene<'_>) -> Reply {
+    own_result(scene.id.clone(), "{}".into())
 }
 
-fn shutdown(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+fn shutdown(scene: &Scene<'_>) -> Reply {
     log_named(scene.server, Level::Info, "shutdown", scene.id);
     scene.connection.drain();
-    Ok(null_result(scene.server, scene.id.clone()))
+    null_result(scene.id.clone())
 }
 
-fn tools_list(scene: &Scene<'_>) -> Result<Reply, RpcError> {
+fn tools_list(scene: &Scene<'_>) -> Reply {
     log_named(scene.server, Level::Debug, "tools_list", scene.id);
-    Ok(Reply::json(scene.id.clone(), scene.server.tools_list()))
+    Reply::json(scene.id.clone(), scene.server.tools_list())
 }
 
-fn null_result(server: &Server, id: Id) -> Reply {
-    own_result(server, id, "null".into())
+fn tools_list_stateless(scene: &Scene<'_>) -> Reply {
+    let json = scene.server.tools_list().derive(|list| {
+        let tools = list.strip_prefix('{').unwrap_or("}");
+        format!(
+            "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
+            Era::Stateless.result_members()
+        )
+    });
+    Reply::json(scene.id.clone(), Arc::new(json))
+}
+
+fn discover(scene: &Scene<'_>) -> Reply {
+    let versions = supported_json();
+    let result = format!(
+        "{{{}\"cacheScope\":\"private\",\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\
+         \"supportedVersions\":{versions},\"ttlMs\":{CACHE_TTL_MS}}}",
+        Era::Stateless.result_members()
+    );
+    own_result(scene.id.clone(), result)
+}
+
+fn null_result(id: Id) -> Reply {
+    own_result(id, "null".into())
 }
 
 /// A result in the server's own words, with nothing from outside in it.
-fn own_result(_: &Server, id: Id, json: String) -> Reply {
+fn own_result(id: Id, json: String) -> Reply {
     Reply::json(id, Arc::new(ptc_secrets::Redactor::empty().scrub(json)))
 }
 
@@ -646,28 +745,17 @@ pub fn handle_stateless(
         }
         Ok(_) => {}
     }
-    let result = |json: String| Handled::Now(own_result(server, id.clone(), json));
-    match frame.method_name().as_deref() {
-        Some("server/discover") => {
-            let versions = supported_json();
-            result(format!(
-                "{{{}\"cacheScope\":\"private\",\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\
-                 \"supportedVersions\":{versions},\"ttlMs\":{CACHE_TTL_MS}}}",
-                Era::Stateless.result_members()
-            ))
-        }
-        Some("tools/list") => {
-            let list = server.tools_list();
-            let json = list.derive(|list| {
-                let tools = list.strip_prefix('{').unwrap_or("}");
-                format!(
-                    "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
-                    Era::Stateless.result_members()
-                )
-            });
-            Handled::Now(Reply::json(id.clone(), Arc::new(json)))
-        }
-        Some("tools/call") => {
+    let name = frame.method_name();
+    let scene = Scene {
+        server,
+        connection,
+        id: &id,
+        params: frame.params,
+    };
+    let known = method(name.as_deref());
+    match known.map_or(OnRequest::Unknown, |known| known.stateless) {
+        OnRequest::Answer(answer) => Handled::Now(answer(&scene)),
+        OnRequest::CallTool => {
             if let Err(error) = judge_responses(frame.params) {
                 return refuse(error);
             }
@@ -682,10 +770,9 @@ pub fn handle_stateless(
             };
             tools_call(place, frame.params, answer)
         }
-        name => {
-            method_not_found(server, name, Some(&id));
-            refuse(RpcError::METHOD_NOT_FOUND)
-        }
+        // No row says this of the stateless era.
+        OnRequest::Exit | OnRequest::Invalid => refuse(RpcError::INVALID_REQUEST),
+        OnRequest::Unknown => Handled::Now(method_not_found(server, name.as_deref(), id)),
     }
 }
 
