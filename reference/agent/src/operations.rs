@@ -165,7 +165,7 @@ fn op_task_run(input: &Json) -> Result<Json, Json> {
         ProgramEnd::Failed(value) => ("fail", value),
         ProgramEnd::Error { reason, message } => {
             return Err(state(
-                json!({ "reason": reason.as_str(), "message": message }),
+                json!({ "reason": reason.name(), "message": message }),
             ));
         }
     };

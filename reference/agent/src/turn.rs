@@ -426,7 +426,7 @@ impl Run<'_> {
             }
             ProgramEnd::Error { reason, message } => {
                 record.error = Some(message.clone());
-                self.note_failure(reason.as_str(), &message);
+                self.note_failure(reason.name(), &message);
                 Evaluated::told(render_error(reason, &message, None, None))
             }
         }
@@ -472,7 +472,7 @@ impl Run<'_> {
         match self.agent.memory_strategy {
             MemoryStrategy::Rollback => {
                 let message = format!("{message} Last turn rolled back.");
-                self.note_failure(ErrorReason::MemoryLimit.as_str(), &message);
+                self.note_failure(ErrorReason::MemoryLimit.name(), &message);
                 Evaluated::told(render_error(ErrorReason::MemoryLimit, &message, None, None))
             }
             MemoryStrategy::Strict => {

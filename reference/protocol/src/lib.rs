@@ -46,7 +46,7 @@ pub use payload::{
 };
 pub use program::{InvalidProgram, validate_program};
 pub use ptc_lang as lang;
-pub use reason::{ErrorReason, REASONS};
+pub use reason::ErrorReason;
 pub use returns::{
     Mismatch, Segment, describe_mismatches, validate_return, validate_return_within,
 };

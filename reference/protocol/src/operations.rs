@@ -175,7 +175,7 @@ impl Host for Alone {
 
 fn op_lisp_run(input: &Json) -> Result<Json, Json> {
     let refused =
-        |message: String| json!({ "reason": ErrorReason::ArgsError.as_str(), "message": message });
+        |message: String| json!({ "reason": ErrorReason::ArgsError.name(), "message": message });
     let program = input.get("program").map(json_to_value);
     let program = validate_program(program.as_ref()).map_err(|invalid| refused(invalid.message))?;
     let context = match input.get("context").map(json_to_value) {
@@ -215,7 +215,7 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
     };
     let (outcome, _) = ptc_lang::run(&Program::new(program), &env, &limits, &host);
     let failed = |reason: ErrorReason, message: String| {
-        Err(json!({ "reason": reason.as_str(), "message": message, "prints": outcome.prints }))
+        Err(json!({ "reason": reason.name(), "message": message, "prints": outcome.prints }))
     };
     let value = match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
@@ -226,7 +226,7 @@ fn op_lisp_run(input: &Json) -> Result<Json, Json> {
             };
             let shown = format_value(value, options).text;
             return Err(json!({
-                "reason": ErrorReason::Fail.as_str(), "message": shown, "result": shown, "prints": outcome.prints,
+                "reason": ErrorReason::Fail.name(), "message": shown, "result": shown, "prints": outcome.prints,
             }));
         }
         Ended::Error(error) => match error.reason() {
@@ -323,7 +323,7 @@ fn op_validate_program(input: &Json) -> Result<Json, Json> {
     match validate_program(program.as_ref()) {
         Ok(text) => Ok(text.into()),
         Err(invalid) => {
-            Err(json!({ "reason": ErrorReason::ArgsError.as_str(), "message": invalid.message }))
+            Err(json!({ "reason": ErrorReason::ArgsError.name(), "message": invalid.message }))
         }
     }
 }

@@ -132,7 +132,7 @@ pub fn error_payload(
 ) -> Json {
     let mut payload = Map::new();
     payload.insert("status".into(), "error".into());
-    payload.insert("reason".into(), reason.as_str().into());
+    payload.insert("reason".into(), reason.name().into());
     payload.insert("message".into(), message.into());
     payload.insert(
         "feedback".into(),

@@ -1,57 +1,66 @@
-//! The closed unions of reasons. One table each; knows no rendering.
+//! Closed families of reasons: each is one table that gives the enum, all its members and their names on the wire. Knows no
+//! rendering.
 
-/// Why a `lisp_eval` call failed. Adding a member means adding a row of `REASONS` and a rule to the renderer;
-/// both match without a wildcard, so the compiler asks for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ErrorReason {
-    /// The source does not read, or its static checks fail.
-    ParseError,
-    /// Evaluation failed.
-    RuntimeError,
-    /// The deadline passed.
-    Timeout,
-    /// The memory bound was reached.
-    MemoryLimit,
-    /// The arguments of the call are malformed.
-    ArgsError,
-    /// The program called `(fail v)`. The only reason whose payload carries `result`.
-    Fail,
-    /// The returned value does not match what was asked for.
-    ValidationError,
+/// Declares a family. Members `beside` it are of its type, but nobody outside meets them.
+#[macro_export]
+macro_rules! reasons {
+    (
+        $(#[$about:meta])*
+        $visibility:vis enum $family:ident {
+            $($(#[$doc:meta])* $member:ident = $wire:literal,)*
+        }
+        $(beside { $($(#[$apart_doc:meta])* $apart:ident = $apart_wire:literal,)* })?
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $visibility enum $family {
+            $($(#[$doc])* $member,)*
+            $($($(#[$apart_doc])* $apart,)*)?
+        }
+
+        impl $family {
+            /// Every member, in the order of schemas.
+            pub const ALL: &[$family] = &[$($family::$member,)*];
+
+            /// The name on the wire.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($family::$member => $wire,)*
+                    $($($family::$apart => $apart_wire,)*)?
+                }
+            }
+        }
+    };
 }
 
-/// Every member with its wire name.
-pub const REASONS: &[(ErrorReason, &str)] = &[
-    (ErrorReason::ParseError, "parse_error"),
-    (ErrorReason::RuntimeError, "runtime_error"),
-    (ErrorReason::Timeout, "timeout"),
-    (ErrorReason::MemoryLimit, "memory_limit"),
-    (ErrorReason::ArgsError, "args_error"),
-    (ErrorReason::Fail, "fail"),
-    (ErrorReason::ValidationError, "validation_error"),
-];
+reasons! {
+    /// Why a `lisp_eval` call failed. The renderer matches without a wildcard, so the compiler asks for a new member's rule.
+    pub enum ErrorReason {
+        /// The source does not read, or its static checks fail.
+        ParseError = "parse_error",
+        /// Evaluation failed.
+        RuntimeError = "runtime_error",
+        /// The deadline passed.
+        Timeout = "timeout",
+        /// The memory bound was reached.
+        MemoryLimit = "memory_limit",
+        /// The arguments of the call are malformed.
+        ArgsError = "args_error",
+        /// The program called `(fail v)`. The only reason whose payload carries `result`.
+        Fail = "fail",
+        /// The returned value does not match what was asked for.
+        ValidationError = "validation_error",
+    }
+}
 
 impl ErrorReason {
-    /// The wire name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorReason::ParseError => "parse_error",
-            ErrorReason::RuntimeError => "runtime_error",
-            ErrorReason::Timeout => "timeout",
-            ErrorReason::MemoryLimit => "memory_limit",
-            ErrorReason::ArgsError => "args_error",
-            ErrorReason::Fail => "fail",
-            ErrorReason::ValidationError => "validation_error",
-        }
-    }
-
     /// The member with this wire name.
     #[must_use]
     pub fn from_wire(name: &str) -> Option<Self> {
-        REASONS
+        Self::ALL
             .iter()
-            .find(|(_, wire)| *wire == name)
-            .map(|(reason, _)| *reason)
+            .copied()
+            .find(|reason| reason.name() == name)
     }
 }

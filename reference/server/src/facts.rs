@@ -2,8 +2,7 @@
 
 use crate::mcp::dispatch;
 use crate::mcp::tools;
-use crate::render::reason::Refusal;
-use crate::sessions::Refused;
+use crate::render::reason::{RefusalReason, SessionReason};
 
 /// Methods of requests and notifications.
 pub fn methods() -> impl Iterator<Item = &'static str> {
@@ -17,19 +16,7 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
 
 /// Reasons of the server's own refusals.
 pub fn reasons() -> Vec<&'static str> {
-    let refusals = [
-        Refusal::Busy { cap: 1 },
-        Refusal::UnknownTool {
-            name: String::new(),
-            known: Vec::new(),
-        },
-        Refusal::ShuttingDown,
-        Refusal::Cancelled,
-        Refusal::Arguments(String::new()),
-    ];
-    let sessions = Refused::ALL.into_iter().map(Refused::reason);
-    let own = refusals.iter().map(Refusal::reason);
-    own.chain(sessions)
-        .chain(["session_args_error", "sessions_disabled"])
-        .collect()
+    let refusals = RefusalReason::ALL.iter().map(|reason| reason.name());
+    let sessions = SessionReason::ALL.iter().map(|reason| reason.name());
+    refusals.chain(sessions).collect()
 }

@@ -79,47 +79,28 @@ impl WorldFault {
     }
 }
 
-/// The reasons of world faults (`upstream.faults.answers`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
-    /// It could not be started, its handshake failed, or it is inside its recovery window.
-    UpstreamUnavailable,
-    /// It answered a call with a JSON-RPC error, or with something that is no answer.
-    UpstreamError,
-    /// It answered with `isError: true`.
-    ToolError,
-    /// It did not answer in time.
-    Timeout,
-    /// Its answer was cut at the cap, before decoding.
-    ResponseTooLarge,
-    /// The program has made all the calls it may make.
-    CapExhausted,
-    /// HTTP 401 or 403.
-    AuthFailed,
-    /// HTTP 429.
-    RateLimited,
-    /// The program's own fault: only a ledger that asks for those has it, no program gets it as a value.
-    Programmer,
-}
-
-/// Every reason of the world with its wire name, in the order of documentation.
-pub const REASONS: &[(Reason, &str)] = &[
-    (Reason::UpstreamUnavailable, "upstream_unavailable"),
-    (Reason::UpstreamError, "upstream_error"),
-    (Reason::ToolError, "tool_error"),
-    (Reason::Timeout, "timeout"),
-    (Reason::ResponseTooLarge, "response_too_large"),
-    (Reason::CapExhausted, "cap_exhausted"),
-    (Reason::AuthFailed, "auth_failed"),
-    (Reason::RateLimited, "rate_limited"),
-];
-
-impl Reason {
-    /// The name on the wire and, as a keyword, in programs.
-    pub fn name(self) -> &'static str {
-        REASONS
-            .iter()
-            .find(|(reason, _)| *reason == self)
-            .map_or("runtime_error", |(_, name)| name)
+ptc_protocol::reasons! {
+    /// The reasons of world faults (`upstream.faults.answers`); in programs, their names are keywords.
+    pub enum Reason {
+        /// It could not be started, its handshake failed, or it is inside its recovery window.
+        UpstreamUnavailable = "upstream_unavailable",
+        /// It answered with `isError: true`.
+        ToolError = "tool_error",
+        /// It answered a call with a JSON-RPC error, or with something that is no answer.
+        UpstreamError = "upstream_error",
+        /// HTTP 401 or 403.
+        AuthFailed = "auth_failed",
+        /// HTTP 429.
+        RateLimited = "rate_limited",
+        /// It did not answer in time.
+        Timeout = "timeout",
+        /// Its answer was cut at the cap, before decoding.
+        ResponseTooLarge = "response_too_large",
+        /// The program has made all the calls it may make.
+        CapExhausted = "cap_exhausted",
+    }
+    beside {
+        /// The program's own fault: only a ledger that asks for those has it, no program gets it as a value.
+        Programmer = "runtime_error",
     }
 }

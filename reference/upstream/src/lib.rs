@@ -28,7 +28,7 @@ mod value;
 
 pub use catalog::{CatalogMode, Thresholds};
 pub use config::{Lookup, StdioConfig, UpstreamConfig, resolve_path};
-pub use fault::{REASONS, Reason, WorldFault};
+pub use fault::{Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
 pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
 pub use limits::Limits;

@@ -59,16 +59,16 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
         ("reason of a refusal", ptc_server::facts::reasons()),
         (
             "reason of a program",
-            ptc_protocol::REASONS
+            ptc_protocol::ErrorReason::ALL
                 .iter()
-                .map(|(_, name)| *name)
+                .map(|reason| reason.name())
                 .collect(),
         ),
         (
             "reason of an upstream",
-            ptc_upstream::REASONS
+            ptc_upstream::Reason::ALL
                 .iter()
-                .map(|(_, name)| *name)
+                .map(|reason| reason.name())
                 .collect(),
         ),
     ];

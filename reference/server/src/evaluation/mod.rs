@@ -123,7 +123,7 @@ fn validated(
     Ok(schema
         .validated(value, watch)?
         .map(Some)
-        .map_err(|message| error_payload(ErrorReason::ValidationError.as_str(), message, None)))
+        .map_err(|message| error_payload(ErrorReason::ValidationError.name(), message, None)))
 }
 
 /// The payload of a program that keeps nothing, upstream calls aside.
@@ -525,7 +525,7 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
         _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?.text,
     };
     watch.look()?;
-    Ok(error_payload(ErrorReason::Fail.as_str(), text.clone(), None).with("result", text))
+    Ok(error_payload(ErrorReason::Fail.name(), text.clone(), None).with("result", text))
 }
 
 /// The payload of a limit that was met before the program or after it.
@@ -601,7 +601,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, server: &Server) 
             feedback.push_str(&explained);
         }
     }
-    error_payload(reason.as_str(), message, Some(feedback))
+    error_payload(reason.name(), message, Some(feedback))
 }
 
 /// The tool through which programs reach upstreams: `tool/call`.

@@ -1,10 +1,46 @@
-//! The server's own refusals: a closed table of reasons with the words that go with them.
+//! The server's own refusals: two closed families of reasons with the words that go with them.
 //!
 //! The reasons of programs belong to the protocol crate; these are added by the server.
 
 use crate::render::payload::Payload;
 
-/// Why the server did not run a tool.
+ptc_protocol::reasons! {
+    /// Reasons for which the server does not run a tool.
+    pub enum RefusalReason {
+        /// The gate is full.
+        Busy = "busy",
+        /// The client cancelled.
+        Cancelled = "cancelled",
+        /// No tool of that name.
+        UnknownTool = "unknown_tool",
+        /// The client sent `shutdown`.
+        ShuttingDown = "shutting_down",
+        /// The arguments have the wrong shape.
+        Arguments = "args_error",
+    }
+}
+
+ptc_protocol::reasons! {
+    /// Reasons of the session tools.
+    pub enum SessionReason {
+        /// It never was, or nobody remembers.
+        NotFound = "session_not_found",
+        /// It was closed, or its life is over.
+        Closed = "session_closed",
+        /// It belongs to somebody else.
+        Foreign = "session_owner_mismatch",
+        /// A program runs in it.
+        Busy = "session_busy",
+        /// The process, or the owner, has as many as it may.
+        LimitExceeded = "session_limit_exceeded",
+        /// The arguments have the wrong shape.
+        Arguments = "session_args_error",
+        /// There are no sessions on this server.
+        Disabled = "sessions_disabled",
+    }
+}
+
+/// Why the server did not run a tool, with what its words need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The gate is full.
@@ -28,21 +64,21 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The word under `reason`.
-    pub const fn reason(&self) -> &'static str {
+    /// The reason.
+    pub const fn reason(&self) -> RefusalReason {
         match self {
-            Refusal::Busy { .. } => "busy",
-            Refusal::UnknownTool { .. } => "unknown_tool",
-            Refusal::ShuttingDown => "shutting_down",
-            Refusal::Cancelled => "cancelled",
-            Refusal::Arguments(_) => "args_error",
+            Refusal::Busy { .. } => RefusalReason::Busy,
+            Refusal::UnknownTool { .. } => RefusalReason::UnknownTool,
+            Refusal::ShuttingDown => RefusalReason::ShuttingDown,
+            Refusal::Cancelled => RefusalReason::Cancelled,
+            Refusal::Arguments(_) => RefusalReason::Arguments,
         }
     }
 
     /// The error payload.
     pub fn payload(&self) -> Payload {
         let (message, feedback) = self.words();
-        error_payload(self.reason(), message, feedback)
+        error_payload(self.reason().name(), message, feedback)
     }
 
     fn words(&self) -> (String, Option<String>) {

@@ -8,6 +8,7 @@ pub mod view;
 use crate::clock;
 use crate::mcp::connection::Call;
 use crate::render::payload::{Field, Payload};
+use crate::render::reason::SessionReason;
 use crate::settings::{HistoryCap, SessionSettings};
 use ptc_lang::value::{Held, Map};
 use ptc_lang::{Env, Value};
@@ -91,24 +92,14 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// All of them.
-    pub const ALL: [Refused; 6] = [
-        Refused::NotFound,
-        Refused::Closed,
-        Refused::Foreign,
-        Refused::Busy,
-        Refused::Full,
-        Refused::OwnerFull,
-    ];
-
-    /// The word under `reason`.
-    pub const fn reason(self) -> &'static str {
+    /// The reason.
+    pub const fn reason(self) -> SessionReason {
         match self {
-            Refused::NotFound => "session_not_found",
-            Refused::Closed => "session_closed",
-            Refused::Foreign => "session_owner_mismatch",
-            Refused::Busy => "session_busy",
-            Refused::Full | Refused::OwnerFull => "session_limit_exceeded",
+            Refused::NotFound => SessionReason::NotFound,
+            Refused::Closed => SessionReason::Closed,
+            Refused::Foreign => SessionReason::Foreign,
+            Refused::Busy => SessionReason::Busy,
+            Refused::Full | Refused::OwnerFull => SessionReason::LimitExceeded,
         }
     }
 

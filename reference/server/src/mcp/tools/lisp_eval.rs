@@ -6,10 +6,11 @@ use std::borrow::Cow;
 use crate::evaluation::{self, Job};
 use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
-use crate::render::reason::Refusal;
+use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
 use crate::settings::ResponseProfile;
+use ptc_protocol::ErrorReason;
 
 /// Judges the arguments and readies the program.
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
@@ -90,18 +91,29 @@ const STRUCTURED_SCHEMA: &str = r#"{"oneOf":[{"properties":{"output_truncated":{
 
 /// Fields of every debug reply.
 const DEBUG_SUCCESS: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"output_truncated":{"type":"boolean"},"prints":{"items":{"type":"string"},"type":"array"},"prints_truncated":{"type":"boolean"},"result":{"type":["string","null"]},"status":{"const":"ok"},"truncated":{"type":"boolean"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}"#;
-const DEBUG_ERROR: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"enum":["parse_error","runtime_error","timeout","memory_limit","args_error","fail","validation_error","busy","cancelled","unknown_tool","shutting_down"],"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"}"#;
+const DEBUG_ERROR: &str = r#""feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"enum":REASONS,"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"}"#;
 /// Fields that debug replies add with upstreams.
-const DEBUG_UPSTREAM: &str = r#","ptc_metrics":{"type":["object","null"]},"upstream_calls":{"items":{"properties":{"auth":{"properties":{"binding":{"type":"string"},"scheme":{"type":"string"}},"required":["scheme","binding"],"type":"object"},"duration_ms":{"minimum":0,"type":"integer"},"error":{"type":"string"},"http_status":{"maximum":599,"minimum":100,"type":"integer"},"oversize":{"type":"boolean"},"reason":{"enum":["upstream_unavailable","tool_error","upstream_error","auth_failed","rate_limited","timeout","response_too_large","cap_exhausted"],"type":"string"},"result_bytes":{"minimum":0,"type":["integer","null"]},"server":{"type":"string"},"status":{"enum":["ok","error"],"type":"string"},"tool":{"type":"string"}},"required":["server","tool","status","duration_ms"],"type":"object"},"type":"array"},"upstream_results":{"items":{"type":"object"},"type":"array"}"#;
+const DEBUG_UPSTREAM: &str = r#","ptc_metrics":{"type":["object","null"]},"upstream_calls":{"items":{"properties":{"auth":{"properties":{"binding":{"type":"string"},"scheme":{"type":"string"}},"required":["scheme","binding"],"type":"object"},"duration_ms":{"minimum":0,"type":"integer"},"error":{"type":"string"},"http_status":{"maximum":599,"minimum":100,"type":"integer"},"oversize":{"type":"boolean"},"reason":{"enum":REASONS,"type":"string"},"result_bytes":{"minimum":0,"type":["integer","null"]},"server":{"type":"string"},"status":{"enum":["ok","error"],"type":"string"},"tool":{"type":"string"}},"required":["server","tool","status","duration_ms"],"type":"object"},"type":"array"},"upstream_results":{"items":{"type":"object"},"type":"array"}"#;
 
 fn debug_schema(server: &Server) -> String {
-    let more = if server.is_aggregator() {
-        DEBUG_UPSTREAM
-    } else {
-        ""
+    let refusals = RefusalReason::ALL.iter().map(|reason| reason.name());
+    let programs = ErrorReason::ALL.iter().map(|reason| reason.name());
+    // Both families have a word for wrong arguments.
+    let refusals = refusals.filter(|name| ErrorReason::from_wire(name).is_none());
+    let error = DEBUG_ERROR.replace("REASONS", &names_json(programs.chain(refusals)));
+    let upstreams = ptc_upstream::Reason::ALL.iter().map(|reason| reason.name());
+    let more = match server.is_aggregator() {
+        true => DEBUG_UPSTREAM.replace("REASONS", &names_json(upstreams)),
+        false => String::new(),
     };
     format!(
         "{{\"oneOf\":[{{\"properties\":{{{DEBUG_SUCCESS}{more}}},\"required\":[\"status\",\"truncated\"],\"type\":\"object\"}},\
-         {{\"properties\":{{{DEBUG_ERROR}{more}}},\"required\":[\"status\",\"reason\",\"message\"],\"type\":\"object\"}}],\"type\":\"object\"}}"
+         {{\"properties\":{{{error}{more}}},\"required\":[\"status\",\"reason\",\"message\"],\"type\":\"object\"}}],\"type\":\"object\"}}"
     )
+}
+
+/// Plain names as a JSON array.
+fn names_json(names: impl Iterator<Item = &'static str>) -> String {
+    let quoted: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
+    format!("[{}]", quoted.join(","))
 }

@@ -6,7 +6,7 @@ use crate::mcp::connection::{Call, Transport};
 use crate::mcp::dispatch;
 use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
-use crate::render::reason::error_payload;
+use crate::render::reason::{Refusal, SessionReason, error_payload};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
 use crate::sessions::{Clear, Refused, Session, Turn, view};
@@ -34,13 +34,17 @@ const DISABLED: &str = "stateful PTC-Lisp sessions are disabled; start the serve
 impl Problem {
     fn payload(self) -> Payload {
         match self {
-            Problem::Arguments(message) => error_payload("session_args_error", message, None),
-            Problem::Disabled => error_payload("sessions_disabled", DISABLED.into(), None),
+            Problem::Arguments(message) => {
+                error_payload(SessionReason::Arguments.name(), message, None)
+            }
+            Problem::Disabled => {
+                error_payload(SessionReason::Disabled.name(), DISABLED.into(), None)
+            }
             Problem::Session(refused) => {
-                error_payload(refused.reason(), refused.message().into(), None)
+                error_payload(refused.reason().name(), refused.message().into(), None)
             }
             Problem::Named(refused, id) => {
-                error_payload(refused.reason(), refused.message().into(), None)
+                error_payload(refused.reason().name(), refused.message().into(), None)
                     .with("session_id", id)
             }
             Problem::Limited(payload) => payload,
@@ -247,10 +251,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                 reply: None,
                 commit: None,
             },
-            Turned::Over => Done::of(ToolReply::new(
-                crate::render::reason::Refusal::Cancelled.payload(),
-                view,
-            )),
+            Turned::Over => Done::of(ToolReply::new(Refusal::Cancelled.payload(), view)),
         }
     };
     Ok(Work {
