@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use figures::{Context, FIGURES, Figure, GROUP};
+use figures::{Context, FIGURES, Figure, GROUP, SNAPSHOT_GROUP, SNAPSHOTS};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, run};
 
 /// Maps in the context.
@@ -43,9 +43,12 @@ fn programs(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A session of about a megabyte, written and read.
+/// Bytes of a session's snapshot at least.
+const SESSION_BYTES: usize = 1_000_000;
+
+/// A session of a megabyte, written and read.
 fn snapshots(criterion: &mut Criterion) {
-    let rows = (0..8_000).map(|id| {
+    let rows = (0..15_000).map(|id| {
         format!(
             "{{:id {id} :name \"customer number {id}\" :open true :total {}.5}}",
             id * 7
@@ -63,11 +66,13 @@ fn snapshots(criterion: &mut Criterion) {
         memory_bytes: 1 << 30,
         ..Limits::default()
     };
-    let mut group = criterion.benchmark_group(format!("snapshot of {} KB", bytes.len() / 1024));
-    group.bench_function("write", |bencher| {
+    assert!(bytes.len() >= SESSION_BYTES, "{} bytes", bytes.len());
+    let [write, read] = SNAPSHOTS;
+    let mut group = criterion.benchmark_group(SNAPSHOT_GROUP);
+    group.bench_function(write.id, |bencher| {
         bencher.iter(|| env.snapshot(usize::MAX, &Nowhere));
     });
-    group.bench_function("read", |bencher| {
+    group.bench_function(read.id, |bencher| {
         bencher.iter(|| Env::restore(&bytes, &limits, &Nowhere).expect("read"));
     });
     group.finish();

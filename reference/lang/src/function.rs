@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analyze::ir::Lambda;
 use crate::value::Value;
-use crate::value::shape::{DROP_DEPTH_MAX, drop_flat};
+use crate::value::shape::{DROP_DEPTH_MAX, drop_flat, freed};
 
 /// A function written in the program, with what it captured.
 pub struct Closure {
@@ -213,6 +213,7 @@ impl Drop for Closure {
         if self.depth >= DROP_DEPTH_MAX {
             drop_flat(std::mem::take(&mut self.captures));
         }
+        freed();
     }
 }
 
@@ -221,5 +222,6 @@ impl Drop for Combined {
         if self.depth >= DROP_DEPTH_MAX {
             drop_flat(std::mem::take(&mut self.parts));
         }
+        freed();
     }
 }

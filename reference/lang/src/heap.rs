@@ -190,6 +190,8 @@ pub fn tune() {
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
             libc::mallopt(libc::M_TRIM_THRESHOLD, MAPPED_BYTES);
+            // Small blocks that were freed are joined one by one, instead of tens of thousands at once when a large one is freed.
+            libc::mallopt(libc::M_MXFAST, 0);
             // Each arena reserves address space, and keeps it.
             let mut space = std::mem::zeroed::<libc::rlimit>();
             let known = libc::getrlimit(libc::RLIMIT_AS, &mut space) == 0;

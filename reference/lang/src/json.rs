@@ -14,6 +14,7 @@ use crate::heap;
 use crate::meter::{Unwatched, Watch};
 use crate::print;
 use crate::sink::{Over, PIECE_BYTES, Sink};
+use crate::value::shape::watched;
 use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
 
 /// Which of two entries with the same key an object keeps.
@@ -264,6 +265,67 @@ pub(crate) fn parse_integer(digits: &str) -> Option<BigInt> {
         Some(digits) => halves(digits).map(|integer| -integer),
         None => halves(digits),
     }
+}
+
+/// The float that a decimal stands for, however many digits it has.
+pub(crate) fn parse_float(text: &str) -> Option<f64> {
+    /// Longer texts are cut to the digits that decide, which takes a look at the clock now and then.
+    const SHORT_BYTES_MAX: usize = 1_024;
+    if text.len() <= SHORT_BYTES_MAX {
+        return text.parse().ok();
+    }
+    shortened(text)?.parse().ok()
+}
+
+/// A short decimal that is nearest to the same float as `text`. Halfway between two floats lies no number of more than 767 digits:
+/// of what follows it matters only whether it is nothing.
+fn shortened(text: &str) -> Option<String> {
+    const DIGITS_MAX: usize = 800;
+    /// Far beyond the exponent of any float.
+    const EXPONENT_MAX: i64 = 1 << 40;
+    let (sign, unsigned) = match text.as_bytes()[0] {
+        b'-' => ("-", &text[1..]),
+        b'+' => ("", &text[1..]),
+        _ => ("", text),
+    };
+    let mut digits = String::new();
+    let (mut scale, mut point, mut any, mut more) = (0i64, false, false, false);
+    let mut bytes = watched(unsigned.bytes());
+    let mut exponent = 0i64;
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'0'..=b'9' => {
+                any = true;
+                let leading = digits.is_empty() && byte == b'0';
+                let kept = !leading && digits.len() < DIGITS_MAX;
+                if kept {
+                    digits.push(char::from(byte));
+                } else {
+                    more |= byte != b'0';
+                }
+                match (point, kept || leading) {
+                    (true, true) => scale -= 1,
+                    (false, false) => scale += 1,
+                    _ => {}
+                }
+            }
+            b'.' if !point => point = true,
+            b'e' | b'E' => {
+                let mut written = bytes.by_ref().peekable();
+                let negative = written.peek() == Some(&b'-');
+                written.next_if(|byte| matches!(byte, b'-' | b'+'));
+                written.peek()?;
+                for byte in written {
+                    let digit = char::from(byte).to_digit(10)?;
+                    exponent = (exponent * 10 + i64::from(digit)).min(EXPONENT_MAX);
+                }
+                exponent = if negative { -exponent } else { exponent };
+            }
+            _ => return None,
+        }
+    }
+    let last = if more { "1" } else { "0" };
+    any.then(|| format!("{sign}{digits}{last}e{}", scale + exponent - 1))
 }
 
 /// Values read between two looks at memory.
@@ -563,8 +625,8 @@ impl<'t> Parser<'t> {
         }
         let text = &self.text[start..self.at];
         if float {
-            return match text.parse::<f64>() {
-                Ok(float) if float.is_finite() => Ok(Value::Float(float)),
+            return match parse_float(text) {
+                Some(float) if float.is_finite() => Ok(Value::Float(float)),
                 _ => Err(Problem::Number),
             };
         }
@@ -584,9 +646,8 @@ impl<'t> Parser<'t> {
 
     fn digits(&mut self) -> usize {
         let start = self.at;
-        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
+        let digits = self.bytes[start..].iter();
+        self.at += watched(digits.take_while(|byte| byte.is_ascii_digit())).count();
         self.at - start
     }
 
@@ -1060,6 +1121,42 @@ mod tests {
             .map(|key| key.expect("a text key"))
             .collect();
         assert!(keys[0].same(&keys[1]));
+    }
+
+    #[test]
+    fn long_decimals_are_read_as_the_library_reads_them() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut text = String::from(["", "-", "+"][random.usize(..3)]);
+            let mut digits = |text: &mut String| {
+                let count = [0, 1, 3, 770, 1_500, 5_000][random.usize(..6)];
+                let digit = ["0", "9", "5", "1"][random.usize(..4)];
+                text.push_str(&digit.repeat(count));
+                text.push_str(["", "1", "49"][random.usize(..3)]);
+            };
+            digits(&mut text);
+            digits(&mut text);
+            text.push_str(["", ".", ".0"][seed as usize % 3]);
+            digits(&mut text);
+            text.push_str(&"0".repeat(1_024));
+            text.push_str(
+                ["", "e5", "E-2000", "e+400", "e-99999999999999999999"][seed as usize % 5],
+            );
+            let wanted = text.parse::<f64>().ok().map(f64::to_bits);
+            assert_eq!(parse_float(&text).map(f64::to_bits), wanted, "{text}");
+        }
+        // Halfway between two floats, and a little beyond.
+        let half = format!("9007199254740993.{}", "0".repeat(2_000));
+        assert_eq!(parse_float(&half), Some(9_007_199_254_740_992.0));
+        assert_eq!(parse_float(&(half + "1")), Some(9_007_199_254_740_994.0));
+        for refused in ["e5", "-", "..", "1e", "1e+", "1.2.3", "1e5.0", "1-1"] {
+            let text = refused;
+            assert_eq!(
+                shortened(text).is_some(),
+                text.parse::<f64>().is_ok(),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::heap;
 use crate::meter::{Unwatched, Watch};
 
 /// Digits of an integer that are written at one go.
-const INTEGER_PIECE_DIGITS: u32 = 1_216;
+const INTEGER_PIECE_DIGITS: u32 = 304;
 
 /// Why a text was not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,8 @@ fn gauge() -> fuzz::Gauge {
         spent: clock::spent,
         passed: clock::passed,
         limit: Duration::from_millis(60),
-        gap: Duration::from_millis(50) * SLOWNESS,
+        gap: Duration::from_millis(10) * SLOWNESS,
+        end: Duration::from_millis(50) * SLOWNESS,
         work: || {},
     }
 }

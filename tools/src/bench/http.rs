@@ -12,6 +12,8 @@ use super::stdio::{CALL, INITIALIZE, INITIALIZED, Peer};
 const CALLS: usize = 5_000;
 /// How long one may take.
 const ROUND_TRIP: Duration = Duration::from_micros(200);
+/// How much longer one may take that is evaluated in a process than one on a thread.
+const PROCESS_EXTRA: Duration = Duration::from_micros(150);
 /// Connections at once, each with a session of its own.
 const CONNECTIONS: usize = 16;
 /// How long they call.
@@ -23,19 +25,11 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Measures the server that `command` starts.
 pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
-    let port = free_port()?;
-    let flags = [
-        "--http",
-        "--http-port",
-        &port.to_string(),
-        "--max-concurrent-calls",
-        "16",
-    ]
-    .map(str::to_owned);
-    let _server = Peer::start(&[command, &flags].concat())?;
-    let mut one = Session::open(port)?;
-    let alone = round_trip(&mut one)?;
+    let (_server, port) = serving(command, "thread")?;
+    let alone = round_trip(&mut Session::open(port)?)?;
     let together = together(port)?;
+    let (_isolated, port) = serving(command, "process")?;
+    let isolated = round_trip(&mut Session::open(port)?)?;
     Ok(vec![
         Row::time("http: round trip on one connection", alone, ROUND_TRIP),
         Row::at_least(
@@ -44,7 +38,28 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
             CALLS_A_SECOND_MIN,
             "/s",
         ),
+        Row::time(
+            "http: round trip in a process, beyond that on a thread",
+            isolated.saturating_sub(alone),
+            PROCESS_EXTRA,
+        ),
     ])
+}
+
+/// A server that evaluates where `isolation` says, and its port.
+fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
+    let port = free_port()?;
+    let flags = [
+        "--http",
+        "--http-port",
+        &port.to_string(),
+        "--max-concurrent-calls",
+        "16",
+        "--isolation",
+        isolation,
+    ]
+    .map(str::to_owned);
+    Ok((Peer::start(&[command, &flags].concat())?, port))
 }
 
 /// A port that was free a moment ago.

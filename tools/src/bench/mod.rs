@@ -97,12 +97,19 @@ fn programs() -> Result<Vec<Row>, String> {
     if !status.success() {
         return Err(format!("cargo bench: {status}"));
     }
-    let kept = target.join("criterion").join(figures::GROUP);
-    figures::FIGURES
+    let kept = target.join("criterion");
+    let programs = figures::FIGURES
         .iter()
-        .map(|figure| {
-            let median = median(&kept.join(figure.id).join("new/estimates.json"))?;
-            Ok(Row::time(figure.what, median, figure.target))
+        .map(|figure| (figures::GROUP, figure.id, figure.what, figure.target));
+    let snapshots = figures::SNAPSHOTS.iter().map(|snapshot| {
+        let figures::Snapshot { id, what, target } = snapshot;
+        (figures::SNAPSHOT_GROUP, *id, *what, *target)
+    });
+    programs
+        .chain(snapshots)
+        .map(|(group, id, what, target)| {
+            let median = median(&kept.join(group).join(id).join("new/estimates.json"))?;
+            Ok(Row::time(what, median, target))
         })
         .collect()
 }

@@ -47,6 +47,34 @@ pub const FIGURES: &[Figure] = &[
     figure("read-all", "5,000 maps: read from JSON, and all four", "[(count data/orders) (first (sort-by :total data/orders)) (count (group-by :region data/orders)) (reduce + (map :total (filter :open data/orders)))]", Context::Read, 6_000_000),
 ];
 
+/// A session between two turns.
+#[derive(Clone, Copy)]
+pub struct Snapshot {
+    /// Its name for criterion.
+    pub id: &'static str,
+    /// Its name for people.
+    pub what: &'static str,
+    /// How long the median may be.
+    pub target: Duration,
+}
+
+/// The group of snapshots.
+pub const SNAPSHOT_GROUP: &str = "snapshots";
+
+/// A session of a megabyte, written and read.
+pub const SNAPSHOTS: [Snapshot; 2] = [
+    Snapshot {
+        id: "write",
+        what: "snapshot of a 1 MB session: write",
+        target: Duration::from_millis(10),
+    },
+    Snapshot {
+        id: "read",
+        what: "snapshot of a 1 MB session: restore",
+        target: Duration::from_millis(10),
+    },
+];
+
 const fn figure(
     id: &'static str,
     what: &'static str,

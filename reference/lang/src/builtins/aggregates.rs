@@ -1,12 +1,21 @@
 //! Totals, averages, counts and groups. Knows no order beyond that of keys.
 
+use std::collections::BTreeMap;
+
 use super::numbers::plus;
 use super::seqs::key_function;
 use super::{Builtin, Home, Section, exactly, key_of, row};
 use crate::clock;
+<<<<<<< HEAD
 use crate::error::{Kind, Stop, at_item, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::value::{Map, Value};
+=======
+use crate::error::{Kind, Stop, wrong_type};
+use crate::eval::Eval;
+use crate::value::shape::Freed;
+use crate::value::{Map, Value, one_kind_each};
+>>>>>>> 3a70c96 (Free, copy and sort large values in slices that look at the clock)
 
 /// The rows of this area.
 #[rustfmt::skip]
@@ -88,7 +97,7 @@ fn avg_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 const GROUPED_STEPS: usize = 32;
 
 /// The entries of a map in the making, of whose keys each name stands in one kind: the first that it is met in.
-type Groups<T> = std::collections::BTreeMap<Value, T>;
+type Groups<T> = Freed<BTreeMap<Value, T>>;
 
 /// What `key` has in `groups`.
 fn group<T: Default>(groups: &mut Groups<T>, key: Value) -> &mut T {
@@ -107,13 +116,13 @@ fn group<T: Default>(groups: &mut Groups<T>, key: Value) -> &mut T {
 fn frequencies(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     bounded(eval, &mut args[0])?;
     let mut items = eval.stream(std::mem::take(&mut args[0]))?;
-    let mut counts = Groups::<i64>::new();
+    let mut counts = Groups::<i64>::default();
     while let Some(item) = items.next(eval)? {
         eval.walk(&item)?;
         clock::check(GROUPED_STEPS)?;
         *group(&mut counts, item) += 1;
     }
-    let counts = counts.into_iter();
+    let counts = counts.take().into_iter();
     Ok(Value::Map(
         counts
             .map(|(item, count)| (item, Value::Int(count)))
@@ -136,7 +145,7 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     key_function(key)?;
     bounded(eval, collection)?;
     let mut items = eval.stream(std::mem::take(collection))?;
-    let mut groups = Groups::<Vec<Value>>::new();
+    let mut groups = Groups::<Vec<Value>>::default();
     let mut index = 0;
     while let Some(item) = items.next(eval)? {
         let key = key_of(eval, key, &item).map_err(|stop| at_item(stop, index))?;
@@ -150,7 +159,7 @@ fn group_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         items.push(item);
     }
     let mut map = Vec::with_capacity(groups.len());
-    for (key, items) in groups {
+    for (key, items) in groups.take() {
         clock::check(GROUPED_STEPS)?;
         map.push((key, Value::vector(items)));
     }

@@ -3,10 +3,11 @@
 //! Floats are rounded from their exact value, halves away from zero. Widths and precisions ask for
 //! memory before they are filled.
 
-use super::strings::{append_text, push, string};
+use super::strings::{append_text, in_upper_case, push, string};
 use super::{Builtin, Home, Section, at_least, row};
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
+use crate::value::shape::watched;
 use crate::value::{Text, Value};
 
 /// The rows of this area.
@@ -63,7 +64,7 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let mut values = args[1..].iter();
     let mut out = String::new();
     let mut rest = template.as_str();
-    while let Some(at) = rest.find('%') {
+    while let Some(at) = memchr::memchr(b'%', rest.as_bytes()) {
         push(eval, &mut out, &rest[..at])?;
         let (directive, behind) = parse(&rest[at..])?;
         rest = behind;
@@ -93,12 +94,12 @@ fn format(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 /// The directive that `text` starts with, and what follows it.
 fn parse(text: &str) -> Result<(Directive<'_>, &str), Stop> {
     let mut body = &text[1..];
-    let argument = body.split_once('$').and_then(|(digits, behind)| {
-        let number = digits.parse().ok().filter(|number| *number > 0)?;
-        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| {
-            body = behind;
-            number
-        })
+    // What stands before a `$` is a number or no position: nothing is looked for behind it.
+    let digits = watched(body.bytes().take_while(u8::is_ascii_digit)).count();
+    let argument = body[digits..].strip_prefix('$').and_then(|behind| {
+        let number = body[..digits].parse().ok().filter(|number| *number > 0)?;
+        body = behind;
+        Some(number)
     });
     let flags_end = body
         .find(|character| !"-0+ (,".contains(character))
@@ -180,9 +181,10 @@ fn fill(
         };
         let mut text = String::new();
         fill(eval, &mut text, &lower, value)?;
-        eval.charge(text.len() / 32)?;
-        eval.reserve(text.len().saturating_mul(2))?;
-        return push(eval, out, &text.to_uppercase());
+        return match in_upper_case(eval, &text)? {
+            Value::Str(text) => push(eval, out, &text),
+            _ => Ok(()),
+        };
     }
     let mut text = String::new();
     match directive.conversion {

@@ -5,6 +5,7 @@ use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};
 use crate::error::{Kind, Stop, at_item, bad_value, wrong_type};
 use crate::eval::Eval;
+use crate::value::shape::watched;
 use crate::value::{Map, Set, Type, Value};
 
 /// The rows of this area.
@@ -171,11 +172,13 @@ fn map_or_nil(value: &Value) -> Result<Option<&Map>> {
 }
 
 fn keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    parts(eval, &args[0], |map| map.keys().cloned().collect())
+    parts(eval, &args[0], |map| watched(map.keys()).cloned().collect())
 }
 
 fn vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    parts(eval, &args[0], |map| map.values().cloned().collect())
+    parts(eval, &args[0], |map| {
+        watched(map.values()).cloned().collect()
+    })
 }
 
 /// One part of every entry.

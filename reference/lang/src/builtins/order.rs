@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
 use crate::error::{Kind, Stop, at_item, bad_value, got, wrong_type};
 use crate::eval::Eval;
+use crate::value::shape::{watched, watched_blocks};
 use crate::value::{Value, equal, term_cmp};
 
 /// The rows of this area.
@@ -221,7 +222,7 @@ fn sort_keyed(
             Comparator::Ascending | Comparator::Descending => {
                 let mut weight = 0u64;
                 let (mut dates, mut instants) = (false, false);
-                for (key, _) in &items {
+                for (key, _) in watched(items.iter()) {
                     if is_nan(key) {
                         return Err(bad_value(
                             "##NaN has no place in an order; remove it before sorting",
@@ -245,7 +246,7 @@ fn sort_keyed(
             Comparator::Function(function) => items = merge_sort(eval, items, function)?,
         }
     }
-    Ok(items.into_iter().map(|(_, item)| item).collect())
+    Ok(watched(items.into_iter()).map(|(_, item)| item).collect())
 }
 
 /// A stable merge sort that survives comparators which contradict themselves, and that a raised
@@ -255,7 +256,8 @@ fn merge_sort(
     items: Vec<(Value, Value)>,
     comparator: &Value,
 ) -> Result<Vec<(Value, Value)>> {
-    let mut runs: Vec<Vec<(Value, Value)>> = items.into_iter().map(|item| vec![item]).collect();
+    let items = watched_blocks(items.into_iter());
+    let mut runs: Vec<Vec<(Value, Value)>> = items.map(|item| vec![item]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
         let mut pairs = runs.into_iter();
@@ -286,8 +288,8 @@ fn merge(
             left.next()
         });
     }
-    merged.extend(left);
-    merged.extend(right);
+    merged.extend(watched(left));
+    merged.extend(watched(right));
     Ok(merged)
 }
 
@@ -299,7 +301,9 @@ fn sort(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     let items = eval.take_items(collection)?;
     eval.reserve_values(items.len() * 2)?;
-    let keyed = items.into_iter().map(|item| (item.clone(), item)).collect();
+    let keyed = watched(items.into_iter())
+        .map(|item| (item.clone(), item))
+        .collect();
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
 }
 

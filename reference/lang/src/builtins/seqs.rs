@@ -9,6 +9,7 @@ use crate::analyze::ir::Op;
 use crate::error::{Stop, at_item, bad_value, of_empty, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
+use crate::value::shape::{Freed, watched};
 use crate::value::{Items, Map, Value};
 
 /// The rows of this area.
@@ -824,7 +825,9 @@ fn tail(eval: &mut Eval<'_>, mut collection: Value, from: usize) -> Result {
     if let Value::Vector(items) = &collection {
         eval.reserve_values(items.len().saturating_sub(from))?;
         eval.charge(items.len().saturating_sub(from))?;
-        return Ok(Value::vector(items.iter().skip(from).cloned().collect()));
+        return Ok(Value::vector(
+            watched(items.iter().skip(from)).cloned().collect(),
+        ));
     }
     let mut items = eval.take_items(std::mem::take(&mut collection))?;
     items.drain(..from.min(items.len()));
@@ -926,7 +929,9 @@ fn take(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         let count = count.min(items.len());
         eval.reserve_values(count)?;
         eval.charge(count)?;
-        return Ok(Value::vector(items.iter().take(count).cloned().collect()));
+        return Ok(Value::vector(
+            watched(items.iter().take(count)).cloned().collect(),
+        ));
     }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     items.truncate(count);
@@ -1336,7 +1341,7 @@ pub fn unique(
     items: Vec<Value>,
     mut key: impl FnMut(&mut Eval<'_>, &Value) -> Result,
 ) -> Result {
-    let mut seen = BTreeSet::new();
+    let mut seen = Freed::<BTreeSet<Value>>::default();
     let mut kept = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         let key = key(eval, &item).map_err(|stop| at_item(stop, index))?;
@@ -1453,7 +1458,9 @@ fn windows(
         }
         eval.charge(end - start + 1)?;
         eval.reserve_values(end - start)?;
-        parts.push(Value::vector(items[start..end].to_vec()));
+        parts.push(Value::vector(
+            watched(items[start..end].iter()).cloned().collect(),
+        ));
         start = start.saturating_add(step);
     }
     Ok(parts)

@@ -12,6 +12,7 @@ use crate::eval::Eval;
 use crate::print;
 use crate::sink::{Over, Sink};
 use crate::substring::{self, Needle};
+use crate::value::shape::watched;
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -740,7 +741,13 @@ pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
     in_case(eval, string(args, 0)?, |slice| slice.to_lowercase())
 }
 
-/// Changes case in slices. A word is never cut: how its last letter is written depends on its place.
+/// Makes upper case of text that a builtin wrote.
+pub(super) fn in_upper_case(eval: &mut Eval<'_>, text: &str) -> Result<Value, Stop> {
+    in_case(eval, text, |slice| slice.to_uppercase())
+}
+
+/// Changes case in slices. How a `Σ` is written depends on the letters around it, which may lie in other slices: a slice that holds
+/// one is changed between a letter or a space on either side that stands for them.
 fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Result<Value, Stop> {
     const SLICE_BYTES: usize = 8 * 1024;
     eval.reserve(text.len().saturating_mul(2))?;
@@ -749,30 +756,84 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
         return Ok(Value::from(change(text)));
     }
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    // A word of many kilobytes is cut nevertheless, unless the letter is there that is written in two ways.
-    let cuttable = memchr::memmem::find(text.as_bytes(), "Σ".as_bytes()).is_none();
-    while !rest.is_empty() {
-        let space = |to: usize| {
-            let searched = &rest.as_bytes()[SLICE_BYTES..to];
-            memchr::memchr(b' ', searched).map(|at| SLICE_BYTES + at)
-        };
-        let end = if rest.len() <= SLICE_BYTES {
-            rest.len()
-        } else if cuttable {
-            let nearby = space(rest.len().min(2 * SLICE_BYTES));
-            nearby.unwrap_or_else(|| rest.floor_char_boundary(SLICE_BYTES))
-        } else {
-            space(rest.len()).unwrap_or(rest.len())
-        };
-        let changed = change(&rest[..end]);
-        push(eval, &mut out, &changed)?;
+    let mut around = Neighbours::default();
+    let mut at = 0;
+    while at < text.len() {
+        let end = text.floor_char_boundary(at + SLICE_BYTES);
+        let slice = &text[at..end];
         // A nanosecond or two for a byte.
-        clock::check(end)?;
-        eval.charge(end / 32)?;
-        rest = &rest[end..];
+        clock::check(slice.len())?;
+        eval.charge(slice.len() / 32)?;
+        if memchr::memmem::find(slice.as_bytes(), "Σ".as_bytes()).is_none() {
+            push(eval, &mut out, &change(slice))?;
+        } else {
+            let (before, behind) = (around.before(text, at)?, around.behind(text, end)?);
+            let changed = change(&format!("{before}{slice}{behind}"));
+            push(eval, &mut out, &changed[1..changed.len() - 1])?;
+        }
+        at = end;
     }
     Ok(Value::from(out))
+}
+
+/// What stands around a place in a text, for the one letter whose small form depends on it.
+#[derive(Default)]
+struct Neighbours {
+    /// Up to where characters were looked at, and what the last one that counts stands for.
+    seen: usize,
+    last: Option<char>,
+    /// Where the next character that counts was found, and what it stands for.
+    found: usize,
+    next: Option<char>,
+}
+
+impl Neighbours {
+    /// A letter when one stands before `place`, else a space. Places come in order.
+    fn before(&mut self, text: &str, place: usize) -> Result<char, Stop> {
+        for character in text[self.seen..place].chars().rev() {
+            if let Some(stands_for) = counted(character)? {
+                self.last = Some(stands_for);
+                break;
+            }
+        }
+        self.seen = place;
+        Ok(self.last.unwrap_or(' '))
+    }
+
+    /// A letter when one stands behind `place`, else a space. Places come in order.
+    fn behind(&mut self, text: &str, place: usize) -> Result<char, Stop> {
+        if self.found < place || self.next.is_none() {
+            (self.found, self.next) = (text.len(), Some(' '));
+            for (at, character) in text[place..].char_indices() {
+                if let Some(stands_for) = counted(character)? {
+                    (self.found, self.next) = (place + at, Some(stands_for));
+                    break;
+                }
+            }
+        }
+        Ok(self.next.unwrap_or(' '))
+    }
+}
+
+/// What a character stands for beside a `Σ`: a letter, a space for what ends a word, or none for what is looked past, such as an
+/// apostrophe. Found out by how the library writes a `Σ` before it.
+fn counted(character: char) -> Result<Option<char>, Stop> {
+    /// Steps of the clock for a character that is found out.
+    const FOUND_OUT_STEPS: usize = 64;
+    let within_word = |behind: &str| format!("aΣ{behind}").to_lowercase().starts_with("aσ");
+    if character.is_ascii_alphabetic() {
+        return Ok(Some('a'));
+    }
+    clock::check(FOUND_OUT_STEPS)?;
+    let mut buffer = [0; 4];
+    let alone = character.encode_utf8(&mut buffer);
+    Ok(
+        match (within_word(alone), within_word(&format!("{alone}a"))) {
+            (true, _) => Some('a'),
+            (false, false) => Some(' '),
+            (false, true) => None,
+        },
+    )
 }
 
 fn is_blank(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -876,11 +937,10 @@ pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Va
         "NaN" => Value::Float(f64::NAN),
         "Infinity" | "+Infinity" => Value::Float(f64::INFINITY),
         "-Infinity" => Value::Float(f64::NEG_INFINITY),
-        text if text
-            .bytes()
+        text if watched(text.bytes())
             .all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-')) =>
         {
-            text.parse().map_or(Value::Nil, Value::Float)
+            crate::json::parse_float(text).map_or(Value::Nil, Value::Float)
         }
         _ => Value::Nil,
     })
@@ -892,4 +952,52 @@ fn parse_boolean(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         Value::Str(text) if text.as_str() == "false" => Value::Bool(false),
         _ => Value::Nil,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ended, Env, Host, Limits, Program, run};
+
+    struct Nowhere;
+
+    impl Host for Nowhere {
+        fn now_micros(&self) -> i64 {
+            0
+        }
+    }
+
+    /// Long words are changed in slices as the library changes them in one piece, wherever a slice ends.
+    #[test]
+    fn a_sigma_is_written_as_its_word_asks_for_wherever_it_is_cut() {
+        let parts = [
+            "Σ", "Α", "'", "\u{301}", " ", "ΑΣ", "Σ'", "ʰ", "\u{345}", "1", "Ⅷ",
+        ];
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let few = 1 + random.usize(..parts.len());
+            let mut text = String::new();
+            // Long runs of one part lead across slices.
+            while text.len() < 40_000 {
+                let part = parts[random.usize(..few)];
+                let times = [1, 1, 3, 5_000][random.usize(..4)];
+                text.push_str(&part.repeat(times));
+            }
+            for (call, wanted) in [
+                ("(lower-case (str data/a data/b))", text.to_lowercase()),
+                ("(upper-case (str data/a data/b))", text.to_uppercase()),
+            ] {
+                let at = text.floor_char_boundary(random.usize(..text.len()));
+                let context = [("a", &text[..at]), ("b", &text[at..])];
+                let context = context.map(|(name, part)| (Value::from(name), Value::from(part)));
+                let env = Env::new().with_context(context.into_iter().collect());
+                let limits = Limits::default();
+                let (outcome, _) = run(&Program::new(call), &env, &limits, &Nowhere);
+                let Ended::Value(Value::Str(found)) = outcome.ended else {
+                    panic!("seed {seed}: {:?}", outcome.ended);
+                };
+                assert!(found.as_str() == wanted, "seed {seed}: {call}");
+            }
+        }
+    }
 }

@@ -25,6 +25,7 @@ use crate::limits::Limits;
 use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
 use crate::sink::{Over, Sink};
+use crate::value::shape::watched;
 use crate::value::{Map, Set, Text, Value, equal};
 
 /// Steps of the clock for an item that is made.
@@ -760,20 +761,21 @@ impl<'r> Eval<'r> {
             Value::Vector(items) => {
                 self.reserve_values(items.len())?;
                 self.charge(items.len())?;
-                items.iter().cloned().collect()
+                watched(items.iter()).cloned().collect()
             }
             Value::Map(entries) => {
                 self.reserve(entries.len() * 96)?;
                 self.charge(entries.len())?;
-                entries
-                    .iter()
-                    .map(|(key, value)| Value::vector(vec![key.clone(), value.clone()]))
-                    .collect()
+                let entry = |(key, value): (&Value, &Value)| {
+                    clock::goes_on(ITEM_STEPS);
+                    Value::vector(vec![key.clone(), value.clone()])
+                };
+                entries.iter().map(entry).collect()
             }
             Value::Set(members) => {
                 self.reserve_values(members.len())?;
                 self.charge(members.len())?;
-                members.iter().cloned().collect()
+                watched(members.iter()).cloned().collect()
             }
             Value::Str(text) => {
                 self.reserve(text.len().saturating_mul(64))?;

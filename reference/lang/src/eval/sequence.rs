@@ -12,6 +12,7 @@ use crate::builtins::{Builtin, callable, made_of};
 use crate::error::{Kind, Stop, at, at_item, bad_value, named, wrong_type};
 use crate::form::Span;
 use crate::function::{Combinator, Combined};
+use crate::value::shape::Freed;
 use crate::value::{Items, Value, Vector, number_cmp};
 
 /// Collections up to this length are worked on at once, however many functions follow.
@@ -204,7 +205,7 @@ enum Step {
     TakeWhile(Value),
     DropWhile(Value, bool),
     TakeNth(usize, usize),
-    Distinct(BTreeSet<Value>),
+    Distinct(Freed<BTreeSet<Value>>),
     Dedupe(Option<Value>),
     Interpose(Value, bool),
     PartitionAll(usize, Vec<Value>),
@@ -246,7 +247,7 @@ impl Step {
             "take-while" => Step::TakeWhile(function()?),
             "drop-while" => Step::DropWhile(function()?, true),
             "take-nth" => Step::TakeNth(positive()?, 0),
-            "distinct" => Step::Distinct(BTreeSet::new()),
+            "distinct" => Step::Distinct(Freed::default()),
             "dedupe" => Step::Dedupe(None),
             "interpose" => Step::Interpose(args.first().cloned().unwrap_or_default(), false),
             "partition-all" => Step::PartitionAll(positive()?, Vec::new()),

@@ -25,8 +25,10 @@ pub struct Gauge {
     pub passed: fn() -> Duration,
     /// Time that a program gets: running time of its own thread, passing time of its workers.
     pub limit: Duration,
-    /// Running time between two looks at the clock, and behind the last one.
+    /// Running time between two looks at the clock.
     pub gap: Duration,
+    /// Running time from the look that says that time is up to the end, in which is given back what is held.
+    pub end: Duration,
     /// What `(tool/work {})` does. A tool that works without a clock must be found.
     pub work: fn(),
 }
@@ -56,6 +58,8 @@ struct Seen {
     last: Duration,
     /// The longest time that it did not look.
     gap: Duration,
+    /// When it was told to stop.
+    stopped: Option<Duration>,
     /// The most bytes that it held.
     most: isize,
 }
@@ -76,7 +80,12 @@ impl Host for Watched<'_> {
 
     fn pulse(&self) -> Pulse {
         let goes_on = if std::thread::current().id() == self.thread {
-            self.look() < self.deadline
+            let goes_on = self.look() < self.deadline;
+            if !goes_on && let Ok(mut seen) = self.seen.lock() {
+                let last = seen.last;
+                seen.stopped.get_or_insert(last);
+            }
+            goes_on
         } else {
             (self.gauge.passed)() < self.start + self.gauge.limit
         };
@@ -93,7 +102,9 @@ impl Watched<'_> {
         let now = (self.gauge.spent)();
         let live = heap::live();
         if let Ok(mut seen) = self.seen.lock() {
-            seen.gap = seen.gap.max(now.saturating_sub(seen.last));
+            if seen.stopped.is_none() {
+                seen.gap = seen.gap.max(now.saturating_sub(seen.last));
+            }
             seen.last = now;
             seen.most = seen.most.max(live);
         }
@@ -118,8 +129,10 @@ pub fn hostile(bytes: &[u8], gauge: &Gauge) {
 
 /// What one program was seen to do.
 pub struct Sighting {
-    /// The longest running time without a look at the clock.
+    /// The longest running time without a look at the clock, until it had to stop.
     pub gap: Duration,
+    /// Running time from when it had to stop to its end.
+    pub end: Duration,
     /// Running time until it had ended.
     pub took: Duration,
     /// Running time to show what came of it.
@@ -136,6 +149,7 @@ pub struct Sighting {
 pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
     let Sighting {
         gap,
+        end,
         took,
         shown,
         grown,
@@ -146,8 +160,9 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
         gap <= gauge.gap,
         "{gap:?} without a look at the clock ({how}): {text}"
     );
+    assert!(end <= gauge.end, "{end:?} to stop ({how}): {text}");
     assert!(
-        took <= gauge.limit + gauge.gap,
+        took <= gauge.limit + gauge.gap + gauge.end,
         "ran for {took:?} ({how}): {text}"
     );
     assert!(shown <= gauge.gap, "{shown:?} to show it: {text}");
@@ -171,6 +186,7 @@ pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
         seen: Mutex::new(Seen {
             last: before,
             gap: Duration::ZERO,
+            stopped: None,
             most: live,
         }),
     };
@@ -185,6 +201,7 @@ pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
         .unwrap_or_else(|seen| seen.into_inner());
     Sighting {
         gap: seen.gap,
+        end: seen.stopped.map_or(Duration::ZERO, |at| ended - at),
         took: ended.saturating_sub(before),
         shown,
         grown: seen.most - live,
@@ -210,8 +227,20 @@ pub fn operands() -> Vec<String> {
             sized.replace('@', TEXTS[at % TEXTS.len()])
         })
     });
-    operands.collect()
+    let long = LONG_TEXTS.iter().map(|text| {
+        let copies = LONG_BYTES / text.len() / 4096;
+        let block = format!("(reduce (fn [s _] (str s s)) \"{text}\" (range 12))");
+        format!("(let [k {block}] (join (map (constantly k) (range {copies}))))")
+    });
+    operands.chain(long).collect()
 }
+
+/// Texts of almost all the memory that there is are made of these.
+const LONG_TEXTS: &[&str] = &[
+    "9", "-", "%n", " ", "[", "\\n", "Σ", "é", ".", "0", "1e", "\\\\",
+];
+/// Bytes of such a text, about.
+const LONG_BYTES: usize = 9_000_000;
 
 /// Further operands of [`operands`]: what is long or large for one builtin or another.
 const OPERANDS: &[&str] = &[
@@ -233,6 +262,8 @@ const OPERANDS: &[&str] = &[
     "(vec (map (fn [i] (bit-shift-left 1 i)) (range 4000)))",
     "(map (fn [i] (LocalDate/parse \"2025-03-09\")) (range 5000))",
     "#{#{1 2} [#{3}] {#{} {}}}",
+    "(str \"Α\" (let [k (reduce (fn [s _] (str s s)) \"\\u0301\" (range 12))] (join (map (constantly k) (range 1000)))) \"Σ\")",
+    "(str \"0.\" (let [k (reduce (fn [s _] (str s s)) \"5\" (range 12))] (join (map (constantly k) (range 2000)))))",
 ];
 
 /// Calls of everything that can be called, with its name: the operands `v` and `w` alone, side by side, before and behind small
@@ -415,6 +446,17 @@ const SMALL: &[&str] = &[
     "\"a\\n\"",
     "(range 100)",
     "hash-map",
+    "(range)",
+    "(iterate inc 0)",
+    "(cycle [1 2])",
+    "(repeat :x)",
+    "(map inc)",
+    "(comp (filter some?) (take 9))",
+    "(partition-all 3)",
+    "(reduced 1)",
+    "#\"a+|b\"",
+    "(fn [m] (str m m))",
+    "(sorted-map 1 2)",
 ];
 
 /// Repeats of `_`; `i` counts.
@@ -442,6 +484,18 @@ const LOOPS: &[&str] = &[
     "{_ 1 :b 2}",
     "(case _ 1 2 3)",
     "(str (fn [i] _) _)",
+    "(into [] (comp (map (fn [i] _)) (take 300)) (range 900))",
+    "(transduce (comp (map (fn [i] _)) (partition-all 7)) conj [] (range 300))",
+    "(count (take 300 (iterate (fn [i] _) a)))",
+    "(count (reductions (fn [acc i] _) a (range 300)))",
+    "(reduce (fn [acc i] (if (> i 99) (reduced acc) _)) a (range))",
+    "(replace (str b) #\".\" (fn [i] (str _)))",
+    "(prewalk (fn [i] (if (coll? i) i _)) b)",
+    "(postwalk (fn [i] i) _)",
+    "(json/parse-string (json/generate-string _))",
+    "(format \"%S %20s\" _ _)",
+    "(get {:a 1 \"b\" 2} _)",
+    "(update {:a a} :a (fn [i] _))",
 ];
 
 /// What the values of a program are, so that most calls are taken.

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
-use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat};
+use super::shape::{
+    DROP_DEPTH_MAX, Freed, Shape, TREE_PATH_BYTES, drop_flat, free, freed, watched,
+};
 use super::{Text, Value};
 use crate::clock;
 
@@ -74,7 +76,7 @@ impl Map {
         let keyword = matches!(key, Value::Keyword(_));
         self.find_text(text, keyword).or_else(|| {
             text.contains('-')
-                .then(|| Text::from(text.replace('-', "_")))
+                .then(|| underscored(text))
                 .and_then(|under| self.find_text(&under, keyword))
         })
     }
@@ -273,8 +275,7 @@ impl Map {
         if self.len() > FLAT_LEN_MAX
             && let Store::Flat(entries) = &self.0.entries
         {
-            let tree = entries
-                .iter()
+            let tree = watched(entries.iter())
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
             self.0 = Arc::new(Data {
@@ -286,10 +287,26 @@ impl Map {
     }
 }
 
+/// A name with underscores for its hyphens.
+#[inline(never)]
+fn underscored(name: &str) -> Text {
+    const SLICE_BYTES: usize = 16 * 1024;
+    let mut under = name.to_owned().into_bytes();
+    for slice in under.chunks_mut(SLICE_BYTES) {
+        clock::goes_on(SLICE_BYTES / 4);
+        for byte in slice {
+            if *byte == b'-' {
+                *byte = b'_';
+            }
+        }
+    }
+    Text::from(String::from_utf8(under).expect("one byte of ASCII for another"))
+}
+
 /// Makes keys with the same name in two kinds the first of them, in `items` that are in the order of writing.
 pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     let (mut keywords, mut strings) = (false, false);
-    for item in &mut *items {
+    for item in watched(items.iter_mut()) {
         match key(item) {
             Value::Keyword(_) => keywords = true,
             Value::Str(_) => strings = true,
@@ -299,7 +316,7 @@ pub fn one_kind_each<T>(items: &mut [T], key: fn(&mut T) -> &mut Value) {
     if !(keywords && strings) {
         return;
     }
-    let mut firsts = BTreeMap::<Value, bool>::new();
+    let mut firsts = Freed::<BTreeMap<Value, bool>>::default();
     for item in items {
         let key = key(item);
         let Some(text) = key.key_text() else { continue };
@@ -355,7 +372,10 @@ impl Drop for Data {
             let mut parts = Vec::new();
             self.take_parts(&mut parts);
             drop_flat(parts);
+        } else if let Store::Flat(entries) = &mut self.entries {
+            free(entries);
         }
+        freed();
     }
 }
 
@@ -369,7 +389,7 @@ impl Map {
     /// A map of `entries`, whose keys the caller knows to stand in term order, each once.
     pub(crate) fn of_sorted(entries: Vec<(Value, Value)>) -> Map {
         let mut shape = Shape::EMPTY;
-        for (key, value) in &entries {
+        for (key, value) in watched(entries.iter()) {
             shape = shape.with(key.shape()).with(value.shape());
         }
         Map(Arc::new(Data {
@@ -411,7 +431,7 @@ impl From<Vec<(Value, Value)>> for Map {
 
 impl FromIterator<(Value, Value)> for Map {
     fn from_iter<T: IntoIterator<Item = (Value, Value)>>(iter: T) -> Self {
-        Map::from(iter.into_iter().collect::<Vec<_>>())
+        Map::from(watched(iter.into_iter()).collect::<Vec<_>>())
     }
 }
 

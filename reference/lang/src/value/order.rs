@@ -14,6 +14,7 @@ use num_traits::FromPrimitive;
 use smallvec::SmallVec;
 
 use super::Value;
+use super::shape::watched;
 use crate::clock;
 
 /// Steps of the clock that one pair of parts takes.
@@ -58,13 +59,15 @@ pub fn sort_by<T>(
             clock::without_looks(|| run.sort_by(|a, b| compare(key(a), key(b))));
         }
     };
-    let total = items.iter().map(weight).fold(0, u64::saturating_add);
+    let total = watched(items.iter())
+        .map(weight)
+        .fold(0, u64::saturating_add);
     if total <= RUN_WEIGHT {
         return sort(items);
     }
     let mut runs: Vec<Vec<T>> = Vec::new();
     let mut run_weight = u64::MAX;
-    for item in items.drain(..) {
+    for item in watched(items.drain(..)) {
         run_weight = run_weight.saturating_add(weight(&item));
         match runs.last_mut() {
             Some(run) if run_weight <= RUN_WEIGHT => run.push(item),
@@ -110,8 +113,8 @@ fn merge<T>(
             _ => left.next(),
         });
     }
-    merged.extend(left);
-    merged.extend(right);
+    merged.extend(watched(left));
+    merged.extend(watched(right));
     merged
 }
 

@@ -1,6 +1,6 @@
 //! Sets in term order: a map whose values are not looked at. Knows nothing of set algebra.
 
-use super::shape::Shape;
+use super::shape::{Shape, watched};
 use super::{Map, Value};
 
 /// A set of values. 1 and 1.0 are two members; one NaN equals another.
@@ -15,7 +15,7 @@ impl Set {
 
     /// A set of members that the caller knows to stand in term order, each once.
     pub(crate) fn of_sorted(members: impl Iterator<Item = Value>) -> Set {
-        let entries = members.map(|member| (member, Value::Nil));
+        let entries = watched(members).map(|member| (member, Value::Nil));
         Set(Map::of_sorted(entries.collect()))
     }
 

@@ -1,6 +1,10 @@
-//! How big and how deep a value is, kept with each collection. Knows nothing of what is inside.
+//! How big and how deep a value is, kept with each collection, and how large ones are walked, copied and freed in slices that
+//! look at the clock. Knows nothing of what is inside.
+//!
+//! What is freed can't be given up half-way: a program that has to stop frees the rest, which its memory limit bounds.
 
 use super::Value;
+use crate::clock;
 
 /// What a walk over a value costs. Shared parts count each time they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +40,7 @@ impl Shape {
 
     /// The shape of a collection of `parts`.
     pub fn of<'a>(parts: impl Iterator<Item = &'a Value>) -> Shape {
-        parts.fold(Shape::EMPTY, |shape, part| shape.with(part.shape()))
+        watched(parts).fold(Shape::EMPTY, |shape, part| shape.with(part.shape()))
     }
 
     /// This collection with one more part.
@@ -63,6 +67,77 @@ impl Shape {
     }
 }
 
+/// Parts between two looks of a loop that does next to nothing with each.
+const SLICE_PARTS: usize = 512;
+/// Steps of the clock for a part that is read or freed, as if it were in no cache.
+const PART_STEPS: usize = 8;
+/// Steps of the clock for a block that is freed.
+const BLOCK_STEPS: usize = 16;
+
+/// `parts`, with a look at the clock now and then: for loops that can't give up.
+pub fn watched<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    let mut left = SLICE_PARTS;
+    parts.inspect(move |_| {
+        left -= 1;
+        if left == 0 {
+            left = SLICE_PARTS;
+            clock::goes_on(SLICE_PARTS * PART_STEPS);
+        }
+    })
+}
+
+/// [`watched`] for loops that make a block for each part.
+pub fn watched_blocks<T>(parts: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    parts.inspect(|_| {
+        clock::goes_on(BLOCK_STEPS);
+    })
+}
+
+/// Frees `parts` in slices.
+pub fn free<T>(parts: &mut Vec<T>) {
+    while parts.len() > SLICE_PARTS {
+        parts.truncate(parts.len() - SLICE_PARTS);
+        clock::goes_on(SLICE_PARTS * PART_STEPS);
+    }
+}
+
+/// A collection that is freed in slices, one part after the other.
+#[derive(Default)]
+pub struct Freed<C: Default + IntoIterator>(C);
+
+impl<C: Default + IntoIterator> Freed<C> {
+    /// The collection, to be used up.
+    pub fn take(&mut self) -> C {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl<C: Default + IntoIterator> std::ops::Deref for Freed<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.0
+    }
+}
+
+impl<C: Default + IntoIterator> std::ops::DerefMut for Freed<C> {
+    fn deref_mut(&mut self) -> &mut C {
+        &mut self.0
+    }
+}
+
+impl<C: Default + IntoIterator> Drop for Freed<C> {
+    fn drop(&mut self) {
+        watched(self.take().into_iter()).for_each(drop);
+    }
+}
+
+/// Tells the clock of a block that is about to be freed.
+#[inline]
+pub fn freed() {
+    clock::goes_on(BLOCK_STEPS);
+}
+
 /// Bytes that a change to a tree copies when its nodes are shared: about those from the root to a leaf.
 pub const TREE_PATH_BYTES: usize = 4 * 1024;
 
@@ -72,6 +147,7 @@ pub const DROP_DEPTH_MAX: u32 = 128;
 /// Drops `parts` and what they alone hold without native recursion.
 pub fn drop_flat(mut parts: Vec<Value>) {
     while let Some(mut part) = parts.pop() {
+        clock::goes_on(PART_STEPS);
         if part.shape().depth < DROP_DEPTH_MAX {
             continue;
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use unicode_segmentation::{GraphemeCursor, GraphemeIncomplete};
 
+use super::shape::freed;
 use crate::clock;
 
 /// Text longer than this is given an index once positions in it are asked for.
@@ -19,6 +20,12 @@ struct Data {
     /// None where every grapheme is one byte, so that positions need no scan.
     index: Option<Box<Index>>,
     text: Box<str>,
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        freed();
+    }
 }
 
 /// Where every 64th grapheme of a text starts, in bytes; found out when it is first needed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Value;
-use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat};
+use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat, free, freed, watched};
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
 const FLAT_LEN_MAX: usize = 64;
@@ -77,7 +77,7 @@ impl Vector {
             data.shape = Shape::EMPTY;
             return std::mem::take(items);
         }
-        self.iter().cloned().collect()
+        watched(self.iter()).cloned().collect()
     }
 
     /// Size and depth.
@@ -167,7 +167,7 @@ impl Vector {
             && Arc::get_mut(&mut self.0).is_none()
             && let Store::Flat(items) = &self.0.items
         {
-            let tree = Store::Tree(Box::new(items.iter().cloned().collect()));
+            let tree = Store::Tree(Box::new(watched(items.iter()).cloned().collect()));
             self.0 = Arc::new(Data {
                 items: tree,
                 shape: self.0.shape,
@@ -193,7 +193,10 @@ impl Drop for Data {
             let mut parts = Vec::new();
             self.take_parts(&mut parts);
             drop_flat(parts);
+        } else if let Store::Flat(items) = &mut self.items {
+            free(items);
         }
+        freed();
     }
 }
 
@@ -209,7 +212,7 @@ impl From<Vec<Value>> for Vector {
 
 impl FromIterator<Value> for Vector {
     fn from_iter<T: IntoIterator<Item = Value>>(iter: T) -> Self {
-        Vector::from(iter.into_iter().collect::<Vec<_>>())
+        Vector::from(watched(iter.into_iter()).collect::<Vec<_>>())
     }
 }
 
