@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, run};
+use ptc_lang::{
+    Ended, Env, Host, Limits, Meter, Program, Pulse, Value, heap, json, run, run_metered,
+};
 
 /// Records in the context, of four fields each.
 const RECORDS: usize = 5_000;
@@ -114,5 +116,63 @@ fn what_does_not_fit_is_stopped() {
             Err("memory_limit".to_owned()),
             "{program}"
         );
+    }
+}
+
+/// What a large integer takes is asked for before it is made.
+#[test]
+fn large_integers_are_paid_for_before_they_are_made() {
+    const LIMIT_BYTES: u64 = 24 * 1024;
+    /// Bytes of the integer.
+    const INTEGER_BYTES: u64 = 32 * 1024;
+    let digits = "7".repeat(78_000);
+    let env = match json::from_str(&format!("{{\"x\":{digits}}}")) {
+        Ok(Value::Map(map)) => Env::new().with_context(map),
+        other => panic!("the context is an object: {other:?}"),
+    };
+    let limits = Limits {
+        memory_bytes: LIMIT_BYTES,
+        ..Limits::default()
+    };
+    let held = |call: &str| {
+        let host = Watch {
+            before: heap::live(),
+            peak: AtomicIsize::new(0),
+        };
+        let meter = Meter::new(&limits, &host);
+        let (outcome, _) = meter.within(|| run_metered(&Program::new(call), &env, &meter));
+        (outcome.ended, meter.most_bytes())
+    };
+    // What reading and running anything takes.
+    let (_, least) = held("(do data/x (vector 1 2) nil)");
+    for call in [
+        "(inc data/x)",
+        "(dec data/x)",
+        "(- data/x)",
+        "(+ 1 data/x)",
+        "(abs (- data/x))",
+        "(abs data/x)",
+        "(* 2 data/x)",
+        "(quot data/x 2)",
+        "(mod data/x 1000)",
+        "(/ data/x 3)",
+        "(bit-and data/x data/x)",
+        "(bit-or data/x 1)",
+        "(bit-xor 1 data/x)",
+        "(bit-and-not data/x 1)",
+        "(bit-not data/x)",
+        "(bit-set data/x 1)",
+        "(bit-clear data/x 200000)",
+        "(bit-flip 1 250000)",
+        "(bit-shift-left 1 250000)",
+        "(bit-shift-right data/x 1)",
+    ] {
+        let (ended, most) = held(call);
+        match ended {
+            Ended::Error(error) => assert_eq!(error.reason().word(), "memory_limit", "{call}"),
+            other => panic!("{call}: {other:?}"),
+        }
+        let beyond = most.saturating_sub(least);
+        assert!(beyond <= INTEGER_BYTES / 2, "{call}: {beyond} bytes beyond");
     }
 }

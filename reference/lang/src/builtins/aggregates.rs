@@ -6,16 +6,10 @@ use super::numbers::plus;
 use super::seqs::key_function;
 use super::{Builtin, Home, Section, exactly, key_of, row};
 use crate::clock;
-<<<<<<< HEAD
 use crate::error::{Kind, Stop, at_item, wrong_type};
 use crate::eval::{Eval, sequence};
-use crate::value::{Map, Value};
-=======
-use crate::error::{Kind, Stop, wrong_type};
-use crate::eval::Eval;
 use crate::value::shape::Freed;
-use crate::value::{Map, Value, one_kind_each};
->>>>>>> 3a70c96 (Free, copy and sort large values in slices that look at the clock)
+use crate::value::{Map, Value};
 
 /// The rows of this area.
 #[rustfmt::skip]

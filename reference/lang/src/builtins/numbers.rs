@@ -8,6 +8,7 @@ use super::{Builtin, Home, Section, at_least, constant, exactly, row};
 use crate::clock;
 use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
 use crate::eval::Eval;
+use crate::heap;
 use crate::value::Value;
 
 /// The rows of this area.
@@ -119,6 +120,14 @@ impl Number<'_> {
         }
     }
 
+    /// Bits of a whole number.
+    fn bits(&self) -> u64 {
+        match self {
+            Number::Big(int) => int.bits(),
+            _ => 64,
+        }
+    }
+
     fn is_float(&self) -> bool {
         matches!(self, Number::Float(_))
     }
@@ -136,6 +145,18 @@ fn big_float(int: &BigInt) -> f64 {
     } else {
         f64::INFINITY
     })
+}
+
+/// Asks for the room of integers of so many `bits` together, before they are made.
+fn reserve_bits(bits: u64) -> Result<()> {
+    /// What is smaller is caught by the next look at memory.
+    const SMALL_BYTES: u64 = 4096;
+    let bytes = bits / 8;
+    if bytes < SMALL_BYTES || heap::reserve(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+        Ok(())
+    } else {
+        Err(Limit::Memory.into())
+    }
 }
 
 /// An integer result, refused when it is too large to handle.
@@ -198,6 +219,8 @@ fn mixed(
     if a.is_float() || b.is_float() {
         return Ok(Value::Float(floats(a.float(), b.float())));
     }
+    // Both, and what is made of them.
+    reserve_bits((a.bits() + b.bits()) * 2)?;
     let (a, b) = (a.big(), b.big());
     if a.bits().max(b.bits()) > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
@@ -275,6 +298,7 @@ fn divide(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         if a.is_float() || b.is_float() || (a.is_exact_float() && b.is_exact_float()) {
             return Ok(Value::Float(a.float() / b.float()));
         }
+        reserve_bits((a.bits() + b.bits()) * 2)?;
         Ok(Value::Float(big_quotient(&a.big(), &b.big())))
     };
     match args {
@@ -337,6 +361,7 @@ fn whole_division(
         let known = a.is_finite() && b.is_finite();
         return Ok(Value::Float(if known { floats(a, b) } else { f64::NAN }));
     }
+    reserve_bits((a.bits() + b.bits()) * 2)?;
     whole(ints(&a.big(), &b.big()))
 }
 
@@ -392,7 +417,10 @@ fn abs(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         Number::Int(int) => int
             .checked_abs()
             .map_or_else(|| Value::integer(-BigInt::from(int)), Value::Int),
-        Number::Big(int) => whole(int.abs())?,
+        Number::Big(int) => {
+            reserve_bits(int.bits())?;
+            whole(int.abs())?
+        }
         Number::Float(float) => Value::Float(float.abs()),
     })
 }
@@ -525,6 +553,8 @@ fn integer(value: &Value) -> Result<BigInt> {
         Value::Int(int) => Ok(BigInt::from(*int)),
         Value::BigInt(int) => {
             clock::check(int.bits() as usize / 64)?;
+            // A copy, and what is made of it.
+            reserve_bits(int.bits() * 2)?;
             Ok((**int).clone())
         }
         _ => Err(wrong_type("an integer", value)),
@@ -584,6 +614,7 @@ fn power_of_two(position: u64) -> Result<BigInt> {
     if position > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
+    reserve_bits(position)?;
     Ok(BigInt::from(1) << position)
 }
 
@@ -595,6 +626,7 @@ fn bit_shift_left(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if int.bits().saturating_add(count) > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
+    reserve_bits(int.bits() + count)?;
     whole(int << count)
 }
 

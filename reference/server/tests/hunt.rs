@@ -1,0 +1,204 @@
+//! Hostile programs from the language's generator, sent to a built `ptc` over MCP, in sessions and without, on threads and in
+//! processes: each is answered within its time and half a second, the next call is answered as ever, and what all of them took
+//! goes back.
+//!
+//! The programs are few by default: `PTC_HOSTILE_PROGRAMS` says how many there are, `PTC_HOSTILE_FROM` the first seed,
+//! `PTC_HUNT_SERVER` another executable, such as a release build, whose replies may be late by half a second and no more.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use ptc_lang::fuzz;
+use serde_json::{Value, json};
+
+const PTC: &str = env!("CARGO_BIN_EXE_ptc");
+/// What a program gets.
+const LIMIT: Duration = Duration::from_millis(150);
+/// What the reply may take beyond it. A build for tests is ten times as slow.
+const BEYOND: Duration = Duration::from_millis(if cfg!(debug_assertions) { 5_000 } else { 500 });
+/// A reply that is late once may be the machine's doing.
+const TRIES: usize = 3;
+/// How long a server is waited for that does not answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Programs of each server, unless the environment says otherwise.
+const PROGRAMS: u64 = 12;
+/// Bytes that a program is made from.
+const BYTES: usize = 160;
+/// What all programs together may leave resident.
+const LEFT_BYTES_MAX: u64 = 20 << 20;
+
+/// A server, one request at a time.
+struct Server {
+    child: Child,
+    replies: Receiver<String>,
+}
+
+impl Server {
+    fn start(isolation: &str) -> Server {
+        let executable = std::env::var("PTC_HUNT_SERVER").unwrap_or_else(|_| PTC.into());
+        let limit = LIMIT.as_millis().to_string();
+        let mut command = Command::new(executable);
+        command.args(["start", "--sessions", "--program-timeout-ms", &limit]);
+        Server::of(command.args(["--isolation", isolation]))
+    }
+
+    fn of(command: &mut Command) -> Server {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output: BufReader<ChildStdout> = BufReader::new(child.stdout.take().unwrap());
+        let (said, replies) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if said.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Server { child, replies }
+    }
+
+    /// What a tool answers, and how long it took.
+    fn call(&mut self, tool: &str, arguments: Value) -> Result<(Value, Duration), String> {
+        let frame = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}});
+        let began = Instant::now();
+        let pipe = self.child.stdin.as_mut().unwrap();
+        writeln!(pipe, "{frame}").map_err(|error| format!("it takes nothing in: {error}"))?;
+        let line = self
+            .replies
+            .recv_timeout(PATIENCE)
+            .map_err(|gone| match gone {
+                RecvTimeoutError::Timeout => "it does not answer".to_owned(),
+                RecvTimeoutError::Disconnected => "it ended".to_owned(),
+            })?;
+        let took = began.elapsed();
+        let reply: Value = serde_json::from_str(&line).map_err(|_| format!("it says {line:?}"))?;
+        Ok((reply["result"].clone(), took))
+    }
+
+    /// What holds of each program.
+    fn withstands(&mut self, program: &str, session: Option<&Value>) -> Result<(), String> {
+        let (tool, arguments) = match session {
+            Some(id) => (
+                "lisp_session_eval",
+                json!({"session_id": id, "program": program}),
+            ),
+            None => ("lisp_eval", json!({"program": program})),
+        };
+        let (answer, took) = self.call(tool, arguments)?;
+        if !answer["content"][0]["text"].is_string() {
+            return Err(format!("no answer of a program: {answer}"));
+        }
+        if took > LIMIT + BEYOND {
+            return Err(format!("it answers after {took:?}"));
+        }
+        let (next, _) = self.call("lisp_eval", json!({"program": "(+ 1 2)"}))?;
+        match next["content"][0]["text"].as_str() {
+            Some("user=> 3") => Ok(()),
+            _ => Err(format!("the next call is answered with {next}")),
+        }
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
+}
+
+/// Programs of one seed, in turn.
+fn programs(seed: u64) -> [String; 2] {
+    let mut random = fastrand::Rng::with_seed(seed);
+    [(); 2].map(|()| {
+        let bytes: Vec<u8> = (0..BYTES).map(|_| random.u8(..)).collect();
+        fuzz::hostile_text(&bytes)
+    })
+}
+
+/// What is wrong with how a server takes the programs of `seed`, alone and as turns of a session.
+fn hunted(server: &mut Server, seed: u64) -> Result<(), String> {
+    for program in programs(seed) {
+        server
+            .withstands(&program, None)
+            .map_err(|wrong| format!("{wrong}: {program}"))?;
+    }
+    let (started, _) = server.call("lisp_session_start", json!({}))?;
+    let id = started["structuredContent"]["session_id"].clone();
+    for program in programs(seed) {
+        // What one turn keeps, the next ones hold.
+        let keeps = format!("(def kept{} {program})", seed % 3);
+        for turn in [keeps.as_str(), &program] {
+            server
+                .withstands(turn, Some(&id))
+                .map_err(|wrong| format!("{wrong}: {turn}"))?;
+        }
+        let preview = json!({"session_id": id});
+        let (_, took) = server.call("lisp_session_inspect", preview)?;
+        if took > LIMIT + BEYOND {
+            return Err(format!("inspecting takes {took:?} after {program}"));
+        }
+    }
+    server
+        .call("lisp_session_close", json!({"session_id": id}))
+        .map(drop)
+}
+
+#[test]
+fn no_program_keeps_a_server_from_answering() {
+    let from = number("PTC_HOSTILE_FROM", 0);
+    let programs = number("PTC_HOSTILE_PROGRAMS", PROGRAMS);
+    let mut findings = Vec::new();
+    for isolation in ["thread", "process"] {
+        let mut server = Server::start(isolation);
+        hunted(&mut server, from).ok();
+        let before = server.resident_bytes();
+        for seed in from..from + programs {
+            let mut tries = (0..TRIES).map(|_| hunted(&mut server, seed));
+            if let Some(wrong) = tries.try_fold(String::new(), |_, found| found.err()) {
+                findings.push(format!("{isolation}, seed {seed}: {wrong}"));
+                server = Server::start(isolation);
+            }
+        }
+        let left = server.resident_bytes().saturating_sub(before);
+        if left > LEFT_BYTES_MAX {
+            findings.push(format!("{isolation}: {left} bytes are left"));
+        }
+    }
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+}
+
+#[test]
+fn a_server_that_answers_late_is_found() {
+    let reply =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"user=> 3"}]}}"#;
+    let late = (LIMIT + BEYOND * 2).as_secs_f64();
+    let script = format!("while read -r line; do sleep {late}; echo '{reply}'; done");
+    let mut server = Server::of(Command::new("sh").args(["-c", &script]));
+    let found = server.withstands("1", None).expect_err("it is late");
+    assert!(found.starts_with("it answers after"), "{found}");
+}
+
+#[test]
+fn a_server_that_ends_is_found() {
+    let mut server = Server::of(Command::new("sh").args(["-c", "read -r line"]));
+    let found = server.withstands("1", None).expect_err("it ends");
+    assert_eq!(found, "it ended");
+}
