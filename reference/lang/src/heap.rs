@@ -18,7 +18,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
 /// What a thread allocates before it tells its account.
 pub const BATCH_BYTES: isize = 16 * 1024;
@@ -178,14 +178,16 @@ pub fn reserve(bytes: usize) -> bool {
     })
 }
 
+/// What is larger is mapped on its own. By default this bound follows the largest block that was freed, up to 32 MB, and what is below
+/// it stays.
+const MAPPED_BYTES: usize = 1 << 20;
+
 /// Has large blocks go back to the system as soon as they are freed, whatever was freed before. Called once, before there are
 /// other threads.
 pub fn tune() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        /// What is larger is mapped on its own. By default this bound follows the largest block that was freed, up to 32 MB,
-        /// and what is below it stays.
-        const MAPPED_BYTES: libc::c_int = 1 << 20;
+        const MAPPED_BYTES: libc::c_int = self::MAPPED_BYTES as libc::c_int;
         // SAFETY: these set numbers that the allocator reads when it allocates and frees; `getrlimit` fills what it is given.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
@@ -200,6 +202,20 @@ pub fn tune() {
             }
         }
     }
+}
+
+/// Has what is freed overwritten at once, so that nothing of one program's values is left in memory for whoever breaks the evaluator
+/// later. Called once, before there are other threads, and after [`tune`].
+pub fn overwrite_freed() {
+    OVERWRITES.store(true, Ordering::Relaxed);
+}
+
+/// Whether what is freed is overwritten.
+static OVERWRITES: AtomicBool = AtomicBool::new(false);
+
+#[inline(always)]
+fn overwrites() -> bool {
+    OVERWRITES.load(Ordering::Relaxed)
 }
 
 /// Gives back to the system all pages that nothing is on any more, whichever threads used them, also those that are gone. Takes
@@ -302,6 +318,10 @@ unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         THREAD.with(|thread| thread.shrank(layout.size()));
+        if overwrites() {
+            // SAFETY: the block is the caller's until it is freed below.
+            unsafe { ptr.write_bytes(0, layout.size()) };
+        }
         unsafe { System.dealloc(ptr, layout) }
     }
 
@@ -320,6 +340,19 @@ unsafe impl GlobalAlloc for CountingAllocator {
                 thread.shrank(layout.size() - new_size);
             }
         });
+        // A larger block is mapped on its own: it moves with its pages, and leaves nothing.
+        if overwrites() && layout.size() < MAPPED_BYTES {
+            // SAFETY: as the caller promised for `realloc`; both blocks are as large as what is copied.
+            return unsafe {
+                let new = System.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+                if !new.is_null() {
+                    new.copy_from_nonoverlapping(ptr, layout.size().min(new_size));
+                    ptr.write_bytes(0, layout.size());
+                    System.dealloc(ptr, layout);
+                }
+                new
+            };
+        }
         unsafe { System.realloc(ptr, layout, new_size) }
     }
 }

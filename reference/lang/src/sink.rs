@@ -183,7 +183,7 @@ impl<'w> Sink<'w> {
     /// A look for the watch, and for whoever has none.
     fn look(&mut self) -> Result<(), Over> {
         self.watch.look()?;
-        // A piece of an integer takes some thousand steps.
+        // So many writes, or a piece of an integer, take some thousand steps.
         match clock::goes_on(16 * 1024) {
             true => Ok(()),
             false => Err(Limit::Time.into()),
@@ -201,7 +201,7 @@ impl<'w> Sink<'w> {
             return Ok(());
         }
         self.until_look = WRITES_BETWEEN_LOOKS;
-        Ok(self.watch.look()?)
+        self.look()
     }
 
     #[inline]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ptc_lang::{Env, fuzz};
 
-/// A test build is ten times as slow.
-const SLOWNESS: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
+/// A test build is about ten times as slow.
+const SLOWNESS: u32 = if cfg!(debug_assertions) { 15 } else { 1 };
 /// The most work between two looks is a millisecond; processors differ by a factor of two or so.
 const GAP_MAX: Duration = Duration::from_millis(2).saturating_mul(SLOWNESS);
 /// What giving back ten megabytes takes when a program is stopped, which nobody waits for: so many times as long.

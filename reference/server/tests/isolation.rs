@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -357,6 +357,119 @@ fn nothing_is_reached_from_inside() {
             "every thread is held: {status}"
         );
     }
+}
+
+#[test]
+fn the_server_itself_gives_up_what_it_never_needs() {
+    let mut server = Server::start(&["--max-concurrent-calls", "1"]);
+    let mut pipe = Pipe::to(&mut server);
+    assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.0.id())).unwrap();
+    for thread in tasks.flatten() {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap();
+        assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+        assert!(status.contains("Seccomp:\t2"), "{status}");
+    }
+}
+
+/// Whether `marker` is anywhere in the memory of a process. None where the system lets nobody look: who may is root.
+fn holds(pid: i32, marker: &[u8]) -> Option<bool> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let mut memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let writable = maps.lines().filter(|line| line.contains(" rw"));
+    Some(writable.into_iter().any(|line| {
+        let (range, _) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|hex| u64::from_str_radix(hex, 16).unwrap());
+        memory.seek(SeekFrom::Start(start)).unwrap();
+        let mut bytes = Vec::new();
+        let _unmapped_meanwhile = (&mut memory).take(end - start).read_to_end(&mut bytes);
+        bytes.windows(marker.len()).any(|part| part == marker)
+    }))
+}
+
+#[test]
+fn a_process_that_is_used_again_keeps_nothing_of_who_used_it() {
+    const MARKER: &str = "q7XfLw2Zr9";
+    const LEFT_BYTES_MAX: u64 = 4 << 20;
+    let mut server = Server::start(&["--sessions", "--max-concurrent-calls", "1"]);
+    let mut pipe = Pipe::to(&mut server);
+    assert_eq!(pipe.eval("(+ 1 2)")["result"], "user=> 3");
+    let worker = server.workers();
+    let resident = |pid: i32| {
+        let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    };
+    let before = resident(worker[0]);
+    let own = pipe.call("lisp_session_start", json!({}))["session_id"].clone();
+    // The marker is written in two parts, and made in the program, too.
+    let (head, tail) = MARKER.split_at(4);
+    let made = format!("(def kept (str \"{head}\" \"{tail}\")) (def marker{MARKER} :{MARKER})");
+    for program in [
+        format!(
+            "{made} (println kept \"{MARKER}\") (vec (map (fn [i] (str kept i)) (range 3000)))"
+        ),
+        format!("{made} (fail {{:why kept}})"),
+        format!("{made} (re-find #\"{MARKER}\" (str kept kept))"),
+        format!("{made} (count (pmap (fn [i] (str kept i)) (range 100)))"),
+        format!("{made} (undefined-{MARKER} 1)"),
+    ] {
+        pipe.eval(&program);
+        let found = pipe.call(
+            "lisp_session_eval",
+            json!({"session_id": own, "program": program, "context": {"mine": MARKER}}),
+        );
+        assert!(
+            found.to_string().contains(MARKER) || !reason(&found).is_empty(),
+            "{found}"
+        );
+    }
+    pipe.call("lisp_session_close", json!({"session_id": own}));
+    // What others see: no definitions, no results, no prints, no context.
+    let other = pipe.call("lisp_session_start", json!({}))["session_id"].clone();
+    for program in [
+        "kept",
+        "[*1 *2 *3]",
+        "(count data/mine)",
+        "(do (println 1) 2)",
+    ] {
+        for session in [None, Some(&other)] {
+            let found = match session {
+                None => pipe.eval(program),
+                Some(id) => pipe.call(
+                    "lisp_session_eval",
+                    json!({"session_id": id, "program": program}),
+                ),
+            };
+            assert!(!found.to_string().contains(MARKER), "{program}: {found}");
+            match program {
+                "kept" | "(count data/mine)" => assert!(!reason(&found).is_empty(), "{found}"),
+                "[*1 *2 *3]" => assert_eq!(found["result"], "user=> [nil nil nil]"),
+                _ => assert_eq!(found["result"], "user=> 2", "{found}"),
+            }
+        }
+    }
+    let shown = pipe.call(
+        "lisp_session_inspect",
+        json!({"session_id": other, "view": "prints"}),
+    );
+    assert!(!shown.to_string().contains(MARKER), "{shown}");
+    assert_eq!(server.workers(), worker, "one process evaluated all of it");
+    let left = resident(worker[0]).saturating_sub(before);
+    assert!(left <= LEFT_BYTES_MAX, "{left} bytes are left");
+    let Some(found) = holds(worker[0], MARKER.as_bytes()) else {
+        println!("its memory can't be read here");
+        return;
+    };
+    assert!(!found, "the marker is left in memory");
+    // What is there is found.
+    std::thread::scope(|scope| {
+        let spins = scope.spawn(|| pipe.eval(&format!(";; fault: spin\n\"{MARKER}\"")));
+        soon("the marker is in memory while a program has it", || {
+            holds(worker[0], MARKER.as_bytes()) == Some(true)
+        });
+        assert_eq!(reason(&spins.join().unwrap()), "timeout");
+    });
 }
 
 #[test]

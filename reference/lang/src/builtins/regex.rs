@@ -10,7 +10,7 @@ use super::{Builtin, Home, Section, between, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::regex::{Match, Regex};
-use crate::value::Value;
+use crate::value::{Text, Value};
 
 const REGEX: &[Home] = &[Home::Regex];
 const REGEX_AND_CORE: &[Home] = &[Home::Regex, Home::Core];
@@ -86,7 +86,7 @@ pub const ROWS: &[Builtin] = &[
         between(2, 3),
         "(extract pattern s), (extract pattern s n)",
         "Returns a group of the first match, the first group unless another is named.",
-        |eval, args| Ok(group(eval, args)?.map_or(Value::Nil, Value::from)),
+        |eval, args| Ok(group(eval, args)?.map_or(Value::Nil, Value::Str)),
     ),
     row(
         "extract-int",
@@ -111,6 +111,8 @@ fn regex(args: &[Value], at: usize) -> Result<&Arc<Regex>, Stop> {
 fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
     /// Steps that compiling is worth.
     const COMPILE_STEPS: usize = 1_024;
+    /// Bytes of a pattern that may be shown, and a few more: what is refused may be long.
+    const SHOWN_BYTES_MAX: usize = 64 * 1024;
     if let Some(last) = &eval.pattern
         && last.source() == pattern
     {
@@ -118,7 +120,8 @@ fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
     }
     eval.charge(COMPILE_STEPS)?;
     let regex = Regex::new(pattern).map_err(|problem| {
-        bad_value(quoting("regex ", &Value::from(pattern)).then(format!(": {problem}")))
+        let shown = &pattern[..pattern.floor_char_boundary(SHOWN_BYTES_MAX)];
+        bad_value(quoting("regex ", &Value::from(shown)).then(format!(": {problem}")))
     })?;
     let regex = Arc::new(regex);
     eval.pattern = Some(Arc::clone(&regex));
@@ -384,7 +387,7 @@ fn template(replacement: &str, groups: usize) -> Vec<Piece<'_>> {
 }
 
 /// The group of the first match that `extract` and `extract-int` ask for.
-fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<String>, Stop> {
+fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<Text>, Stop> {
     let regex = match &args[0] {
         Value::Regex(regex) => Arc::clone(regex),
         Value::Str(pattern) => compiled(eval, pattern)?,
@@ -403,7 +406,7 @@ fn group(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<String>, Stop> {
         return Ok(None);
     };
     charge_text(eval, end - start)?;
-    Ok(Some(text[start..end].to_owned()))
+    Ok(Some(Text::from(&text[start..end])))
 }
 
 fn extract_int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

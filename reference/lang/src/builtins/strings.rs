@@ -13,6 +13,7 @@ use crate::print;
 use crate::sink::{Over, Sink};
 use crate::substring::{self, Needle};
 use crate::value::shape::watched;
+use crate::value::text::push_watched;
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -338,10 +339,12 @@ pub(super) fn charge_text(eval: &mut Eval<'_>, bytes: usize) -> Result<(), Stop>
 pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
     let (needed, capacity) = (out.len() + part.len(), out.capacity());
     if needed > capacity {
-        eval.reserve(needed.max(capacity.saturating_mul(2)) - capacity)?;
+        let wanted = needed.max(capacity.saturating_mul(2));
+        eval.reserve(wanted - capacity)?;
+        out.reserve_exact(wanted - out.len());
     }
     eval.charge(part.len() / STEP_BYTES)?;
-    out.push_str(part);
+    push_watched(out, part);
     Ok(())
 }
 
@@ -925,7 +928,22 @@ pub(super) fn parse_long(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
 
 /// An optional sign and ASCII digits within 64 bits, else nil.
 pub(super) fn long(text: &str) -> Value {
-    text.parse().map_or(Value::Nil, Value::Int)
+    /// Digits of the largest one.
+    const DIGITS_MAX: usize = 19;
+    if text.len() <= DIGITS_MAX {
+        return text.parse().map_or(Value::Nil, Value::Int);
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let sign = &text[..text.len() - unsigned.len()];
+    let zeros = watched(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
+    let digits = &unsigned[zeros..];
+    // What is longer is none, or too large.
+    if digits.len() > DIGITS_MAX {
+        return Value::Nil;
+    }
+    let zero = if zeros > 0 { "0" } else { "" };
+    let short = format!("{sign}{zero}{digits}");
+    short.parse().map_or(Value::Nil, Value::Int)
 }
 
 pub(super) fn parse_double(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

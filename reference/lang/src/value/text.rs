@@ -209,7 +209,12 @@ fn cluster(text: &str) -> usize {
 impl From<Box<str>> for Text {
     fn from(text: Box<str>) -> Self {
         // "\r\n" is one grapheme, so a carriage return alone decides for ASCII text.
-        let bytewise = text.is_ascii() && !text.as_bytes().contains(&b'\r');
+        let bytewise = text.as_bytes().chunks(COPIED_BYTES).all(|slice| {
+            if slice.len() == COPIED_BYTES {
+                clock::goes_on(COPIED_BYTES / 64);
+            }
+            slice.is_ascii() && memchr::memchr(b'\r', slice).is_none()
+        });
         let index = (!bytewise).then(Box::default);
         Text(Arc::new(Data { index, text }))
     }
@@ -217,8 +222,35 @@ impl From<Box<str>> for Text {
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Text::from(Box::<str>::from(text))
+        Text::from(copied(text))
     }
+}
+
+/// A copy of `text`, a long one made in slices that look at the clock: its memory may be touched for the first time.
+fn copied(text: &str) -> Box<str> {
+    if text.len() <= COPIED_BYTES {
+        return text.into();
+    }
+    let mut copy = String::with_capacity(text.len());
+    push_watched(&mut copy, text);
+    copy.into()
+}
+
+/// Bytes that are copied at one go.
+const COPIED_BYTES: usize = 256 * 1024;
+
+/// Appends `part`, for which there is room, in slices that look at the clock. Who had to stop copies no more.
+pub(crate) fn push_watched(out: &mut String, part: &str) {
+    let mut rest = part;
+    while rest.len() > COPIED_BYTES {
+        let (slice, behind) = rest.split_at(rest.floor_char_boundary(COPIED_BYTES));
+        out.push_str(slice);
+        rest = behind;
+        if !clock::goes_on(COPIED_BYTES / 16) {
+            return;
+        }
+    }
+    out.push_str(rest);
 }
 
 impl From<String> for Text {

@@ -207,7 +207,7 @@ fn serve(settings: Settings) -> Result<(), String> {
             let _ = std::fs::create_dir_all(traces);
         }
         // Threads that are started later are kept too; there are none yet.
-        crate::evaluation::isolation::keep_from_writing(traces);
+        crate::evaluation::isolation::confine_server(traces);
     }
     // Plain stdio needs no executor, and starts quicker without.
     let executor = match config.is_some() || settings.http.is_some() {

@@ -92,6 +92,73 @@ pub fn keep_from_writing(writable: &[&Path]) -> bool {
     ruleset.is_ok_and(|status| status.ruleset != RulesetStatus::NotEnforced)
 }
 
+/// What a server never asks the kernel for, nor the processes that evaluate for it: to look into other processes, to change what the
+/// machine is, and ways around what else holds it.
+const NEVER: &[i64] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    // Namespaces and file systems.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    // The kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_personality,
+    // The machine's name and time.
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+];
+
+/// Refuses [`NEVER`] to this process and all that it starts. Not for a server with upstream servers: those are programs of their own,
+/// which may start containers. False where the kernel has no such filter.
+pub fn refuse_administration() -> bool {
+    never().is_ok_and(|never| seccompiler::apply_filter_all_threads(&never).is_ok())
+}
+
+fn never() -> Result<BpfProgram, String> {
+    filter(
+        NEVER.iter().map(|call| (*call, Vec::new())).collect(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::EPERM as u32),
+    )
+}
+
 /// What the threads of an evaluation ask the kernel for. Everything else is refused with `EPERM`.
 const CALLS: &[i64] = &[
     // The socket.
@@ -196,4 +263,31 @@ fn filter(
     SeccompFilter::new(rules, otherwise, matching, architecture)
         .and_then(BpfProgram::try_from)
         .map_err(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_never_needs_is_refused() {
+        let root = nix::unistd::geteuid().is_root();
+        if root {
+            std::os::unix::fs::chroot("/").expect("root may, without the filter");
+        }
+        // The filter holds for the thread that takes it, and what that one starts.
+        let refused = std::thread::spawn(|| {
+            let never = never().expect("a filter");
+            seccompiler::apply_filter(&never).expect("the kernel takes it");
+            assert!(
+                std::fs::read("/proc/self/status").is_ok(),
+                "the rest goes on"
+            );
+            let own = std::env::current_exe().expect("a test");
+            let starts = std::process::Command::new(own).arg("--list").output();
+            assert!(starts.is_ok_and(|output| output.status.success()));
+            std::os::unix::fs::chroot("/").map_err(|error| error.raw_os_error())
+        });
+        assert_eq!(refused.join().expect("it ends"), Err(Some(libc::EPERM)));
+    }
 }

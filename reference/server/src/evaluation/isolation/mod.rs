@@ -100,10 +100,13 @@ impl Evaluation {
     }
 }
 
-/// Keeps the server itself from writing files but below `traces`, where it starts no upstream servers.
+/// Keeps the server itself from writing files but below `traces`, and from what only administrators of a machine do, where it starts
+/// no upstream servers. Where it does, it must be able to start what they are, and what holds it would hold them.
 #[cfg(target_os = "linux")]
-pub fn keep_from_writing(traces: Option<&std::path::Path>) -> bool {
-    confine::keep_from_writing(traces.as_slice())
+pub fn confine_server(traces: Option<&std::path::Path>) {
+    // Where the kernel can't, the processes that evaluate are still held by their own filter.
+    confine::keep_from_writing(traces.as_slice());
+    confine::refuse_administration();
 }
 
 /// The limits under which snapshots of a program with these limits are read. Reading takes a few times the room of what is read.

@@ -47,6 +47,7 @@ fn serve(memory_bytes: u64, cpu_seconds: u64) -> Result<(), String> {
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
         .map_err(|error| error.to_string())?;
     nix::sys::prctl::set_dumpable(false).map_err(|error| error.to_string())?;
+    heap::overwrite_freed();
     confine::close_files()?;
     let landlock = confine::landlock();
     confine::limit(memory_bytes, cpu_seconds)?;
