@@ -213,6 +213,16 @@ pub fn overwrite_freed() {
 /// Whether what is freed is overwritten.
 static OVERWRITES: AtomicBool = AtomicBool::new(false);
 
+/// Overwrites a block that is about to be freed.
+///
+/// # Safety
+/// The block is the caller's, and `bytes` long.
+unsafe fn wipe(block: *mut u8, bytes: usize) {
+    unsafe { block.write_bytes(0, bytes) };
+    // Nobody reads it again, for which the compiler would leave it out.
+    std::hint::black_box(block);
+}
+
 #[inline(always)]
 fn overwrites() -> bool {
     OVERWRITES.load(Ordering::Relaxed)
@@ -320,7 +330,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
         THREAD.with(|thread| thread.shrank(layout.size()));
         if overwrites() {
             // SAFETY: the block is the caller's until it is freed below.
-            unsafe { ptr.write_bytes(0, layout.size()) };
+            unsafe { wipe(ptr, layout.size()) };
         }
         unsafe { System.dealloc(ptr, layout) }
     }
@@ -347,7 +357,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
                 let new = System.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
                 if !new.is_null() {
                     new.copy_from_nonoverlapping(ptr, layout.size().min(new_size));
-                    ptr.write_bytes(0, layout.size());
+                    wipe(ptr, layout.size());
                     System.dealloc(ptr, layout);
                 }
                 new

@@ -7,8 +7,8 @@
 //! and their sum have bounds, snapshots are read as from a stranger, and questions are counted.
 //!
 //! A process evaluates many programs, one after the other, and takes each one's surroundings from its snapshot alone: of what
-//! a program defined, printed or held the next one sees nothing. That is the evaluator's doing, not the kernel's: a program that
-//! broke the evaluator could read what later ones are given. All of them belong to the one token that a server has. A server
+//! a program defined, printed or held the next one sees nothing, and what was freed is overwritten. That is the evaluator's doing, not
+//! the kernel's: a program that broke the evaluator could read what later ones are given. All of them belong to the one token that a server has. A server
 //! for several owners has to keep a process to one of them.
 //!
 //! A process that dies, lies, or does not end in time is killed and replaced; it costs the call that it worked for, and no
