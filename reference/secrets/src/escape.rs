@@ -90,6 +90,8 @@ struct Reader<'t> {
 struct Inside {
     introducer: u8,
     inner: u8,
+    /// Whether those are escapes of another kind, which may leave a second introducer as it is.
+    foreign: bool,
 }
 
 impl Reader<'_> {
@@ -100,8 +102,12 @@ impl Reader<'_> {
         if depth == 0 || !introduces(introducer) {
             return;
         }
-        let inner = 0;
-        self.parse(Inside { introducer, inner }, at + 1, out);
+        let inside = |introducer: u8, inner| Inside {
+            introducer,
+            inner,
+            foreign: self.text[at] != introducer,
+        };
+        self.parse(inside(introducer, 0), at + 1, out);
         // An escape that says an introducer may be the beginning of another one.
         let mut next = 0;
         while let Some(outer) = out.get(next).copied() {
@@ -109,8 +115,7 @@ impl Reader<'_> {
             if let Some(introducer) = outer.ascii().filter(|byte| introduces(*byte))
                 && outer.depth < depth
             {
-                let inner = outer.depth;
-                self.parse(Inside { introducer, inner }, outer.end, out);
+                self.parse(inside(introducer, outer.depth), outer.end, out);
             }
         }
     }
@@ -216,7 +221,7 @@ impl Reader<'_> {
         if !introduces(next) {
             return self.behind_backslash(inside, next, at, at + 1, out);
         }
-        if next != inside.introducer || inside.inner == 0 {
+        if next != inside.introducer || inside.inner == 0 || inside.foreign {
             inside.say(&[next], at + 1, out);
         }
         for reading in self.written(inside, at) {
@@ -435,6 +440,9 @@ mod tests {
             ("&auml;", "ä"),
             ("%5Cu002f", "/"),
             ("%5c%2f", "/"),
+            ("&#92;\\", "\\"),
+            ("%5c\\", "\\"),
+            ("&amp;#92;\\", "\\"),
             ("\\n", "\n"),
         ] {
             assert!(

@@ -89,13 +89,13 @@ pub fn encodings(input: &[u8]) {
         secret[..secret.len() - 1].to_owned(),
         secret.chars().skip(1).collect(),
     ] {
-        // A byte of the text around it could complete what lacks one.
+        // A byte of the text around it could complete what lacks one, and the end of an entity could be the first one of the secret.
         let text = self::form(&near, &mut choose.clone()).text;
         if !redactor.finds_secret_in(&text) {
             assert_eq!(redactor.scrub_str(&text), text);
         } else {
             assert!(
-                near.len() < secret.len() || near.contains(&secret),
+                near.len() < secret.len() || near.contains(&secret) || secret.starts_with(';'),
                 "{near:?} of {secret:?} in {text:?}"
             );
         }
@@ -336,8 +336,11 @@ mod tests {
 
     #[test]
     fn every_form_of_the_model_is_found() {
+        // As many as a release build tries in a minute or more, when it is told to.
+        let more = std::env::var("PTC_REDACTOR_INPUTS").ok();
+        let inputs = more.and_then(|more| more.parse().ok()).unwrap_or(4_000);
         let mut random = fastrand::Rng::with_seed(12);
-        for _ in 0..4_000 {
+        for _ in 0..inputs {
             let mut input = [0; 256];
             random.fill(&mut input);
             super::encodings(&input);
