@@ -82,20 +82,21 @@ pub fn encodings(input: &[u8]) {
     let clean = redactor.scrub_str(&form.text).into_owned();
     assert_eq!(redactor.scrub_str(&clean), clean, "twice: {:?}", form.text);
     let mut near: Vec<char> = secret.chars().collect();
-    let at = choose.below(near.len());
+    // Not in the first one, for an escape that is written for it may end, or be followed, by what stood there.
+    let at = 1 + choose.below(near.len() - 1);
     near[at] = if near[at] == '~' { '^' } else { '~' };
     for near in [
         near.iter().collect(),
         secret[..secret.len() - 1].to_owned(),
         secret.chars().skip(1).collect(),
     ] {
-        // A byte of the text around it could complete what lacks one, and the end of an entity could be the first one of the secret.
+        // A byte of the text around it could complete what lacks one.
         let text = self::form(&near, &mut choose.clone()).text;
         if !redactor.finds_secret_in(&text) {
             assert_eq!(redactor.scrub_str(&text), text);
         } else {
             assert!(
-                near.len() < secret.len() || near.contains(&secret) || secret.starts_with(';'),
+                near.len() < secret.len() || near.contains(&secret),
                 "{near:?} of {secret:?} in {text:?}"
             );
         }
