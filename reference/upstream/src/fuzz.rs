@@ -87,13 +87,11 @@ pub fn answer(text: &str) {
 }
 
 /// The compiler's promises: it ends, and every tool that it makes has an operation of its own.
-#[cfg(feature = "http")]
 pub fn openapi(text: &str) {
     crate::transport::openapi::check::compiles(text);
 }
 
 /// The parser's promises: events do not depend on how the stream is cut, and hold nothing that was not sent.
-#[cfg(feature = "http")]
 pub fn sse(bytes: &[u8]) {
     let whole = events(&[bytes]);
     let halves = bytes.split_at(bytes.len() / 2);
@@ -103,7 +101,6 @@ pub fn sse(bytes: &[u8]) {
     assert!(whole.iter().map(Vec::len).sum::<usize>() <= bytes.len());
 }
 
-#[cfg(feature = "http")]
 fn events(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut parser = crate::transport::sse::Events::default();
     let mut seen = Vec::new();
@@ -192,11 +189,8 @@ mod tests {
             labels(&json);
             tools(&format!("[{json}]"));
             answer(&json);
-            #[cfg(feature = "http")]
-            {
-                openapi(&json);
-                sse(text(LINES).as_bytes());
-            }
+            openapi(&json);
+            sse(text(LINES).as_bytes());
         }
     }
 

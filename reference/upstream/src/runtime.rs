@@ -402,7 +402,6 @@ enum Link {
         /// Held while connecting, so that eight callers start one child.
         connecting: tokio::sync::Mutex<()>,
     },
-    #[cfg(feature = "http")]
     OpenApi(crate::transport::openapi::Service),
 }
 
@@ -428,7 +427,6 @@ impl Upstream {
             .map(String::as_str);
         let indexed = Indexed::new([config.name.as_str()], prose);
         let link = match &config.transport {
-            #[cfg(feature = "http")]
             TransportConfig::OpenApi(openapi) => {
                 let carrier = surroundings.carrier.clone();
                 Link::OpenApi(crate::transport::openapi::Service::new(
@@ -473,7 +471,6 @@ impl Upstream {
         }
         let raw = match &self.link {
             Link::Mcp { .. } => self.connection().await?.list_tools().await?,
-            #[cfg(feature = "http")]
             Link::OpenApi(service) => service.load().await?,
         };
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &self.redactor));
@@ -500,7 +497,6 @@ impl Upstream {
     pub fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
         match &self.link {
             Link::Mcp { .. } => Ok(()),
-            #[cfg(feature = "http")]
             Link::OpenApi(service) => service.judge(tool, arguments),
         }
     }
@@ -520,7 +516,6 @@ impl Upstream {
                     };
                 connection.call(call, limits).await
             }
-            #[cfg(feature = "http")]
             Link::OpenApi(service) => service.call(call, limits).await,
         }
     }
@@ -537,7 +532,6 @@ impl Upstream {
                 }
                 _ => None,
             },
-            #[cfg(feature = "http")]
             Link::OpenApi(_) => None,
         }
     }
@@ -553,7 +547,6 @@ impl Upstream {
                 state,
                 connecting,
             } => (auth, state, connecting),
-            #[cfg(feature = "http")]
             Link::OpenApi(_) => {
                 return Err(WorldFault::error("an OpenAPI upstream has no connection"));
             }
@@ -602,7 +595,6 @@ impl Upstream {
                     .await
                     .map(Connection::Stdio)
             }
-            #[cfg(feature = "http")]
             TransportConfig::McpHttp(http) => {
                 let carrier = self.surroundings.carrier.as_ref();
                 let name = &self.config.name;
@@ -610,9 +602,8 @@ impl Upstream {
                     .await
                     .map(|http| Connection::Http(Box::new(http)))
             }
-            _ => {
-                let _ = auth;
-                Err(WorldFault::unavailable("this build has no outbound HTTP"))
+            TransportConfig::OpenApi(_) => {
+                Err(WorldFault::error("an OpenAPI upstream has no connection"))
             }
         }
     }
@@ -623,7 +614,6 @@ impl Upstream {
                 State::Ready(connection) => Some(connection),
                 _ => None,
             },
-            #[cfg(feature = "http")]
             Link::OpenApi(_) => None,
         }
     }

@@ -148,6 +148,39 @@ const OPENAPI_KEYS: &[&str] = &[
     "operation_overrides",
 ];
 
+/// A transport: its name, its keys besides the common ones, and how an entry is read.
+struct TransportRow {
+    name: &'static str,
+    keys: &'static [&'static [&'static str]],
+    read: fn(&Entry<'_>, &mut Vec<String>) -> Outcome<TransportConfig>,
+}
+
+/// Every transport.
+const TRANSPORTS: &[TransportRow] = &[
+    TransportRow {
+        name: "mcp_stdio",
+        keys: &[STDIO_KEYS],
+        read: |entry, warnings| entry.stdio(warnings).map(TransportConfig::McpStdio),
+    },
+    TransportRow {
+        name: "mcp_http",
+        keys: &[REMOTE_KEYS, HTTP_KEYS],
+        read: |entry, warnings| entry.http(warnings).map(TransportConfig::McpHttp),
+    },
+    TransportRow {
+        name: "openapi",
+        keys: &[REMOTE_KEYS, OPENAPI_KEYS],
+        read: |entry, warnings| entry.openapi(warnings).map(TransportConfig::OpenApi),
+    },
+];
+
+/// `mcp_stdio, mcp_http or openapi`
+fn transport_names() -> String {
+    let names: Vec<&str> = TRANSPORTS.iter().map(|row| row.name).collect();
+    let (last, others) = names.split_last().expect("there are transports");
+    format!("{} or {last}", others.join(", "))
+}
+
 /// Names that `static_headers` may not set: secrets belong into `auth`, the last three belong to the client.
 const RESERVED_STATIC_HEADERS: &[&str] = &[
     "authorization",
@@ -262,60 +295,28 @@ type Outcome<T> = Result<T, ConfigFault>;
 
 impl<'a> Entry<'a> {
     fn parse(&self, warnings: &mut Vec<String>) -> Outcome<UpstreamConfig> {
-        let (transport, keys): (_, &[&[&str]]) = match self.get("transport") {
-            None => {
-                return Err(self.refuse(
-                    &[],
-                    "requires explicit transport; use mcp_stdio, mcp_http or openapi",
-                ));
-            }
-            Some(Value::String(name)) => match name.as_str() {
-                "mcp_stdio" => (
-                    TransportConfig::McpStdio(self.stdio(warnings)?),
-                    &[COMMON_KEYS, STDIO_KEYS],
-                ),
-                "mcp_http" => {
-                    self.needs_http("mcp_http")?;
-                    let config = HttpConfig {
-                        remote: self.remote("url", warnings)?,
-                        handshake_timeout: self.millis(
-                            "handshake_timeout_ms",
-                            HANDSHAKE_TIMEOUT_MS,
-                            warnings,
-                        ),
-                    };
-                    (
-                        TransportConfig::McpHttp(config),
-                        &[COMMON_KEYS, REMOTE_KEYS, HTTP_KEYS],
-                    )
-                }
-                "openapi" => {
-                    self.needs_http("openapi")?;
-                    (
-                        TransportConfig::OpenApi(self.openapi(warnings)?),
-                        &[COMMON_KEYS, REMOTE_KEYS, OPENAPI_KEYS],
-                    )
-                }
-                "stdio" | "http" => {
-                    let words = format!("uses old transport \"{name}\"; use mcp_stdio or mcp_http");
-                    return Err(self.refuse(&["transport"], &words));
-                }
-                other => {
-                    let words = format!(
-                        "has unsupported transport \"{other}\"; use mcp_stdio, mcp_http or openapi"
-                    );
-                    return Err(self.refuse(&["transport"], &words));
-                }
-            },
-            Some(other) => {
-                let words = format!(
-                    "has unsupported transport {other}; use mcp_stdio, mcp_http or openapi"
-                );
-                return Err(self.refuse(&["transport"], &words));
-            }
+        let Some(named) = self.get("transport") else {
+            let words = format!("requires explicit transport; use {}", transport_names());
+            return Err(self.refuse(&[], &words));
         };
+        let known = |name: &str| TRANSPORTS.iter().find(|row| row.name == name);
+        let Some(row) = named.as_str().and_then(known) else {
+            let words = match named.as_str() {
+                Some("stdio" | "http") => {
+                    format!("uses old transport {named}; use mcp_stdio or mcp_http")
+                }
+                _ => format!(
+                    "has unsupported transport {named}; use {}",
+                    transport_names()
+                ),
+            };
+            return Err(self.refuse(&["transport"], &words));
+        };
+        let transport = (row.read)(self, warnings)?;
         for key in self.fields.into_iter().flat_map(Map::keys) {
-            if !keys.iter().any(|keys| keys.contains(&key.as_str())) {
+            if !COMMON_KEYS.contains(&key.as_str())
+                && !row.keys.iter().any(|keys| keys.contains(&key.as_str()))
+            {
                 warnings.push(format!(
                     "upstream {}: key \"{key}\" is unknown and ignored",
                     self.name
@@ -466,14 +467,11 @@ impl<'a> Entry<'a> {
         Ok(out)
     }
 
-    fn needs_http(&self, transport: &str) -> Outcome<()> {
-        if cfg!(feature = "http") {
-            return Ok(());
-        }
-        let words = format!(
-            "uses transport {transport}, but this build has no outbound HTTP (cargo feature `http`)"
-        );
-        Err(self.refuse(&["transport"], &words))
+    fn http(&self, warnings: &mut Vec<String>) -> Outcome<HttpConfig> {
+        Ok(HttpConfig {
+            remote: self.remote("url", warnings)?,
+            handshake_timeout: self.millis("handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS, warnings),
+        })
     }
 
     fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> Outcome<Remote> {
@@ -833,27 +831,4 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-#[cfg(all(test, not(feature = "http")))]
-mod without_http {
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn an_entry_that_needs_http_is_refused_in_words_that_say_so() {
-        let env = |_: &str| None;
-        for transport in ["mcp_http", "openapi"] {
-            let text = format!(
-                r#"{{"upstreams": {{"web": {{"transport": "{transport}", "url": "https://h/"}}}}}}"#
-            );
-            let document =
-                ConfigDocument::parse(Path::new("u.json"), text, &env).expect("a config");
-            let refused = parse_entries(&document, &env, &[], &mut Vec::new());
-            let said = refused.expect_err("no HTTP here").to_string();
-            let words = format!("uses transport {transport}, but this build has no outbound HTTP");
-            assert!(said.contains(&words), "{said}");
-        }
-    }
 }

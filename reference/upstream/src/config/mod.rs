@@ -3,7 +3,8 @@
 mod entry;
 mod resolve;
 
-#[cfg(feature = "http")]
-pub use entry::{HttpConfig, OpenApiConfig, Remote, SchemaSource};
-pub use entry::{StdioConfig, TransportConfig, UpstreamConfig, parse_entries};
+pub use entry::{
+    HttpConfig, OpenApiConfig, Remote, SchemaSource, StdioConfig, TransportConfig, UpstreamConfig,
+    parse_entries,
+};
 pub use resolve::{Lookup, resolve_path};

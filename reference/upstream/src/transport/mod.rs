@@ -2,22 +2,17 @@
 
 pub(crate) mod carrier;
 pub(crate) mod child;
+pub(crate) mod http_client;
 #[cfg(target_os = "linux")]
 pub mod keeper;
 mod lines;
 pub(crate) mod listing;
+pub(crate) mod mcp_http;
+pub(crate) mod openapi;
 mod outbox;
 mod revision;
-pub(crate) mod stdio;
-
-#[cfg(feature = "http")]
-pub(crate) mod http_client;
-#[cfg(feature = "http")]
-pub(crate) mod mcp_http;
-#[cfg(feature = "http")]
-pub(crate) mod openapi;
-#[cfg(feature = "http")]
 pub(crate) mod sse;
+pub(crate) mod stdio;
 
 use std::time::Duration;
 
@@ -64,10 +59,6 @@ impl Outgoing<'_> {
 
 /// What an upstream answered to a call, undecoded.
 #[derive(Debug)]
-#[cfg_attr(
-    not(feature = "http"),
-    expect(dead_code, reason = "only OpenAPI answers so")
-)]
 pub(crate) enum Answer {
     /// An MCP tool result: JSON text of an object.
     Envelope(String),
@@ -80,7 +71,6 @@ pub(crate) enum Answer {
 /// A live connection to one upstream.
 pub(crate) enum Connection {
     Stdio(stdio::StdioConnection),
-    #[cfg(feature = "http")]
     Http(Box<mcp_http::HttpConnection>),
 }
 
@@ -88,7 +78,6 @@ impl Connection {
     pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
         match self {
             Self::Stdio(stdio) => stdio.list_tools().await,
-            #[cfg(feature = "http")]
             Self::Http(http) => http.list_tools().await,
         }
     }
@@ -97,7 +86,6 @@ impl Connection {
     pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         match self {
             Self::Stdio(stdio) => stdio.call(call, limits).await,
-            #[cfg(feature = "http")]
             Self::Http(http) => http.call(call, limits).await,
         }
     }
@@ -106,7 +94,6 @@ impl Connection {
     pub fn ended(&self) -> Option<Instant> {
         match self {
             Self::Stdio(stdio) => stdio.ended(),
-            #[cfg(feature = "http")]
             Self::Http(_) => None,
         }
     }
@@ -115,7 +102,6 @@ impl Connection {
     pub fn take_list_changed(&self) -> bool {
         match self {
             Self::Stdio(stdio) => stdio.take_list_changed(),
-            #[cfg(feature = "http")]
             Self::Http(http) => http.take_list_changed(),
         }
     }
@@ -123,7 +109,6 @@ impl Connection {
     pub async fn close(&self) {
         match self {
             Self::Stdio(stdio) => stdio.close().await,
-            #[cfg(feature = "http")]
             Self::Http(http) => http.close().await,
         }
     }
