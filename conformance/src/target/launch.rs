@@ -206,7 +206,7 @@ impl Launch {
             start: stretched(self.patience.start, base.start),
             reply: stretched(self.patience.reply, base.reply),
             exit: stretched(self.patience.exit, base.exit),
-            // Whoever listens to silence does not wait for the target.
+            // A wait for silence lasts as long as it is told, however fast the target is.
             silence: of(self.patience.silence, base.silence),
             factor,
         }

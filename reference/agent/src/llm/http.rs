@@ -70,7 +70,7 @@ impl Poster {
             .enable_all()
             .build()
             .map_err(|error| config(error.to_string()))?;
-        // Whoever comes second finds the same one installed.
+        // Fails when it is installed already, and then it is the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = reqwest::Client::builder();
         // A model on this machine is reached without the machine's CA certificates, so they need not be there.

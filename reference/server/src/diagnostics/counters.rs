@@ -21,7 +21,7 @@ pub struct Counters {
     requests: Mutex<BTreeMap<u16, u64>>,
 }
 
-/// What is so at the moment of asking.
+/// Values read at scrape time.
 pub struct Gauges {
     /// Programs that run.
     pub in_flight: usize,

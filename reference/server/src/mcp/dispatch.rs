@@ -154,7 +154,7 @@ pub fn handle(
         return handle_stateless(server, connection, context, frame, id, answer);
     }
     if !frame.version_ok || frame.method.is_none() {
-        // A response of ours to nobody's question has no id to answer.
+        // A response to no request of ours has no id to answer.
         let id = id.filter(|_| !frame.is_response());
         return Handled::Now(Reply::error(id, RpcError::INVALID_REQUEST));
     }

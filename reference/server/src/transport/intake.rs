@@ -1,5 +1,5 @@
-//! Two threads that take turns at reading. Whoever read a lone call runs it as well, without handing it over; when that
-//! lasts, the other one takes over reading. Knows nothing of frames.
+//! Two threads that take turns at reading. The thread that read a lone call runs it as well, without handing it over; when
+//! that lasts, the other one takes over reading. Knows nothing of frames.
 //!
 //! Handing a call to a thread and its reply back costs two switches, many times what a short program costs itself. But a
 //! reader that runs programs reads nothing meanwhile: neither a cancellation nor the end of input. So a second thread

@@ -1,6 +1,6 @@
 //! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways that it all ends.
 //!
-//! Whoever reads a frame answers it when that is cheap, and runs its program when nothing else goes on; programs answer
+//! The reading thread answers cheap requests itself, and runs a program when no other call is in flight; programs answer
 //! from the thread that runs them. Nothing but frames goes to stdout. Knows nothing of methods.
 
 use crate::evaluation::pool::Job;

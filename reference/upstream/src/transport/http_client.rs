@@ -123,7 +123,7 @@ impl HttpClient {
 /// What reaches the real world. The machine's CA certificates are looked for only where https is spoken: a redirect stays within
 /// its origin, so plain http never gets there.
 fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
-    // Whoever comes second finds the same one installed.
+    // Fails when it is installed already, and then it is the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = match secure {
         true => Client::builder(),

@@ -20,7 +20,7 @@ pub(super) struct Cut {
     pub bytes: u64,
     /// False the first time (right at the cut), true when its newline came.
     pub ended: bool,
-    /// Whoever it was for was told at the cut.
+    /// The request that it answers failed at the cut already.
     pub settled: bool,
 }
 

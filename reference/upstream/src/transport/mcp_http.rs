@@ -211,7 +211,7 @@ impl HttpConnection {
         if status == StatusCode::ACCEPTED {
             return Ok(());
         }
-        // Whoever answers a notification has not understood that it was one.
+        // A server that answers a notification took it for a request.
         let told = format!(
             "notifications/initialized returned http {}",
             status.as_u16()

@@ -489,7 +489,7 @@ async fn write_frames(
         };
         let written = tokio::select! {
             written = written => written,
-            // Whoever holds its input open still reads nothing for us.
+            // A process that keeps its input open may never read it.
             _ = ending.wait_for(|over| *over) => return,
         };
         if written.is_err() {

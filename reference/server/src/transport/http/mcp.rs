@@ -158,7 +158,7 @@ impl Exchange<'_> {
         let owner = &endpoint.settings().owner_hash;
         self.record.owner(owner);
         let now = Instant::now();
-        // One that has expired takes nobody's place.
+        // Expired sessions don't count against the limits.
         endpoint.sweep_sessions(now);
         let session = endpoint
             .sessions()
@@ -340,7 +340,7 @@ impl Drop for CancelOnDrop<'_> {
 
 fn answer_to(sender: oneshot::Sender<Scrubbed<Reply>>) -> Answer {
     Box::new(move |reply| {
-        // Whoever asked may have gone.
+        // The client may have disconnected.
         let _ = sender.send(reply);
     })
 }

@@ -18,7 +18,7 @@ pub struct Active<'a>(&'a ShutdownGrace);
 impl ShutdownGrace {
     /// Counts a request until the guard is dropped.
     ///
-    /// Whoever enters and then reads `has_begun` as false is waited for: both are sequentially consistent, and [`Self::wait`]
+    /// A request that enters and then reads `has_begun` as false is waited for: both are sequentially consistent, and [`Self::wait`]
     /// stores before it counts.
     pub fn enter(&self) -> Active<'_> {
         self.active.fetch_add(1, Ordering::SeqCst);
