@@ -16,9 +16,11 @@ pub struct Read {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// How its file ends.
+    /// How its file ends; absent: any.
+    #[serde(default)]
     file: String,
-    /// The function around it, or how its name ends.
+    /// How the name of the function around it ends; absent: any.
+    #[serde(default)]
     function: String,
     /// How what it does begins; absent: whatever it does there.
     #[serde(default)]
