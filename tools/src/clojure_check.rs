@@ -11,6 +11,7 @@ use serde_json::Value;
 const AREAS: &[&str] = &[
     "aggregates-order",
     "maps-sets",
+    "natural",
     "numbers",
     "printing",
     "programs",

@@ -9,6 +9,12 @@ pub fn instead(name: &str) -> Option<&'static str> {
     INDEX.get(name).copied()
 }
 
+/// What to write instead of `name`, as a sentence.
+pub fn way_out(name: &str) -> Option<String> {
+    let instead = instead(name)?;
+    Some(format!("`{name}` is not in this language: {instead}"))
+}
+
 static INDEX: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
     let rows = ABSENT.iter();
     rows.flat_map(|(names, instead)| names.iter().map(|name| (*name, *instead)))
@@ -78,6 +84,20 @@ type Row = (&'static [&'static str], &'static str);
 /// Every name that is known not to be there.
 #[rustfmt::skip]
 pub const ABSENT: &[Row] = &[
+    (&["identical?"], "values have no identity: use (= a b)"),
+    (&["list?", "seq?!"], "sequences are vectors: use (vector? x) or (sequential? x)"),
+    (&["symbol", "gensym!"], "quote the symbol, as in 'name, or use (keyword s)"),
+    (&["json/encode", "json/stringify", "json/write-str", "json/dumps", "JSON.stringify", "JSON/stringify", "cheshire.core/generate-string", "clojure.data.json/write-str", "clojure.data.json/json-str"], "use (json/generate-string x)"),
+    (&["json/parse", "json/decode", "json/read-str", "json/loads", "JSON/parse", "cheshire.core/parse-string", "clojure.data.json/read-str", "clojure.data.json/read-json"], "use (json/parse-string s); its keys are strings"),
+    (&["java.util.UUID/randomUUID", "UUID/randomUUID"], "there is no randomness: the same program gives the same result"),
+    (&["System/exit"], "end the program with (return value) or (fail {…})"),
+    (&["System/getenv", "System/getProperty"], "there is no environment: data comes from the context as data/NAME"),
+    (&["clj-time.core/now", "t/now", "java-time/now", "time/now"], "use (LocalDate/now) or (java.util.Date.)"),
+    (&["clojure.set/join", "set/join", "clojure.set/project", "set/project", "clojure.set/index", "set/index"], "look rows up in a map, as in (let [by-id (into {} (map (juxt :id identity) a))] (map (fn [row] (merge row (by-id (:id row)))) b))"),
+    (&["clojure.string/escape", "str/escape"], "use (str/replace s #\"[<>&]\" {\"<\" \"&lt;\"}) with a map of replacements"),
+    (&["Character/isDigit", "Character/isLetter", "Character/isLetterOrDigit", "Character/isUpperCase", "Character/isLowerCase", "Character/isWhitespace"], "characters are strings of one: test with a regex, as in (re-matches #\"\\d\" c)"),
+    (&["Character/digit", "Character/getNumericValue"], "characters are strings of one: use (parse-long c)"),
+    (&["Integer/toBinaryString", "Integer/toHexString", "Integer/toString", "Long/toString", "Long/toBinaryString", "Long/toHexString"], "use (format \"%x\" n) for base 16, (str n) for base 10"),
     (&["try", "catch", "finally"], "nothing can be caught: test before, as in (when (some? x) …), or end with (fail {…})"),
     (&["throw", "ex-info", "Exception.", "RuntimeException.", "IllegalArgumentException."], "errors are not raised by hand: end the program with (fail {:reason \"…\"})"),
     (&["ex-data", "ex-message", "ex-cause", "Throwable->map"], "there are no exceptions to look into: test values before, or end with (fail {…})"),
@@ -111,7 +131,7 @@ pub const ABSENT: &[Row] = &[
     (&["match", "select-case"], "use (case value constant result … default)"),
     (&["while", "foreach", "forEach", "for-each", "until", "repeat-until"], "use (loop [i 0] (if (< i n) (recur (inc i)) …)), or (doseq [i (range n)] …)"),
     (&["each", "eachIndexed", "each-with-index", "dorun*"], "use (doseq [x coll] …) or (run! f coll)"),
-    (&["break", "continue", "exit", "System/exit", "quit", "raise"], "use (return value) at the end of what is evaluated; there is no break"),
+    (&["break", "continue", "exit", "quit", "raise"], "use (return value) at the end of what is evaluated; there is no break"),
     (&["null", "None", "undefined", "void", "NULL"], "use nil"),
     (&["True", "False", "TRUE", "FALSE", "yes", "no"], "use true and false"),
     (&["!", "not!"], "use (not x)"),
@@ -146,7 +166,7 @@ pub const ABSENT: &[Row] = &[
     (&["median", "percentile"], "sort and take the middle: (let [s (sort xs)] (nth s (quot (count s) 2)))"),
     (&["sorted", "sort!", "sortBy", "sort_by", "order-by", "orderBy", "order", "sorted-by", "sort-on", "sort-with"], "use (sort-by f coll)"),
     (&["sorted-set-by", "sorted-map-by", "sorted-list"], "use (sort coll); maps and sets are in the order of their keys already"),
-    (&["reversed", "rseq", "reverse!", ".reverse"], "use (reverse coll)"),
+    (&["reversed", "reverse!", ".reverse"], "use (reverse coll)"),
     (&["unique", "uniq", "distinct!", "nub", "remove-duplicates", "dedup"], "use (distinct coll)"),
     (&["uniq-by", "unique-by", "uniqBy", "distinct-on"], "use (distinct-by f coll)"),
     (&["groupBy", "group_by", "group-on", "partition-map", "index-by", "key-by", "groupby"], "use (group-by f coll)"),
@@ -171,14 +191,14 @@ pub const ABSENT: &[Row] = &[
     (&["isBlank", "is-blank?", "empty-string?", "isEmpty", "isNullOrEmpty"], "use (clojure.string/blank? s)"),
     (&["null?", "none?", "is-empty?", "is-null", "isNull", "isnull", "is_none", "nil-or-empty?", "isempty"], "use (empty? coll) or (nil? x)"),
     (&["exists", "present?", "not-nil?", "not-null?", "non-nil?", "defined?", "isset"], "use (some? x)"),
-    (&["toString", "to-string", ".toString", "string", "to_s", "to-str", "number->string", "str!", "Integer/toString", "Long/toString", "String.", "String/valueOf", "stringify", "symbol->string"], "use (str x)"),
+    (&["toString", "to-string", ".toString", "string", "to_s", "to-str", "number->string", "str!", "String.", "String/valueOf", "stringify", "symbol->string"], "use (str x)"),
     (&["parseInt", "parseFloat", "to-int", "to-integer", "string->number", "Integer.", "parse-number", "to-number", "toInt", "atoi", "Float.", "bigint", "bigdec", "biginteger", "rationalize", "str->int", "num", "long-parse", "read-number", "Number"], "use (parse-long s) for integers and (parse-double s) for others"),
-    (&["json/read-str", "json/decode", "JSON.parse", "json.loads", "parse-json", "cheshire.core/parse-string", "json/read", "json/parse", "from-json", "decode-json", "clojure.data.json/read-str", "json->clj"], "use (json/parse-string s)"),
-    (&["json/write-str", "json/encode", "JSON.stringify", "json.dumps", "to-json", "cheshire.core/generate-string", "json/generate", "json/write", "json/stringify", "encode-json", "clojure.data.json/write-str", "clj->json"], "use (json/generate-string x)"),
+    (&["JSON.parse", "json.loads", "parse-json", "json/read", "from-json", "decode-json", "json->clj"], "use (json/parse-string s)"),
+    (&["json.dumps", "to-json", "json/generate", "json/write", "encode-json", "clj->json"], "use (json/generate-string x)"),
     (&["sprintf", "string-format", "format!", "f-string", "cl-format", "clojure.pprint/cl-format", "str-format", "number-format", "toFixed", ".toFixed"], "use (format \"%.2f\" x)"),
     (&["typeof", "type-of", "class", "instance?", "isinstance", "instanceof", "kind-of"], "use (type x), or a predicate such as string? or map?"),
     (&["math/abs", "math/sqrt", "math/pow", "math/round", "math.sqrt", "math.floor", "fabs", "math.pow", "clojure.math/pow", "clojure.math/sqrt", "clojure.math/round", "Math.max", "Math.min", "Math.abs", "Math.round", "Math.floor"], "use (Math/abs x), (Math/sqrt x), (Math/pow a b), (Math/round x)"),
-    (&["date", "datetime", "Date.", "strptime", "strftime", "parse-date", "date-format", "now", "today", "DateTime", "tick/now", "t/now", "jt/local-date", "java-time/local-date", "SimpleDateFormat.", "DateTimeFormatter/ofPattern"], "use (LocalDate/parse s), (Instant/parse s), (.plusDays d n)"),
+    (&["date", "datetime", "Date.", "strptime", "strftime", "parse-date", "date-format", "now", "today", "DateTime", "tick/now", "jt/local-date", "java-time/local-date", "SimpleDateFormat.", "DateTimeFormatter/ofPattern"], "use (LocalDate/parse s), (Instant/parse s), (.plusDays d n)"),
     (&["call-tool", "tool-call", "invoke-tool", "http/get", "http-get", "fetch!", "curl", "requests.get", "client/get", "slurp-url", "mcp/call", "use-tool"], "tools are called as (tool/call {:server \"…\" :tool \"…\" :args {…}})"),
     (&["context", "ctx", "args", "input-data", "params", "context/get", "get-data", "*input*", "env", "vars", "payload"], "the context is read as data/NAME, or data for all of it"),
     (&["yield", "emit", "output", "result!", "set-result", "done"], "end with the value itself, or (return value)"),

@@ -147,6 +147,7 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
         Ok(analysis) => analysis,
         Err(error) => return failed(error.seen_in(&env)),
     };
+    let last = forms.last().map(|form| form.span);
     drop(forms);
     let shared = Shared {
         meter,
@@ -174,7 +175,11 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
         Err(stop) => match *stop {
             Unwind::Return(value) => Ended::Return(value),
             Unwind::Fail(value) => Ended::Fail(value),
-            Unwind::Raise(error) => Ended::Error(error),
+            Unwind::Raise(mut error) => {
+                // A sequence that the program ends with is made where nothing stands.
+                error.place.span = error.place.span.or(last);
+                Ended::Error(error)
+            }
             Unwind::Limit(limit, place) => Ended::Error(limit.kind().in_place(place)),
         },
     };

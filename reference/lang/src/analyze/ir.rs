@@ -438,6 +438,8 @@ pub struct SequencePattern {
     pub rest: Option<Pattern>,
     /// `:as`
     pub all: Option<u32>,
+    /// Where the pattern stands.
+    pub span: Span,
 }
 
 /// `{:keys [a] :or {a 1} :as all}` and `{pattern key}`
@@ -447,6 +449,8 @@ pub struct MapPattern {
     pub entries: Box<[MapEntryPattern]>,
     /// `:as`
     pub all: Option<u32>,
+    /// Where the pattern stands.
+    pub span: Span,
 }
 
 /// One key of a map pattern.

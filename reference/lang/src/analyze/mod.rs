@@ -620,7 +620,9 @@ impl<'p> Analyzer<'p, '_> {
                 )
             }
         };
-        Err(Kind::Form(problem).at(span))
+        let mut error = Kind::Form(problem).at(span);
+        error.place.way_out = crate::absent::way_out(name);
+        Err(error)
     }
 
     fn var_quote(&mut self, name: &str, span: Span) -> Ir {

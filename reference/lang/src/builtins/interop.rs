@@ -38,9 +38,9 @@ pub const ROWS: &[Builtin] = &[
         Section::Interop,
         &[],
         between(2, 3),
-        "(.indexOf s substr), (.indexOf s substr from)",
+        "(.indexOf s substr), (.indexOf s substr from), (.indexOf v item)",
         "Returns the index of the first occurrence, -1 when there is none.",
-        |eval, args| Ok(index_of(eval, args)?.map_or(Value::Int(-1), Value::from)),
+        first_index,
     ),
     row(
         ".lastIndexOf",
@@ -182,6 +182,25 @@ pub const ROWS: &[Builtin] = &[
         f64::NAN,
     ),
 ];
+
+fn first_index(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let found = match args {
+        [Value::Vector(items), item] => {
+            let mut found = None;
+            for (at, other) in items.iter().enumerate() {
+                eval.charge(1)?;
+                eval.walk_both(other, item)?;
+                if crate::value::equal(other, item) {
+                    found = Some(at);
+                    break;
+                }
+            }
+            found
+        }
+        _ => index_of(eval, args)?,
+    };
+    Ok(found.map_or(Value::Int(-1), Value::from))
+}
 
 fn length(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;

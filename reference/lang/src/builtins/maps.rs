@@ -35,6 +35,7 @@ pub const ROWS: &[Builtin] = &[
     row("array-map", "maps.array-map", Section::Core, &[Home::Core], at_least(0), "(array-map & kvs)", "Makes a map of alternating keys and values.", array_map),
     row("sorted-map", "maps.sorted-map", Section::Core, &[Home::Core], at_least(0), "(sorted-map & kvs)", "Makes a map of alternating keys and values; every map is in the order of its keys.", |eval, args| map_of_pairs(eval, "sorted-map", args)),
     row("rename-keys", "sets.rename-keys", Section::Core, &[Home::Set], exactly(2), "(rename-keys m kmap)", "Returns a map with keys renamed as a map from old to new ones says.", rename_keys),
+    row("select", "sets.select", Section::Sets, &[Home::Set], exactly(2), "(set/select pred set)", "Returns the members of a set for which a predicate holds.", select).qualified(),
     row("map-invert", "sets.map-invert", Section::Core, &[Home::Set], exactly(1), "(map-invert m)", "Returns a map with the values as keys and the keys as values.", map_invert),
     row("subset?", "sets.subset?", Section::Sets, &[Home::Set], exactly(2), "(subset? set1 set2)", "Returns true when every member of the first set is one of the second.", |eval, args| subset(eval, args, 0, 1)),
     row("superset?", "sets.superset?", Section::Sets, &[Home::Set], exactly(2), "(superset? set1 set2)", "Returns true when every member of the second set is one of the first.", |eval, args| subset(eval, args, 1, 0)),
@@ -63,14 +64,25 @@ pub fn look_up(eval: &mut Eval<'_>, holder: &Value, key: &Value) -> Result<Optio
                 .cloned(),
             _ => None,
         },
+        Value::Set(members) => members.get(key).cloned(),
+        Value::Str(_) => match key {
+            Value::Int(at) => match usize::try_from(*at) {
+                Ok(at) => super::seqs::item_at(eval, holder, at)?,
+                Err(_) => None,
+            },
+            _ => None,
+        },
         _ => None,
     })
 }
 
 fn get(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     eval.see_through(&mut args[0]);
-    if !matches!(args[0], Value::Nil | Value::Map(_) | Value::Vector(_)) {
-        return Err(wrong_type("a map, vector or nil", &args[0]));
+    if !matches!(
+        args[0],
+        Value::Nil | Value::Map(_) | Value::Vector(_) | Value::Set(_) | Value::Str(_)
+    ) {
+        return Err(wrong_type("a map, vector, set, string or nil", &args[0]));
     }
     let found = look_up(eval, &args[0], &args[1])?;
     Ok(found
@@ -557,6 +569,26 @@ fn map_invert(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         entries.push((value.clone(), key.clone()));
     }
     Ok(Value::Map(Map::gathered(entries)))
+}
+
+fn select(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    let [predicate, set] = args else {
+        return Ok(Value::Nil);
+    };
+    super::callable(predicate)?;
+    let members = match set {
+        Value::Nil => return Ok(Value::Nil),
+        Value::Set(_) => eval.items(set)?,
+        other => return Err(wrong_type("a set or nil", other)),
+    };
+    let mut kept = Vec::new();
+    for (index, member) in members.into_iter().enumerate() {
+        let answer = eval.call1(predicate, member.clone());
+        if answer.map_err(|stop| at_item(stop, index))?.truthy() {
+            kept.push(member);
+        }
+    }
+    Ok(Value::Set(kept.into_iter().collect()))
 }
 
 /// Whether every member of the set at `inner` is one of the set at `outer`; nil is a set of none.

@@ -34,6 +34,7 @@ pub const ROWS: &[Builtin] = &[
     row("ceil", "numbers.ceil", Section::Math, &[Home::Math], exactly(1), "(ceil x)", "Rounds up to an integer.", ceil),
     row("trunc", "numbers.trunc", Section::Math, &[Home::Math], exactly(1), "(trunc x)", "Drops the fraction.", trunc),
     row("int", "numbers.int", Section::Math, &[Home::Core, Home::Math], exactly(1), "(int x)", "Converts a number to a 32-bit integer by dropping its fraction, or a character to its code point.", int),
+    row("long", "numbers.long", Section::Math, &[Home::Core], exactly(1), "(long x)", "Converts a number to an integer by dropping its fraction, or a character to its code point.", long),
     row("double", "numbers.double", Section::Math, &[Home::Core, Home::Math], exactly(1), "(double x)", "Converts a number to a float.", double),
     row("float", "numbers.float", Section::Math, &[Home::Core, Home::Math], exactly(1), "(float x)", "Converts a number to a float.", double),
     row("sqrt", "numbers.sqrt", Section::Math, &[Home::Math], exactly(1), "(sqrt x)", "Returns the square root as a float.", sqrt),
@@ -451,7 +452,8 @@ fn trunc(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     rounded(args, f64::trunc)
 }
 
-fn int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
+/// The integer that a number or a character stands for.
+fn long(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Value::Str(text) = &args[0] {
         // A character is its code point.
         let mut chars = text.chars();
@@ -463,10 +465,15 @@ fn int(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
             return Ok(Value::Int(i64::from(u32::from(only))));
         }
     }
-    if matches!(args[0], Value::Float(float) if float.is_nan()) {
-        return Ok(Value::Int(0));
-    }
     match rounded(args, f64::trunc)? {
+        Value::Float(float) if float.is_nan() => Ok(Value::Int(0)),
+        Value::Float(_) => Err(Kind::Arithmetic("an infinity is no integer").into()),
+        whole => Ok(whole),
+    }
+}
+
+fn int(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match long(eval, args)? {
         Value::Int(int) if i32::try_from(int).is_ok() => Ok(Value::Int(int)),
         _ => Err(Kind::Arithmetic(
             "integer overflow: int takes numbers from -2147483648 to 2147483647",

@@ -64,6 +64,7 @@ pub const ROWS: &[Builtin] = &[
     row("into", "seqs.into", Section::Core, &[Home::Core], between(2, 3), "(into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
     row("range", "seqs.range", Section::Core, &[Home::Core], between(0, 3), "(range end), (range start end), (range start end step), (range)", "Returns the numbers from start (0) up to, not including, end, by step (1); without an end they never stop.", range),
     row("reverse", "seqs.reverse", Section::Core, &[Home::Core], exactly(1), "(reverse coll)", "Returns the items in opposite order.", reverse),
+    row("rseq", "seqs.rseq", Section::Core, &[Home::Core], exactly(1), "(rseq v)", "Returns the items of a vector in opposite order, or nil when it has none.", rseq),
     row("distinct", "seqs.distinct", Section::Core, &[Home::Core], between(0, 1), "(distinct coll), (distinct)", "Drops items that occurred before.", distinct).streaming(0),
     row("distinct-by", "aggregates.distinct-by", Section::Core, &[], exactly(2), "(distinct-by key coll)", "Keeps the first item for each value of the key function.", distinct_by),
     row("dedupe", "seqs.dedupe", Section::Core, &[Home::Core], between(0, 1), "(dedupe coll), (dedupe)", "Drops items that are the same as the item directly before.", dedupe).streaming(0),
@@ -734,7 +735,7 @@ fn not_every(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 // --- parts
 
 /// The item at `at`, without copying the others where that is possible.
-fn item_at(eval: &mut Eval<'_>, collection: &Value, at: usize) -> Result<Option<Value>> {
+pub(super) fn item_at(eval: &mut Eval<'_>, collection: &Value, at: usize) -> Result<Option<Value>> {
     Ok(match collection {
         Value::Nil => None,
         Value::Vector(items) => items.get(at).cloned(),
@@ -1324,6 +1325,14 @@ fn reverse(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     eval.charge(items.len())?;
     items.reverse();
     Ok(Value::vector(items))
+}
+
+fn rseq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    match &args[0] {
+        Value::Vector(items) if items.is_empty() => Ok(Value::Nil),
+        Value::Vector(_) => reverse(eval, args),
+        other => Err(wrong_type("a vector", other)),
+    }
 }
 
 fn distinct(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

@@ -32,6 +32,16 @@ pub const ROWS: &[Builtin] = &[
         str,
     ),
     row(
+        "char",
+        "strings.char",
+        Section::Strings,
+        &[Home::Core],
+        exactly(1),
+        "(char code)",
+        "Returns the character with a code point, a string of one.",
+        char_of,
+    ),
+    row(
         "pr-str",
         "strings.pr-str",
         Section::Strings,
@@ -869,6 +879,17 @@ pub(super) fn includes(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value,
 }
 
 /// The index of the first occurrence, from the index at 2 on.
+fn char_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    match &args[0] {
+        Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
+            Some(char) => Ok(Value::from(char.to_string())),
+            None => Err(bad_value(format!("{code} is no code point of a character"))),
+        },
+        Value::Str(text) if text.count() == 1 => Ok(std::mem::take(&mut args[0])),
+        other => Err(wrong_type("an integer or a character", other)),
+    }
+}
+
 pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usize>, Stop> {
     let (text, wanted) = (string(args, 0)?, string(args, 1)?);
     let from = match args.get(2) {

@@ -10,8 +10,13 @@ use crate::value::{Map, Value};
 pub const ROWS: &[Builtin] = &[
     row("walk", "walk.walk", Section::Core, &[Home::Walk], exactly(3), "(walk inner outer form)", "Calls inner on each part of a form, rebuilds it, and calls outer on the result.", walk),
     row("prewalk", "walk.prewalk", Section::Core, &[Home::Walk], exactly(2), "(prewalk f form)", "Calls a function on a form, then on its parts, from the top down.", prewalk),
+    row("keywordize-keys", "walk.keywordize-keys", Section::Core, &[Home::Walk], exactly(1), "(walk/keywordize-keys form)", "Makes the string keys of every map in a form keywords.", keywordize_keys).qualified(),
+    row("stringify-keys", "walk.stringify-keys", Section::Core, &[Home::Walk], exactly(1), "(walk/stringify-keys form)", "Makes the keyword keys of every map in a form strings.", stringify_keys).qualified(),
     row("postwalk", "walk.postwalk", Section::Core, &[Home::Walk], exactly(2), "(postwalk f form)", "Calls a function on the parts of a form, then on the form, from the bottom up.", postwalk),
 ];
+
+/// What is called on the way.
+type Visit<'f> = &'f dyn Fn(&mut Eval<'_>, Value) -> Result;
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
@@ -78,15 +83,15 @@ fn close(eval: &mut Eval<'_>, kind: Kind, parts: Vec<Value>) -> Result {
 /// Rewrites a tree with an explicit stack, calling `before` on the way down and `after` on the way up.
 fn rewrite(
     eval: &mut Eval<'_>,
-    before: Option<&Value>,
-    after: Option<&Value>,
+    before: Option<Visit<'_>>,
+    after: Option<Visit<'_>>,
     form: Value,
 ) -> Result {
     let mut stack: Vec<Open> = Vec::new();
     let mut next = form;
     loop {
         let value = match before {
-            Some(function) => eval.call1(function, next)?,
+            Some(visit) => visit(eval, next)?,
             None => next,
         };
         eval.charge(1)?;
@@ -96,7 +101,7 @@ fn rewrite(
                 None
             }
             None => Some(match after {
-                Some(function) => eval.call1(function, value)?,
+                Some(visit) => visit(eval, value)?,
                 None => value,
             }),
         };
@@ -115,7 +120,7 @@ fn rewrite(
             };
             let whole = close(eval, kind, done)?;
             finished = Some(match after {
-                Some(function) => eval.call1(function, whole)?,
+                Some(visit) => visit(eval, whole)?,
                 None => whole,
             });
         };
@@ -150,7 +155,12 @@ fn prewalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     callable(function)?;
     let form = std::mem::take(form);
-    rewrite(eval, Some(function), None, form)
+    rewrite(
+        eval,
+        Some(&|eval, form| eval.call1(function, form)),
+        None,
+        form,
+    )
 }
 
 fn postwalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
@@ -159,5 +169,44 @@ fn postwalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     };
     callable(function)?;
     let form = std::mem::take(form);
-    rewrite(eval, None, Some(function), form)
+    rewrite(
+        eval,
+        None,
+        Some(&|eval, form| eval.call1(function, form)),
+        form,
+    )
+}
+
+/// Rewrites the keys of every map in a form.
+fn with_keys(eval: &mut Eval<'_>, args: &mut [Value], key: fn(&Value) -> Option<Value>) -> Result {
+    let form = std::mem::take(&mut args[0]);
+    let visit = |eval: &mut Eval<'_>, form: Value| {
+        let Value::Map(map) = &form else {
+            return Ok(form);
+        };
+        eval.charge(map.len())?;
+        eval.reserve_values(map.len() * 2)?;
+        let entries = map
+            .iter()
+            .map(|(old, value)| (key(old).unwrap_or_else(|| old.clone()), value.clone()));
+        Ok(Value::Map(Map::gathered(entries.collect())))
+    };
+    rewrite(eval, None, Some(&visit), form)
+}
+
+fn keywordize_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    with_keys(eval, args, |key| match key {
+        // What cannot be written as a keyword stays.
+        Value::Str(name) if crate::reader::is_keyword_name(name) => {
+            Some(Value::Keyword(name.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn stringify_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    with_keys(eval, args, |key| match key {
+        Value::Keyword(name) => Some(Value::Str(name.clone())),
+        _ => None,
+    })
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::message::met;
 use super::{Error, Kind, NAMES_MAX, Place, Veil, Within};
-use crate::absent::instead;
+use crate::absent::way_out as absent;
 use crate::builtins;
 use crate::form::Span;
 use crate::value::Type;
@@ -159,6 +159,7 @@ impl Kind {
             } => typed(function, expected, found.kind, place.swapped),
             Kind::Value { function, .. } => called_as(function).into_iter().collect(),
             Kind::Arity { function, .. } => called_as(function).into_iter().collect(),
+            Kind::Form(problem) => form(problem).into_iter().collect(),
             Kind::NotCallable(_) => one(
                 "what stands first in (…) is called; write [ … ] for a list of values, and leave out brackets around a single value",
             ),
@@ -178,11 +179,6 @@ impl Kind {
             _ => Vec::new(),
         }
     }
-}
-
-fn absent(name: &str) -> Option<String> {
-    let instead = instead(name)?;
-    Some(format!("`{name}` is not in this language: {instead}"))
 }
 
 /// What to do about a name without a meaning, unless the message says it: a near name.
@@ -224,7 +220,51 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
     format!("the `context` object has {shown}{near}")
 }
 
+/// How the special form is written that `problem` begins with.
+fn form(problem: &str) -> Option<String> {
+    const WRITTEN: &[(&str, &str)] = &[
+        ("let ", "(let [name value …] body …)"),
+        ("loop ", "(loop [name value …] … (recur value …))"),
+        ("for ", "(for [x xs :when test] result)"),
+        ("doseq ", "(doseq [x xs] (println x))"),
+        ("fn ", "(fn [x y] body …)"),
+        ("defn ", "(defn name [x y] body …)"),
+        ("def ", "(def name value)"),
+        ("cond ", "(cond test result … :else result)"),
+        (
+            "recur ",
+            "(loop [i 0] (if (< i 10) (recur (inc i)) i)), with nothing around the recur but if, when, cond, let and do",
+        ),
+        (":keys ", "{:keys [a b]}"),
+        (
+            "unsupported pattern",
+            "(let [name value] …), (let [[a b] pair] …) or (let [{:keys [a b]} map] …)",
+        ),
+    ];
+    let row = WRITTEN
+        .iter()
+        .find(|(start, _)| problem.starts_with(start))?;
+    Some(format!("write {}", row.1))
+}
+
 fn called_as(function: &str) -> Option<String> {
+    let shape = match function {
+        "recur" => {
+            Some("(recur value …), with as many values as the loop or the function has names")
+        }
+        "a map" => Some("(m key) or (m key default)"),
+        "a set" => Some("(s member)"),
+        "a vector" => Some("(v index); (get v index default) does without an error"),
+        _ if function.starts_with(':') => Some("(:key m) or (:key m default)"),
+        _ => None,
+    };
+    if let Some(shape) = shape {
+        return Some(
+            format!("`{function}` is called as {shape}")
+                .replace("`a ", "a ")
+                .replace("` is", " is"),
+        );
+    }
     let builtin = builtins::lookup(function)?;
     Some(format!("`{function}` is called as {}", builtin.signatures))
 }

@@ -58,6 +58,7 @@ impl Eval<'_> {
                     expected: "vector, string or nil",
                     found: Found::of(&value),
                 }
+                .at(parts.span)
                 .into());
             }
         };
@@ -110,6 +111,7 @@ impl Eval<'_> {
                     expected: "keys and values in turn",
                     found: Found::of(&Value::vector(rest)),
                 }
+                .at(parts.span)
                 .into());
             }
         };
@@ -127,6 +129,7 @@ impl Eval<'_> {
                     expected: "map or nil",
                     found: Found::of(&value),
                 }
+                .at(parts.span)
                 .into());
             }
         };

@@ -31,8 +31,8 @@ impl Analyzer<'_, '_> {
                 local_name(name, form.span)?;
                 Ok(Pattern::Slot(self.bind(name)))
             }
-            FormKind::Vector(items) => self.sequence_pattern(items),
-            FormKind::Map(items) => self.map_pattern(items),
+            FormKind::Vector(items) => self.sequence_pattern(items, form.span),
+            FormKind::Map(items) => self.map_pattern(items, form.span),
             _ => Err(invalid(
                 format!(
                     "unsupported pattern {}: bind a symbol, a vector of patterns, or a map pattern such as {{:keys [a b]}}",
@@ -43,7 +43,7 @@ impl Analyzer<'_, '_> {
         }
     }
 
-    fn sequence_pattern(&mut self, items: &[Form<'_>]) -> Result<Pattern, Error> {
+    fn sequence_pattern(&mut self, items: &[Form<'_>], span: Span) -> Result<Pattern, Error> {
         let (items, all) = match items {
             [
                 items @ ..,
@@ -72,10 +72,11 @@ impl Analyzer<'_, '_> {
             items,
             rest,
             all,
+            span,
         })))
     }
 
-    fn map_pattern(&mut self, items: &[Form<'_>]) -> Result<Pattern, Error> {
+    fn map_pattern(&mut self, items: &[Form<'_>], span: Span) -> Result<Pattern, Error> {
         let mut wanted: Vec<(Form<'_>, Value)> = Vec::new();
         let mut defaults: HashMap<&str, &Form<'_>> = HashMap::new();
         let mut all = None;
@@ -178,6 +179,7 @@ impl Analyzer<'_, '_> {
         Ok(Pattern::Map(Box::new(MapPattern {
             entries: entries.into_boxed_slice(),
             all,
+            span,
         })))
     }
 
