@@ -64,7 +64,6 @@ pub struct Agent {
     pub system_prompt: SystemPrompt,
     /// What context keys mean, for the model.
     pub context_descriptions: Vec<(String, String)>,
-    /// Preview limits.
     pub preview: PreviewOptions,
     /// Wall clock of a run.
     pub mission_timeout: Option<Duration>,
@@ -86,15 +85,9 @@ pub trait ToolSource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentError {
     /// An `expose` that is none.
-    Expose {
-        /// The tool.
-        tool: String,
-        /// What was given.
-        got: String,
-    },
+    Expose { tool: String, got: String },
     /// A preview for a tool whose results are not shared.
     PreviewNeedsSharing {
-        /// The tool.
         tool: String,
         /// Its `expose`.
         expose: String,
@@ -102,89 +95,41 @@ pub enum AgentError {
         cache: bool,
     },
     /// `native_result` that is no list of options.
-    NativeResult {
-        /// The tool.
-        tool: String,
-        /// What was given.
-        got: String,
-    },
+    NativeResult { tool: String, got: String },
     /// A preview that is none.
-    Preview {
-        /// The tool.
-        tool: String,
-        /// What was given.
-        got: String,
-    },
+    Preview { tool: String, got: String },
     /// A limit that is no positive integer.
-    PreviewLimit {
-        /// The tool.
-        tool: String,
-        /// What was given.
-        got: String,
-    },
+    PreviewLimit { tool: String, got: String },
     /// `ptc_reference: :full`.
     ReferenceFull,
     /// Another `ptc_reference`.
-    Reference {
-        /// What was given.
-        got: String,
-    },
+    Reference { got: String },
     /// Text output with programs in the content.
     TextOverContent,
     /// A transport that is none.
-    Transport {
-        /// What was given.
-        got: String,
-    },
+    Transport { got: String },
     /// An output that is none.
-    Output {
-        /// What was given.
-        got: String,
-    },
+    Output { got: String },
     /// A tool named `lisp_eval`.
     ReservedName,
     /// Two tools that providers cannot tell apart.
-    SameNativeName {
-        /// The first tool.
-        first: String,
-        /// The second one.
-        second: String,
-    },
+    SameNativeName { first: String, second: String },
     /// An option that must be a positive integer.
-    PositiveInteger {
-        /// The option.
-        option: &'static str,
-    },
+    PositiveInteger { option: &'static str },
     /// A strategy that is none.
-    MemoryStrategy {
-        /// What was given.
-        got: String,
-    },
+    MemoryStrategy { got: String },
     /// Compaction in text mode.
     Compaction,
     /// A signature that does not parse.
-    Signature {
-        /// The parse error.
-        error: String,
-    },
+    Signature { error: String },
     /// Parameters that the prompt does not use.
-    UnusedParams {
-        /// Their names.
-        names: Vec<String>,
-    },
+    UnusedParams { names: Vec<String> },
     /// Placeholders that are no parameters.
-    UnknownPlaceholders {
-        /// Their names.
-        names: Vec<String>,
-    },
+    UnknownPlaceholders { names: Vec<String> },
     /// A tool and a context key of one name.
-    ToolIsData {
-        /// The name.
-        name: String,
-    },
+    ToolIsData { name: String },
     /// An option of the wrong kind.
     Option {
-        /// Where it stands.
         option: String,
         /// What it should be, in words.
         expected: String,

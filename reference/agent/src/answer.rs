@@ -14,7 +14,6 @@ use crate::extract::{ExtractError, decode, extract_json};
 pub struct AnswerError {
     /// `validation_error` or `json_parse_error`.
     pub reason: &'static str,
-    /// What is wrong.
     pub message: String,
     /// What to ask for, as the end of the sentence to the model.
     wanted: &'static str,
@@ -34,7 +33,6 @@ impl AnswerError {
 /// How an answer of this type is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// As it is.
     Raw,
     /// One JSON scalar, coerced.
     Scalar,

@@ -43,7 +43,6 @@ pub enum SystemPrompt {
     /// Ours.
     #[default]
     Base,
-    /// The agent's own.
     Replaced(String),
     /// Ours between two texts.
     Wrapped {

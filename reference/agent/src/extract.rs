@@ -5,7 +5,6 @@ use serde_json::Value as Json;
 /// Why no document came of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtractError {
-    /// There is none.
     NotFound,
     /// What stands there is not JSON.
     Invalid,

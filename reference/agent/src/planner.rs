@@ -54,7 +54,6 @@ pub trait World {
 
 /// A task.
 pub struct Task<'a> {
-    /// The model.
     pub llm: &'a dyn Llm,
     /// The instructions: [`planner_prompt`].
     pub prompt: String,
@@ -66,7 +65,6 @@ pub struct Task<'a> {
     pub constraints: &'a Constraints,
     /// Bytes of each part of the answer.
     pub result_bytes: usize,
-    /// Turns.
     pub max_turns: u32,
     /// Further turns for programs that fail.
     pub retry_turns: u32,
@@ -74,7 +72,6 @@ pub struct Task<'a> {
     pub deadline: Instant,
     /// One request to the model.
     pub planner_timeout: Duration,
-    /// One program.
     pub program_timeout: Duration,
     /// Most tokens of a reply.
     pub output_tokens: u32,
@@ -87,9 +84,7 @@ pub enum TaskEnd {
     Answered(TaskAnswer),
     /// Without an answer: a row of [`TASK_FAILURES`] and its message.
     Failed {
-        /// The reason.
         reason: &'static str,
-        /// The sentence.
         message: String,
     },
     /// Nobody waits for it.
@@ -116,11 +111,9 @@ const BUDGET: &str = "budget_exceeded";
 /// A finished task.
 #[derive(Debug)]
 pub struct TaskOutcome {
-    /// How it ended.
     pub end: TaskEnd,
     /// Turns in which the model replied.
     pub turns: u32,
-    /// The last program.
     pub program: Option<String>,
     /// Every request to the model.
     pub requests: Vec<PlannerRequest>,
@@ -129,7 +122,6 @@ pub struct TaskOutcome {
 /// One request to the model.
 #[derive(Debug, Clone, Default)]
 pub struct PlannerRequest {
-    /// Wall clock.
     pub duration_ms: u64,
     /// Bytes of system message and prompt.
     pub prompt_bytes: u64,

@@ -34,7 +34,6 @@ pub struct NativePreview {
 /// Why a preview fell back to metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
-    /// The function failed.
     Raised,
     /// It gave something else than a map.
     NonMap,

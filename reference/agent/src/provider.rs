@@ -19,13 +19,11 @@ pub struct Provider {
     pub prefix: &'static str,
     /// As messages call it.
     pub title: &'static str,
-    /// Its address.
     pub base_url: &'static str,
     /// The variable with its key.
     pub key_variable: &'static str,
     /// The variable that replaces its address.
     pub url_variable: &'static str,
-    /// The wire format.
     pub format: Format,
 }
 

@@ -22,7 +22,6 @@ use crate::turn::{TurnEnd, native_definitions};
 
 /// What a run is given besides the agent.
 pub struct RunOptions<'a> {
-    /// The model.
     pub llm: &'a dyn Llm,
     /// What programs read as `data/NAME`.
     pub context: Map,
@@ -36,7 +35,6 @@ pub struct RunOptions<'a> {
     pub trace: bool,
     /// Whether the provider may cache the prompt.
     pub prompt_cache: bool,
-    /// Who listens.
     pub telemetry: Option<&'a dyn Telemetry>,
     /// Called once with the text of a final answer that needs no JSON.
     pub on_chunk: Option<&'a dyn Fn(&str)>,

@@ -13,11 +13,9 @@ use crate::cache::Cache;
 pub struct AgentStep {
     /// The final answer; nil when the run failed.
     pub returned: Value,
-    /// Why it failed.
     pub fail: Option<RunFailure>,
     /// The whole conversation, system message first, when it was asked for.
     pub messages: Option<Vec<Json>>,
-    /// Turns, tokens, time.
     pub usage: Usage,
     /// One record a turn; empty when tracing is off.
     pub turns: Vec<TurnRecord>,
@@ -41,7 +39,6 @@ pub struct AgentStep {
 pub struct RunFailure {
     /// A row of [`RUN_FAILURES`].
     pub reason: &'static str,
-    /// The sentence.
     pub message: String,
 }
 
@@ -61,9 +58,7 @@ pub const RUN_FAILURES: &[&str] = &[
 /// What a run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Wall clock.
     pub duration_ms: u64,
-    /// Turns begun.
     pub turns: u32,
     /// Requests that were answered.
     pub llm_requests: u32,
@@ -84,7 +79,6 @@ pub struct TurnRecord {
     pub result: Value,
     /// Calls of the turn, in order.
     pub tool_calls: Vec<CallRecord>,
-    /// The model's text.
     pub raw_response: String,
 }
 
@@ -93,15 +87,12 @@ pub struct TurnRecord {
 pub struct CallRecord {
     /// The name that the model used.
     pub name: String,
-    /// Its arguments.
     pub args: Value,
     /// The full result; the value of a program.
     pub result: Value,
     /// Whether `result` is the value of `(fail v)`.
     pub failed_value: bool,
-    /// What went wrong.
     pub error: Option<String>,
-    /// Wall clock.
     pub duration_ms: u64,
 }
 

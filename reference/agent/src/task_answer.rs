@@ -20,7 +20,6 @@ pub struct Constraints {
 /// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskAnswer {
-    /// As text.
     pub answer: String,
     /// As JSON; the cut text when the JSON is too long.
     pub structured: Json,

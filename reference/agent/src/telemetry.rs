@@ -9,7 +9,6 @@ use crate::program::lock;
 
 /// Receives events. Called on the thread of the run and, for calls inside `pmap`, on its workers.
 pub trait Telemetry: Sync {
-    /// Takes one event.
     fn emit(&self, event: &Event);
 }
 
@@ -18,7 +17,6 @@ pub trait Telemetry: Sync {
 pub struct Event {
     /// `run.start`, `tool.call`, ….
     pub name: &'static str,
-    /// Numbers.
     pub measurements: Json,
     /// Everything else.
     pub metadata: Json,
@@ -34,7 +32,6 @@ pub const TOOL_CALL: &str = "tool.call";
 pub enum Layer {
     /// The provider's tool calling.
     Native,
-    /// A program.
     PtcLisp,
 }
 

@@ -16,7 +16,6 @@ pub type PreviewFn = Arc<dyn Fn(&Value) -> Result<Value, ToolFault> + Send + Syn
 /// A tool's failure, in words for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFault {
-    /// The text.
     pub message: String,
     /// What might help, when the tool knows.
     pub hint: Option<String>,

@@ -42,7 +42,6 @@ pub struct Agentic {
     pub retry_turns: u32,
     /// The operator's text before the instructions' middle.
     pub prefix: String,
-    /// And after.
     pub suffix: String,
     summary: Option<String>,
     /// Which of [`KEYS`] the planner settings file set.

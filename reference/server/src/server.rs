@@ -27,7 +27,6 @@ pub struct Server {
     pub settings: Settings,
     /// Scrubs whatever leaves.
     pub redactor: Redactor,
-    /// Log lines.
     pub log: Log,
     /// Bounds the programs that run at once.
     pub gate: Arc<Gate>,
@@ -39,9 +38,7 @@ pub struct Server {
     pub upstreams: Option<Arc<Runtime>>,
     /// What happened since the start, when somebody may ask.
     pub counters: Option<Counters>,
-    /// Who follows calls.
     pub observers: Observers,
-    /// Stateful sessions.
     pub sessions: Sessions,
     /// The planner of `lisp_task`.
     pub agentic: Agentic,

@@ -44,7 +44,6 @@ pub struct ProviderOptions {
     pub auth: AuthHeaders,
     /// How long one attempt may take.
     pub timeout: Duration,
-    /// Retries.
     pub retry: RetryPolicy,
 }
 

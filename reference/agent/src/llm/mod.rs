@@ -58,7 +58,6 @@ pub struct LlmRequest<'a> {
 pub enum Message {
     /// From the user, or feedback of the loop.
     User(String),
-    /// From the model.
     Assistant {
         /// Its text, possibly empty.
         content: String,
@@ -67,7 +66,6 @@ pub enum Message {
     },
     /// The result of a call.
     Tool {
-        /// The call.
         tool_call_id: String,
         /// What came of it.
         content: String,
@@ -88,7 +86,6 @@ pub struct WireCall {
 /// One assistant turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LlmReply {
-    /// Its text.
     pub content: Option<String>,
     /// Its calls, in order.
     pub tool_calls: Vec<ToolCall>,
@@ -99,7 +96,6 @@ pub struct LlmReply {
 /// A call that the model made.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCall {
-    /// The provider's id.
     pub id: Option<String>,
     /// The tool's native name.
     pub name: String,
@@ -112,9 +108,7 @@ pub struct ToolCall {
 /// Tokens of one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Of the prompt.
     pub input: u64,
-    /// Of the answer.
     pub output: u64,
 }
 
@@ -144,7 +138,6 @@ pub struct LlmError {
 /// Kinds of failure; the first three are worth another try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LlmErrorKind {
-    /// Too many requests.
     RateLimited,
     /// No answer in time.
     Timeout,
@@ -174,7 +167,6 @@ impl LlmErrorKind {
 }
 
 impl LlmError {
-    /// A failure.
     pub fn new(kind: LlmErrorKind, message: impl Into<String>) -> Self {
         LlmError {
             kind,

@@ -80,7 +80,6 @@ const TRANSCRIPT_CHARS_MAX: usize = 2_000;
 /// Characters of one member of a result in the transcript.
 const MEMBER_CHARS_MAX: usize = 300;
 
-/// Runs the subcommand.
 pub fn main(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if words.iter().any(|word| matches!(*word, "--help" | "-h")) {

@@ -17,17 +17,14 @@ pub struct Counters {
     calls: Mutex<BTreeMap<(&'static str, &'static str, String), u64>>,
     buckets: Vec<AtomicU64>,
     duration_micros: AtomicU64,
-    /// By status code.
     requests: Mutex<BTreeMap<u16, u64>>,
 }
 
 /// Values read at scrape time.
 pub struct Gauges {
-    /// Programs that run.
     pub in_flight: usize,
     /// Programs that may run at once.
     pub in_flight_max: usize,
-    /// Protocol sessions.
     pub protocol_sessions: usize,
     /// `lisp_session_*` sessions.
     pub sessions: usize,

@@ -232,7 +232,6 @@ pub struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Adds a text.
     pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
         self.name(name);
         write_string(&mut self.json, &self.redactor.scrub_str(value));
@@ -247,12 +246,10 @@ impl Fields<'_> {
         }
     }
 
-    /// Adds a number.
     pub fn number(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
         self.json(name, &value.to_string())
     }
 
-    /// Adds a boolean.
     pub fn flag(&mut self, name: &str, value: bool) -> &mut Self {
         self.raw(name, if value { "true" } else { "false" })
     }

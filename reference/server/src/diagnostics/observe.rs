@@ -17,7 +17,6 @@ use std::time::Instant;
 pub struct Observers {
     /// The ring behind `lisp_debug`.
     pub ring: Option<Ring>,
-    /// Traces.
     pub tracer: Option<Tracer>,
     /// Spans for a collector.
     #[cfg(feature = "otlp")]
@@ -34,7 +33,6 @@ pub struct Observed {
 /// How a call ended, as far as observers care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// A program ran.
     Ran,
     /// A tool answered at once.
     Answered,

@@ -23,7 +23,6 @@ pub struct Sighting {
     pub tool: String,
     /// The revision that the client speaks.
     pub revision: &'static str,
-    /// When it came.
     pub started: Instant,
     /// When it came, in microseconds since 1970.
     pub started_micros: i64,
@@ -44,13 +43,10 @@ pub struct Sighting {
 pub struct Record {
     /// The request's id, bounded.
     pub request_id: String,
-    /// The tool.
     pub tool: String,
     /// When it ended, in microseconds since 1970.
     pub ts: i64,
-    /// Whether it failed.
     pub is_error: bool,
-    /// Why it failed.
     pub reason: Option<String>,
     /// How long a program ran; zero for everything else.
     pub duration_ms: u64,
@@ -90,7 +86,6 @@ impl Ring {
         }
     }
 
-    /// The policy.
     pub fn policy(&self) -> PayloadPolicy {
         self.policy
     }

@@ -65,7 +65,6 @@ impl Tracer {
         }
     }
 
-    /// The policy.
     pub fn policy(&self) -> PayloadPolicy {
         self.policy
     }

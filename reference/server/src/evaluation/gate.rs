@@ -32,12 +32,10 @@ impl Gate {
         })
     }
 
-    /// The places.
     pub fn cap(&self) -> usize {
         self.cap
     }
 
-    /// The places taken.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)
     }

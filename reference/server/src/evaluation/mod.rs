@@ -40,13 +40,11 @@ use tokio::time::Instant;
 
 /// One program to run.
 pub struct Job<'a> {
-    /// Its text.
     pub program: &'a str,
     /// Its context as compact JSON.
     pub context: &'a str,
     /// What its value must match.
     pub schema: Option<&'a Schema>,
-    /// The process.
     pub server: &'a Arc<Server>,
     /// The call that it answers.
     pub call: &'a Arc<Call>,
@@ -164,12 +162,7 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
 /// What came of a program in a session.
 pub enum Turned {
     /// It succeeded, within all limits. Permanent once `ready` is committed.
-    Kept {
-        /// The full payload.
-        payload: Payload,
-        /// What to commit.
-        ready: Box<Ready>,
-    },
+    Kept { payload: Payload, ready: Box<Ready> },
     /// It failed, or what it would leave breaks a limit or its schema.
     Failed(Payload),
     /// The session's life ended, or its call was cancelled.

@@ -70,7 +70,6 @@ struct Calls {
 pub struct Call {
     /// What it is known by among the calls in flight: the request's id, or a number where ids of several clients meet.
     pub key: Id,
-    /// The request's id.
     pub id: Id,
     /// When it was taken in.
     pub started: Instant,
@@ -96,7 +95,6 @@ pub enum NotAdmitted {
 }
 
 impl Connection {
-    /// A new connection.
     pub fn new(owner: String, transport: Transport, in_flight_max: usize) -> Arc<Self> {
         Arc::new(Connection {
             owner,
@@ -139,7 +137,6 @@ impl Connection {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// Calls in flight.
     pub fn in_flight(&self) -> usize {
         self.calls().in_flight.len()
     }

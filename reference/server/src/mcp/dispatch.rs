@@ -25,7 +25,6 @@ use std::time::Instant;
 pub enum Handled {
     /// There is nothing to send.
     Silent,
-    /// Send this.
     Now(Reply),
     /// Running the job uses the answer that was handed in, or drops it; the call is known by this key.
     Later(Id, pool::Job),
@@ -365,12 +364,9 @@ fn own_result(id: Id, json: String) -> Reply {
 /// Where a `tools/call` stands.
 pub struct Place<'a> {
     server: &'a Arc<Server>,
-    /// Whose it is.
     pub connection: &'a Arc<Connection>,
-    /// How it came.
     pub context: &'a RequestContext,
     key: Id,
-    /// The request's id.
     pub id: Id,
     era: Era,
     /// The revision that the client speaks.

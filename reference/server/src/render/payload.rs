@@ -17,7 +17,6 @@ pub struct Payload {
 pub enum Name {
     /// One that the server chose. Never scrubbed: a client could not read the answer.
     Own(Cow<'static, str>),
-    /// One from outside.
     Outside(String),
 }
 
@@ -26,9 +25,7 @@ pub enum Name {
 pub enum Field {
     /// `null`
     Null,
-    /// A boolean.
     Bool(bool),
-    /// An integer.
     Int(i64),
     /// A double; one that isn't finite is written as `null`.
     Float(f64),
@@ -44,14 +41,11 @@ pub enum Field {
     Json(String),
     /// JSON text that the server wrote. Never scrubbed.
     OwnJson(Cow<'static, str>),
-    /// An array.
     List(Vec<Field>),
-    /// An object.
     Object(Payload),
 }
 
 impl Payload {
-    /// An empty object.
     pub fn new() -> Self {
         Payload::default()
     }
@@ -73,7 +67,6 @@ impl Payload {
         self
     }
 
-    /// A field.
     pub fn get(&self, name: &str) -> Option<&Field> {
         self.position(name).ok().map(|at| &self.fields[at].1)
     }

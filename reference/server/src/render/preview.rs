@@ -8,7 +8,6 @@ use unicode_segmentation::UnicodeSegmentation;
 /// A preview and whether anything was left out.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Preview {
-    /// The text.
     pub text: String,
     /// Something was left out.
     pub truncated: bool,

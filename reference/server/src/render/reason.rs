@@ -57,14 +57,12 @@ pub enum Refusal {
     },
     /// The client sent `shutdown`.
     ShuttingDown,
-    /// The client cancelled.
     Cancelled,
     /// The arguments have the wrong shape.
     Arguments(String),
 }
 
 impl Refusal {
-    /// The reason.
     pub const fn reason(&self) -> RefusalReason {
         match self {
             Refusal::Busy { .. } => RefusalReason::Busy,
@@ -75,7 +73,6 @@ impl Refusal {
         }
     }
 
-    /// The error payload.
     pub fn payload(&self) -> Payload {
         let (message, feedback) = self.words();
         error_payload(self.reason().name(), message, feedback)

@@ -16,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 pub struct Reply {
     /// The request's id; `None` is written as `null`.
     pub id: Option<Id>,
-    /// What is answered.
     pub body: Body,
     /// The revision that shapes the result object.
     pub era: Era,
@@ -52,14 +51,12 @@ pub enum Body {
     Error(RpcError),
     /// A result that is JSON text of the server's own, scrubbed when it was made.
     Json(Arc<Scrubbed<String>>),
-    /// A tool result.
     Tool(ToolReply),
 }
 
 /// What a tool answers.
 #[derive(Clone, Debug)]
 pub struct ToolReply {
-    /// The object.
     pub payload: Payload,
     /// How it is shown.
     pub view: View,
@@ -83,7 +80,6 @@ impl ToolReply {
         }
     }
 
-    /// What observers see.
     pub fn seen(&self) -> Cow<'_, Payload> {
         match &self.aside {
             Some(aside) => Cow::Owned(self.payload.clone().with("agentic", aside.clone())),

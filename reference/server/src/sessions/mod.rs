@@ -92,7 +92,6 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The reason.
     pub const fn reason(self) -> SessionReason {
         match self {
             Refused::NotFound => SessionReason::NotFound,
@@ -118,7 +117,6 @@ impl Refused {
 
 /// The right to run one program in a session; ends when dropped.
 pub struct Turn {
-    /// The session.
     pub session: Arc<Session>,
     token: Arc<Running>,
 }
@@ -127,7 +125,6 @@ pub struct Turn {
 pub struct Leaving {
     /// The surroundings that the program left.
     pub env: Env,
-    /// Its value.
     pub value: Value,
     /// The same, as it may be shown.
     pub shown: Value,
@@ -191,7 +188,6 @@ impl Exceeded {
 }
 
 impl Sessions {
-    /// No session yet.
     pub fn new(settings: SessionSettings) -> Self {
         Sessions {
             settings,
@@ -648,15 +644,11 @@ impl Drop for Turn {
 /// What `lisp_session_forget` can clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clear {
-    /// All definitions.
     Memory,
     /// `*1 *2 *3`
     History,
-    /// Printed lines.
     Prints,
-    /// Tool calls.
     ToolCalls,
-    /// Upstream calls.
     UpstreamCalls,
 }
 

@@ -23,20 +23,15 @@ pub struct Flag {
     pub value: Value,
     /// What help says of a default that depends on something.
     derived: Option<fn() -> Cow<'static, str>>,
-    /// One sentence.
     pub doc: &'static str,
 }
 
 /// A setting's default, and what takes its value in. Without a default, what is not given is not set.
 #[derive(Clone, Copy)]
 pub enum Value {
-    /// An integer.
     Number(Option<u64>, fn(&mut Draft, u64)),
-    /// Yes or no.
     Switch(bool, fn(&mut Draft, bool)),
-    /// Text.
     Text(Option<&'static str>, fn(&mut Draft, String)),
-    /// Texts.
     List(fn(&mut Draft, Vec<String>)),
     /// One of the words of the setting's kind.
     Word(Option<&'static str>, fn(&mut Draft, &'static str)),
@@ -45,13 +40,10 @@ pub enum Value {
 /// Headings of the help, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Frames, programs, replies.
     Core,
-    /// Stateful sessions.
     Sessions,
     /// Logs, traces, the debug tool.
     Diagnostics,
-    /// Upstream servers.
     Upstreams,
     /// `lisp_task`.
     Agentic,
@@ -60,7 +52,6 @@ pub enum Group {
 }
 
 impl Group {
-    /// The heading.
     pub const fn title(self) -> &'static str {
         match self {
             Group::Core => "Server",
@@ -93,12 +84,7 @@ pub enum Kind {
     /// The same, left out when it is empty.
     HttpPort,
     /// An integer that is clamped into the range with a warning; text without leading digits means the default.
-    Clamped {
-        /// Smallest value.
-        min: u64,
-        /// Largest value.
-        max: u64,
-    },
+    Clamped { min: u64, max: u64 },
     /// An integer from zero up; anything else means the default.
     Count,
     /// A boolean word; any other word means the default, with a warning. The flag alone means true, `--no-NAME` false.
@@ -116,9 +102,7 @@ pub enum Kind {
 /// Whether upper and lower case are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// They are.
     Folded,
-    /// They aren't.
     Exact,
 }
 

@@ -30,11 +30,9 @@ pub struct Settings {
     pub watermark_percent: u64,
     /// How much of a result is shown.
     pub profile: ResponseProfile,
-    /// Stateful sessions.
     pub sessions: SessionSettings,
     /// Logs, traces, the debug tool.
     pub diagnostics: DiagnosticsSettings,
-    /// Upstream servers.
     pub upstreams: UpstreamSettings,
     /// `lisp_task`.
     pub agentic: AgenticSettings,
@@ -99,14 +97,12 @@ impl PayloadPolicy {
 /// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
-    /// Bodies and details.
     Debug,
     /// One line per event.
     #[default]
     Info,
     /// Something was refused or changed.
     Warn,
-    /// Something failed.
     Error,
 }
 
@@ -135,17 +131,13 @@ fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str 
 /// Settings of the `lisp_session_*` tools.
 #[derive(Clone, Debug, Default)]
 pub struct SessionSettings {
-    /// The tools exist.
     pub enabled: bool,
     /// Live sessions in the process.
     pub count_max: usize,
     /// Live sessions of one owner.
     pub per_owner_max: usize,
-    /// Longest life.
     pub ttl_ms: u64,
-    /// Longest idleness.
     pub idle_ms: u64,
-    /// Definitions.
     pub bindings_max: usize,
     /// Size of all definitions.
     pub memory_bytes: u64,
@@ -153,18 +145,14 @@ pub struct SessionSettings {
     pub binding_bytes: u64,
     /// Size of a kept result.
     pub history_entry_bytes: u64,
-    /// Kept prints.
     pub prints: HistoryCap,
-    /// Kept tool calls.
     pub tool_calls: HistoryCap,
-    /// Kept upstream calls.
     pub upstream_calls: HistoryCap,
 }
 
 /// Bounds of a history list.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HistoryCap {
-    /// Entries.
     pub entries: usize,
     /// Bytes of all entries.
     pub bytes: u64,
@@ -173,19 +161,15 @@ pub struct HistoryCap {
 /// Settings of logs, traces and `lisp_debug`.
 #[derive(Clone, Debug, Default)]
 pub struct DiagnosticsSettings {
-    /// Least level logged.
     pub level: Level,
     /// `lisp_debug` exists.
     pub debug_tool: bool,
-    /// Calls remembered.
     pub ring_size: usize,
     /// Largest reply of `lisp_debug`.
     pub response_bytes: usize,
-    /// Where traces go.
     pub trace_dir: Option<String>,
     /// What traces and the ring hold.
     pub payloads: PayloadPolicy,
-    /// Trace files kept.
     pub trace_files: usize,
 }
 
@@ -209,44 +193,31 @@ pub struct UpstreamSettings {
 pub struct AgenticSettings {
     /// The tool is wanted.
     pub enabled: bool,
-    /// The planner's model.
     pub model: String,
     /// Limit of a task.
     pub task_timeout_ms: u64,
     /// Limit of a planner request.
     pub planner_timeout_ms: u64,
-    /// Tokens per turn.
     pub output_tokens: u64,
     /// Size of the structured result.
     pub result_bytes: u64,
-    /// Shows the program.
     pub include_program: bool,
-    /// Traces hold prompts.
     pub trace_prompts: bool,
-    /// Planner turns.
     pub turns: u64,
-    /// Turns after failures.
     pub retry_turns: u64,
-    /// Writes are allowed.
     pub allow_writes: bool,
     /// Where turns, turns after failures and the permission to write were given.
     pub sources: AgenticSources,
-    /// Planner settings file.
     pub subagent_config: Option<String>,
-    /// Capability text file.
     pub capability_summary: Option<String>,
-    /// Its cap.
     pub capability_summary_bytes: u64,
 }
 
 /// Where settings of the planner were given: `flag`, `env`, or nowhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AgenticSources {
-    /// Planner turns.
     pub turns: Option<&'static str>,
-    /// Turns after failures.
     pub retry_turns: Option<&'static str>,
-    /// Writes are allowed.
     pub allow_writes: Option<&'static str>,
 }
 
@@ -263,13 +234,10 @@ impl Default for Host {
 /// Settings of the HTTP listener.
 #[derive(Clone, Debug, Default)]
 pub struct HttpSettings {
-    /// Address.
     pub host: Host,
-    /// Port.
     pub port: u16,
     /// Path of the endpoint.
     pub path: String,
-    /// Bearer token.
     pub token: Option<Secret>,
     /// First 16 hex digits of the digest of who calls: of the token, or of the word for calls without one.
     pub owner_hash: String,
@@ -281,9 +249,7 @@ pub struct HttpSettings {
     pub request_timeout_ms: u64,
     /// Time for what is written to leave.
     pub write_timeout_ms: u64,
-    /// Time to drain.
     pub grace_ms: u64,
-    /// Largest body.
     pub body_bytes: usize,
     /// Bodies of all requests together; never less than one body.
     pub unfinished_body_bytes: usize,
@@ -293,9 +259,7 @@ pub struct HttpSettings {
     pub connections_per_address_max: usize,
     /// Proxies that say where a request came from.
     pub trusted_proxies: TrustedProxies,
-    /// Session life.
     pub session_ttl_ms: u64,
-    /// Session idleness.
     pub session_idle_ms: u64,
     /// Sessions in the process.
     pub sessions_max: usize,
@@ -326,9 +290,7 @@ impl HttpSettings {
 /// Bounds on failed authentications of one address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RateLimitSettings {
-    /// Window.
     pub window_ms: u64,
-    /// Failures that block.
     pub failures_max: u64,
     /// Length of a block.
     pub block_ms: u64,
@@ -341,15 +303,10 @@ pub enum Warning {
     Ignored(Ignored),
     /// A number outside its range.
     Clamped {
-        /// The setting.
         flag: &'static str,
-        /// What was given.
         requested: i128,
-        /// What is used.
         used: u64,
-        /// Smallest value.
         min: u64,
-        /// Largest value.
         max: u64,
     },
 }

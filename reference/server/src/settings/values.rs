@@ -16,11 +16,8 @@ pub struct Values {
 /// A value that was passed over or changed, and what was used instead: one warning each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// The setting.
     pub flag: &'static str,
-    /// What was given.
     pub got: String,
-    /// What is used.
     pub using: String,
     /// What would have been right.
     pub expected: String,

@@ -130,7 +130,6 @@ enum Taken {
     Exit,
 }
 
-/// Handles one line.
 fn take(
     server: &Arc<Server>,
     connection: &Arc<Connection>,

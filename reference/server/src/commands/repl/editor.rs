@@ -60,7 +60,6 @@ impl Editor {
         }
     }
 
-    /// The next line.
     pub fn line(&mut self, prompt: &str) -> Input {
         match &mut self.terminal {
             None => plain_line(prompt),

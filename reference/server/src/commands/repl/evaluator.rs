@@ -28,7 +28,6 @@ pub struct Shown {
     pub prints: Vec<String>,
     /// Its value, or what went wrong.
     pub text: String,
-    /// Whether it succeeded.
     pub ok: bool,
 }
 
@@ -166,7 +165,6 @@ impl Evaluator {
         names
     }
 
-    /// Ends the upstreams.
     pub fn end(&self) {
         if let Some((executor, runtime)) = &self.upstreams {
             executor.block_on(runtime.shutdown());

@@ -51,9 +51,7 @@ fn described(flag: &Flag) -> String {
 
 /// What the words ask for.
 pub enum Wanted {
-    /// The help text.
     Help(String),
-    /// Run.
     Run(Box<Options>),
 }
 

@@ -56,7 +56,6 @@ pub struct Place<'a> {
     pub meter: &'a Meter<'a>,
     /// What it may use.
     pub limits: &'a Limits,
-    /// The world.
     pub host: &'a dyn Host,
     /// When it has to end.
     pub deadline: Instant,

@@ -67,7 +67,6 @@ struct Shared {
 #[derive(Default)]
 struct State {
     idle: Vec<Worker>,
-    /// Those that evaluate.
     busy: usize,
     /// Why the last start failed.
     failure: Option<String>,
@@ -444,7 +443,6 @@ enum Broken {
     Memory,
     /// It said what no such process says.
     Lied(&'static str),
-    /// Its socket ended.
     Gone,
     /// Its socket ended before it began: it died while it was idle.
     Unbegun,

@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 /// One tool.
 pub struct Tool {
-    /// Its name.
     pub name: &'static str,
     /// Whether `tools/list` shows it.
     pub listed: fn(&Server) -> bool,
@@ -41,7 +40,6 @@ pub enum Run {
 
 /// Why a program is not ready to run.
 pub enum NotReady {
-    /// It is refused.
     Refused(ToolReply),
     /// Its arguments are right and its id is in flight, which speaks against it before the state of a session does.
     Duplicate,
@@ -97,11 +95,8 @@ impl Done {
 
 /// What a tool is called with.
 pub struct Request<'a> {
-    /// The process.
     pub server: &'a Arc<Server>,
-    /// The client.
     pub connection: &'a Arc<Connection>,
-    /// The request's id.
     pub id: &'a Id,
     /// What the call is known by while it is in flight.
     pub key: &'a Id,

@@ -57,9 +57,7 @@ impl Limits {
 pub struct Peer {
     /// Where the connection comes from.
     pub address: SocketAddr,
-    /// Its place.
     pub place: Place,
-    /// What goes on.
     pub activity: Arc<Activity>,
 }
 

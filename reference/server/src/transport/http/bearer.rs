@@ -76,7 +76,6 @@ fn authenticate(
 pub enum Bearer {
     /// The one right header.
     Right,
-    /// No header.
     Missing,
     /// Anything else.
     Wrong,

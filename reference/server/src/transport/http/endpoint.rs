@@ -34,7 +34,6 @@ pub struct Endpoint {
 /// What an endpoint holds.
 #[cfg(feature = "checks")]
 pub struct Counts {
-    /// Live protocol sessions.
     pub sessions: usize,
     /// Requests between their frame and their response.
     pub requests: usize,
@@ -86,7 +85,6 @@ impl Endpoint {
         Limits::new(&self.settings)
     }
 
-    /// Its sessions.
     pub fn sessions(&self) -> &SessionStore {
         &self.sessions
     }

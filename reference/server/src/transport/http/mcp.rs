@@ -77,7 +77,6 @@ impl FromRequestParts<Arc<Endpoint>> for NamedSession {
     }
 }
 
-/// Ends a session.
 pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: NamedSession) -> Response {
     endpoint.end(&session.0, ":delete");
     plain(StatusCode::ACCEPTED, "")

@@ -23,7 +23,6 @@ struct Source {
 const SOURCES_MAX: usize = 16_384;
 
 impl RateLimit {
-    /// No failure yet.
     pub fn new(settings: RateLimitSettings) -> Self {
         RateLimit {
             settings,

@@ -52,9 +52,7 @@ pub enum Refusal {
 /// What a request without the right token is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// A token.
     Token,
-    /// Another token.
     AnotherToken,
 }
 

@@ -15,7 +15,6 @@ pub struct Session {
     pub id: String,
     /// Who it belongs to, hashed.
     pub owner_hash: String,
-    /// Its calls.
     pub connection: Arc<Connection>,
     created: Instant,
     used: Mutex<Instant>,
@@ -35,9 +34,7 @@ pub struct SessionStore {
 /// Which cap a new session meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The process's.
     Server,
-    /// The owner's.
     Owner,
 }
 
@@ -46,7 +43,6 @@ pub enum Full {
 pub enum Expired {
     /// Its life was over.
     Ttl,
-    /// Nobody used it.
     Idle,
 }
 
@@ -61,7 +57,6 @@ impl Expired {
 }
 
 impl SessionStore {
-    /// No session yet.
     pub fn new(settings: &HttpSettings) -> Self {
         SessionStore {
             count_max: settings.sessions_max,
@@ -135,7 +130,6 @@ impl SessionStore {
             .collect()
     }
 
-    /// Every live session.
     pub fn all(&self) -> Vec<Arc<Session>> {
         self.live().values().cloned().collect()
     }
@@ -169,7 +163,6 @@ impl SessionStore {
 }
 
 impl Session {
-    /// Notes a use.
     pub fn touch(&self, now: Instant) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }

@@ -30,7 +30,6 @@ impl ShutdownGrace {
         self.begun.load(Ordering::SeqCst)
     }
 
-    /// Requests under way.
     pub fn active(&self) -> usize {
         self.active.load(Ordering::SeqCst)
     }

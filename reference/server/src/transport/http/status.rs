@@ -12,7 +12,6 @@ use axum::response::Response;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The process answers.
 pub async fn health(method: Method) -> Result<Response, Refusal> {
     match method {
         Method::GET => Ok(mcp::json(StatusCode::OK, "{\"status\":\"ok\"}".into())),
@@ -48,7 +47,6 @@ pub async fn ready(
     })
 }
 
-/// Prometheus text.
 pub async fn metrics(
     method: Method,
     State(endpoint): State<Arc<Endpoint>>,
