@@ -16,7 +16,7 @@ use crate::runner::by_hand::Subject;
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
 use crate::runner::{self, Orders, Trials};
-use crate::suite::{Case, Suite};
+use crate::suite::{Case, Suite, page_name};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
 use crate::target::http::Endpoint;
@@ -60,6 +60,12 @@ pub struct RunArgs {
     /// An extension of the language that the target has: lang-1.1; repeatable. The reference has them all
     #[arg(long = "extension", value_name = "NAME")]
     extensions: Vec<String>,
+    /// What is judged: a server of the PTC-Lisp family, or any MCP server by what MCP asks of each
+    #[arg(long, value_enum, default_value = "ptc")]
+    profile: Profile,
+    /// A tool that may be called although it does not say `readOnlyHint`, with its arguments when given (NAME={…}); repeatable
+    #[arg(long = "tool", value_name = "NAME[=JSON]")]
+    tools: Vec<String>,
     #[command(flatten)]
     suite: SuiteArgs,
     /// Servers that run at the same time; default: as many as there are processors
@@ -95,6 +101,25 @@ pub struct RunArgs {
     /// Write a report: json, junit, tap, markdown, html, badge or badges; repeatable
     #[arg(long = "report", value_name = "FORMAT=FILE")]
     reports: Vec<Wanted>,
+}
+
+/// What a target is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    /// The whole specification
+    Ptc,
+    /// The pages `base.*`: the Model Context Protocol's own requirements
+    Mcp,
+}
+
+impl Profile {
+    /// Whether a case belongs to it.
+    fn holds(self, case: &Case) -> bool {
+        match self {
+            Self::Ptc => true,
+            Self::Mcp => page_name(case).starts_with("base."),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -147,7 +172,11 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     check(&args)?;
     let suite = Arc::new(load(args.suite.suite.as_deref())?);
     let selection = args.suite.selection()?;
-    let places = selection.places(&suite)?;
+    let mut places = selection.places(&suite)?;
+    places.retain(|place| args.profile.holds(&suite.cases[*place]));
+    if places.is_empty() {
+        return Err("the profile and the filters leave no case".to_owned());
+    }
     let orders = orders(&args, &suite)?;
     let began = Instant::now();
     let mut server = None;
@@ -193,14 +222,15 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     }
     if passes.is_empty() {
         let (_, why) = unable.first().ok_or("nothing was run")?;
-        return Err(cannot_judge(&orders.target, None, why));
+        return Err(cannot_judge(&orders.target, args.profile, None, why));
     }
+    let held = suite.cases.iter().filter(|case| args.profile.holds(case));
     let mut run = Run {
         format: FORMAT,
         harness: format!("ptc-conformance {}", env!("CARGO_PKG_VERSION")),
         target: orders.target.name(),
         server,
-        suite_cases: suite.cases.len(),
+        suite_cases: held.count(),
         partial: selection.is_partial() || args.fail_fast || interrupted,
         interrupted,
         strict: args.strict,
@@ -211,7 +241,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
             .collect(),
         complaints: unable
             .iter()
-            .map(|(transport, why)| cannot_judge(&orders.target, *transport, why))
+            .map(|(transport, why)| cannot_judge(&orders.target, args.profile, *transport, why))
             .collect(),
     };
     if let Some(path) = baseline_path(&args) {
@@ -281,10 +311,19 @@ const TARGETS: &str =
     "add --stdio 'my-server', --url URL, --testee 'my-adapter', or --launch FILE with a `command`";
 
 /// Why a target could not be judged, and what to look at.
-fn cannot_judge(target: &Target, transport: Option<Transport>, why: &str) -> String {
+fn cannot_judge(
+    target: &Target,
+    profile: Profile,
+    transport: Option<Transport>,
+    why: &str,
+) -> String {
+    let answered = match profile {
+        Profile::Ptc => "`initialize` and `tools/list`",
+        Profile::Mcp => "`initialize`",
+    };
     let over = transport.map(|transport| format!(" over {}", transport.words()));
     format!(
-        "the target could not be judged{}: `{}` must start, and answer `initialize` and `tools/list`: {why}",
+        "the target could not be judged{}: `{}` must start, and answer {answered}: {why}",
         over.unwrap_or_default(),
         target.name(),
     )
@@ -383,6 +422,7 @@ fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
         patience,
         jobs: args.jobs.unwrap_or(processors).max(1),
         fail_fast: args.fail_fast,
+        tools: args.tools.clone(),
     })
 }
 
@@ -554,6 +594,12 @@ fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
     );
     add("launch", path(&args.launch));
     add("suite", path(&args.suite.suite));
+    if args.profile == Profile::Mcp {
+        add("profile", Some("mcp".to_owned()));
+    }
+    for tool in &args.tools {
+        add("tool", Some(tool.clone()));
+    }
     add("timeout", args.timeout.map(|timeout| timeout.to_string()));
     shell_words::join(words)
 }

@@ -229,6 +229,16 @@ fn fill(hole: &Hole, observed: &Json, captures: &mut Captures) -> Result<(), Dif
                 .map_err(|_| Difference::here(hole.source(), observed.to_string()))?;
             true
         }
+        (HoleKind::Either(patterns), value) => {
+            let fits = |pattern: &&Pattern| compare(pattern, value, &mut captures.clone()).is_ok();
+            match patterns.iter().find(fits) {
+                Some(pattern) => {
+                    compare(pattern, value, captures)?;
+                    true
+                }
+                None => false,
+            }
+        }
         _ => false,
     };
     if !met {

@@ -16,8 +16,16 @@ pub struct Level {
     pub pages: &'static [&'static str],
 }
 
+/// The level of any MCP server.
+const MCP: &str = "MCP";
+
 /// Every level, in an order in which to build: each needs only those above it.
 pub const LEVELS: &[Level] = &[
+    Level {
+        name: MCP,
+        means: "does what the Model Context Protocol asks of any server: messages, lifecycle, transports, and what it declares of tools, resources, prompts and utilities",
+        pages: &["base."],
+    },
     Level {
         name: "language core",
         means: "reads, evaluates and prints programs: reader, special forms, names, errors, limits",
@@ -161,7 +169,10 @@ pub fn badges(run: &Run) -> String {
         };
         let badge = json!({
             "schemaVersion": 1,
-            "label": format!("PTC-Lisp {}", standing.level.name),
+            "label": match standing.level.name {
+                MCP => format!("{MCP} conformance"),
+                name => format!("PTC-Lisp {name}"),
+            },
             "message": standing.words(),
             "color": color,
         });

@@ -1,20 +1,24 @@
 //! Plays an `http` case: requests byte for byte over sockets of its own, step by step.
 //! Knows nothing of JSON-RPC or of how reports look.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::json::Json;
 use crate::judge;
 use crate::observed::HttpMessage;
-use crate::suite::{HttpAction, HttpCase, HttpRequest, HttpStep};
+use crate::suite::{Captures, Control, HttpAction, HttpCase, HttpRequest, HttpStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::Endpoint;
 use crate::target::raw::RawConnection;
+use crate::target::sse;
 use crate::verdict::Verdict;
 
+use super::open::findings::Findings;
 use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
@@ -26,12 +30,30 @@ const QUIET: Duration = Duration::from_millis(300);
 /// The path under which cases write the MCP endpoint.
 const MCP_PATH: &str = "/mcp";
 
+/// How an open exchange is played: with values that are known before, and headers of every request that names no other value.
+#[derive(Debug)]
+pub struct Manner {
+    /// Values that cases use.
+    pub captures: Captures,
+    /// What was found in what the server sent.
+    pub findings: Arc<Findings>,
+    /// Session and revision, where there is a session.
+    pub headers: Vec<(String, String)>,
+}
+
+/// What a client sends with every request.
+const USUAL_HEADERS: [(&str, &str); 2] = [
+    ("Content-Type", "application/json"),
+    ("Accept", "application/json, text/event-stream"),
+];
+
 /// Plays the case against the server at `endpoint`, and takes the server down.
 pub async fn play(
     case: &HttpCase,
     server: Server,
     endpoint: &Endpoint,
     patience: Patience,
+    manner: Option<Manner>,
 ) -> Trial {
     let began = Instant::now();
     if server.process.is_none() && case.steps.iter().any(|step| ends_server(&step.action)) {
@@ -45,7 +67,16 @@ pub async fn play(
         patience,
         record: Record::default(),
         open: Vec::new(),
+        usual: None,
+        findings: None,
+        asked_get: false,
     };
+    if let Some(manner) = manner {
+        play.findings = Some(manner.findings);
+        play.record.captures = manner.captures;
+        let usual = USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        play.usual = Some(usual.into_iter().chain(manner.headers).collect());
+    }
     let mut stopped = play.all(case).await.err();
     let Play { record, .. } = play;
     if stopped.is_none() {
@@ -72,6 +103,12 @@ struct Play<'a> {
     patience: Patience,
     record: Record,
     open: Vec<Exchange>,
+    /// What was found, in an open exchange.
+    findings: Option<Arc<Findings>>,
+    /// Whether the last request was a GET.
+    asked_get: bool,
+    /// Headers of every request of an open exchange.
+    usual: Option<Vec<(String, String)>>,
 }
 
 /// A request, and the connection that it went over. Without a name it is forgotten when the next one begins.
@@ -105,7 +142,10 @@ impl Play<'_> {
             HttpAction::Request(request) => {
                 self.settle().await;
                 let bytes = self.compose(request)?;
-                let to_head = request.method == "HEAD";
+                self.asked_get = request.method == "GET";
+                // The stream that a GET opens has no end.
+                let to_head =
+                    request.method == "HEAD" || (self.usual.is_some() && request.method == "GET");
                 self.begin(request.tag.clone(), bytes, to_head)
             }
             HttpAction::Raw { tag, bytes } => {
@@ -117,8 +157,14 @@ impl Play<'_> {
                 let answer = self
                     .answer(line, expect.tag.as_deref(), expect.within_ms)
                     .await?;
-                let answer = answer.map_err(Stop::Fault)?;
+                let mut answer = answer.map_err(Stop::Fault)?;
                 self.record.received(&shown(&answer));
+                if let Some(findings) = &self.findings {
+                    if self.asked_get && answer.status == 200 && !is_stream(&answer) {
+                        findings.add("no-stream", &shown(&answer));
+                    }
+                    answer.body = streamed(&answer).unwrap_or(answer.body);
+                }
                 judge::http(expect, &answer, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
@@ -162,6 +208,10 @@ impl Play<'_> {
                 let _cancelled = task.await;
                 Ok(())
             }
+            HttpAction::Control(Control::Never { finding }) => match &self.findings {
+                Some(findings) => super::open::play::never(line, finding, findings),
+                None => Err(unmet_place()),
+            },
             HttpAction::Control(control) => {
                 self.settle().await;
                 self.server
@@ -294,7 +344,17 @@ impl Play<'_> {
             field("Host", host.as_bytes());
         }
         for (name, value) in &request.headers {
-            field(name, &text(value)?);
+            let value = text(value)?;
+            // An open exchange leaves out a usual header by giving it no value.
+            if self.usual.is_none() || !value.is_empty() {
+                field(name, &value);
+            }
+        }
+        for (name, value) in self.usual.iter().flatten() {
+            let bodiless = request.body.is_none() && name == "Content-Type";
+            if !given(name) && !bodiless {
+                field(name, value.as_bytes());
+            }
         }
         for (name, value) in &self.endpoint.headers {
             if !given(name) {
@@ -321,6 +381,33 @@ impl Play<'_> {
             _ => path,
         }
     }
+}
+
+/// The verdict about a step that stands in open exchanges only.
+fn unmet_place() -> Stop {
+    Stop::Verdict(Verdict::HarnessError {
+        message: "`never` stands in open exchanges only".to_owned(),
+    })
+}
+
+/// Whether an answer says that it is an event stream.
+fn is_stream(answer: &HttpMessage) -> bool {
+    answer.headers.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("content-type") && value.trim().starts_with("text/event-stream")
+    })
+}
+
+/// The response in an event stream, as a body of its own.
+fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
+    if !is_stream(answer) {
+        return None;
+    }
+    let events = sse::events(&String::from_utf8_lossy(&answer.body));
+    let is_response = |event: &String| {
+        Json::parse(event)
+            .is_ok_and(|json| json.get("id").is_some() && json.get("method").is_none())
+    };
+    events.into_iter().find(is_response).map(String::into_bytes)
 }
 
 async fn finish(state: &mut State, waited: Duration) {

@@ -6,6 +6,7 @@ pub mod asker;
 pub mod by_hand;
 mod command;
 mod exchange;
+mod open;
 pub mod plan;
 mod pool;
 mod posted;
@@ -61,6 +62,8 @@ pub struct Orders {
     pub jobs: usize,
     /// Whether the first failure ends the run.
     pub fail_fast: bool,
+    /// Tools of any MCP server that open cases may call, whatever they say of themselves: `NAME`, or `NAME={…}` with arguments.
+    pub tools: Vec<String>,
 }
 
 impl Orders {
@@ -99,6 +102,7 @@ pub struct Session {
     over: AtomicBool,
     takes_schemas: AtomicBool,
     again: again::List,
+    ground: std::sync::OnceLock<Arc<open::Ground>>,
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
 
@@ -117,6 +121,7 @@ impl Session {
             over: AtomicBool::new(false),
             takes_schemas: AtomicBool::new(true),
             again: again::List::default(),
+            ground: std::sync::OnceLock::new(),
             trials,
         }
     }
@@ -232,6 +237,16 @@ async fn direct(
     }
     if needy.is_empty() {
         return Ok(None);
+    }
+    let (opened, needy): (Vec<usize>, Vec<usize>) = needy
+        .into_iter()
+        .partition(|place| session.suite.cases[*place].is_open());
+    if !opened.is_empty() {
+        let told = open::all(session, &orders, &opened).await;
+        if needy.is_empty() {
+            again::all(session, &orders).await;
+            return told;
+        }
     }
     let mut claims = orders.claims.clone();
     let name = match first_contact(session, &orders.target, &mut claims).await {
@@ -406,6 +421,9 @@ fn reachable(need: &str, orders: &Orders) -> bool {
 /// Tries a case that needs a process of its own.
 async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
     let case = &session.suite.cases[place];
+    if case.is_open() {
+        return open::again(session, case).await;
+    }
     let over = match case.target.transport {
         Transport::Any => orders.target.over(),
         Transport::Stdio => Over::Stdio,
@@ -463,7 +481,9 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
         (server, served.endpoint)
     };
     let trial = match &case.body {
-        CaseBody::Http(http) => exchange::play(http, server, &endpoint, session.patience).await,
+        CaseBody::Http(http) => {
+            exchange::play(http, server, &endpoint, session.patience, None).await
+        }
         CaseBody::Wire(wire) => {
             posted::play(
                 wire,

@@ -216,6 +216,7 @@ fn control(step: &Control) -> String {
             present,
             line: wanted,
         } => format!("log {}{}", not(*present), line(wanted)),
+        Control::Never { finding } => format!("never {finding}"),
         Control::Trace {
             present,
             line: wanted,

@@ -98,6 +98,9 @@ impl Server {
                 })
                 .await
             }
+            Control::Never { .. } => {
+                Err(harness("`never` stands in open exchanges only".to_owned()))
+            }
             Control::KillPeer { peer } => {
                 record.note(&format!("kill peer {peer}"));
                 stage::kill_peer(&self.directory, peer).map_err(harness)

@@ -202,6 +202,9 @@ impl Play<'_> {
                 )
                 .await
             }
+            Control::Never { .. } => Err(Stop::Verdict(Verdict::HarnessError {
+                message: "`never` stands in open exchanges only".to_owned(),
+            })),
             Control::KillPeer { peer } => {
                 self.record.note(&format!("kill peer {peer}"));
                 stage::kill_peer(&self.prepared.directory, peer)

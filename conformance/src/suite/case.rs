@@ -69,6 +69,18 @@ impl Case {
     }
 }
 
+impl Case {
+    /// Whether it can be played with any MCP server: replies are found among what else comes, and what depends on the server is
+    /// filled in from a survey of it.
+    pub fn is_open(&self) -> bool {
+        match &self.body {
+            CaseBody::Wire(wire) => wire.open,
+            CaseBody::Http(http) => http.open,
+            _ => false,
+        }
+    }
+}
+
 /// What a case does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -294,6 +306,9 @@ pub struct WireCase {
     /// Whether the runner first does `initialize` and `notifications/initialized` (not with
     /// `wire bare`). Its frames are not part of the steps.
     pub handshake: bool,
+    /// Whether replies are looked for among whatever else the server may send (`wire open`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
     /// What happens, in order. Output lines that no step expects fail the case, at the latest when
     /// the steps are over.
     pub steps: Vec<WireStep>,
@@ -403,6 +418,12 @@ pub enum Control {
         /// The line.
         line: LineMatch,
     },
+    /// `never FINDING`: nothing of this kind was found in anything that the server sent so far, in this case or another.
+    /// Only in open exchanges.
+    Never {
+        /// The word of the finding.
+        finding: String,
+    },
     /// `trace MATCH` / `trace not MATCH`: the same among the lines of the files in the trace
     /// directory.
     Trace {
@@ -429,6 +450,12 @@ pub enum LineMatch {
 /// An exchange of HTTP messages with a server of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpCase {
+    /// Whether it is played within a session that the runner opened before, and replies may come as event streams (`http open`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// Whether an open exchange is played without a session of its own (`http open bare`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bare: bool,
     /// What happens, in order.
     pub steps: Vec<HttpStep>,
 }

@@ -15,6 +15,7 @@
 
 pub mod bundle;
 mod case;
+mod finding;
 mod pattern;
 mod select;
 mod target;
@@ -26,12 +27,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How the names of values begin that a survey of the server fills in: `{{mcp.tool}}`.
+pub const SURVEYED: &str = "mcp.";
+
 pub use self::case::{
     BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect, CljCase, Control,
     ExpectLine, FileExpect, FixtureCase, FixtureExpect, HeaderExpect, HttpAction, HttpCase,
     HttpRequest, HttpResponse, HttpStep, LineMatch, MessageExpect, Outcome, ProgramExpect, Raised,
     Reason, Returned, WireAction, WireCase, WireStep,
 };
+pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};
 pub use self::select::{Selector, page_name};
 pub use self::target::{TargetSpec, Transport};

@@ -82,6 +82,8 @@ pub enum HoleKind {
     JsonText(Box<Pattern>),
     /// An array of these elements, in any order.
     Unordered(Vec<Pattern>),
+    /// A value that one of these takes.
+    Either(Vec<Pattern>),
 }
 
 impl HoleKind {
@@ -99,6 +101,7 @@ impl HoleKind {
             HoleKind::Object => "object",
             HoleKind::JsonText(_) => "json",
             HoleKind::Unordered(_) => "unordered",
+            HoleKind::Either(_) => "either",
         }
     }
 
@@ -115,6 +118,7 @@ impl HoleKind {
         "object",
         "json",
         "unordered",
+        "either",
     ];
 }
 
@@ -144,7 +148,7 @@ impl Hole {
             }
             HoleKind::String(Some(regex)) => format!("~{regex}"),
             HoleKind::JsonText(pattern) => format!(" {}", pattern.source()),
-            HoleKind::Unordered(items) => {
+            HoleKind::Unordered(items) | HoleKind::Either(items) => {
                 format!(
                     " [{}]",
                     items
@@ -182,7 +186,7 @@ impl Hole {
             HoleKind::JsonText(pattern) => {
                 members.insert("$pattern".to_owned(), pattern.to_json());
             }
-            HoleKind::Unordered(items) => {
+            HoleKind::Unordered(items) | HoleKind::Either(items) => {
                 members.insert(
                     "$items".to_owned(),
                     Json::Array(items.iter().map(Pattern::to_json).collect()),
@@ -226,17 +230,19 @@ impl Hole {
                     .ok_or("expected $pattern of a json hole")?;
                 HoleKind::JsonText(Box::new(Pattern::from_json(pattern)?))
             }
-            "unordered" => {
+            "unordered" | "either" => {
                 let items = json
                     .get("$items")
                     .and_then(Json::as_array)
                     .ok_or("expected $items")?;
-                HoleKind::Unordered(
-                    items
-                        .iter()
-                        .map(Pattern::from_json)
-                        .collect::<Result<_, _>>()?,
-                )
+                let items = items
+                    .iter()
+                    .map(Pattern::from_json)
+                    .collect::<Result<_, _>>()?;
+                match word {
+                    "either" => HoleKind::Either(items),
+                    _ => HoleKind::Unordered(items),
+                }
             }
             other => return Err(format!("unknown kind of hole: {other}")),
         };

@@ -27,6 +27,8 @@ pub enum Known {
     Answered(&'static str),
     /// Off, unless it is declared.
     Declared,
+    /// By what an MCP server says of itself: nothing to declare.
+    Surveyed,
 }
 
 impl Known {
@@ -43,6 +45,7 @@ impl Known {
                 format!("off, unless `{method}` is answered or it is declared")
             }
             Self::Declared => "off, unless it is declared".to_owned(),
+            Self::Surveyed => "by what an MCP server says of itself".to_owned(),
         }
     }
 }
@@ -136,6 +139,31 @@ pub const CAPABILITIES: &[Capability] = &[
         Known::Declared,
         "can have a recording as its model (`replay:FILE`)",
     ),
+    row("mcp-tools", Known::Surveyed, "declares tools"),
+    row("mcp-resources", Known::Surveyed, "declares resources"),
+    row(
+        "mcp-subscribe",
+        Known::Surveyed,
+        "declares subscriptions to resources",
+    ),
+    row("mcp-prompts", Known::Surveyed, "declares prompts"),
+    row("mcp-completions", Known::Surveyed, "declares completions"),
+    row("mcp-logging", Known::Surveyed, "declares log messages"),
+    row(
+        "mcp-sessions",
+        Known::Surveyed,
+        "gives out session ids over HTTP",
+    ),
+    row(
+        "mcp-delete",
+        Known::Surveyed,
+        "lets clients end sessions over HTTP",
+    ),
+    row(
+        "mcp-2025-11-25",
+        Known::Surveyed,
+        "speaks revision 2025-11-25",
+    ),
     row(
         "lang-1.1",
         Known::Declared,
@@ -150,7 +178,12 @@ pub fn find(name: &str) -> Option<&'static Capability> {
 
 /// Whether a capability is off until it is declared or seen. A word that is not in the table is.
 pub fn is_extension(name: &str) -> bool {
-    let off = |row: &Capability| matches!(row.known, Known::Declared | Known::Answered(_));
+    let off = |row: &Capability| {
+        matches!(
+            row.known,
+            Known::Declared | Known::Answered(_) | Known::Surveyed
+        )
+    };
     find(name).is_none_or(off)
 }
 

@@ -114,12 +114,17 @@ impl Claims {
             .map(|need| format!("`{need}`"))
     }
 
-    /// What the reference claims: everything.
+    /// Adds what a survey of the server showed. What was declared stays.
+    pub fn know(&mut self, capabilities: impl IntoIterator<Item = String>) {
+        self.extensions.extend(capabilities);
+    }
+
+    /// What the reference claims: everything, but for what a survey finds out.
     pub fn everything() -> Self {
         Self {
             extensions: CAPABILITIES
                 .iter()
-                .filter(|row| is_extension(row.name))
+                .filter(|row| is_extension(row.name) && row.known != Known::Surveyed)
                 .map(|row| row.name.to_owned())
                 .collect(),
             ..Self::default()
@@ -189,7 +194,7 @@ impl Claims {
                     }
                     false
                 }
-                Known::Reached | Known::Granted | Known::Declared => false,
+                Known::Reached | Known::Granted | Known::Declared | Known::Surveyed => false,
             };
             if lacking {
                 self.lacks.insert(row.name.to_owned());

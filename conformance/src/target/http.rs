@@ -157,14 +157,12 @@ impl HttpLink {
             });
             return Err(Box::new((fault, sent)));
         };
-        // Only the answer to `initialize` names a session.
-        if let Some(given) = reply.header("mcp-session-id") {
+        // Only the answer to `initialize` names a revision, and perhaps a session.
+        let version = value.pointer("/result/protocolVersion");
+        if let Some(version) = version.and_then(Value::as_str) {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-            session.id = Some(given.to_owned());
-            session.version = value
-                .pointer("/result/protocolVersion")
-                .and_then(Value::as_str)
-                .map(str::to_owned);
+            session.id = reply.header("mcp-session-id").map(str::to_owned);
+            session.version = Some(version.to_owned());
         }
         Ok(Answer {
             sent,
@@ -197,8 +195,21 @@ impl HttpLink {
         self.finish(request, patience).await
     }
 
-    /// Ends the session, if there is one. A server may refuse that.
-    pub async fn close(&self, patience: Duration) {
+    /// The headers that requests within the session carry.
+    pub fn session_headers(&self) -> Vec<(String, String)> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let field = |name: &str, value: &Option<String>| {
+            value.clone().map(|value| (name.to_owned(), value))
+        };
+        let both = [
+            field("Mcp-Session-Id", &session.id),
+            field("MCP-Protocol-Version", &session.version),
+        ];
+        both.into_iter().flatten().collect()
+    }
+
+    /// Ends the session, if there is one. A server may refuse that. Gives the status of its answer.
+    pub async fn close(&self, patience: Duration) -> Option<u16> {
         let id = {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             session.id.take()
@@ -210,8 +221,10 @@ impl HttpLink {
                 .headers(self.headers.clone())
                 .timeout(patience)
                 .header("mcp-session-id", id);
-            let _refused = self.finish(request, patience).await;
+            let answer = self.finish(request, patience).await;
+            return answer.ok().map(|reply| reply.status);
         }
+        None
     }
 
     async fn finish(

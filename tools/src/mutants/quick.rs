@@ -105,6 +105,7 @@ impl Quick {
             },
             jobs: 1,
             fail_fast: false,
+            tools: Vec::new(),
         };
         let asker = Asker::new(Arc::clone(&suite), orders);
         let mut quick = Self {

@@ -1,0 +1,498 @@
+//! Looks at every message of a server, whatever case it belongs to, and keeps what is wrong with it.
+//! Knows JSON-RPC and the shapes of MCP's results; knows nothing of cases or transports.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::shapes;
+
+/// How many findings of a kind are kept.
+const KEPT_MAX: usize = 5;
+/// Longest part of a message that a finding quotes, in characters.
+const QUOTE_CHARS_MAX: usize = 160;
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It answers a request of ours.
+    Response,
+    /// It asks something.
+    Request,
+    /// It tells something.
+    Notification,
+}
+
+/// A request of ours.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Its method.
+    pub method: String,
+    /// The tool that it calls.
+    pub tool: Option<String>,
+    /// Its progress token, as JSON text.
+    pub token: Option<String>,
+    /// Whether it says that it is of the stateless revision.
+    pub stateless: bool,
+    /// Whether it was answered.
+    pub answered: bool,
+}
+
+/// The requests of one connection, by their id as JSON text, and what came of their progress.
+#[derive(Debug, Default)]
+pub struct Requests {
+    asked: HashMap<String, Asked>,
+    /// Ids in the order of their requests.
+    order: Vec<String>,
+    /// What was sent of a line that has not ended yet.
+    begun: Vec<u8>,
+    progress: HashMap<String, f64>,
+    /// The capabilities that the client declared.
+    declared: Vec<String>,
+    /// Whether `notifications/initialized` was sent.
+    initialized: bool,
+}
+
+/// What was found so far.
+#[derive(Debug, Default)]
+pub struct Findings(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    found: BTreeMap<String, Vec<String>>,
+    logging: Option<bool>,
+    outputs: HashMap<String, Validator>,
+}
+
+impl Requests {
+    /// Notes what is sent, line by line.
+    pub fn sent(&mut self, bytes: &[u8]) {
+        self.begun.extend_from_slice(bytes);
+        while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.begun.drain(..=end).collect();
+            let Ok(message) = serde_json::from_slice::<Value>(&line) else {
+                continue;
+            };
+            let several = message.as_array().cloned();
+            for message in several.unwrap_or_else(|| vec![message]) {
+                self.note(&message);
+            }
+        }
+    }
+
+    fn note(&mut self, message: &Value) {
+        let method = message.get("method").and_then(Value::as_str);
+        if method == Some("notifications/initialized") {
+            self.initialized = true;
+        }
+        let (Some(method), Some(id)) = (method, message.get("id")) else {
+            return;
+        };
+        if let Some(declared) = message
+            .pointer("/params/capabilities")
+            .and_then(Value::as_object)
+        {
+            self.declared = declared.keys().cloned().collect();
+        }
+        let at = |path: &str| message.pointer(path);
+        let token = at("/params/_meta/progressToken").map(Value::to_string);
+        let revision = at("/params/_meta/io.modelcontextprotocol~1protocolVersion");
+        let asked = Asked {
+            method: method.to_owned(),
+            tool: at("/params/name")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            token,
+            stateless: revision.is_some(),
+            answered: false,
+        };
+        self.order.push(id.to_string());
+        self.asked.insert(id.to_string(), asked);
+    }
+
+    /// How many requests there were.
+    pub fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether this id was asked behind the first `before` requests.
+    pub fn knows_since(&self, before: usize, id: &Value) -> bool {
+        let id = id.to_string();
+        self.order.iter().skip(before).any(|asked| *asked == id)
+    }
+
+    /// Whether this id was asked on this connection.
+    pub fn knows(&self, id: &Value) -> bool {
+        self.asked.contains_key(&id.to_string())
+    }
+}
+
+impl Findings {
+    /// Keeps a finding.
+    pub fn add(&self, word: &str, what: &str) {
+        let mut state = self.lock();
+        let found = state.found.entry(word.to_owned()).or_default();
+        let what = cut(what);
+        if found.len() < KEPT_MAX && !found.contains(&what) {
+            found.push(what);
+        }
+    }
+
+    /// What was found of a kind.
+    pub fn of(&self, word: &str) -> Vec<String> {
+        self.lock().found.get(word).cloned().unwrap_or_default()
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.lock().found.is_empty()
+    }
+
+    /// Tells whether the server declares `logging`.
+    pub fn logs(&self, declared: bool) {
+        self.lock().logging = Some(declared);
+    }
+
+    /// Tells the schema of a tool's structured results.
+    pub fn output(&self, tool: &str, schema: Validator) {
+        self.lock().outputs.insert(tool.to_owned(), schema);
+    }
+
+    /// Looks at a line, or at the data of an event. `stdio` says that nothing else may stand there.
+    pub fn look(
+        &self,
+        bytes: &[u8],
+        requests: &mut Requests,
+        stdio: bool,
+    ) -> Option<(Value, Kind)> {
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            self.add("not-utf8", &String::from_utf8_lossy(bytes));
+            return None;
+        };
+        let message = match serde_json::from_str::<Value>(text) {
+            Ok(message) => message,
+            Err(_) => {
+                self.add(if stdio { "junk" } else { "malformed" }, &quoted(text));
+                return None;
+            }
+        };
+        if message.is_array() {
+            self.add("batches", text);
+            return None;
+        }
+        if !message.is_object() {
+            self.add(if stdio { "junk" } else { "malformed" }, &quoted(text));
+            return None;
+        }
+        let kind = self.frame(&message, text);
+        match kind {
+            Kind::Response => self.response(&message, text, requests),
+            Kind::Request => self.request(&message, text, requests),
+            Kind::Notification => self.notification(&message, text, requests),
+        }
+        Some((message, kind))
+    }
+
+    fn frame(&self, message: &Value, text: &str) -> Kind {
+        let has = |name: &str| message.get(name).is_some();
+        if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            self.add("malformed", &format!("no \"jsonrpc\": \"2.0\" in {text}"));
+        }
+        let method = message.get("method");
+        let kind = match (method, message.get("id")) {
+            (Some(_), Some(_)) => Kind::Request,
+            (Some(_), None) => Kind::Notification,
+            (None, _) => Kind::Response,
+        };
+        if method.is_some_and(|method| !method.is_string()) {
+            self.add("malformed", &format!("a method that is no string: {text}"));
+        }
+        if method.is_some() && (has("result") || has("error")) {
+            self.add(
+                "malformed",
+                &format!("a method and a result in one: {text}"),
+            );
+        }
+        if let Some(params) = message.get("params")
+            && !params.is_object()
+        {
+            self.add("malformed", &format!("params that are no object: {text}"));
+        }
+        kind
+    }
+
+    fn response(&self, message: &Value, text: &str, requests: &mut Requests) {
+        let (result, error) = (message.get("result"), message.get("error"));
+        match (result, error) {
+            (Some(_), Some(_)) => self.add("malformed", &format!("a result and an error: {text}")),
+            (None, None) => self.add("malformed", &format!("neither result nor error: {text}")),
+            _ => {}
+        }
+        if result.is_some_and(|result| !result.is_object()) {
+            self.add("malformed", &format!("a result that is no object: {text}"));
+        }
+        if let Some(error) = error {
+            let code = error
+                .get("code")
+                .is_some_and(|code| code.is_i64() || code.is_u64());
+            let said = error.get("message").is_some_and(Value::is_string);
+            if !code || !said {
+                self.add("error-objects", text);
+            }
+        }
+        let id = message.get("id").unwrap_or(&Value::Null);
+        if id.is_null() {
+            // Where the id could not be read there is none to give back.
+            if error.is_none() && !requests.knows(id) {
+                self.add("malformed", &format!("a result without an id: {text}"));
+            }
+            return;
+        }
+        let Some(asked) = requests.asked.get_mut(&id.to_string()) else {
+            return self.add("strays", text);
+        };
+        if std::mem::replace(&mut asked.answered, true) {
+            self.add("strays", &format!("once more: {text}"));
+        }
+        if let Some(result) = result {
+            self.result(result, asked);
+        }
+    }
+
+    fn result(&self, result: &Value, asked: &Asked) {
+        if asked.stateless && !result.get("resultType").is_some_and(Value::is_string) {
+            self.add("result-types", &format!("{}: {result}", asked.method));
+        }
+        // Another end of a request than its result: input is wanted first, or a task goes on.
+        let other = result
+            .get("resultType")
+            .is_some_and(|kind| kind != "complete");
+        if other || result.get("task").is_some() {
+            return;
+        }
+        if let Some((word, shape)) = shapes::of_method(&asked.method)
+            && let Some(why) = shapes::fault(shape, result)
+        {
+            self.add(word, &why);
+        }
+        if let (Some(tool), "tools/call") = (&asked.tool, asked.method.as_str()) {
+            self.structured(tool, result);
+        }
+    }
+
+    fn structured(&self, tool: &str, result: &Value) {
+        let failed = result.get("isError") == Some(&Value::Bool(true));
+        let structured = result.get("structuredContent");
+        let why = {
+            let state = self.lock();
+            let Some(schema) = state.outputs.get(tool) else {
+                return;
+            };
+            structured.and_then(|value| schema.validate(value).err().map(|why| why.to_string()))
+        };
+        if let Some(why) = why.filter(|_| !failed) {
+            self.add("structured", &format!("{tool}: {why}"));
+        }
+        let Some(structured) = structured else {
+            if !failed {
+                self.add("no-structure", tool);
+            }
+            return;
+        };
+        let content = result.get("content").and_then(Value::as_array);
+        let mirrored = content.into_iter().flatten().any(|block| {
+            let text = block.get("text").and_then(Value::as_str);
+            let read = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+            read.as_ref() == Some(structured)
+        });
+        if !mirrored && !failed {
+            self.add("unmirrored", tool);
+        }
+    }
+
+    fn request(&self, message: &Value, text: &str, requests: &Requests) {
+        let id = message.get("id").unwrap_or(&Value::Null);
+        if !(id.is_string() || id.is_i64() || id.is_u64()) {
+            self.add(
+                "malformed",
+                &format!("an id that is neither string nor integer: {text}"),
+            );
+        }
+        let method = message
+            .get("method")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if method == "ping" {
+            return;
+        }
+        // `roots/list` needs `roots`, `sampling/createMessage` needs `sampling`.
+        let feature = method.split('/').next().unwrap_or_default();
+        if !requests.declared.iter().any(|declared| declared == feature) {
+            self.add("unasked-requests", text);
+        }
+        if !requests.initialized {
+            self.add("early-requests", text);
+        }
+    }
+
+    fn notification(&self, message: &Value, text: &str, requests: &mut Requests) {
+        let method = message
+            .get("method")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let params = message
+            .get("params")
+            .cloned()
+            .unwrap_or(Value::Object(Default::default()));
+        if let Some(shape) = shapes::of_notification(method)
+            && let Some(why) = shapes::fault(shape, &params)
+        {
+            self.add("shape-notifications", &format!("{method}: {why}"));
+        }
+        match method {
+            "notifications/message" if self.lock().logging == Some(false) => {
+                self.add("undeclared-logs", text);
+            }
+            "notifications/progress" => self.progress(&params, text, requests),
+            _ => {}
+        }
+    }
+
+    fn progress(&self, params: &Value, text: &str, requests: &mut Requests) {
+        let Some(token) = params.get("progressToken").map(Value::to_string) else {
+            return;
+        };
+        let mut asked = requests.asked.values();
+        match asked.find(|asked| asked.token.as_ref() == Some(&token)) {
+            None => return self.add("progress-tokens", text),
+            Some(asked) if asked.answered => self.add("progress-late", text),
+            Some(_) => {}
+        }
+        let Some(now) = params.get("progress").and_then(Value::as_f64) else {
+            return;
+        };
+        if let Some(before) = requests.progress.insert(token, now)
+            && now <= before
+        {
+            self.add(
+                "progress-backwards",
+                &format!("{now} behind {before}: {text}"),
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A line as people can read it, whatever is in it.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(QUOTE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found in lines that answer these requests.
+    fn check(sent: &[&str], lines: &[&str]) -> String {
+        let findings = Findings::default();
+        findings.logs(false);
+        let schema = serde_json::json!({"type": "object", "required": ["n"]});
+        let schema = jsonschema::validator_for(&schema).expect("a schema");
+        findings.output("sum", schema);
+        let mut requests = Requests::default();
+        for line in sent {
+            requests.sent(format!("{line}\n").as_bytes());
+        }
+        for line in lines {
+            findings.look(line.as_bytes(), &mut requests, true);
+        }
+        let found = findings.lock().found.keys().cloned().collect::<Vec<_>>();
+        found.join(" ")
+    }
+
+    #[test]
+    fn a_right_exchange_is_not_accused() {
+        let sent = [
+            r#"{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"sum","_meta":{"progressToken":"p"}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        ];
+        let lines = [
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1.5,"total":2}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#,
+            "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"{ \\\"n\\\": 1 }\"}],\"structuredContent\":{\"n\":1}}}\r",
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
+            r#"{"jsonrpc":"2.0","method":"x/y"}"#,
+        ];
+        assert_eq!(check(&sent, &lines), "");
+    }
+
+    #[test]
+    fn each_fault_has_its_word() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sum","_meta":{"progressToken":5}}}"#;
+        let cases = [
+            ("Server is running", "junk"),
+            ("[]", "batches"),
+            ("7", "junk"),
+            (
+                r#"{"id":1,"result":{"content":[],"isError":true}}"#,
+                "malformed",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true},"error":{"code":1,"message":""}}"#,
+                "malformed",
+            ),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "malformed"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":""}}"#,
+                "error-objects",
+            ),
+            (r#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "strays"),
+            (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, "malformed"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+                "no-structure shape-call",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{}}}"#,
+                "structured unmirrored",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":9,"method":"sampling/createMessage"}"#,
+                "early-requests unasked-requests",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#,
+                "undeclared-logs",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"5","progress":1}}"#,
+                "progress-tokens",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":5}}"#,
+                "shape-notifications",
+            ),
+        ];
+        for (line, word) in cases {
+            assert_eq!(check(&[call], &[line]), word, "{line}");
+        }
+        let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":5,"progress":1}}"#;
+        assert_eq!(check(&[call], &[progress, progress]), "progress-backwards");
+        let answer = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}"#;
+        assert_eq!(check(&[call], &[answer, progress]), "progress-late");
+        assert_eq!(check(&[call], &[answer, answer]), "strays");
+    }
+}

@@ -1,0 +1,483 @@
+//! Plays open exchanges: cases that can be put to any MCP server. The server is surveyed once; then most cases share one connection,
+//! those that need a process of their own have one, and what was found in all that the server sent is judged last.
+
+mod arguments;
+pub(super) mod findings;
+pub(super) mod play;
+mod shapes;
+mod survey;
+mod talk;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::served::Server;
+use super::start::{Over, Prepared, Refusal, Target};
+use super::transcript::{Record, Stop};
+use super::trial::Trial;
+use super::{Orders, Session, exchange, not_claimed};
+use crate::json::Json;
+use crate::suite::{
+    Captures, Case, CaseBody, Control, TargetSpec, Transport, WireAction, WireCase,
+};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::http::Endpoint;
+use crate::target::pipe::Pipe;
+use crate::verdict::Verdict;
+
+use findings::Findings;
+use survey::Survey;
+use talk::Talk;
+
+/// Processes of their own that run at the same time, for each job.
+const PROCESSES_PER_JOB: usize = 1;
+/// How much longer than the first start any other start or answer may take: what runs beside it slows it down.
+const STRETCH: u32 = 5;
+/// The first id that cases are given; smaller ones are written out where a case means them.
+const FIRST_ID: u64 = 1001;
+/// Ids that a case may use: `mcp.id`, `mcp.id2`, …
+const IDS: &[&str] = &["mcp.id", "mcp.id2", "mcp.id3", "mcp.id4"];
+
+/// What all open cases of a run stand on.
+#[derive(Debug)]
+pub struct Ground {
+    survey: Survey,
+    findings: Arc<Findings>,
+    reached: Reached,
+    patience: Patience,
+    next: AtomicU64,
+}
+
+/// How the server is reached.
+#[derive(Debug)]
+enum Reached {
+    /// Over the standard streams of a process that is started.
+    Pipe(Arc<Prepared>),
+    /// Over HTTP; the process is ours to end, or somebody else's.
+    Http {
+        endpoint: Endpoint,
+        _server: Option<Box<(Pipe, Prepared)>>,
+    },
+}
+
+/// Tries the open cases. Gives the server's own name.
+///
+/// # Errors
+/// Why the server could not be judged at all; each case has a trial that says so.
+pub async fn all(
+    session: &Arc<Session>,
+    orders: &Orders,
+    places: &[usize],
+) -> Result<Option<String>, String> {
+    let (talk, ground) = match begin(session, orders).await {
+        Ok(begun) => begun,
+        Err((trial, findings)) => {
+            for place in places {
+                let case = &session.suite.cases[*place];
+                let found = looked_back(case, &findings);
+                session.report(*place, found.unwrap_or_else(|| (*trial).clone()));
+            }
+            // What it wrote in place of an answer says more than that there was none.
+            return match findings.is_empty() {
+                true => Err(trial.told()),
+                false => Ok(None),
+            };
+        }
+    };
+    session.note_answer();
+    let ground = session.ground.get_or_init(|| Arc::new(ground));
+    let mut claims = orders.claims.clone();
+    claims.know(ground.survey.capabilities.iter().cloned());
+    let (mut shared, mut own, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for place in places {
+        let case = &session.suite.cases[*place];
+        let lacking = not_claimed(case, orders, &claims).or_else(|| ground.lacks(case));
+        if let Some(capability) = lacking {
+            session.report(*place, Trial::of(Verdict::NotClaimed { capability }));
+        } else if only_looks_back(case) {
+            last.push(*place);
+        } else if needs_own(case) {
+            own.push(*place);
+        } else {
+            shared.push(*place);
+        }
+    }
+    let mut tasks = JoinSet::new();
+    let jobs = match orders.target {
+        Target::Url(_) => 1,
+        _ => orders.jobs.max(1) * PROCESSES_PER_JOB,
+    };
+    let seats = Arc::new(Semaphore::new(jobs));
+    for place in own {
+        let (session, ground, seats) =
+            (Arc::clone(session), Arc::clone(ground), Arc::clone(&seats));
+        tasks.spawn(async move {
+            let _permit = seats.acquire_owned().await;
+            if !session.is_over() {
+                let trial = ground.alone(&session, &session.suite.cases[place]).await;
+                session.report(place, trial);
+            }
+        });
+    }
+    let mut talk = Some(talk);
+    for place in shared {
+        if session.is_over() {
+            break;
+        }
+        let trial = ground
+            .beside(session, &mut talk, &session.suite.cases[place])
+            .await;
+        session.report(place, trial);
+    }
+    if let Some(mut talk) = talk {
+        talk.end().await;
+    }
+    while tasks.join_next().await.is_some() {}
+    for place in last {
+        let trial = ground.alone(session, &session.suite.cases[place]).await;
+        session.report(place, trial);
+    }
+    Ok(ground.survey.name.clone())
+}
+
+/// Tries an open case once more, alone.
+pub async fn again(session: &Session, case: &Case) -> Trial {
+    match session.ground.get() {
+        Some(ground) => ground.alone(session, case).await,
+        None => Trial::harness("the server was not surveyed"),
+    }
+}
+
+/// Starts the server, shakes hands and surveys it.
+async fn begin(
+    session: &Session,
+    orders: &Orders,
+) -> Result<(Talk, Ground), (Box<Trial>, Arc<Findings>)> {
+    let findings: Arc<Findings> = Arc::default();
+    let ground = begun(session, orders, &findings).await;
+    ground.map_err(|trial| (trial, findings))
+}
+
+async fn begun(
+    session: &Session,
+    orders: &Orders,
+    findings: &Arc<Findings>,
+) -> Result<(Talk, Ground), Box<Trial>> {
+    let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
+    let spec = TargetSpec::default();
+    let reached = match &orders.target {
+        Target::Testee { .. } => {
+            let need = "stdio, which this kind of target does not have".to_owned();
+            return Err(refused(Refusal::NotClaimed(need)));
+        }
+        Target::Url(endpoint) => Reached::Http {
+            endpoint: endpoint.clone(),
+            _server: None,
+        },
+        Target::Command { over, .. } => {
+            let prepared = orders.target.prepare(&session.launch, &spec, *over, false);
+            let prepared = prepared.map_err(refused)?;
+            match prepared.served.clone() {
+                None => Reached::Pipe(Arc::new(prepared)),
+                Some(served) => {
+                    let up = served.up(session.patience).await;
+                    let pipe = up.map_err(|(failed, stderr)| {
+                        Box::new(Trial::failed(&failed, stderr, false))
+                    })?;
+                    Reached::Http {
+                        endpoint: served.endpoint,
+                        _server: Some(Box::new((pipe, prepared))),
+                    }
+                }
+            }
+        }
+    };
+    let mut ground = Ground {
+        survey: Survey::default(),
+        findings: Arc::clone(findings),
+        reached,
+        patience: session.patience,
+        next: AtomicU64::new(FIRST_ID),
+    };
+    let faulted =
+        |fault: &Fault, stderr: String| Box::new(Trial::faulted(fault, "", stderr, false));
+    let mut talk = ground
+        .talk(session)
+        .map_err(|fault| faulted(&fault, String::new()))?;
+    let began = tokio::time::Instant::now();
+    let surveyed = async {
+        let initialized = talk.shake().await?;
+        let slow = began.elapsed() * STRETCH;
+        ground.patience.start = ground.patience.start.max(slow);
+        ground.patience.reply = ground.patience.reply.max(slow);
+        ground.patience.exit = ground.patience.exit.max(slow);
+        survey::survey(
+            &mut talk,
+            &initialized,
+            &orders.tools,
+            &ground.findings,
+            session.patience,
+        )
+        .await
+    };
+    match surveyed.await {
+        Ok(survey) => {
+            ground.survey = survey;
+            if talk
+                .session_headers()
+                .iter()
+                .any(|(name, _)| name == "Mcp-Session-Id")
+            {
+                ground.know("mcp-sessions");
+                let other = ground.shaken(session).await?;
+                if other.close().await.is_some_and(|status| status < 300) {
+                    ground.know("mcp-delete");
+                }
+            }
+            Ok((talk, ground))
+        }
+        Err(stop) => {
+            let stderr = talk.stderr();
+            let record = std::mem::take(&mut talk.record);
+            talk.end().await;
+            Err(Box::new(record.concluded(
+                Some(stop),
+                tokio::time::Instant::now(),
+                || stderr,
+            )))
+        }
+    }
+}
+
+impl Ground {
+    fn talk(&self, session: &Session) -> Result<Talk, Fault> {
+        let findings = Arc::clone(&self.findings);
+        match &self.reached {
+            Reached::Pipe(prepared) => Talk::start(Arc::clone(prepared), findings, self.patience),
+            Reached::Http { endpoint, .. } => Talk::to(endpoint, findings, self.patience),
+        }
+    }
+
+    fn know(&mut self, word: &str) {
+        self.survey.capabilities.insert(word.to_owned());
+    }
+
+    /// What a case needs that the server does not have: a noun phrase.
+    fn lacks(&self, case: &Case) -> Option<String> {
+        let over = match &self.reached {
+            Reached::Pipe(_) => Over::Stdio,
+            Reached::Http { .. } => Over::Http,
+        };
+        match (&case.body, over) {
+            (CaseBody::Http(_), Over::Stdio) => {
+                return Some("HTTP, which it is not reached by here".to_owned());
+            }
+            (CaseBody::Wire(wire), Over::Http)
+                if needs_own(case)
+                    || sends_bytes(wire)
+                    || case.target.transport == Transport::Stdio =>
+            {
+                return Some("standard streams, which it is not reached by here".to_owned());
+            }
+            _ => {}
+        }
+        let body = serde_json::to_string(&case.body).unwrap_or_default();
+        let missing = survey::names().find(|name| {
+            body.contains(&format!("\"{name}\"")) && !self.survey.bindings.contains_key(*name)
+        });
+        missing.and_then(survey::unbound).map(str::to_owned)
+    }
+
+    /// What a case is played with: what the survey found, and ids of its own.
+    fn captures(&self) -> Captures {
+        let mut captures = self.survey.bindings.clone();
+        for name in IDS {
+            let id = self.next.fetch_add(1, Ordering::Relaxed);
+            captures.insert(
+                (*name).to_owned(),
+                Json::from(i64::try_from(id).unwrap_or(i64::MAX)),
+            );
+        }
+        let word = self.next.fetch_add(1, Ordering::Relaxed);
+        captures.insert("mcp.word".to_owned(), Json::from(format!("word-{word}")));
+        captures
+    }
+
+    /// Plays a case on the connection that many share; a new one when the last is of no use any more.
+    async fn beside(&self, session: &Session, shared: &mut Option<Talk>, case: &Case) -> Trial {
+        let wire = match &case.body {
+            CaseBody::Wire(wire) => wire,
+            _ => return self.alone(session, case).await,
+        };
+        if shared.is_none() {
+            match self.shaken(session).await {
+                Ok(talk) => *shared = Some(talk),
+                Err(trial) => return *trial,
+            }
+        }
+        let Some(talk) = shared.as_mut() else {
+            return Trial::harness("there is no connection");
+        };
+        let trial = play::steps(talk, wire, self.record(), &self.findings, self.patience).await;
+        let gone = matches!(
+            trial.verdict,
+            Verdict::Crashed { .. }
+                | Verdict::TimedOut { .. }
+                | Verdict::Silent { .. }
+                | Verdict::Junk { .. }
+        );
+        if gone && let Some(mut talk) = shared.take() {
+            talk.end().await;
+        }
+        trial
+    }
+
+    /// Plays a case on a connection of its own.
+    async fn alone(&self, session: &Session, case: &Case) -> Trial {
+        let wire = match &case.body {
+            CaseBody::Wire(wire) => wire,
+            CaseBody::Http(http) => return self.exchange(session, http).await,
+            _ => return Trial::harness("the case is no open exchange"),
+        };
+        if only_looks_back(case) {
+            return play::looked_back(wire, &self.findings);
+        }
+        let begun = if wire.handshake {
+            self.shaken(session).await
+        } else {
+            let talk = self.talk(session);
+            talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))
+        };
+        match begun {
+            Ok(mut talk) => {
+                let trial = play::steps(
+                    &mut talk,
+                    wire,
+                    self.record(),
+                    &self.findings,
+                    session.patience,
+                )
+                .await;
+                talk.end().await;
+                trial
+            }
+            Err(trial) => *trial,
+        }
+    }
+
+    async fn exchange(&self, session: &Session, http: &crate::suite::HttpCase) -> Trial {
+        let Reached::Http { endpoint, .. } = &self.reached else {
+            return Trial::harness("the server is not reached over HTTP");
+        };
+        let mut manner = exchange::Manner {
+            captures: self.captures(),
+            findings: Arc::clone(&self.findings),
+            headers: Vec::new(),
+        };
+        let mut talk = None;
+        if !http.bare {
+            match self.shaken(session).await {
+                Ok(begun) => {
+                    manner.headers = begun.session_headers();
+                    talk = Some(begun);
+                }
+                Err(trial) => return *trial,
+            }
+        }
+        let server = Server {
+            process: None,
+            traces: None,
+            directory: std::path::PathBuf::new(),
+        };
+        let trial = exchange::play(http, server, endpoint, self.patience, Some(manner)).await;
+        if let Some(mut talk) = talk {
+            talk.end().await;
+        }
+        trial
+    }
+
+    /// A connection on which the protocol is initialized.
+    async fn shaken(&self, session: &Session) -> Result<Talk, Box<Trial>> {
+        let talk = self.talk(session);
+        let mut talk =
+            talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;
+        match talk.shake().await {
+            Ok(_) => Ok(talk),
+            Err(stop) => {
+                let stderr = talk.stderr();
+                let record = std::mem::take(&mut talk.record);
+                Err(Box::new(record.concluded(
+                    Some(stop),
+                    tokio::time::Instant::now(),
+                    || stderr,
+                )))
+            }
+        }
+    }
+
+    fn record(&self) -> Record {
+        Record {
+            captures: self.captures(),
+            ..Record::default()
+        }
+    }
+}
+
+/// The trial of a case that only asks what was found in all that came, when something was.
+fn looked_back(case: &Case, findings: &Findings) -> Option<Trial> {
+    let wire = match &case.body {
+        CaseBody::Wire(wire) if only_looks_back(case) => wire,
+        _ => return None,
+    };
+    let trial = play::looked_back(wire, findings);
+    trial.verdict.is_failure().then_some(trial)
+}
+
+/// Whether a case only asks what was found in all that came.
+fn only_looks_back(case: &Case) -> bool {
+    let CaseBody::Wire(wire) = &case.body else {
+        return false;
+    };
+    let never = |action: &WireAction| matches!(action, WireAction::Control(Control::Never { .. }));
+    wire.steps.iter().all(|step| never(&step.action))
+}
+
+/// Whether a case is about the beginning or the end of a connection.
+fn needs_own(case: &Case) -> bool {
+    let CaseBody::Wire(WireCase {
+        handshake, steps, ..
+    }) = &case.body
+    else {
+        return false;
+    };
+    let own = |action: &WireAction| match action {
+        WireAction::Send(text) => text.source().contains("\"initialize\""),
+        WireAction::Control(control) => !matches!(
+            control,
+            Control::Wait { .. } | Control::Silence { .. } | Control::Never { .. }
+        ),
+        WireAction::SendRaw(_)
+        | WireAction::Expect(_)
+        | WireAction::ExpectUnordered { .. }
+        | WireAction::ExpectRaw { .. } => false,
+    };
+    !*handshake || steps.iter().any(|step| own(&step.action))
+}
+
+/// Whether a case is about bytes rather than messages.
+fn sends_bytes(wire: &WireCase) -> bool {
+    wire.steps
+        .iter()
+        .any(|step| matches!(step.action, WireAction::SendRaw(_)))
+}
+
+/// The error that a step met, for a step that cannot be played here.
+fn out_of_place(what: &str) -> Stop {
+    Stop::Verdict(Verdict::HarnessError {
+        message: format!("{what} stands in no open exchange"),
+    })
+}

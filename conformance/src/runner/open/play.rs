@@ -1,0 +1,267 @@
+//! Plays the steps of an open exchange. A reply is the next response to a request of the case, or of nobody; what else the server
+//! sends is passed over, unless a step asks for it by its method. Knows nothing of how the connection was made.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::super::transcript::{Record, Stop, differs, look, signal, unmet};
+use super::super::trial::Trial;
+use super::findings::{Findings, Kind};
+use super::out_of_place;
+use super::talk::Talk;
+use crate::json::Json;
+use crate::judge;
+use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep, finding};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::process::Exit;
+
+/// Plays the case on a connection.
+pub async fn steps(
+    talk: &mut Talk,
+    case: &WireCase,
+    record: Record,
+    findings: &Findings,
+    patience: Patience,
+) -> Trial {
+    let began = Instant::now();
+    talk.record = record;
+    let before = talk.requests().count();
+    let mut play = Play {
+        talk,
+        findings,
+        patience,
+        before,
+    };
+    let mut stopped = None;
+    for step in &case.steps {
+        if let Err(stop) = play.step(step).await {
+            stopped = Some(stop);
+            break;
+        }
+    }
+    let stderr = talk.stderr();
+    let record = std::mem::take(&mut talk.record);
+    record.concluded(stopped, began, || stderr)
+}
+
+/// Judges what was found in all that came.
+pub fn looked_back(case: &WireCase, findings: &Findings) -> Trial {
+    let mut record = Record::default();
+    record.answered = true;
+    let judged = case.steps.iter().try_for_each(|step| match &step.action {
+        WireAction::Control(Control::Never { finding }) => never(step.line, finding, findings),
+        _ => Err(out_of_place("this step")),
+    });
+    record.concluded(judged.err(), Instant::now(), String::new)
+}
+
+/// Judges what was found of one kind.
+///
+/// # Errors
+/// When anything was.
+pub fn never(line: u32, word: &str, findings: &Findings) -> Result<(), Stop> {
+    let found = findings.of(word);
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(differs(line, finding(word), "none", &found.join("\n")))
+}
+
+struct Play<'a> {
+    talk: &'a mut Talk,
+    findings: &'a Findings,
+    patience: Patience,
+    /// How many requests there were on the connection before the case.
+    before: usize,
+}
+
+impl Play<'_> {
+    async fn step(&mut self, step: &WireStep) -> Result<(), Stop> {
+        let line = step.line;
+        match &step.action {
+            WireAction::Send(text) => {
+                let mut bytes = self.talk.record.bytes(text)?;
+                bytes.push(b'\n');
+                self.talk.send(&bytes).await
+            }
+            WireAction::SendRaw(text) => {
+                let bytes = self.talk.record.bytes(text)?;
+                self.talk.send(&bytes).await
+            }
+            WireAction::Expect(expect) => {
+                let waited = self.within(expect.within_ms);
+                let message = self
+                    .wanted(&expect.pattern, Instant::now() + waited, waited)
+                    .await?;
+                let captures = &mut self.talk.record.captures;
+                judge::json("reply", &expect.pattern, &message, captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            WireAction::ExpectUnordered {
+                patterns,
+                within_ms,
+            } => {
+                let waited = self.within(*within_ms);
+                let deadline = Instant::now() + waited;
+                let mut values = Vec::with_capacity(patterns.len());
+                for pattern in patterns {
+                    values.push(self.wanted(pattern, deadline, waited).await?);
+                }
+                let captures = &mut self.talk.record.captures;
+                judge::unordered("replies", patterns, &values, captures)
+                    .map_err(|mismatch| unmet(line, mismatch))
+            }
+            WireAction::ExpectRaw { .. } => Err(out_of_place("`<-raw`")),
+            WireAction::Control(control) => self.control(line, control).await,
+        }
+    }
+
+    /// The next message that a pattern can mean: by its method, else a response.
+    async fn wanted(
+        &mut self,
+        pattern: &Pattern,
+        deadline: Instant,
+        waited: Duration,
+    ) -> Result<Json, Stop> {
+        let member = |name: &str| match pattern {
+            Pattern::Object { members, .. } => members.get(name),
+            _ => None,
+        };
+        let method = match member("method") {
+            Some(Pattern::Exact(method)) => method.as_str(),
+            _ => None,
+        };
+        let null = matches!(member("id"), Some(Pattern::Exact(Json::Null)));
+        loop {
+            let (message, kind) = self.talk.message(deadline, waited).await?;
+            let meant = match method {
+                Some(method) => message.get("method").and_then(Value::as_str) == Some(method),
+                None => kind == Kind::Response && self.is_ours(&message, null),
+            };
+            if meant {
+                return Json::parse(&message.to_string()).map_err(|error| {
+                    Stop::Fault(Fault::Junk {
+                        line: message.to_string(),
+                        why: error.to_string(),
+                    })
+                });
+            }
+        }
+    }
+
+    /// Whether a response belongs to this case: it answers its request, or one that nobody made. `null` says whether one without an id does.
+    fn is_ours(&self, message: &Value, null: bool) -> bool {
+        let id = message.get("id").unwrap_or(&Value::Null);
+        if id.is_null() {
+            return null;
+        }
+        let requests = self.talk.requests();
+        requests.knows_since(self.before, id) || !requests.knows(id)
+    }
+
+    async fn control(&mut self, line: u32, control: &Control) -> Result<(), Stop> {
+        match control {
+            Control::Wait { ms } => {
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Ok(())
+            }
+            Control::Silence { ms } => self.silence(line, Duration::from_millis(*ms)).await,
+            Control::Never { finding } => never(line, finding, self.findings),
+            Control::Eof => {
+                self.talk.record.note("end of input");
+                let process = self
+                    .talk
+                    .process()
+                    .ok_or_else(|| out_of_place("`eof` over HTTP"))?;
+                process.end_input();
+                Ok(())
+            }
+            Control::Signal { name } => {
+                self.talk.record.note(&format!("signal {name}"));
+                let signal = signal(name).ok_or_else(|| out_of_place("this signal"))?;
+                let process = self
+                    .talk
+                    .control()
+                    .ok_or_else(|| out_of_place("`signal` over HTTP"))?;
+                let sent = process.signal(signal);
+                sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
+            }
+            Control::Exit { status, within_ms } => self.exit(line, *status, *within_ms).await,
+            Control::Log {
+                present,
+                line: wanted,
+            } => {
+                let stderr = self.talk.control().map(|control| control.stderr().clone());
+                let stderr = stderr.ok_or_else(|| out_of_place("`log` over HTTP"))?;
+                let (record, patience) = (&mut self.talk.record, self.patience);
+                look(record, line, "log", *present, wanted, patience, || {
+                    stderr.text()
+                })
+                .await
+            }
+            Control::KillPeer { .. } | Control::PeerReceived { .. } | Control::Trace { .. } => {
+                Err(out_of_place("this step"))
+            }
+        }
+    }
+
+    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+        let deadline = Instant::now() + time;
+        loop {
+            match self.talk.message(deadline, time).await {
+                // The end of output is silence too.
+                Err(Stop::Fault(
+                    Fault::NoReply { .. } | Fault::Exited { .. } | Fault::ClosedOutput,
+                )) => {
+                    self.talk
+                        .record
+                        .note(&format!("no response for {} ms", time.as_millis()));
+                    return Ok(());
+                }
+                Err(stop) => return Err(stop),
+                Ok((message, Kind::Response)) if self.is_ours(&message, true) => {
+                    return Err(differs(line, "output", "no response", &message.to_string()));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn exit(
+        &mut self,
+        line: u32,
+        status: Option<i32>,
+        within_ms: Option<u64>,
+    ) -> Result<(), Stop> {
+        let waited = self.patience.within(within_ms, self.patience.exit);
+        let control = self
+            .talk
+            .control()
+            .ok_or_else(|| out_of_place("`exit` over HTTP"))?;
+        let Ok(exit) = tokio::time::timeout(waited, control.exited()).await else {
+            return Err(Stop::Fault(Fault::StillRunning { waited }));
+        };
+        self.talk.record.note(&exit.to_string());
+        match status.filter(|status| exit != Exit::Code(*status)) {
+            Some(status) => Err(differs(
+                line,
+                "exit",
+                &format!("exit status {status}"),
+                &exit.to_string(),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn within(&self, within_ms: Option<u64>) -> Duration {
+        let usual = if self.talk.record.answered {
+            self.patience.reply
+        } else {
+            self.patience.reply.max(self.patience.start)
+        };
+        self.patience.within(within_ms, usual)
+    }
+}

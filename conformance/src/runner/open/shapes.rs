@@ -1,0 +1,170 @@
+//! The shapes of MCP's results and notifications, as JSON Schemas that `shapes.json` holds: written from the tables and prose of the
+//! revisions 2025-06-18, 2025-11-25 and 2026-07-28, and open to what extensions add. Knows nothing of any server.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+/// Methods with the finding that a result of another shape is, and the name of that shape.
+const RESULTS: &[(&str, &str, &str)] = &[
+    ("initialize", "shape-initialize", "InitializeResult"),
+    ("tools/list", "shape-tools", "ListToolsResult"),
+    ("tools/call", "shape-call", "CallToolResult"),
+    ("resources/list", "shape-resources", "ListResourcesResult"),
+    (
+        "resources/templates/list",
+        "shape-templates",
+        "ListResourceTemplatesResult",
+    ),
+    ("resources/read", "shape-read", "ReadResourceResult"),
+    ("prompts/list", "shape-prompts", "ListPromptsResult"),
+    ("prompts/get", "shape-prompt", "GetPromptResult"),
+    ("completion/complete", "shape-completion", "CompleteResult"),
+    ("server/discover", "shape-discover", "DiscoverResult"),
+];
+
+/// Notifications with the shape of their params.
+const NOTIFICATIONS: &[(&str, &str)] = &[
+    ("notifications/progress", "ProgressParams"),
+    ("notifications/message", "LoggingParams"),
+    ("notifications/cancelled", "CancelledParams"),
+    ("notifications/resources/updated", "ResourceUpdatedParams"),
+];
+
+/// The finding and the shape of a method's result.
+pub fn of_method(method: &str) -> Option<(&'static str, &'static str)> {
+    let row = RESULTS.iter().find(|(known, ..)| *known == method);
+    row.map(|(_, word, shape)| (*word, *shape))
+}
+
+/// The shape of a notification's params.
+pub fn of_notification(method: &str) -> Option<&'static str> {
+    let row = NOTIFICATIONS.iter().find(|(known, _)| *known == method);
+    row.map(|(_, shape)| *shape)
+}
+
+/// What keeps a value from a shape: the first reason, with its place.
+pub fn fault(shape: &str, value: &Value) -> Option<String> {
+    let validator = validators().get(shape)?;
+    let why = validator.validate(value).err()?;
+    let place = why.instance_path().to_string();
+    let place = if place.is_empty() {
+        "the result".to_owned()
+    } else {
+        place
+    };
+    Some(format!("{place}: {why}"))
+}
+
+fn validators() -> &'static HashMap<&'static str, Validator> {
+    static VALIDATORS: OnceLock<HashMap<&'static str, Validator>> = OnceLock::new();
+    VALIDATORS.get_or_init(|| {
+        let document: Value =
+            serde_json::from_str(include_str!("shapes.json")).expect("shapes.json is JSON");
+        let definitions = &document["$defs"];
+        let results = RESULTS.iter().map(|(_, _, shape)| *shape);
+        let names = results.chain(NOTIFICATIONS.iter().map(|(_, shape)| *shape));
+        names
+            .map(|name| {
+                let schema = json!({"$ref": format!("#/$defs/{name}"), "$defs": definitions});
+                let validator = jsonschema::validator_for(&schema);
+                (name, validator.expect("each shape is a JSON Schema"))
+            })
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_take_what_is_right_and_refuse_what_is_not() {
+        let rows = [
+            (
+                "InitializeResult",
+                r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}"#,
+                true,
+            ),
+            (
+                "InitializeResult",
+                r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"x":{}},"serverInfo":{"name":"a"}}"#,
+                false,
+            ),
+            (
+                "InitializeResult",
+                r#"{"protocolVersion":"2025-11-25","serverInfo":{"name":"a","version":"1"}}"#,
+                false,
+            ),
+            (
+                "ListToolsResult",
+                r#"{"tools":[{"name":"a","inputSchema":{"type":"object"}}]}"#,
+                true,
+            ),
+            ("ListToolsResult", r#"{"tools":[{"name":"a"}]}"#, false),
+            (
+                "ListToolsResult",
+                r#"{"tools":[],"nextCursor":null}"#,
+                false,
+            ),
+            (
+                "CallToolResult",
+                r#"{"content":[{"type":"image","data":"AAAA","mimeType":"image/png"}]}"#,
+                true,
+            ),
+            (
+                "CallToolResult",
+                r#"{"content":[{"type":"image","data":"not base64!","mimeType":"image/png"}]}"#,
+                false,
+            ),
+            ("CallToolResult", r#"{"content":[{"type":"text"}]}"#, false),
+            ("CallToolResult", r#"{"content":[{"type":"movie"}]}"#, false),
+            (
+                "CallToolResult",
+                r#"{"content":[{"type":"resource","resource":{"uri":"a:b","text":""}}]}"#,
+                true,
+            ),
+            ("CallToolResult", r#"{"content":"text"}"#, false),
+            (
+                "ReadResourceResult",
+                r#"{"contents":[{"uri":"a:b","blob":"AA=="}]}"#,
+                true,
+            ),
+            (
+                "ReadResourceResult",
+                r#"{"contents":[{"uri":"a:b"}]}"#,
+                false,
+            ),
+            (
+                "GetPromptResult",
+                r#"{"messages":[{"role":"user","content":{"type":"text","text":""}}]}"#,
+                true,
+            ),
+            (
+                "GetPromptResult",
+                r#"{"messages":[{"role":"system","content":{"type":"text","text":""}}]}"#,
+                false,
+            ),
+            (
+                "CompleteResult",
+                r#"{"completion":{"values":["a"],"total":1,"hasMore":false}}"#,
+                true,
+            ),
+            ("CompleteResult", r#"{"completion":{"values":[1]}}"#, false),
+            (
+                "ProgressParams",
+                r#"{"progressToken":1,"progress":0.5}"#,
+                true,
+            ),
+            ("LoggingParams", r#"{"level":"loud","data":1}"#, false),
+        ];
+        for (shape, text, right) in rows {
+            let value = serde_json::from_str(text).expect("JSON");
+            assert_eq!(fault(shape, &value).is_none(), right, "{shape}: {text}");
+        }
+        let many: Vec<Value> = (0..101).map(|n| Value::from(n.to_string())).collect();
+        assert!(fault("CompleteResult", &json!({"completion": {"values": many}})).is_some());
+    }
+}

@@ -1,0 +1,511 @@
+//! Asks a server that nobody has seen before what it offers, and picks from it what cases are played with: a tool that may be called,
+//! arguments that its schema accepts and refuses, a resource, a prompt. Calls only tools that say that they change nothing, or that
+//! whoever runs it names. Knows MCP's lists; knows nothing of cases.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::super::transcript::Stop;
+use super::arguments;
+use super::findings::Findings;
+use super::talk::Talk;
+use crate::json::Json;
+use crate::suite::Captures;
+use crate::target::Patience;
+
+/// Pages of a list that are read.
+const PAGES_MAX: usize = 100;
+/// Tools that are called to find out what they do.
+const CALLS_MAX: usize = 12;
+/// A call that takes longer is slow enough to be cancelled.
+const SLOW: Duration = Duration::from_millis(400);
+
+/// A feature of a server: the capability that it declares, the word that cases ask for it by, its list.
+const FEATURES: &[(&str, &str, &str, &str)] = &[
+    ("tools", "mcp-tools", "tools/list", "tools"),
+    ("resources", "mcp-resources", "resources/list", "resources"),
+    ("prompts", "mcp-prompts", "prompts/list", "prompts"),
+];
+
+/// Capabilities without a list.
+const OTHERS: &[(&str, &str)] = &[
+    ("/resources/subscribe", "mcp-subscribe"),
+    ("/completions", "mcp-completions"),
+    ("/logging", "mcp-logging"),
+];
+
+/// What is there when it is there, for a case that lacks it.
+const UNBOUND: &[(&str, &str)] = &[
+    (
+        "mcp.tool",
+        "a tool that may be called: none says `readOnlyHint` and takes arguments made from its schema; --tool NAME names one",
+    ),
+    (
+        "mcp.arguments",
+        "a tool that may be called; --tool NAME names one",
+    ),
+    (
+        "mcp.checked_tool",
+        "a tool that may be called whose schema refuses something; --tool NAME names one",
+    ),
+    (
+        "mcp.wrong_arguments",
+        "a tool that may be called whose schema refuses something; --tool NAME names one",
+    ),
+    (
+        "mcp.structured_tool",
+        "a tool that may be called with an `outputSchema`",
+    ),
+    (
+        "mcp.structured_arguments",
+        "a tool that may be called with an `outputSchema`",
+    ),
+    (
+        "mcp.slow_tool",
+        "a tool that may be called and takes a while; --tool NAME names one",
+    ),
+    (
+        "mcp.slow_arguments",
+        "a tool that may be called and takes a while",
+    ),
+    ("mcp.resource", "a resource in `resources/list`"),
+    ("mcp.template", "a resource template with a variable"),
+    ("mcp.variable", "a resource template with a variable"),
+    ("mcp.prompt", "a prompt in `prompts/list`"),
+    ("mcp.prompt_arguments", "a prompt in `prompts/list`"),
+    (
+        "mcp.strict_prompt",
+        "a prompt with an argument that is required",
+    ),
+    ("mcp.completed_prompt", "a prompt with an argument"),
+    ("mcp.completed_argument", "a prompt with an argument"),
+];
+
+/// What a server is and offers.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Its name and version.
+    pub name: Option<String>,
+    /// What cases are played with, by the name that they use.
+    pub bindings: Captures,
+    /// The words of what it has.
+    pub capabilities: BTreeSet<String>,
+}
+
+/// Why a value is missing: a noun phrase.
+pub fn unbound(name: &str) -> Option<&'static str> {
+    let row = UNBOUND.iter().find(|(known, _)| *known == name);
+    row.map(|(_, why)| *why)
+}
+
+/// Names of the values that a survey may not find.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    UNBOUND.iter().map(|(name, _)| *name)
+}
+
+/// A tool that may be called whatever it says: its name, and arguments where it is given some (`NAME={…}`).
+fn allowed(named: &[String], tool: &str) -> Option<Option<Value>> {
+    named.iter().find_map(|given| {
+        let (name, arguments) = match given.split_once('=') {
+            Some((name, arguments)) => (name, serde_json::from_str(arguments).ok()),
+            None => (given.as_str(), None),
+        };
+        (name == tool).then_some(arguments)
+    })
+}
+
+/// Surveys the server that gave `initialized` as the answer to `initialize`.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn survey(
+    talk: &mut Talk,
+    initialized: &Value,
+    named: &[String],
+    findings: &Arc<Findings>,
+    patience: Patience,
+) -> Result<Survey, Stop> {
+    let at = |path: &str| initialized.pointer(path);
+    let text = |path: &str| at(path).and_then(Value::as_str);
+    let mut view = View {
+        talk,
+        findings,
+        patience,
+        next: 1,
+        survey: Survey::default(),
+    };
+    let name = text("/result/serverInfo/name").map(str::to_owned);
+    view.survey.name = name.map(|name| match text("/result/serverInfo/version") {
+        Some(version) => format!("{name} {version}"),
+        None => name,
+    });
+    let revision = text("/result/protocolVersion")
+        .unwrap_or_default()
+        .to_owned();
+    view.bind("mcp.revision", &Value::from(revision.as_str()));
+    for known in ["2025-06-18", "2025-11-25"] {
+        if revision.as_str() >= known {
+            view.survey.capabilities.insert(format!("mcp-{known}"));
+        }
+    }
+    findings.logs(at("/result/capabilities/logging").is_some());
+    for (path, word) in OTHERS {
+        let declared = at(&format!("/result/capabilities{path}"));
+        if declared.is_some_and(|declared| *declared != Value::Bool(false)) {
+            view.survey.capabilities.insert((*word).to_owned());
+        }
+    }
+    for (capability, word, method, member) in FEATURES {
+        let declared = at(&format!("/result/capabilities/{capability}")).is_some();
+        let items = view.list(method, member, declared).await?;
+        if !declared {
+            if !items.is_empty() {
+                let what = format!(
+                    "`{method}` lists {} of them, and `{capability}` is not declared",
+                    items.len()
+                );
+                findings.add("undeclared", &what);
+            }
+            continue;
+        }
+        view.survey.capabilities.insert((*word).to_owned());
+        match *capability {
+            "tools" => view.tools(&items, named).await?,
+            "resources" => view.resources(&items).await?,
+            _ => view.prompts(&items),
+        }
+    }
+    view.discover().await?;
+    Ok(view.survey)
+}
+
+struct View<'a> {
+    talk: &'a mut Talk,
+    findings: &'a Arc<Findings>,
+    patience: Patience,
+    next: u64,
+    survey: Survey,
+}
+
+impl View<'_> {
+    fn bind(&mut self, name: &str, value: &Value) {
+        if let Ok(value) = Json::parse(&value.to_string()) {
+            self.survey.bindings.entry(name.to_owned()).or_insert(value);
+        }
+    }
+
+    async fn ask(
+        &mut self,
+        method: &str,
+        params: Option<&Value>,
+        waited: Duration,
+    ) -> Result<Value, Stop> {
+        let id = Value::from(format!("survey-{}", self.next));
+        self.next += 1;
+        let params = params.map(Value::to_string);
+        self.talk.ask(&id, method, params.as_deref(), waited).await
+    }
+
+    /// All pages of a list. One that does not end is found.
+    async fn list(
+        &mut self,
+        method: &str,
+        member: &str,
+        declared: bool,
+    ) -> Result<Vec<Value>, Stop> {
+        let key = if member == "resources" {
+            "uri"
+        } else if member == "resourceTemplates" {
+            "uriTemplate"
+        } else {
+            "name"
+        };
+        let (mut items, mut cursors, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES_MAX {
+            let params = cursor.as_ref().map(|cursor| json!({"cursor": cursor}));
+            let answer = self
+                .ask(method, params.as_ref(), self.patience.reply)
+                .await?;
+            let page = answer
+                .pointer(&format!("/result/{member}"))
+                .and_then(Value::as_array);
+            let (mut fresh, mut twice) = (0, Vec::new());
+            for item in page.into_iter().flatten() {
+                let name = item.get(key).and_then(Value::as_str).unwrap_or_default();
+                if seen.insert(name.to_owned()) {
+                    fresh += 1;
+                } else {
+                    twice.push(name.to_owned());
+                }
+                items.push(item.clone());
+            }
+            let next = answer.pointer("/result/nextCursor").and_then(Value::as_str);
+            let Some(next) = next else {
+                for name in twice.iter().filter(|_| declared && member == "tools") {
+                    self.findings.add("same-names", name);
+                }
+                return Ok(items);
+            };
+            if !cursors.insert(next.to_owned()) {
+                let what = format!("`{method}` gives the cursor {} again", Value::from(next));
+                self.findings.add("endless-lists", &what);
+                return Ok(items);
+            }
+            if fresh == 0 && !twice.is_empty() {
+                self.findings.add(
+                    "endless-lists",
+                    &format!("`{method}` lists the same on another page"),
+                );
+                return Ok(items);
+            }
+            cursor = Some(next.to_owned());
+        }
+        Ok(items)
+    }
+
+    async fn tools(&mut self, tools: &[Value], named: &[String]) -> Result<(), Stop> {
+        let mut candidates = Vec::new();
+        for tool in tools {
+            let Some(name) = tool.get("name").and_then(Value::as_str) else {
+                continue;
+            };
+            if !advised(name) {
+                self.findings
+                    .add("odd-names", &Value::from(name).to_string());
+            }
+            if let Some(schema) = tool.get("outputSchema") {
+                match arguments::compile(schema) {
+                    Ok(validator) => self.findings.output(name, validator),
+                    Err(why) => self
+                        .findings
+                        .add("output-schemas", &format!("{name}: {why}")),
+                }
+            }
+            let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
+            let validator = match arguments::compile(schema) {
+                Ok(validator) if schema.get("type").and_then(Value::as_str) == Some("object") => {
+                    validator
+                }
+                Ok(_) => {
+                    self.findings.add(
+                        "input-schemas",
+                        &format!("{name}: its type is not \"object\": {schema}"),
+                    );
+                    continue;
+                }
+                Err(why) => {
+                    self.findings
+                        .add("input-schemas", &format!("{name}: {why}"));
+                    continue;
+                }
+            };
+            let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
+            let given = allowed(named, name);
+            // A tool that only runs as a task answers no plain call.
+            let task = tool
+                .pointer("/execution/taskSupport")
+                .and_then(Value::as_str)
+                == Some("required");
+            if (harmless && !task) || given.is_some() {
+                let first = given.is_some();
+                let right = given
+                    .flatten()
+                    .or_else(|| arguments::right(schema, &validator));
+                if let Some(right) = right {
+                    let wrong = arguments::wrong(schema, &validator, &right);
+                    let structured = tool.get("outputSchema").is_some();
+                    candidates.push((!first, name.to_owned(), right, wrong, structured));
+                }
+            }
+        }
+        // Those that were named come first.
+        candidates.sort_by_key(|(later, ..)| *later);
+        let mut spare = None;
+        for (_, name, right, wrong, structured) in candidates.into_iter().take(CALLS_MAX) {
+            let bound = |view: &Self, name: &str| view.survey.bindings.contains_key(name);
+            if let Some(wrong) = wrong.filter(|_| !bound(self, "mcp.checked_tool")) {
+                self.bind("mcp.checked_tool", &Value::from(name.as_str()));
+                self.bind("mcp.wrong_arguments", &wrong);
+            }
+            let began = Instant::now();
+            let params = json!({"name": name, "arguments": right});
+            let id = format!("survey-{}", self.next);
+            let answer = match self.ask("tools/call", Some(&params), SLOW).await {
+                Ok(answer) => answer,
+                Err(_) if began.elapsed() >= SLOW => {
+                    self.bind("mcp.slow_tool", &Value::from(name.as_str()));
+                    self.bind("mcp.slow_arguments", &right);
+                    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+                    self.talk.send(format!("{cancel}\n").as_bytes()).await?;
+                    spare.get_or_insert((name, right));
+                    continue;
+                }
+                Err(stop) => return Err(stop),
+            };
+            let done = answer
+                .get("result")
+                .is_some_and(|result| result.get("isError") != Some(&Value::Bool(true)));
+            if done {
+                self.bind("mcp.tool", &Value::from(name.as_str()));
+                self.bind("mcp.arguments", &right);
+                if structured {
+                    self.bind("mcp.structured_tool", &Value::from(name.as_str()));
+                    self.bind("mcp.structured_arguments", &right);
+                }
+            }
+            spare.get_or_insert((name, right));
+        }
+        if let Some((name, right)) = spare {
+            self.bind("mcp.tool", &Value::from(name));
+            self.bind("mcp.arguments", &right);
+        }
+        Ok(())
+    }
+
+    async fn resources(&mut self, resources: &[Value]) -> Result<(), Stop> {
+        for resource in resources {
+            let Some(uri) = resource.get("uri").and_then(Value::as_str) else {
+                continue;
+            };
+            if !is_uri(uri) {
+                self.findings.add("uris", &Value::from(uri).to_string());
+            }
+            self.bind("mcp.resource", &Value::from(uri));
+        }
+        let templates = self
+            .list("resources/templates/list", "resourceTemplates", true)
+            .await?;
+        for template in &templates {
+            let uri = template
+                .get("uriTemplate")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            if let Some(variable) = variable(uri) {
+                self.bind("mcp.template", &Value::from(uri));
+                self.bind("mcp.variable", &Value::from(variable));
+            }
+        }
+        Ok(())
+    }
+
+    fn prompts(&mut self, prompts: &[Value]) {
+        for prompt in prompts {
+            let Some(name) = prompt.get("name").filter(|name| name.is_string()) else {
+                continue;
+            };
+            let arguments = prompt.get("arguments").and_then(Value::as_array);
+            let mut given = serde_json::Map::new();
+            for argument in arguments.into_iter().flatten() {
+                let Some(word) = argument.get("name").and_then(Value::as_str) else {
+                    continue;
+                };
+                self.bind("mcp.completed_prompt", name);
+                if self
+                    .survey
+                    .bindings
+                    .get("mcp.completed_prompt")
+                    .and_then(Json::as_str)
+                    == name.as_str()
+                {
+                    self.bind("mcp.completed_argument", &Value::from(word));
+                }
+                if argument.get("required") == Some(&Value::Bool(true)) {
+                    given.insert(word.to_owned(), Value::from("a"));
+                }
+            }
+            if !given.is_empty() {
+                self.bind("mcp.strict_prompt", name);
+            }
+            self.bind("mcp.prompt", name);
+            if self
+                .survey
+                .bindings
+                .get("mcp.prompt")
+                .and_then(Json::as_str)
+                == name.as_str()
+            {
+                self.bind("mcp.prompt_arguments", &Value::Object(given));
+            }
+        }
+    }
+
+    /// Whether it speaks the stateless revision as well.
+    async fn discover(&mut self) -> Result<(), Stop> {
+        if !self.talk.is_pipe() {
+            return Ok(());
+        }
+        let meta = json!({"_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }});
+        let answer = self
+            .ask("server/discover", Some(&meta), self.patience.reply)
+            .await?;
+        let versions = answer
+            .pointer("/result/supportedVersions")
+            .and_then(Value::as_array);
+        if versions.is_some_and(|versions| versions.contains(&Value::from("2026-07-28"))) {
+            self.survey.capabilities.insert("stateless".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Whether a tool's name is of the characters and the length that the specification advises.
+fn advised(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    (1..=128).contains(&name.len()) && name.chars().all(plain)
+}
+
+/// Whether a text has the characters and the scheme of a URI (RFC 3986).
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-');
+    let other = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(c);
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(letter)
+        && rest.chars().all(other)
+}
+
+/// The first variable of a URI template (RFC 6570).
+fn variable(template: &str) -> Option<&str> {
+    let inner = template.split_once('{')?.1.split_once('}')?.0;
+    let inner = inner.trim_start_matches(['+', '#', '.', '/', ';', '?', '&']);
+    let name = inner.split([',', ':', '*']).next()?;
+    (!name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_uris_and_templates() {
+        assert!(
+            advised("get.user_name-2")
+                && !advised("get user")
+                && !advised("")
+                && !advised(&"a".repeat(129))
+        );
+        assert!(is_uri("file:///a%20b") && is_uri("demo://x/1") && is_uri("urn:a:b"));
+        assert!(!is_uri("/a/b") && !is_uri("file:///a b") && !is_uri("1a:b") && !is_uri("x:ä"));
+        assert_eq!(variable("a://{+path}/x"), Some("path"));
+        assert_eq!(variable("a://{?q,r}"), Some("q"));
+        assert_eq!(variable("a://b"), None);
+    }
+
+    #[test]
+    fn a_tool_is_allowed_by_its_name() {
+        let named = ["a".to_owned(), "b={\"n\":1}".to_owned()];
+        assert_eq!(allowed(&named, "a"), Some(None));
+        assert_eq!(allowed(&named, "b"), Some(Some(json!({"n": 1}))));
+        assert_eq!(allowed(&named, "c"), None);
+    }
+}

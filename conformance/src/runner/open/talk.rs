@@ -1,0 +1,361 @@
+//! A connection to a server on which anything may come between question and answer, over standard streams or HTTP.
+//! Every message is looked at as it comes, and requests of the server are answered. Knows nothing of cases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::super::start::Prepared;
+use super::super::transcript::{Record, Stop};
+use super::findings::{Findings, Kind, Requests};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::http::{Endpoint, HttpLink};
+use crate::target::lines::Piece;
+use crate::target::link;
+use crate::target::process::{Control, Process};
+
+/// The id of the handshake; no case uses it.
+const HANDSHAKE_ID: &str = "handshake";
+/// How long a posted message has a head start on the next one, so that quick answers keep their order.
+const HEAD_START: Duration = Duration::from_millis(10);
+/// How long a server that closed its output may take to end.
+const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
+/// How long a server may take to end its output after its input has ended.
+const FAREWELL: Duration = Duration::from_millis(250);
+
+/// A connection.
+pub struct Talk {
+    wire: Wire,
+    requests: Requests,
+    findings: Arc<Findings>,
+    patience: Patience,
+    /// What was said in the case that is played.
+    pub record: Record,
+}
+
+enum Wire {
+    Pipe {
+        process: Process,
+        _files: Arc<Prepared>,
+    },
+    Posts {
+        link: Arc<HttpLink>,
+        sender: mpsc::UnboundedSender<Result<String, Fault>>,
+        frames: mpsc::UnboundedReceiver<Result<String, Fault>>,
+    },
+}
+
+/// The params of `initialize`: a client without capabilities.
+pub fn initialize_params(revision: &str) -> String {
+    format!(
+        "{{\"protocolVersion\":\"{revision}\",\"capabilities\":{{}},\"clientInfo\":{{\"name\":\"mcp-conformance\",\"version\":\"{}\"}}}}",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+impl Talk {
+    /// Starts a server that speaks over its standard streams. Nothing is said yet.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(
+        prepared: Arc<Prepared>,
+        findings: Arc<Findings>,
+        patience: Patience,
+    ) -> Result<Self, Fault> {
+        let process = link::launch(&prepared.spawn)?;
+        let wire = Wire::Pipe {
+            process,
+            _files: prepared,
+        };
+        Ok(Self::over(wire, findings, patience))
+    }
+
+    /// Prepares a session with a server that listens. Nothing is said yet.
+    ///
+    /// # Errors
+    /// When a header is not one that HTTP can carry.
+    pub fn to(
+        endpoint: &Endpoint,
+        findings: Arc<Findings>,
+        patience: Patience,
+    ) -> Result<Self, Fault> {
+        let (sender, frames) = mpsc::unbounded_channel();
+        let wire = Wire::Posts {
+            link: Arc::new(HttpLink::to(endpoint)?),
+            sender,
+            frames,
+        };
+        Ok(Self::over(wire, findings, patience))
+    }
+
+    fn over(wire: Wire, findings: Arc<Findings>, patience: Patience) -> Self {
+        Self {
+            wire,
+            requests: Requests::default(),
+            findings,
+            patience,
+            record: Record::default(),
+        }
+    }
+
+    /// Initializes the protocol, and gives the server's answer.
+    ///
+    /// # Errors
+    /// When there is no result.
+    pub async fn shake(&mut self) -> Result<Value, Stop> {
+        let params = initialize_params(link::PROTOCOL_VERSION);
+        let frame = link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params));
+        let answer = if let Wire::Posts { link, .. } = &self.wire {
+            let link = Arc::clone(link);
+            let make = |id| link::frame(id, "initialize", Some(&params));
+            let answered = link.ask(make, self.patience.start).await;
+            let answered = answered.map_err(|failed| Stop::Fault(failed.0))?;
+            self.record.sent(answered.sent.as_bytes());
+            self.record.received(&answered.received);
+            self.requests
+                .sent(format!("{}\n", answered.sent).as_bytes());
+            let looked =
+                self.findings
+                    .look(answered.received.as_bytes(), &mut self.requests, false);
+            looked.map(|(message, _)| message).unwrap_or_default()
+        } else {
+            self.send((frame + "\n").as_bytes()).await?;
+            self.answer(&Value::from(HANDSHAKE_ID), self.patience.start)
+                .await?
+        };
+        if answer.get("result").is_none() {
+            return Err(Stop::Fault(Fault::Malformed {
+                expected: "a result for `initialize`".to_owned(),
+                line: answer.to_string(),
+            }));
+        }
+        self.send(format!("{}\n", link::INITIALIZED).as_bytes())
+            .await?;
+        Ok(answer)
+    }
+
+    /// Asks, and waits for the answer, whatever else comes.
+    ///
+    /// # Errors
+    /// When none comes in time.
+    pub async fn ask(
+        &mut self,
+        id: &Value,
+        method: &str,
+        params: Option<&str>,
+        waited: Duration,
+    ) -> Result<Value, Stop> {
+        let frame = link::frame(id, method, params);
+        self.send((frame + "\n").as_bytes()).await?;
+        self.answer(id, waited).await
+    }
+
+    async fn answer(&mut self, id: &Value, waited: Duration) -> Result<Value, Stop> {
+        let deadline = Instant::now() + waited;
+        loop {
+            let (message, kind) = self.message(deadline, waited).await?;
+            if kind == Kind::Response && message.get("id") == Some(id) {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// The requests of this connection.
+    pub fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    /// The headers that requests within its session carry.
+    pub fn session_headers(&self) -> Vec<(String, String)> {
+        match &self.wire {
+            Wire::Pipe { .. } => Vec::new(),
+            Wire::Posts { link, .. } => link.session_headers(),
+        }
+    }
+
+    /// Ends the session over HTTP. Gives the status of the server's answer.
+    pub async fn close(&self) -> Option<u16> {
+        match &self.wire {
+            Wire::Pipe { .. } => None,
+            Wire::Posts { link, .. } => link.close(self.patience.reply).await,
+        }
+    }
+
+    /// Whether it goes over standard streams.
+    pub fn is_pipe(&self) -> bool {
+        matches!(self.wire, Wire::Pipe { .. })
+    }
+
+    /// Sends bytes: lines over standard streams, each a POST of its own over HTTP.
+    ///
+    /// # Errors
+    /// When the server does not take them.
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.record.sent(bytes.strip_suffix(b"\n").unwrap_or(bytes));
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        self.requests.sent(bytes);
+        let waited = self.patience.reply;
+        match &mut self.wire {
+            Wire::Pipe { process, .. } => {
+                match tokio::time::timeout(waited, process.write(bytes)).await {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(_)) => Err(Stop::Fault(self.gone().await)),
+                    Err(_) => Err(Stop::Fault(Fault::InputStalled { waited })),
+                }
+            }
+            Wire::Posts { link, sender, .. } => {
+                let (link, sender) = (Arc::clone(link), sender.clone());
+                let task = tokio::spawn(async move {
+                    for frame in posted(&link, text.trim_end(), waited).await {
+                        // The case may be over.
+                        let _over = sender.send(frame);
+                    }
+                });
+                let _still_due = tokio::time::timeout(HEAD_START, task).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// The next sound message. What is none was found and is passed over.
+    ///
+    /// # Errors
+    /// When none comes before the deadline, which is `waited` away, or none can come any more.
+    pub async fn message(
+        &mut self,
+        deadline: Instant,
+        waited: Duration,
+    ) -> Result<(Value, Kind), Stop> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let silent = Stop::Fault(Fault::NoReply { waited });
+            let stdio = self.is_pipe();
+            let bytes = match &mut self.wire {
+                Wire::Pipe { process, .. } => {
+                    match tokio::time::timeout(left, process.lines.next()).await {
+                        Err(_) => return Err(silent),
+                        Ok(None) => return Err(Stop::Fault(self.gone().await)),
+                        Ok(Some(piece)) => match self.whole(piece) {
+                            Some(bytes) => bytes,
+                            None => continue,
+                        },
+                    }
+                }
+                Wire::Posts { frames, .. } => match tokio::time::timeout(left, frames.recv()).await
+                {
+                    Err(_) | Ok(None) => return Err(silent),
+                    Ok(Some(frame)) => frame?.into_bytes(),
+                },
+            };
+            self.record.received(&String::from_utf8_lossy(&bytes));
+            let looked = self.findings.look(&bytes, &mut self.requests, stdio);
+            let Some((message, kind)) = looked else {
+                continue;
+            };
+            if kind == Kind::Request {
+                self.respond(&message).await?;
+            }
+            return Ok((message, kind));
+        }
+    }
+
+    fn whole(&mut self, piece: Piece) -> Option<Vec<u8>> {
+        let (what, bytes) = match piece {
+            Piece::Line(bytes) if bytes.is_empty() => ("an empty line", bytes),
+            Piece::Line(bytes) => return Some(bytes),
+            Piece::Unterminated(bytes) => ("no newline ends", bytes),
+            Piece::Overlong { head, .. } => ("an overlong line", head),
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        self.record.received(&text);
+        self.findings
+            .add("junk", &format!("{what}: {}", Value::from(text)));
+        None
+    }
+
+    /// Answers a request of the server as a client without capabilities does.
+    async fn respond(&mut self, request: &Value) -> Result<(), Stop> {
+        let id = request.get("id").cloned().unwrap_or(Value::Null);
+        let answer = match request.get("method").and_then(Value::as_str) {
+            Some("ping") => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n"),
+            _ => format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32601,\"message\":\"Method not found\"}}}}\n"
+            ),
+        };
+        self.send(answer.as_bytes()).await
+    }
+
+    /// The process, when it is one of our own.
+    pub fn process(&mut self) -> Option<&mut Process> {
+        match &mut self.wire {
+            Wire::Pipe { process, .. } => Some(process),
+            Wire::Posts { .. } => None,
+        }
+    }
+
+    /// The process's control.
+    pub fn control(&mut self) -> Option<&mut Control> {
+        self.process().map(Process::control)
+    }
+
+    /// Ends the input, looks at what still comes, and takes the server down.
+    pub async fn end(&mut self) {
+        let Some(process) = self.process() else {
+            self.close().await;
+            return;
+        };
+        process.end_input();
+        let deadline = Instant::now() + FAREWELL;
+        while self.message(deadline, FAREWELL).await.is_ok() {}
+        if let Some(control) = self.control() {
+            control.kill().await;
+        }
+    }
+
+    /// The end of the server's error output.
+    pub fn stderr(&mut self) -> String {
+        let control = self.control();
+        control
+            .map(|control| control.stderr().tail())
+            .unwrap_or_default()
+    }
+
+    async fn gone(&mut self) -> Fault {
+        let Some(control) = self.control() else {
+            return Fault::ClosedOutput;
+        };
+        match tokio::time::timeout(EXIT_AFTER_OUTPUT, control.exited()).await {
+            Ok(exit) => Fault::Exited { exit },
+            Err(_) => Fault::ClosedOutput,
+        }
+    }
+}
+
+/// What came back from one POST: messages, or why there are none.
+async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Result<String, Fault>> {
+    let reply = match link.post(text, waited).await {
+        Ok(reply) => reply,
+        Err(fault) => return vec![Err(fault)],
+    };
+    let status = reply.status;
+    let frames = reply.frames().into_iter();
+    // An event without data only tells where a stream can be resumed.
+    let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
+    let told =
+        |frame: &String| serde_json::from_str::<Value>(frame).is_ok_and(|value| value.is_object());
+    if status >= 400 && !frames.iter().any(told) {
+        let body = frames.concat();
+        return vec![Err(Fault::Http {
+            message: format!(
+                "the server answered HTTP {status}: {}",
+                crate::target::fault::quote(&body)
+            ),
+        })];
+    }
+    frames.into_iter().map(Ok).collect()
+}
