@@ -97,13 +97,20 @@ pub fn case(suite: &Suite, case: &Case, trial: Option<&Trial>, style: &Style) ->
 }
 
 fn status(suite: &Suite, case: &Case, verdict: &Verdict, strict: bool) -> Status {
+    let advised = !strict && suite.level(case) != Level::Must;
     match verdict {
         Verdict::Pass { .. } => Status::Pass,
         Verdict::SelfCheck => Status::SelfCheck,
         Verdict::Unobservable { .. } => Status::Unobservable,
         Verdict::NotClaimed { .. } => Status::NotClaimed,
         Verdict::Excluded { .. } => Status::NotRun,
-        Verdict::Fail(_) if !strict && suite.level(case) != Level::Must => Status::Warning,
+        Verdict::Fail(_) if advised => Status::Warning,
+        // Advice to any server: how it comes not to be followed is all one.
+        Verdict::Crashed { .. } | Verdict::TimedOut { .. } | Verdict::Silent { .. }
+            if advised && case.is_open() =>
+        {
+            Status::Warning
+        }
         Verdict::Fail(_)
         | Verdict::HarnessError { .. }
         | Verdict::Crashed { .. }

@@ -118,7 +118,7 @@ pub async fn all(
         tasks.spawn(async move {
             let _permit = seats.acquire_owned().await;
             if !session.is_over() {
-                let trial = ground.alone(&session, &session.suite.cases[place]).await;
+                let trial = ground.alone(&session.suite.cases[place]).await;
                 session.report(place, trial);
             }
         });
@@ -128,9 +128,7 @@ pub async fn all(
         if session.is_over() {
             break;
         }
-        let trial = ground
-            .beside(session, &mut talk, &session.suite.cases[place])
-            .await;
+        let trial = ground.beside(&mut talk, &session.suite.cases[place]).await;
         session.report(place, trial);
     }
     if let Some(mut talk) = talk {
@@ -138,7 +136,7 @@ pub async fn all(
     }
     while tasks.join_next().await.is_some() {}
     for place in last {
-        let trial = ground.alone(session, &session.suite.cases[place]).await;
+        let trial = ground.alone(&session.suite.cases[place]).await;
         session.report(place, trial);
     }
     Ok(ground.survey.name.clone())
@@ -147,7 +145,7 @@ pub async fn all(
 /// Tries an open case once more, alone.
 pub async fn again(session: &Session, case: &Case) -> Trial {
     match session.ground.get() {
-        Some(ground) => ground.alone(session, case).await,
+        Some(ground) => ground.alone(case).await,
         None => Trial::harness("the server was not surveyed"),
     }
 }
@@ -206,7 +204,7 @@ async fn begun(
     let faulted =
         |fault: &Fault, stderr: String| Box::new(Trial::faulted(fault, "", stderr, false));
     let mut talk = ground
-        .talk(session)
+        .talk()
         .map_err(|fault| faulted(&fault, String::new()))?;
     let began = tokio::time::Instant::now();
     let surveyed = async {
@@ -233,7 +231,7 @@ async fn begun(
                 .any(|(name, _)| name == "Mcp-Session-Id")
             {
                 ground.know("mcp-sessions");
-                let other = ground.shaken(session).await?;
+                let other = ground.shaken().await?;
                 if other.close().await.is_some_and(|status| status < 300) {
                     ground.know("mcp-delete");
                 }
@@ -254,7 +252,7 @@ async fn begun(
 }
 
 impl Ground {
-    fn talk(&self, session: &Session) -> Result<Talk, Fault> {
+    fn talk(&self) -> Result<Talk, Fault> {
         let findings = Arc::clone(&self.findings);
         match &self.reached {
             Reached::Pipe(prepared) => Talk::start(Arc::clone(prepared), findings, self.patience),
@@ -308,13 +306,13 @@ impl Ground {
     }
 
     /// Plays a case on the connection that many share; a new one when the last is of no use any more.
-    async fn beside(&self, session: &Session, shared: &mut Option<Talk>, case: &Case) -> Trial {
+    async fn beside(&self, shared: &mut Option<Talk>, case: &Case) -> Trial {
         let wire = match &case.body {
             CaseBody::Wire(wire) => wire,
-            _ => return self.alone(session, case).await,
+            _ => return self.alone(case).await,
         };
         if shared.is_none() {
-            match self.shaken(session).await {
+            match self.shaken().await {
                 Ok(talk) => *shared = Some(talk),
                 Err(trial) => return *trial,
             }
@@ -337,19 +335,19 @@ impl Ground {
     }
 
     /// Plays a case on a connection of its own.
-    async fn alone(&self, session: &Session, case: &Case) -> Trial {
+    async fn alone(&self, case: &Case) -> Trial {
         let wire = match &case.body {
             CaseBody::Wire(wire) => wire,
-            CaseBody::Http(http) => return self.exchange(session, http).await,
+            CaseBody::Http(http) => return self.exchange(http).await,
             _ => return Trial::harness("the case is no open exchange"),
         };
         if only_looks_back(case) {
             return play::looked_back(wire, &self.findings);
         }
         let begun = if wire.handshake {
-            self.shaken(session).await
+            self.shaken().await
         } else {
-            let talk = self.talk(session);
+            let talk = self.talk();
             talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))
         };
         match begun {
@@ -359,7 +357,7 @@ impl Ground {
                     wire,
                     self.record(),
                     &self.findings,
-                    session.patience,
+                    self.patience,
                 )
                 .await;
                 talk.end().await;
@@ -369,7 +367,7 @@ impl Ground {
         }
     }
 
-    async fn exchange(&self, session: &Session, http: &crate::suite::HttpCase) -> Trial {
+    async fn exchange(&self, http: &crate::suite::HttpCase) -> Trial {
         let Reached::Http { endpoint, .. } = &self.reached else {
             return Trial::harness("the server is not reached over HTTP");
         };
@@ -380,7 +378,7 @@ impl Ground {
         };
         let mut talk = None;
         if !http.bare {
-            match self.shaken(session).await {
+            match self.shaken().await {
                 Ok(begun) => {
                     manner.headers = begun.session_headers();
                     talk = Some(begun);
@@ -401,8 +399,8 @@ impl Ground {
     }
 
     /// A connection on which the protocol is initialized.
-    async fn shaken(&self, session: &Session) -> Result<Talk, Box<Trial>> {
-        let talk = self.talk(session);
+    async fn shaken(&self) -> Result<Talk, Box<Trial>> {
+        let talk = self.talk();
         let mut talk =
             talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;
         match talk.shake().await {
