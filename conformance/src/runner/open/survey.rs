@@ -161,8 +161,10 @@ pub async fn survey(
     }
     for (capability, word, method, member) in FEATURES {
         let declared = at(&format!("/result/capabilities/{capability}")).is_some();
-        let items = view.list(method, member, declared).await?;
+        let listed = view.list(method, member, declared).await;
         if !declared {
+            // What is not declared need not be answered.
+            let items = listed.unwrap_or_default();
             if !items.is_empty() {
                 let what = format!(
                     "`{method}` lists {} of them, and `{capability}` is not declared",
@@ -172,6 +174,7 @@ pub async fn survey(
             }
             continue;
         }
+        let items = listed?;
         view.survey.capabilities.insert((*word).to_owned());
         match *capability {
             "tools" => view.tools(&items, named).await?,
