@@ -49,8 +49,10 @@ pub async fn steps(
 
 /// Judges what was found in all that came.
 pub fn looked_back(case: &WireCase, findings: &Findings) -> Trial {
-    let mut record = Record::default();
-    record.answered = true;
+    let record = Record {
+        answered: true,
+        ..Record::default()
+    };
     let judged = case.steps.iter().try_for_each(|step| match &step.action {
         WireAction::Control(Control::Never { finding }) => never(step.line, finding, findings),
         _ => Err(out_of_place("this step")),

@@ -53,7 +53,7 @@ impl Error {
             items,
             argument,
             ..
-        } = &self.place;
+        } = &*self.place;
         let span = (*span)?;
         let earlier = within.as_ref().filter(|one| !one.is_part_of(program));
         let (text, start) = match earlier {

@@ -95,7 +95,7 @@ pub struct Error {
     /// What went wrong.
     pub kind: Kind,
     /// Where.
-    pub place: Place,
+    pub place: Box<Place>,
 }
 
 /// Where evaluation was when it stopped.
@@ -388,7 +388,10 @@ impl Kind {
 
     /// This kind in `place`.
     pub fn in_place(self, place: Place) -> Error {
-        Error { kind: self, place }
+        Error {
+            kind: self,
+            place: Box::new(place),
+        }
     }
 }
 
@@ -431,7 +434,7 @@ impl Unwind {
     /// Where an error or a limit was met; none for what ends a program as it wanted.
     fn place(&mut self) -> Option<&mut Place> {
         match self {
-            Unwind::Raise(error) => Some(&mut error.place),
+            Unwind::Raise(error) => Some(&mut *error.place),
             Unwind::Limit(_, place) => Some(place),
             Unwind::Return(_) | Unwind::Fail(_) => None,
         }

@@ -144,7 +144,7 @@ fn branch_error(form: &'static str, index: usize, unwind: Unwind) -> Stop {
                 index,
                 cause: Box::new(kind),
             };
-            kind.in_place(place).into()
+            Error { kind, place }.into()
         }
         limit @ Unwind::Limit(..) => Box::new(limit),
         Unwind::Return(_) => Kind::Parallel {
