@@ -28,6 +28,7 @@ fuzz_target!(|data: &[u8]| {
         passed,
         limit: Duration::from_millis(60),
         gap: Duration::from_millis(300),
+        end: Duration::from_secs(1),
         work: || {},
     };
     ptc_lang::fuzz::hostile(data, &gauge);

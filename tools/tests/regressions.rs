@@ -46,6 +46,7 @@ fn hostile(data: &[u8]) {
         passed: || START.elapsed(),
         limit: std::time::Duration::from_millis(60),
         gap: std::time::Duration::from_secs(10),
+        end: std::time::Duration::from_secs(10),
         work: || {},
     };
     ptc_lang::fuzz::hostile(data, &gauge);
