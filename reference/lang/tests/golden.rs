@@ -1,0 +1,68 @@
+//! Programs that are wrong as models get them wrong, and what they are told: the message, the place and the way out.
+//! `golden/wrong-programs.snap` is rewritten by bless alone.
+
+use std::fmt::Write as _;
+
+use ptc_lang::value::Map;
+use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Value, run};
+
+/// One program a line.
+const PROGRAMS: &str = include_str!("wrong/programs.clj");
+/// Programs that there are at least.
+const PROGRAMS_MIN: usize = 250;
+
+struct Nowhere;
+
+impl Host for Nowhere {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+}
+
+fn error(program: &str) -> Error {
+    let rows = vec![(Value::str("orders"), Value::vector(Vec::new()))];
+    let env = Env::new().with_context(Map::from(rows));
+    let program = Program::new(program);
+    match run(&program, &env, &Limits::default(), &Nowhere).0.ended {
+        Ended::Error(error) => error,
+        ended => panic!("{} is not wrong: {ended:?}", program.text()),
+    }
+}
+
+#[test]
+fn every_message_has_a_place_and_nearly_every_one_a_way_out() {
+    let (mut told, mut count, mut with_way_out) = (String::new(), 0usize, 0usize);
+    for program in PROGRAMS.lines() {
+        let error = error(program);
+        let message = error.message();
+        let explained = error.explained(program, &|text| text.to_owned());
+        let place = |line: &str| line.starts_with("at line ") || line.starts_with("in ");
+        assert!(
+            message.contains(" at line ") || explained.lines().any(place),
+            "{program} has no place: {message}"
+        );
+        // What the reader found, and a suggestion, say it in the message.
+        let in_message = error.reason() == ptc_lang::Reason::ParseError
+            || ["Did you mean", "expected (", "write ", "Available "]
+                .iter()
+                .any(|mark| message.contains(mark));
+        with_way_out += usize::from(in_message || explained.lines().any(|line| !place(line)));
+        count += 1;
+        let _ = writeln!(told, "{program}\n    {message}");
+        for line in explained.lines() {
+            let _ = writeln!(told, "    {line}");
+        }
+    }
+    assert!(count >= PROGRAMS_MIN, "{count} programs");
+    assert!(
+        with_way_out * 10 >= count * 9,
+        "{with_way_out} of {count} have a way out"
+    );
+    insta::with_settings!({
+        snapshot_path => "../../../golden",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        insta::assert_snapshot!("wrong-programs", told);
+    });
+}
