@@ -15,6 +15,11 @@ const CALLS: &str = concat!(
     r#""_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01","tracestate":"v=1"}}}"#,
     "\n",
     r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"otlp-test-token-0123456789abcdef"}}"#,
+    "\n",
+    r#"{"jsonrpc":"2.0","id":"otlp-test-token-0123456789abcdef","method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(fail \"otlp-test-token-0123456789abcdef\")"},"#,
+    r#""_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319d-00f067aa0ba902b7-01","tracestate":"v=otlp-test-token-0123456789abcdef"}}}"#,
+    "\n",
+    r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"%6ftlp-test-token-0123456789abcdef and 6f746c702d746573742d746f6b656e2d30313233343536373839616263646566"}}"#,
     "\n"
 );
 
@@ -98,6 +103,12 @@ fn each_call_is_a_span() {
     assert!(replies.contains("user=> 3"), "{replies}");
     assert_eq!(log, "");
     let spans = collector.join().unwrap();
+    let sent = serde_json::to_string(&spans).unwrap();
+    for form in ["tlp-test-token", "6f746c702d74657374"] {
+        assert!(!sent.contains(form), "a span shows {form}: {sent}");
+    }
+    // Its id and the state of its trace, its tool's name and the span's, and the same of two forms.
+    assert!(sent.matches("[REDACTED]").count() >= 8, "{sent}");
     let of = |id: &str| {
         let found = |span: &&Value| attribute(span, "jsonrpc.request.id") == Some(id);
         spans.iter().find(found).unwrap()
