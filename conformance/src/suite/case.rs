@@ -49,6 +49,16 @@ const SWITCHES: &[(&str, &str)] = &[
     ("http_metrics", "metrics"),
 ];
 
+/// Flags that no document asks of an earlier server. A case with one of them, whatever its value, needs the capability.
+const SETTINGS: &[(&str, &str)] = &[
+    ("http_max_connections", "crowd_control"),
+    ("http_max_connections_per_address", "crowd_control"),
+    ("http_max_unfinished_body_bytes", "crowd_control"),
+    ("http_trusted_proxy", "trusted_proxies"),
+    ("isolation", "isolation"),
+    ("memory_watermark_percent", "memory_watermark"),
+];
+
 /// The member of a call by which a result is asked for as JSON.
 const SCHEMA_ARGUMENT: &str = "\"output_schema\"";
 
@@ -60,9 +70,14 @@ impl Case {
             .iter()
             .filter(|(flag, _)| self.target.flags.get(*flag) == Some(&Json::Bool(true)))
             .map(|(_, capability)| *capability);
+        let set = SETTINGS
+            .iter()
+            .filter(|(flag, _)| self.target.flags.contains_key(*flag))
+            .map(|(_, capability)| *capability);
         let peers = !self.target.peers.is_empty() || self.target.upstreams.is_some();
         asked
             .chain(switched)
+            .chain(set)
             .chain(peers.then_some("aggregator"))
             .chain(self.body.capability())
             .chain(self.body.also())

@@ -127,6 +127,26 @@ pub const CAPABILITIES: &[Capability] = &[
     ),
     row("metrics", Known::Declared, "serves Prometheus metrics"),
     row(
+        "crowd_control",
+        Known::Declared,
+        "bounds connections and unfinished bodies by the flags that the reference has for it",
+    ),
+    row(
+        "trusted_proxies",
+        Known::Declared,
+        "believes the proxies that `http_trusted_proxy` names",
+    ),
+    row(
+        "isolation",
+        Known::Declared,
+        "evaluates programs in processes where `isolation` says so",
+    ),
+    row(
+        "memory_watermark",
+        Known::Declared,
+        "is busy above `memory_watermark_percent`",
+    ),
+    row(
         "setting_warnings",
         Known::Declared,
         "logs a warning for a setting that it passes over",
