@@ -1,5 +1,5 @@
 //! Programs that are wrong as models get them wrong, and what they are told: the message, the place and the way out.
-//! `golden/wrong-programs.snap` is rewritten by bless alone.
+//! `golden/lang/wrong-programs.snap` is rewritten by bless alone.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ fn every_message_has_a_place_and_nearly_every_one_a_way_out() {
         "{with_way_out} of {count} have a way out"
     );
     insta::with_settings!({
-        snapshot_path => "../../../golden",
+        snapshot_path => "../../../golden/lang",
         prepend_module_to_snapshot => false,
         omit_expression => true,
     }, {
