@@ -9,7 +9,8 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
-const TOKEN: &str = "otlp-test-token-0123456789abcdef";
+/// No upstream needs it; the server knows it for a credential all the same.
+const CREDENTIALS: &str = r#"{"credentials": {"token": {"source": "literal", "value": "otlp-test-token-0123456789abcdef"}}, "upstreams": {}}"#;
 const CALLS: &str = concat!(
     r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 2)"},"#,
     r#""_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01","tracestate":"v=1"}}}"#,
@@ -25,10 +26,12 @@ const CALLS: &str = concat!(
 
 /// What two calls print, with the collector at `endpoint`: replies and log.
 fn run(endpoint: &str) -> (String, String) {
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    config.write_all(CREDENTIALS.as_bytes()).unwrap();
     let mut server = Command::new(PTC)
-        .args(["start", "--log-level", "warn"])
+        .args(["start", "--log-level", "warn", "--upstreams-config"])
+        .arg(config.path())
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-        .env("PTC_RUNNER_MCP_AGENTIC_API_KEY", TOKEN)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
