@@ -7,8 +7,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
+mod support;
+
+use std::io::{BufRead, Write};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -47,13 +49,7 @@ impl Server {
     }
 
     fn of(command: &mut Command) -> Server {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let output: BufReader<ChildStdout> = BufReader::new(child.stdout.take().unwrap());
+        let (child, output) = support::started(command);
         let (said, replies) = channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
@@ -108,8 +104,7 @@ impl Server {
     }
 
     fn resident_bytes(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        support::memory(self.child.id(), "VmRSS").unwrap()
     }
 }
 

@@ -5,14 +5,18 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use support::memory;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// The limit of a program by default.
@@ -38,13 +42,7 @@ impl Server {
     }
 
     fn started(command: &mut Command) -> Server {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let replies = BufReader::new(child.stdout.take().unwrap());
+        let (child, replies) = support::started(command);
         Server { child, replies }
     }
 
@@ -84,14 +82,6 @@ impl Server {
     fn memory(&self, name: &str) -> u64 {
         memory(self.child.id(), name).unwrap()
     }
-}
-
-/// `VmRSS` or `VmHWM` of a process in bytes; none when it is gone.
-fn memory(pid: u32, name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with(name))?;
-    let kilobytes = line.split_whitespace().nth(1)?;
-    Some(kilobytes.parse::<u64>().ok()? * 1024)
 }
 
 /// The processes that a server evaluates in.
