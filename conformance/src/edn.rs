@@ -20,9 +20,7 @@ pub enum Edn {
     Float(String),
     /// `##Inf`, `##-Inf` or `##NaN`.
     Symbolic(String),
-    /// Without its colon.
     Keyword(String),
-    /// A string.
     String(String),
     /// A bare name; `<int>` and its like are holes when expected.
     Symbol(String),

@@ -27,9 +27,7 @@ pub enum Json {
     Bool(bool),
     /// A number, as written.
     Number(Number),
-    /// A string.
     String(String),
-    /// An array.
     Array(Vec<Json>),
     /// An object, members in the order of the text.
     Object(IndexMap<String, Json>),

@@ -8,9 +8,7 @@ use crate::json::Json;
 /// What came of a program. `None` always means that this target can't show it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramRun {
-    /// How it ended.
     pub outcome: ProgramOutcome,
-    /// The entries printed.
     pub prints: Option<Vec<String>>,
     /// Whether the target said that it left out later entries.
     pub prints_cut: bool,
@@ -21,7 +19,6 @@ pub struct ProgramRun {
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramOutcome {
-    /// With a value.
     Returned {
         /// The result text without `user=> `; `Some(None)` when there was none.
         text: Option<Option<String>>,
@@ -30,11 +27,8 @@ pub enum ProgramOutcome {
         /// `Some(None)` when it was asked for and is missing.
         json: Option<Option<Json>>,
     },
-    /// With an error.
     Raised {
-        /// The reason's word.
         reason: String,
-        /// The message.
         message: Option<String>,
         /// The printed text of a failed value; `Some(None)` when there was none.
         value: Option<Option<String>>,
@@ -57,23 +51,18 @@ impl ProgramOutcome {
     }
 }
 
-/// An HTTP response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpMessage {
-    /// Status code.
     pub status: u16,
     /// Header fields in order, names as received.
     pub headers: Vec<(String, String)>,
-    /// The body's bytes.
     pub body: Vec<u8>,
 }
 
 /// What an operation of a testee answered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallAnswer {
-    /// A value.
     Returned(Json),
-    /// An error.
     Refused(Json),
 }
 
@@ -82,9 +71,7 @@ pub enum CallAnswer {
 pub struct CommandRun {
     /// Exit status; `None` when a signal ended it.
     pub status: Option<i32>,
-    /// Standard output.
     pub stdout: Vec<u8>,
-    /// Standard error.
     pub stderr: Vec<u8>,
     /// The files that the case names, afterwards; absent ones are not in the map.
     pub files: IndexMap<String, Vec<u8>>,

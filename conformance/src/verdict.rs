@@ -17,25 +17,13 @@ pub enum Verdict {
     /// Something seen was not as expected.
     Fail(Mismatch),
     /// Nothing of the expectation can be seen on this target.
-    Unobservable {
-        /// Why not.
-        reason: String,
-    },
+    Unobservable { reason: String },
     /// The target doesn't claim a capability that the case needs.
-    NotClaimed {
-        /// The capability.
-        capability: String,
-    },
+    NotClaimed { capability: String },
     /// The run leaves it out on purpose.
-    Excluded {
-        /// Why.
-        reason: String,
-    },
+    Excluded { reason: String },
     /// The harness could not judge: its own fault or the fixture's.
-    HarnessError {
-        /// What went wrong.
-        message: String,
-    },
+    HarnessError { message: String },
     /// The target's process ended by itself.
     Crashed {
         /// Exit status or signal, with what it last wrote to standard error.
@@ -52,10 +40,7 @@ pub enum Verdict {
         detail: String,
     },
     /// The target wrote something that is no protocol message.
-    Junk {
-        /// What it wrote.
-        detail: String,
-    },
+    Junk { detail: String },
 }
 
 /// An expectation that was not met.

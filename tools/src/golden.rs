@@ -15,13 +15,10 @@ const BINARY: &str = "TOUCHSTONE_PTC";
 
 /// One file below `golden/`.
 pub struct Golden {
-    /// Its name.
     pub name: &'static str,
-    /// Makes its text.
     pub render: fn(&Suite) -> Result<String, String>,
 }
 
-/// Every golden file.
 pub const FILES: &[Golden] = &[
     Golden {
         name: "builtins.md",

@@ -15,7 +15,6 @@ enum Shape {
     Unknown,
     String,
     Integer,
-    /// Integers and floats.
     Number,
     Boolean,
     Object,

@@ -14,24 +14,19 @@ use http::Message;
 
 use crate::json::Json;
 
-/// A faulty server.
 pub struct Mutant {
     /// Its name: `ptc-conformance mutate NAME -- CMD…`.
     pub name: &'static str,
     /// The clause that it breaks, or the section when the section is about one thing. A case of it must fail.
     pub clause: &'static str,
-    /// What it does.
     pub mutation: Mutation,
-    /// Where it stands.
     pub way: Way,
 }
 
 /// Which way to a server a mutant stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Its standard streams.
     Stdio,
-    /// Its listener.
     Http,
 }
 
@@ -104,7 +99,6 @@ pub enum Stream {
     SwappedIds,
     /// Replies come in the order of requests only: a quick call waits for a slow one.
     Unbroken,
-    /// Notifications are answered.
     AnswersNotifications,
     /// Calls that were cancelled are answered all the same.
     AnswersCancelled,

@@ -6,7 +6,6 @@ use super::script::{Action, Script};
 
 /// What is to be done about a message.
 pub(super) enum Reaction {
-    /// Nothing.
     Ignore,
     /// Do this, then send the answer, if there is one.
     Do {

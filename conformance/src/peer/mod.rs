@@ -49,7 +49,6 @@ impl Notes {
         }
     }
 
-    /// Who plays now.
     fn pid(&self) {
         // Without the note the harness can't kill the peer and says so.
         let _ = std::fs::write(&self.pid, std::process::id().to_string());

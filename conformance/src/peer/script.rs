@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A peer's script.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -80,7 +79,6 @@ pub enum Kind {
     Stdio,
     /// MCP over Streamable HTTP.
     Http,
-    /// A JSON service.
     Openapi,
 }
 
@@ -100,9 +98,7 @@ pub struct Action {
     pub structured: Option<Value>,
     /// Give the arguments back as `structuredContent`.
     pub echo: bool,
-    /// The whole result.
     pub result: Option<Value>,
-    /// A JSON-RPC error.
     pub error: Option<Value>,
     /// `isError: true` beside the content.
     pub is_error: bool,
@@ -114,7 +110,6 @@ pub struct Action {
     pub twice: bool,
     /// Answer under an id that nobody used.
     pub wrong_id: bool,
-    /// Do not answer.
     pub silent: bool,
     /// End the process with this status.
     pub exit: Option<i32>,
@@ -124,7 +119,6 @@ pub struct Action {
     pub add_tool: Option<Value>,
     /// HTTP status. A tool has it at the peer's own path; at another one, where a redirect leads, it answers.
     pub status: Option<u16>,
-    /// HTTP headers.
     pub headers: BTreeMap<String, String>,
     /// HTTP body that comes with `status`.
     pub body: Option<String>,

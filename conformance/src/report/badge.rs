@@ -5,7 +5,6 @@ use serde_json::json;
 use super::conclusion::{Conclusion, judged_share, percent};
 use super::{Run, Status};
 
-/// The badge.
 pub fn render(run: &Run) -> String {
     let passed = run.count(Status::Pass);
     let judged = passed

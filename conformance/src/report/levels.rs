@@ -92,9 +92,7 @@ pub const LEVELS: &[Level] = &[
 /// What a run shows of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// The level.
     pub level: &'static Level,
-    /// Cases that passed.
     pub passed: usize,
     /// Cases that failed, whether that was expected or not.
     pub failed: usize,

@@ -8,7 +8,6 @@ const FAILURES_MAX: usize = 50;
 const CAUSES_MAX: usize = 20;
 const CASES_OF_CAUSE_MAX: usize = 50;
 
-/// The summary.
 pub fn render(run: &Run) -> String {
     let verdict = run.conclusion().words();
     let mut text = format!("## PTC-Lisp conformance: {verdict}\n\n");

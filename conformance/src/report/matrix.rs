@@ -11,7 +11,6 @@ use super::{Run, Status, Visible};
 /// What a clause, a page or a whole run came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Cases that passed.
     pub passed: usize,
     /// Cases that failed, whether that was expected or not; those of a SHOULD too.
     pub failed: usize,

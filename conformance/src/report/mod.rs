@@ -125,7 +125,6 @@ pub struct CaseRecord {
 pub enum Transport {
     /// Standard input and output.
     Stdio,
-    /// Streamable HTTP.
     Http,
 }
 
@@ -160,7 +159,6 @@ pub enum Status {
     Pass,
     /// The harness proved something of itself: it says nothing of the target.
     SelfCheck,
-    /// It did not.
     Fail,
     /// It did not, and the baseline says so, with a reason.
     ExpectedFailure,
@@ -445,9 +443,7 @@ fn labelled(id: &str, transport: Option<Transport>) -> String {
 /// A kind of report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// The record itself.
     Json,
-    /// For CI systems.
     Junit,
     /// Test Anything Protocol, version 14.
     Tap,
@@ -475,7 +471,6 @@ const FORMATS: &[(&str, Format)] = &[
 /// A report that was asked for: `FORMAT=FILE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// What to write.
     pub format: Format,
     /// Where; `-` is standard output.
     pub path: PathBuf,

@@ -2,7 +2,6 @@
 
 use super::{CaseRecord, Run, Status};
 
-/// The TAP document.
 pub fn render(run: &Run) -> String {
     let mut text = String::from("TAP version 14\n");
     let total = run.cases.len() + run.complaints.len();

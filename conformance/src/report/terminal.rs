@@ -19,7 +19,6 @@ const TRAFFIC_CHARS_MAX: usize = 2000;
 /// Frames of a transcript that are shown: the last ones.
 const TRAFFIC_SHOWN_MAX: usize = 24;
 
-/// The report.
 pub fn render(run: &Run) -> String {
     let mut text = String::new();
     failures(run, &mut text);

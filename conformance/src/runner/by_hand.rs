@@ -38,7 +38,6 @@ pub struct Subject {
 }
 
 impl Default for Subject {
-    /// The reference.
     fn default() -> Self {
         let word = |word: &str| word.to_owned();
         Self {

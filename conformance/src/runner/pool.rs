@@ -67,7 +67,6 @@ impl Group {
         self.queue().len()
     }
 
-    /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.queue().is_empty()
     }

@@ -25,7 +25,6 @@ pub fn sends_end(frame: &str) -> bool {
 /// The process of a listening server; absent when someone else started it.
 #[derive(Debug)]
 pub struct Server {
-    /// The process.
     pub process: Option<Pipe>,
     /// Where it writes traces.
     pub traces: Option<PathBuf>,

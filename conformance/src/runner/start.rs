@@ -32,18 +32,13 @@ pub enum Target {
     /// A server that runs already.
     Url(Endpoint),
     /// A library behind an adapter.
-    Testee {
-        /// The adapter's command.
-        argv: Vec<String>,
-    },
+    Testee { argv: Vec<String> },
 }
 
-/// The two transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Over {
     /// Standard input and output.
     Stdio,
-    /// Streamable HTTP.
     Http,
 }
 
@@ -59,7 +54,6 @@ pub enum Refusal {
 /// A process that is ready to be started, with the files that it needs.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The process.
     pub spawn: Spawn,
     /// Where it will listen, when it is to serve HTTP.
     pub served: Option<Served>,
@@ -351,7 +345,6 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Refusal> {
     std::fs::write(path, content).map_err(|error| io(path, &error))
 }
 
-/// A fresh directory.
 pub fn scratch() -> Result<(TempDir, PathBuf), Refusal> {
     link::scratch().map_err(|fault: Fault| Refusal::Harness(fault.to_string()))
 }

@@ -86,7 +86,6 @@ impl Record {
         self.push(Direction::Sent, &String::from_utf8_lossy(bytes));
     }
 
-    /// Notes what came.
     pub fn received(&mut self, text: &str) {
         self.answered = true;
         self.messages.extend(judge::error_messages(text));

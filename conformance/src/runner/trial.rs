@@ -13,7 +13,6 @@ use crate::verdict::{Mismatch, Verdict};
 
 use super::start::Refusal;
 
-/// A tried case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
     /// What came of it.

@@ -13,6 +13,9 @@
 //! ```
 //! The bundle (`cargo tool export`) is this model as JSON; see [`bundle`].
 
+// What outsiders read says what it is: units, shapes, errors.
+#![warn(missing_docs)]
+
 pub mod bundle;
 mod case;
 mod finding;

@@ -24,7 +24,6 @@ pub const MEMORY_LIMIT_DEFAULT: u64 = 1_048_576;
 /// What happens when definitions grow beyond the memory limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryStrategy {
-    /// The run ends.
     #[default]
     Strict,
     /// The program's definitions are dropped, and the model is told.
@@ -222,7 +221,6 @@ impl Agent {
         }
     }
 
-    /// With a tool.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools.push(tool);

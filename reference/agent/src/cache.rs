@@ -36,7 +36,6 @@ impl CanonicalArgs {
         }
     }
 
-    /// The canonical arguments.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
@@ -98,7 +97,6 @@ impl Cache {
         entries.insert(args.value.clone(), result);
     }
 
-    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tools.values().map(Map::len).sum()

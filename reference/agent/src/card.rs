@@ -40,7 +40,6 @@ const _: () = assert!(CARD.len() <= CARD_BYTES_MAX);
 /// How an agent changes the base of its system prompt. The card always follows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SystemPrompt {
-    /// Ours.
     #[default]
     Base,
     Replaced(String),

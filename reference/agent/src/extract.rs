@@ -11,7 +11,6 @@ pub enum ExtractError {
 }
 
 impl ExtractError {
-    /// The wire name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

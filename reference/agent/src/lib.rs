@@ -28,9 +28,6 @@
 //! Blocks the calling thread while it works. Knows nothing of MCP or upstream servers: their tools come in as
 //! functions, or as the `Host` of a planner.
 
-// Only this workspace links this crate: a doc comment stands where it says more than the name.
-#![allow(missing_docs)]
-
 mod agent;
 mod answer;
 mod cache;

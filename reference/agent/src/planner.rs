@@ -41,7 +41,6 @@ pub trait World {
     fn may_have_written(&self) -> bool;
     /// What to tell the model about calls of the last program, when it failed.
     fn notes(&self) -> Option<String>;
-    /// Text without secrets.
     fn scrub(&self, text: String) -> String;
     /// A value without secrets.
     ///
@@ -52,7 +51,6 @@ pub trait World {
     fn is_cancelled(&self) -> bool;
 }
 
-/// A task.
 pub struct Task<'a> {
     pub llm: &'a dyn Llm,
     /// The instructions: [`planner_prompt`].
@@ -108,7 +106,6 @@ const RETRIES_USED: &str = "ptc_budget_exhausted";
 const SIDE_EFFECTS: &str = "partial_side_effects";
 const BUDGET: &str = "budget_exceeded";
 
-/// A finished task.
 #[derive(Debug)]
 pub struct TaskOutcome {
     pub end: TaskEnd,

@@ -281,7 +281,6 @@ fn describe_properties(schema: &mut JsonMap<String, Json>, map: &Map, names: &BT
     }
 }
 
-/// Key names, sorted.
 fn names(map: &Map) -> BTreeSet<String> {
     map.keys().map(shown_name).collect()
 }

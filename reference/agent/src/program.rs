@@ -34,14 +34,12 @@ pub(crate) enum ProgramEnd {
     Returned(Value),
     /// `(fail v)`.
     Failed(Value),
-    /// Anything else.
     Error {
         reason: ErrorReason,
         message: String,
     },
 }
 
-/// One execution.
 pub(crate) struct ProgramRun {
     pub end: ProgramEnd,
     pub prints: Vec<String>,

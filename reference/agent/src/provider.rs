@@ -27,7 +27,6 @@ pub struct Provider {
     pub format: Format,
 }
 
-/// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// OpenAI's chat completions, the key as a bearer token.
@@ -36,7 +35,6 @@ pub enum Format {
     Messages,
 }
 
-/// Every provider.
 pub const PROVIDERS: &[Provider] = &[
     Provider {
         prefix: "openrouter",

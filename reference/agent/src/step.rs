@@ -8,7 +8,6 @@ use serde_json::Value as Json;
 
 use crate::cache::Cache;
 
-/// A finished run.
 #[derive(Default)]
 pub struct AgentStep {
     /// The final answer; nil when the run failed.
@@ -68,7 +67,6 @@ pub struct Usage {
     pub output_tokens: u64,
 }
 
-/// One turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnRecord {
     /// From 1.
@@ -82,7 +80,6 @@ pub struct TurnRecord {
     pub raw_response: String,
 }
 
-/// One call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRecord {
     /// The name that the model used.

@@ -17,7 +17,6 @@ pub struct Constraints {
     pub preferred_fields: Option<Vec<String>>,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskAnswer {
     pub answer: String,

@@ -12,13 +12,11 @@ pub trait Telemetry: Sync {
     fn emit(&self, event: &Event);
 }
 
-/// One event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// `run.start`, `tool.call`, ….
     pub name: &'static str,
     pub measurements: Json,
-    /// Everything else.
     pub metadata: Json,
 }
 
@@ -70,7 +68,6 @@ pub struct ToolCallFacts {
 }
 
 impl ToolCallFacts {
-    /// The event.
     #[must_use]
     pub fn event(&self) -> Event {
         Event {

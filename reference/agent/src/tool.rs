@@ -122,14 +122,12 @@ impl Tool {
         self
     }
 
-    /// With a description.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
         self
     }
 
-    /// With an exposure.
     #[must_use]
     pub fn expose(mut self, exposure: Exposure) -> Self {
         self.expose = Some(exposure);

@@ -11,7 +11,6 @@ use crate::rank::{Indexed, tokens};
 pub struct Entry {
     /// Its own reference, as listings show it.
     pub reference: String,
-    /// Its name.
     pub name: &'static str,
     /// The full name of its namespace or class.
     pub namespace: &'static str,
@@ -21,7 +20,6 @@ pub struct Entry {
     pub section: &'static str,
     /// How it is called.
     pub signatures: &'static str,
-    /// One sentence.
     pub doc: &'static str,
     indexed: Indexed,
 }
@@ -32,7 +30,6 @@ struct Class {
     members: &'static [&'static str],
 }
 
-/// Every Java class.
 const CLASSES: &[Class] = &[
     Class {
         name: "java.lang.Boolean",

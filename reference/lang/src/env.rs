@@ -28,7 +28,6 @@ pub struct Env {
     pub(crate) notes_results: bool,
 }
 
-/// A global's value.
 #[derive(Clone)]
 pub(crate) struct Definition {
     pub value: Value,

@@ -46,7 +46,6 @@ impl Identity {
         NEXT.fetch_add(count, Ordering::Relaxed)
     }
 
-    /// A known place.
     pub fn at(place: u64) -> Identity {
         Identity(AtomicU64::new(place))
     }
@@ -79,7 +78,6 @@ impl Identity {
 pub struct Combined {
     /// How the parts work together.
     pub kind: Combinator,
-    /// Functions and arguments.
     pub parts: Vec<Value>,
     /// Levels of nesting through parts.
     pub depth: u32,

@@ -15,6 +15,9 @@
 //! assert!(matches!(outcome.ended, Ended::Value(value) if ptc_lang::print::readable(&value) == "3"));
 //! ```
 
+// What outsiders read says what it is: units, shapes, errors.
+#![warn(missing_docs)]
+
 mod absent;
 mod analyze;
 mod builtins;

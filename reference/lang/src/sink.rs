@@ -124,7 +124,6 @@ impl<'w> Sink<'w> {
     /// # Errors
     /// As [`Sink::push_str`]; integers so large that writing them out takes longer than any time limit time out.
     pub fn push_integer(&mut self, integer: &BigInt) -> Result<(), Over> {
-        /// A lower bound.
         const DIGITS_PER_1000_BITS: u64 = 301;
         let digits = integer.bits() / 1000 * DIGITS_PER_1000_BITS;
         let unwanted = digits.saturating_sub((self.room() as u64).saturating_add(2));

@@ -26,7 +26,6 @@ impl<'n> Needle<'n> {
         Needle { bytes, short }
     }
 
-    /// Its bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

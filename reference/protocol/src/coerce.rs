@@ -11,7 +11,6 @@ use crate::signature::{Prim, Type};
 /// A value that fits, and what was changed to make it fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coerced {
-    /// The value.
     pub value: Value,
     /// One sentence a change.
     pub warnings: Vec<String>,

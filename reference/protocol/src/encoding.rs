@@ -27,7 +27,6 @@ use crate::typed::parse_instant;
 /// A JSON text that encodes no value: which tag, and what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodingError {
-    /// The sentence.
     pub message: String,
 }
 

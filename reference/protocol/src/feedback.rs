@@ -43,7 +43,6 @@ impl Default for PreviewOptions {
 pub enum Turns {
     /// This was the only one: the feedback repeats neither result nor memory.
     Single,
-    /// More may follow.
     Several,
 }
 
@@ -52,7 +51,6 @@ pub enum Turns {
 pub struct MemoryDelta {
     /// Name to preview, for definitions whose value differs from before.
     pub changed: BTreeMap<String, String>,
-    /// All names, sorted.
     pub stored_keys: Vec<String>,
     /// Whether a preview in `changed` leaves something out.
     pub truncated: bool,
@@ -67,7 +65,6 @@ pub struct Execution {
     pub prints: Vec<String>,
     /// The quoted blocks, or nothing.
     pub feedback: String,
-    /// Definitions.
     pub memory: MemoryDelta,
     /// Whether anything was cut, memory included.
     pub truncated: bool,

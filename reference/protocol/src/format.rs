@@ -22,10 +22,8 @@ pub struct FormatOptions {
     pub chars: Option<usize>,
 }
 
-/// A rendered value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Formatted {
-    /// The text.
     pub text: String,
     /// Whether an item or string limit left something out.
     pub truncated: bool,

@@ -7,7 +7,6 @@ use std::time::Duration;
 pub struct ProgramLimits {
     /// Wall clock, from the start of the call.
     pub timeout: Duration,
-    /// Memory, in bytes.
     pub memory_bytes: u64,
 }
 

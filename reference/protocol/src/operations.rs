@@ -38,7 +38,6 @@ pub struct Operation {
     pub name: &'static str,
     /// What it does with which input, in a sentence.
     pub doc: &'static str,
-    /// The operation.
     pub run: OperationFn,
 }
 

@@ -29,9 +29,7 @@ impl Default for SuccessOptions {
 /// The parts of a finished execution that a payload shows.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
-    /// The program's value.
     pub returned: Value,
-    /// Printed lines.
     pub prints: Vec<String>,
     /// Definitions after the execution.
     pub memory: BTreeMap<String, Value>,
@@ -46,7 +44,6 @@ pub struct StepOptions {
     pub include_memory: bool,
     /// Definitions before the execution, to tell what changed.
     pub prior_memory: BTreeMap<String, Value>,
-    /// Preview limits.
     pub preview: PreviewOptions,
 }
 

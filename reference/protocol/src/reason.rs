@@ -39,9 +39,7 @@ reasons! {
     pub enum ErrorReason {
         /// The source does not read, or its static checks fail.
         ParseError = "parse_error",
-        /// Evaluation failed.
         RuntimeError = "runtime_error",
-        /// The deadline passed.
         Timeout = "timeout",
         /// The memory bound was reached.
         MemoryLimit = "memory_limit",

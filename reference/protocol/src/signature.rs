@@ -18,10 +18,8 @@ pub enum Type {
     ClosedMap(Vec<(String, Type)>),
 }
 
-/// The primitive types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Prim {
-    /// Text.
     String,
     /// An integer of any size.
     Int,
@@ -33,9 +31,7 @@ pub enum Prim {
     Keyword,
     /// A map of any shape.
     Map,
-    /// An instant.
     Datetime,
-    /// Anything, nil included.
     Any,
 }
 

@@ -112,7 +112,6 @@ impl Id {
         }
     }
 
-    /// The null id.
     pub fn null() -> Self {
         Id("null".into())
     }
@@ -163,11 +162,9 @@ impl RpcError {
     pub const PARSE: RpcError = RpcError::fixed(-32700, "Parse error");
     /// JSON, but no request.
     pub const INVALID_REQUEST: RpcError = RpcError::fixed(-32600, "Invalid Request");
-    /// No such method.
     pub const METHOD_NOT_FOUND: RpcError = RpcError::fixed(-32601, "Method not found");
     /// The method's parameters have the wrong shape.
     pub const INVALID_PARAMS: RpcError = RpcError::fixed(-32602, "Invalid params");
-    /// The server broke.
     pub const INTERNAL: RpcError = RpcError::fixed(-32603, "Internal error");
 
     /// An error with a fixed message and no data.

@@ -52,11 +52,8 @@ pub enum Kind {
     Integer,
     /// A number with a fraction or an exponent.
     Float,
-    /// A string.
     String,
-    /// An array.
     Array,
-    /// An object.
     Object,
 }
 
@@ -82,7 +79,6 @@ impl fmt::Debug for Json<'_> {
 }
 
 impl<'a> Json<'a> {
-    /// The empty object.
     pub const EMPTY_OBJECT: Json<'static> = Json { text: "{}" };
 
     /// The text as it was written.

@@ -5,8 +5,6 @@
 //! wanted, `commands` are what they type. Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`, secrets
 //! are the business of `ptc-secrets`.
 
-// Only this workspace links this crate: a doc comment stands where it says more than the name.
-#![allow(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod agentic;

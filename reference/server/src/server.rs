@@ -21,11 +21,9 @@ use ptc_upstream::Runtime;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// One server.
 pub struct Server {
     /// What the operator asked for.
     pub settings: Settings,
-    /// Scrubs whatever leaves.
     pub redactor: Redactor,
     pub log: Log,
     /// Bounds the programs that run at once.

@@ -14,7 +14,6 @@ pub enum CatalogMode {
     Auto,
     /// Every tool, however many.
     Inline,
-    /// Server names only.
     Lazy,
 }
 

@@ -18,7 +18,6 @@ pub struct WorldFault {
 /// Text of an upstream of which a message shows the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quoted {
-    /// All of it.
     pub text: String,
     /// Characters that are shown.
     pub chars_max: usize,

@@ -59,7 +59,6 @@ pub struct Argument {
     pub key: String,
     /// The key as programs write it: `:max-results`, or a string when it could not be a keyword.
     pub shown: String,
-    /// Its type.
     pub label: String,
     /// False adds `?` to the label.
     pub required: bool,

@@ -9,9 +9,7 @@ use crate::fault::Reason;
 /// One upstream call. Entries stand in the order in which the calls completed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The upstream.
     pub server: String,
-    /// The tool.
     pub tool: String,
     /// Milliseconds of wall clock, queueing included.
     pub duration_ms: u64,

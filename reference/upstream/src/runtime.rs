@@ -43,7 +43,6 @@ impl SnapshotMode {
 /// How a runtime is started.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Frozen or live.
     pub snapshot: SnapshotMode,
     /// Limits of calls and discovery.
     pub limits: Limits,
@@ -120,12 +119,7 @@ pub enum StartFault {
     /// The config was refused.
     Config(ConfigFault),
     /// An upstream could not be started, listed or compiled; the first of them in name order.
-    Upstream {
-        /// Which.
-        name: String,
-        /// Why.
-        message: String,
-    },
+    Upstream { name: String, message: String },
 }
 
 impl StartFault {

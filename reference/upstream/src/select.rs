@@ -24,12 +24,10 @@ pub enum ValueKind {
     Json,
     /// Text that is not JSON.
     Text,
-    /// No payload.
     None,
 }
 
 impl ValueKind {
-    /// The keyword's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",

@@ -4,9 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// One row.
 pub struct Row {
-    /// What was measured.
     pub what: String,
     /// The figure with its unit.
     pub figure: String,

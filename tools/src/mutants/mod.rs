@@ -94,7 +94,6 @@ enum Verdict {
     Unreached,
     /// Every case that is one request passed; nothing else was tried.
     Asked,
-    /// Every case passed.
     Survived,
 }
 

@@ -27,7 +27,6 @@ pub struct Fault {
     what: String,
     /// Why no case catches it.
     pub kind: Kind,
-    /// In words.
     pub reason: String,
 }
 

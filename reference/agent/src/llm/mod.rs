@@ -30,7 +30,6 @@ pub trait Llm: Send + Sync {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError>;
 }
 
-/// One request.
 #[derive(Debug, Clone, Copy)]
 pub struct LlmRequest<'a> {
     /// System prompt; no part of `messages`.
@@ -83,7 +82,6 @@ pub struct WireCall {
     pub arguments: String,
 }
 
-/// One assistant turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LlmReply {
     pub content: Option<String>,

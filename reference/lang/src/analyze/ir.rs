@@ -14,7 +14,6 @@ pub type Clauses = Box<[(Ir, Ir)]>;
 /// Patterns and their values.
 pub type Bindings = Box<[(Pattern, Ir)]>;
 
-/// An expression.
 #[derive(Debug)]
 pub enum Ir {
     /// A value known beforehand.
@@ -69,7 +68,6 @@ pub enum Ir {
     Map(Box<[(Ir, Ir)]>),
     /// `#{…}`
     Set(Box<[Ir]>),
-    /// A function literal.
     Fn(Box<MakeFn>),
     /// A builtin with one argument, its arity checked.
     Builtin1(Box<(&'static Builtin, Ir, Span)>),
@@ -87,7 +85,6 @@ pub enum Ir {
     Deferred(Box<(&'static Builtin, Box<[Ir]>, Span)>),
     /// A call of the function of the right arity.
     Arities(Box<Arities>),
-    /// Any other call.
     Call(Box<Call>),
     /// `(def name value)`, `(defonce name value)`
     Def(Box<Def>),
@@ -200,9 +197,7 @@ pub struct Global {
     pub id: u32,
     /// What stands there when nothing is defined.
     pub fallback: Option<&'static Builtin>,
-    /// As written.
     pub name: Text,
-    /// Where.
     pub span: Span,
     /// Whether it is nil while nothing defined it: a name that stands directly in `or`.
     pub optional: bool,
@@ -215,7 +210,6 @@ pub struct Case {
     pub subject: Ir,
     /// Constants, each with the index of its branch.
     pub constants: Box<[(Value, usize)]>,
-    /// The branches.
     pub branches: Box<[Ir]>,
     /// What stands for no match.
     pub default: Ir,
@@ -226,7 +220,6 @@ pub struct Case {
 pub enum Test {
     /// Neither nil nor false.
     Truthy,
-    /// Not nil.
     Some,
     /// A collection with a first item, which is what is bound.
     First,
@@ -237,13 +230,9 @@ pub enum Test {
 pub struct IfLet {
     /// Where the value goes.
     pub slot: u32,
-    /// The value.
     pub value: Ir,
-    /// Which values count.
     pub test: Test,
-    /// With the binding.
     pub then: Ir,
-    /// Without it.
     pub otherwise: Ir,
     /// Where the form stands.
     pub span: Span,
@@ -254,7 +243,6 @@ pub struct IfLet {
 pub struct SomeChain {
     /// Holds the value between steps.
     pub slot: u32,
-    /// The first value.
     pub start: Ir,
     /// What is done with it, in turn.
     pub steps: Box<[Ir]>,
@@ -264,7 +252,6 @@ pub struct SomeChain {
 /// their depth.
 #[derive(Debug)]
 pub struct Chain {
-    /// The first value.
     pub start: Ir,
     /// The calls, the innermost first, without the value that each is given.
     pub steps: Box<[Call]>,
@@ -277,7 +264,6 @@ pub struct Chain {
 pub struct Loop {
     /// Patterns and their first values.
     pub bindings: Box<[(Pattern, Ir)]>,
-    /// The body.
     pub body: Ir,
     /// Slots from here on are bound inside.
     pub floor: u32,
@@ -288,7 +274,6 @@ pub struct Loop {
 /// A function literal with what it captures from where it stands.
 #[derive(Debug)]
 pub struct MakeFn {
-    /// The code.
     pub lambda: Arc<Lambda>,
     /// Reads of the enclosing frame, in the order of the captures.
     pub captures: Box<[Ir]>,
@@ -309,7 +294,6 @@ pub struct Lambda {
     pub plain: bool,
     /// Slots that a frame needs.
     pub slots: u32,
-    /// The body.
     pub body: Ir,
     /// Levels of nesting in the body, which bounds the native stack that it needs.
     pub levels: u32,
@@ -331,7 +315,6 @@ pub struct Lambda {
 /// A top-level expression as text, with what its functions need to be made from it again.
 #[derive(Debug)]
 pub struct Source {
-    /// The expression.
     pub text: Box<str>,
     /// Where it began in its program.
     pub start: u32,
@@ -347,44 +330,34 @@ pub struct Arities {
     pub name: Option<Text>,
     /// The arguments as a vector, or nil.
     pub given: Ir,
-    /// Each.
     pub arities: Box<[Arity]>,
     /// Where the whole stands.
     pub span: Span,
 }
 
-/// One of them.
 #[derive(Debug)]
 pub struct Arity {
     /// Arguments that it takes.
     pub count: usize,
     /// Whether it takes more.
     pub open: bool,
-    /// The literal.
     pub function: Ir,
 }
 
 /// A call of something that is no known builtin.
 #[derive(Debug)]
 pub struct Call {
-    /// What is called.
     pub callee: Ir,
-    /// Its arguments.
     pub args: Box<[Ir]>,
-    /// Where.
     pub span: Span,
 }
 
-/// A definition.
 #[derive(Debug)]
 pub struct Def {
     /// Position in the table of globals.
     pub id: u32,
-    /// The name.
     pub name: Text,
-    /// The docstring.
     pub doc: Option<Text>,
-    /// The value.
     pub value: Ir,
     /// `defonce`: nothing happens when there is a definition.
     pub once: bool,
@@ -395,7 +368,6 @@ pub struct Def {
 pub struct For {
     /// The clauses in order; the first is always [`Clause::Each`].
     pub clauses: Box<[Clause]>,
-    /// The body.
     pub body: Ir,
     /// Whether the results are kept.
     pub collect: bool,
@@ -421,7 +393,6 @@ pub enum Clause {
 /// How a value is taken apart.
 #[derive(Debug)]
 pub enum Pattern {
-    /// A name.
     Slot(u32),
     /// `[a b & rest :as all]`
     Sequence(Box<SequencePattern>),
@@ -432,7 +403,6 @@ pub enum Pattern {
 /// `[a b & rest :as all]`
 #[derive(Debug)]
 pub struct SequencePattern {
-    /// By position.
     pub items: Box<[Pattern]>,
     /// After `&`.
     pub rest: Option<Pattern>,
@@ -445,7 +415,6 @@ pub struct SequencePattern {
 /// `{:keys [a] :or {a 1} :as all}` and `{pattern key}`
 #[derive(Debug)]
 pub struct MapPattern {
-    /// What goes where.
     pub entries: Box<[MapEntryPattern]>,
     /// `:as`
     pub all: Option<u32>,
@@ -456,7 +425,6 @@ pub struct MapPattern {
 /// One key of a map pattern.
 #[derive(Debug)]
 pub struct MapEntryPattern {
-    /// Where it goes.
     pub pattern: Pattern,
     /// What is looked up.
     pub key: Value,

@@ -38,7 +38,6 @@ pub(crate) struct Analysis {
     pub body: Vec<Ir>,
     /// Slots that top-level bindings need.
     pub slots: u32,
-    /// Levels of nesting.
     pub levels: u32,
 }
 
@@ -209,7 +208,6 @@ struct Origin {
 }
 
 impl<'p> Analyzer<'p, '_> {
-    /// A top-level expression.
     fn top(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
         self.origin = Origin {
             span: form.span,

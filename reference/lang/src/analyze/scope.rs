@@ -5,11 +5,8 @@ use std::collections::HashMap;
 /// Where a local is found from inside its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In the frame.
     Slot(u32),
-    /// Among the captures.
     Capture(u32),
-    /// The function itself.
     Itself,
 }
 
@@ -34,7 +31,6 @@ struct Binding {
     place: Place,
 }
 
-/// One function.
 #[derive(Default)]
 pub struct FnScope {
     next: u32,
@@ -72,7 +68,6 @@ impl Scopes {
         self.names.keys().map(|name| -> &str { name })
     }
 
-    /// The innermost function.
     pub fn current(&mut self) -> &mut FnScope {
         self.functions.last_mut().expect("the top level is a scope")
     }

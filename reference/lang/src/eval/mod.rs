@@ -31,7 +31,6 @@ use crate::value::{Map, Set, Text, Value, equal};
 /// Steps of the clock for an item that is made.
 const ITEM_STEPS: usize = 32;
 
-/// Result of evaluating.
 pub type Outcome<T = Value> = Result<T, Stop>;
 
 /// How many vars in a row a read follows.
@@ -43,7 +42,6 @@ pub struct Shared<'r> {
     pub meter: &'r Meter<'r>,
     /// What the program was given.
     pub env: &'r Env,
-    /// Parallel workers alive.
     pub workers: AtomicUsize,
 }
 
@@ -58,7 +56,6 @@ pub struct Eval<'r> {
     stack_floor: usize,
     /// What `recur` passes on, when one is under way.
     recur: Option<SmallVec<[Value; 4]>>,
-    /// By position.
     pub(crate) globals: Arc<Vec<Option<Definition>>>,
     /// What calls by name gave, by position, where that is noted.
     pub(crate) gave: Vec<Option<Brief>>,
@@ -124,12 +121,10 @@ impl<'r> Eval<'r> {
 
     // --- what builtins may ask of the evaluator
 
-    /// The world.
     pub fn host(&self) -> &'r dyn Host {
         self.shared.meter.host
     }
 
-    /// The limits.
     pub fn limits(&self) -> &'r Limits {
         self.shared.meter.limits
     }

@@ -155,7 +155,6 @@ pub fn integer_count(start: i64, end: i64, step: i64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Items being made.
 pub struct Stream {
     source: Source,
     steps: Vec<Step>,
@@ -268,7 +267,6 @@ impl Stream {
         self.steps.is_empty() && matches!(self.source, Source::Items(_) | Source::Vector(..))
     }
 
-    /// The next item.
     pub fn next(&mut self, eval: &mut Eval<'_>) -> Outcome<Option<Value>> {
         if self.steps.is_empty() {
             return self.source.next(eval);

@@ -171,7 +171,6 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
     env
 }
 
-/// Runs one program.
 pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,

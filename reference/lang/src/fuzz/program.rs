@@ -14,7 +14,6 @@ use crate::{builtins, print, reader, special_forms};
 const PULSES_MAX: u32 = 40;
 /// Characters of a message, which may quote a name.
 const MESSAGE_CHARS_MAX: usize = 4_000;
-/// Expressions in expressions.
 const DEPTH_MAX: u32 = 6;
 /// Bytes of a generated program, about.
 const PROGRAM_BYTES_MAX: usize = 2_000;
@@ -343,7 +342,6 @@ const SHAPES: &[&str] = &[
     "(reduce str (repeat 50 _))",
 ];
 
-/// Writes a program.
 struct Writer<'b> {
     bytes: Bytes<'b>,
     out: String,

@@ -582,7 +582,6 @@ const I64_DIGITS_SAFE: usize = 18;
 
 /// Separates tokens and means nothing.
 const BLANK: u8 = 1;
-/// Ends a token.
 const END: u8 = 2;
 /// May stand in a symbol. A digit or `'` cannot come first.
 const SYMBOL: u8 = 4;

@@ -94,7 +94,6 @@ struct Reader<'a> {
 #[derive(Clone, Copy)]
 struct Frame {
     awaits: Awaits,
-    /// Where it opens.
     start: u32,
     /// Where its forms begin in `Reader::forms`.
     base: u32,

@@ -12,13 +12,11 @@ use crate::error::Stop;
 /// Steps between two calls of the meter.
 const STEPS: usize = 4_096;
 
-/// No position.
 const NONE: usize = usize::MAX;
 
 /// What is done when a way leads nowhere.
 #[derive(Clone, Copy)]
 enum Back {
-    /// Go on there.
     To(Place, usize),
     /// Put the old position back.
     Slot(usize, usize),
@@ -31,7 +29,11 @@ enum Back {
         end: usize,
     },
     /// Take one character more into a run.
-    More { run: Place, end: usize, left: usize },
+    More {
+        run: Place,
+        end: usize,
+        left: usize,
+    },
 }
 
 /// A search under way.

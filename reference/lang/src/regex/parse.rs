@@ -10,9 +10,7 @@ use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 /// A pattern as a tree.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// Nothing.
     Empty,
-    /// One character.
     Char(char),
     /// One character of several.
     Class(ClassUnicode),
@@ -26,7 +24,6 @@ pub enum Node {
     Group(usize, Box<Node>),
     /// The same several times.
     Repeat {
-        /// What is repeated.
         node: Box<Node>,
         /// How often at least.
         min: u32,
@@ -37,7 +34,6 @@ pub enum Node {
     },
     /// What matched first is kept: `(?>…)`.
     Atomic(Box<Node>),
-    /// Look-around.
     Look {
         /// In front of the place, not behind it.
         ahead: bool,
@@ -48,7 +44,6 @@ pub enum Node {
     },
     /// The text that a group matched, in either case when `folded`.
     Backref {
-        /// The group.
         group: usize,
         /// Whether case is ignored.
         folded: bool,
@@ -92,7 +87,6 @@ pub enum Assert {
 pub struct Parsed {
     /// The whole of it.
     pub node: Node,
-    /// Number of groups.
     pub groups: usize,
 }
 
@@ -145,7 +139,6 @@ struct Parser<'p> {
 const HORIZONTAL: &str = r"\t\x20\x{A0}\x{1680}\x{180E}\x{2000}-\x{200A}\x{202F}\x{205F}\x{3000}";
 /// Vertical white space, as the inside of a class.
 const VERTICAL: &str = r"\n\x0B\f\r\x{85}\x{2028}\x{2029}";
-/// A line end.
 const LINE_END: &str = r"(?:\r\n|[\n\x0B\f\r\x{85}\x{2028}\x{2029}])";
 /// A grapheme: a line end, a flag, an emoji sequence, a Hangul syllable, a character with its marks.
 const GRAPHEME: &str = concat!(

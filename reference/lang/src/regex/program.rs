@@ -11,13 +11,11 @@ pub type Place = usize;
 /// One instruction; what no comment says goes on with the next.
 #[derive(Clone, Copy, Debug)]
 pub enum Inst {
-    /// Takes this character.
     Char(char),
     /// Takes a character of a set.
     Set(usize),
     /// Goes on at the first place, and at the second when that leads nowhere.
     Split(Place, Place),
-    /// Goes on there.
     Jump(Place),
     /// Remembers the position in a slot.
     Save(usize),
@@ -27,14 +25,12 @@ pub enum Inst {
     Done,
     /// Takes what a group matched.
     Backref {
-        /// The group.
         group: usize,
         /// Whether case is ignored.
         folded: bool,
     },
     /// Matches the body behind it by itself, then goes on at `next`; what it matched first is kept.
     Atomic {
-        /// Behind the body.
         next: Place,
     },
     /// Looks whether the body behind it matches here, then goes on at `next`.
@@ -47,18 +43,15 @@ pub enum Inst {
         min: usize,
         /// Characters that the body takes at most; `usize::MAX` where nobody knows.
         max: usize,
-        /// Behind the body.
         next: Place,
     },
     /// Takes characters of a set again and again.
     Run {
-        /// The set.
         set: usize,
         /// How many at least.
         min: usize,
         /// How many at most.
         max: usize,
-        /// How many first.
         greed: Greed,
     },
     /// Remembers where a round of a loop began.
@@ -67,7 +60,6 @@ pub enum Inst {
     Unless {
         /// Where the round's beginning was remembered.
         mark: usize,
-        /// Behind the loop.
         exit: Place,
     },
 }
@@ -76,7 +68,6 @@ pub enum Inst {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Set {
     ascii: u128,
-    /// Beyond ASCII, sorted.
     ranges: Box<[(char, char)]>,
 }
 
@@ -119,7 +110,6 @@ impl Set {
     }
 }
 
-/// A pattern, compiled.
 #[derive(Debug)]
 pub struct Program {
     /// What is done, from the first one on.

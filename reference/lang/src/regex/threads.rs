@@ -13,7 +13,6 @@ use crate::error::Stop;
 /// Steps between two calls of the meter.
 const STEPS: usize = 4_096;
 
-/// No position.
 const NONE: usize = usize::MAX;
 
 /// The ways that are followed at one position, in order, with what each remembers.
@@ -56,11 +55,8 @@ enum Todo {
 
 /// A search under way.
 pub struct Search<'s> {
-    /// What is matched.
     pub program: &'s Program,
-    /// Where.
     pub text: &'s str,
-    /// From here on.
     pub from: usize,
     /// Only a match that begins at `from` counts.
     pub anchored: bool,
@@ -71,7 +67,6 @@ pub struct Search<'s> {
 }
 
 impl Search<'_> {
-    /// The first match.
     pub fn run(&self, meter: &mut dyn Meter) -> Result<Option<Slots>, Stop> {
         let count = self.program.insts.len();
         let each = size_of::<usize>() * (3 + self.slots);

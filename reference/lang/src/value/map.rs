@@ -29,7 +29,6 @@ struct Data {
 
 #[derive(Clone)]
 enum Store {
-    /// Sorted by key.
     Flat(Vec<(Value, Value)>),
     Tree(Box<imbl::OrdMap<Value, Value>>),
 }

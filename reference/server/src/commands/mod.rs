@@ -29,7 +29,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// A subcommand.
 struct Command {
     name: &'static str,
     doc: &'static str,

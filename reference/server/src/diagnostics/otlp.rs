@@ -16,7 +16,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Where spans go.
 pub struct Exporter {
     queue: SyncSender<Item>,
     redactor: Redactor,

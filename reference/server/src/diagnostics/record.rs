@@ -38,7 +38,6 @@ pub struct Sighting {
     pub transport: Option<(String, String)>,
 }
 
-/// One remembered call.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The request's id, bounded.

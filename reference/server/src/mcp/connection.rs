@@ -45,7 +45,6 @@ pub struct RequestContext {
     pub trace: Option<TraceContext>,
 }
 
-/// One client's connection.
 pub struct Connection {
     /// Who owns the PTC sessions made here.
     pub owner: String,

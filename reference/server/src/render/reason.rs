@@ -9,7 +9,6 @@ ptc_protocol::reasons! {
     pub enum RefusalReason {
         /// The gate is full.
         Busy = "busy",
-        /// The client cancelled.
         Cancelled = "cancelled",
         /// No tool of that name.
         UnknownTool = "unknown_tool",

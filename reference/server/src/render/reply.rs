@@ -11,7 +11,6 @@ use ptc_secrets::{Redactor, Scrub, Scrubbed};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-/// One JSON-RPC reply.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// The request's id; `None` is written as `null`.
@@ -47,7 +46,6 @@ impl Era {
 /// What a reply carries.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// A JSON-RPC error.
     Error(RpcError),
     /// A result that is JSON text of the server's own, scrubbed when it was made.
     Json(Arc<Scrubbed<String>>),

@@ -11,7 +11,6 @@ use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// One setting.
 pub struct Flag {
     /// The flag without its dashes, such as `max-frame-bytes`.
     pub name: &'static str,
@@ -47,7 +46,6 @@ pub enum Group {
     Upstreams,
     /// `lisp_task`.
     Agentic,
-    /// Streamable HTTP.
     Http,
 }
 

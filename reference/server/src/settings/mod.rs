@@ -45,7 +45,6 @@ pub struct Settings {
 /// The three shapes of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ResponseProfile {
-    /// Text only.
     #[default]
     Slim,
     /// Text and a compact object.
@@ -73,10 +72,8 @@ impl ResponseProfile {
 pub enum PayloadPolicy {
     /// Sizes and digests; the ring holds no preview either.
     None,
-    /// Sizes and digests.
     #[default]
     Summary,
-    /// Everything, scrubbed.
     Full,
 }
 

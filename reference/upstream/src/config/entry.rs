@@ -8,7 +8,6 @@ use std::time::Duration;
 use ptc_secrets::{ConfigDocument, ConfigFault, Emitter, RESERVED_AUTH_HEADERS, Scheme, json_kind};
 use serde_json::{Map, Value};
 
-/// One configured upstream.
 #[derive(Debug, Clone)]
 pub struct UpstreamConfig {
     /// Its key under `upstreams`.
@@ -32,20 +31,16 @@ pub enum TransportConfig {
     OpenApi(OpenApiConfig),
 }
 
-/// A child process.
 #[derive(Debug, Clone)]
 pub struct StdioConfig {
     /// Absolute path, or a name looked up on `PATH`.
     pub command: String,
-    /// Its arguments, verbatim.
     pub args: Vec<String>,
     /// Added to the inherited environment; `${VAR}` is already expanded.
     pub env: BTreeMap<String, String>,
     /// Variables of the server's environment that it gets besides those that every child gets.
     pub inherit_env: Vec<String>,
-    /// Working directory.
     pub cd: Option<PathBuf>,
-    /// Per handshake request.
     pub handshake_timeout: Duration,
     /// Largest handshake answer, in bytes.
     pub handshake_bytes_max: usize,
@@ -73,7 +68,6 @@ pub struct Remote {
 pub struct HttpConfig {
     /// Where and with which headers.
     pub remote: Remote,
-    /// Per handshake request.
     pub handshake_timeout: Duration,
 }
 
@@ -88,7 +82,6 @@ pub struct OpenApiConfig {
     pub schema_bytes_max: usize,
     /// `operationId`s to expose, in order.
     pub include: Vec<String>,
-    /// Per-operation changes.
     pub overrides: BTreeMap<String, OperationOverride>,
 }
 
@@ -155,7 +148,6 @@ struct TransportRow {
     read: fn(&Entry<'_>, &mut Vec<String>) -> Outcome<TransportConfig>,
 }
 
-/// Every transport.
 const TRANSPORTS: &[TransportRow] = &[
     TransportRow {
         name: "mcp_stdio",

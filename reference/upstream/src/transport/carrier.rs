@@ -9,7 +9,6 @@ use crate::fault::WorldFault;
 pub type Carried<'a> =
     Pin<Box<dyn Future<Output = Result<http::Response<Vec<u8>>, WorldFault>> + Send + 'a>>;
 
-/// Carries HTTP requests.
 pub trait Carrier: Send + Sync {
     /// Sends a request with its whole body and waits for the whole answer, redirects not followed. Called inside a tokio
     /// runtime; whoever loses patience drops the future.

@@ -17,7 +17,6 @@ use tokio::process::Command;
 use crate::config::StdioConfig;
 use crate::fault::WorldFault;
 
-/// Starts children.
 pub trait Launcher: Send + Sync {
     /// Starts the child of `config`. Called inside a tokio runtime.
     ///
@@ -28,13 +27,10 @@ pub trait Launcher: Send + Sync {
 
 /// A child that was started.
 pub struct Child {
-    /// What it reads.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
-    /// What it answers.
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
     /// What it complains about.
     pub stderr: Box<dyn AsyncRead + Send + Unpin>,
-    /// Its end.
     pub life: Box<dyn Life>,
     /// It, and what it started.
     pub group: Box<dyn Group>,

@@ -27,7 +27,6 @@ pub(crate) struct HttpClient {
     headers: HeaderMap,
 }
 
-/// Where requests go.
 #[derive(Clone)]
 enum Way {
     Network(Client),

@@ -12,7 +12,6 @@ pub(super) struct Lines {
     cut: Option<Cut>,
 }
 
-/// An over-long line.
 #[derive(Debug, Clone)]
 pub(super) struct Cut {
     pub head: Vec<u8>,

@@ -25,7 +25,6 @@ use crate::trace_context::TraceContext;
 /// What a call may cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallLimits {
-    /// When waiting ends.
     pub deadline: Instant,
     /// Answer bytes, cut before decoding.
     pub bytes_max: usize,

@@ -26,7 +26,6 @@ const ERROR_CHARS_MAX: usize = 500;
 /// Bytes of an error body that are read at all.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// One OpenAPI upstream.
 pub(crate) struct Service {
     config: OpenApiConfig,
     auth: AuthHeaders,

@@ -24,7 +24,6 @@ type Analyze = fn(&mut Analyzer<'_, '_>, Use<'_>) -> Result<Ir, Error>;
 pub struct Use<'f> {
     /// What stands behind its name.
     pub args: &'f [Form<'f>],
-    /// Where it stands.
     pub span: Span,
     /// Whether its value is what the innermost loop or function returns.
     pub tail: bool,
@@ -32,7 +31,6 @@ pub struct Use<'f> {
 
 /// A row of the table of special forms.
 pub struct SpecialForm {
-    /// As written.
     pub name: &'static str,
     /// The section of the specification.
     pub id: &'static str,
@@ -40,7 +38,6 @@ pub struct SpecialForm {
     pub section: Section,
     /// The shape that it has.
     pub signature: &'static str,
-    /// One sentence.
     pub doc: &'static str,
     analyze: Analyze,
 }
@@ -65,7 +62,6 @@ const fn row(
 
 use Section::{AgentControl, Conditionals, ControlFlow, Core, Definitions, Iteration, Threading};
 
-/// Every special form.
 #[rustfmt::skip]
 pub const SPECIAL_FORMS: &[SpecialForm] = &[
     row("def", "forms.def", Definitions, "(def name value) or (def name docstring value)", "Defines a global, wherever it is executed, and returns its var.", definitions::def),

@@ -23,7 +23,6 @@ impl Choices {
         self.below(100) < chances
     }
 
-    /// One of these.
     pub fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }

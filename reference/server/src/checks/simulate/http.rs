@@ -251,7 +251,6 @@ struct World {
     story: Story,
 }
 
-/// One connection.
 struct Client {
     /// None once it is over.
     stream: Option<DuplexStream>,
@@ -349,7 +348,6 @@ enum What {
     Metrics,
     /// Whatever else is so, this status comes.
     Fixed(u16),
-    /// No HTTP.
     Malformed,
 }
 

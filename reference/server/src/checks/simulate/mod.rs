@@ -359,7 +359,6 @@ struct Ask {
 
 #[derive(Clone)]
 enum Program {
-    /// Gives this number.
     Sum(i64),
     /// Asks each upstream for a number and gives them all.
     Calls(Vec<(&'static str, i64)>),
@@ -370,7 +369,9 @@ enum Program {
         calls: Vec<(&'static str, i64)>,
     },
     /// Changes a session's total, and fails.
-    Failing { session: usize },
+    Failing {
+        session: usize,
+    },
 }
 
 /// Whether the workers of `pmap` make these calls, at the same time.

@@ -14,17 +14,12 @@ pub struct Sessions {
     pub count_max: usize,
     /// Live ones of one owner.
     pub per_owner_max: usize,
-    /// Longest life.
     pub ttl: Duration,
-    /// Longest idleness.
     pub idle: Duration,
 }
 
-/// One session.
 pub struct Session {
-    /// Its id.
     pub id: String,
-    /// Whose it is.
     pub owner: String,
     /// The end of its life.
     pub expires: Instant,

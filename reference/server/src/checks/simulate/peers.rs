@@ -32,17 +32,14 @@ const PIPE_BYTES: usize = 32 << 10;
 /// How a peer treats one call of its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manner {
-    /// Answers at once.
     Prompt,
     /// Answers, but only after so many milliseconds.
     Slow(u64),
-    /// Never answers.
     Silent,
     /// Says something that is no JSON, then answers.
     Junk,
     /// Answers under an id that nobody asked with.
     OtherId,
-    /// Answers twice.
     Twice,
     /// Ends without an answer.
     Dies,
@@ -78,15 +75,12 @@ impl Manner {
 /// How a peer starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// As it should.
     Well,
-    /// Not at all.
     Fails,
     /// It starts, but answers no handshake.
     Mute,
 }
 
-/// All peers.
 #[derive(Clone)]
 pub struct Peers {
     shared: Arc<Mutex<BTreeMap<String, Peer>>>,

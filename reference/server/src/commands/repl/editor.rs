@@ -27,7 +27,6 @@ pub enum Input {
     End,
 }
 
-/// Reads lines.
 pub struct Editor {
     terminal: Option<Box<rustyline::Editor<Names, DefaultHistory>>>,
     history: Option<PathBuf>,

@@ -89,7 +89,6 @@ pub enum Display {
     Value,
     /// A JSON object with status, result, prints and upstream calls.
     Envelope,
-    /// As JSON.
     Json,
 }
 

@@ -8,16 +8,13 @@ use minicbor::{Decode, Encode};
 /// What the server says.
 #[derive(Debug, Encode, Decode)]
 pub enum Down {
-    /// Evaluate a program.
     #[n(0)]
     Run(#[n(0)] Run),
     /// The answer to a question.
     #[n(1)]
     Answer {
-        /// The question's number.
         #[n(0)]
         number: u32,
-        /// What is answered.
         #[n(1)]
         reply: Reply,
     },
@@ -29,7 +26,6 @@ pub enum Down {
 /// A program and all that it may know.
 #[derive(Debug, Encode, Decode)]
 pub struct Run {
-    /// Its text.
     #[n(0)]
     pub program: String,
     /// Its surroundings, as a snapshot.
@@ -55,13 +51,10 @@ pub struct Bounds {
     /// Bytes that it may hold.
     #[n(0)]
     pub memory_bytes: u64,
-    /// Workers.
     #[n(1)]
     pub workers: u64,
-    /// Open brackets.
     #[n(2)]
     pub nesting: u32,
-    /// Distinct names.
     #[n(3)]
     pub symbols: u32,
 }
@@ -72,13 +65,10 @@ pub enum Reply {
     /// A value, as a snapshot.
     #[n(0)]
     Value(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
-    /// The program's fault.
     #[n(1)]
     Raise {
-        /// The finer kind.
         #[n(0)]
         kind: String,
-        /// The sentence.
         #[n(1)]
         message: String,
     },
@@ -91,10 +81,8 @@ pub enum Reply {
     /// There is nobody to answer such a question.
     #[n(4)]
     Nobody,
-    /// A number.
     #[n(5)]
     Number(#[n(0)] i64),
-    /// A text.
     #[n(6)]
     Text(#[n(0)] String),
     /// What was asked for would take more memory than the program has.
@@ -111,17 +99,14 @@ pub enum Up {
     /// A question about the world.
     #[n(1)]
     Ask {
-        /// Its number.
         #[n(0)]
         number: u32,
-        /// What is asked.
         #[n(1)]
         question: Question,
     },
     /// The program printed a line.
     #[n(2)]
     Printed(#[n(0)] String),
-    /// The program ended.
     #[n(3)]
     Done(#[n(0)] Done),
     /// It took a program in, and begins.
@@ -143,10 +128,8 @@ pub struct Confinement {
 /// A question about the world.
 #[derive(Debug, Encode, Decode)]
 pub enum Question {
-    /// Call a tool.
     #[n(0)]
     Call {
-        /// Its name.
         #[n(0)]
         tool: String,
         /// Its arguments, as a snapshot.
@@ -175,7 +158,6 @@ pub enum Question {
     /// `(dir server opts)`
     #[n(3)]
     Dir {
-        /// The server's name.
         #[n(0)]
         server: String,
         /// `:limit`
@@ -191,7 +173,6 @@ pub enum Question {
     /// `(meta 'server/tool)`
     #[n(5)]
     Meta(#[n(0)] String),
-    /// The time.
     #[n(6)]
     Now,
     /// `(budget/remaining)`
@@ -205,7 +186,6 @@ pub enum Question {
 /// How a program ended.
 #[derive(Debug, Encode, Decode)]
 pub struct Done {
-    /// How.
     #[n(0)]
     pub end: End,
     /// What it left behind and, behind it, its value, as a snapshot.
@@ -219,7 +199,6 @@ pub struct Done {
 /// The ways to end.
 #[derive(Debug, Encode, Decode)]
 pub enum End {
-    /// With a value.
     #[n(0)]
     Value,
     /// `(return v)`
@@ -228,7 +207,6 @@ pub enum End {
     /// `(fail v)`
     #[n(2)]
     Fail,
-    /// With an error.
     #[n(3)]
     Error {
         /// The word of the reason.
@@ -237,7 +215,6 @@ pub enum End {
         /// The word of the finer kind.
         #[n(1)]
         code: String,
-        /// The sentence.
         #[n(2)]
         message: String,
         /// Where in the program.

@@ -34,7 +34,6 @@ use ptc_lang::{Env, Host, Limits, Program, Ran};
 pub enum Evaluation {
     /// On the thread that asks.
     Thread,
-    /// In processes.
     #[cfg(target_os = "linux")]
     Process(pool::Processes),
 }

@@ -14,7 +14,6 @@ use ptc_rpc::{Json, Kind};
 use ptc_secrets::{Redactor, scrub_json_text};
 use std::collections::BTreeMap;
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
     Stats,
@@ -42,7 +41,6 @@ const SINCE_SECONDS_MAX: i64 = 86_400;
 const REQUEST_ID_BYTES_MAX: usize = 256;
 const TOP_REDUCERS: usize = 10;
 
-/// Answers at once.
 pub fn run(request: &Request<'_>) -> ToolReply {
     let question = match read(request.arguments, &request.server.redactor) {
         Ok(question) => question,

@@ -16,7 +16,6 @@ use ptc_rpc::{Id, Json};
 use ptc_secrets::Scrubbed;
 use std::sync::Arc;
 
-/// One tool.
 pub struct Tool {
     pub name: &'static str,
     /// Whether `tools/list` shows it.

@@ -88,7 +88,6 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
 /// A task's arguments, judged.
 struct Arguments {
     task: String,
-    /// Compact JSON.
     context: String,
     constraints: Constraints,
     unsupported: Vec<String>,

@@ -77,7 +77,6 @@ pub enum Bearer {
     /// The one right header.
     Right,
     Missing,
-    /// Anything else.
     Wrong,
 }
 

@@ -119,7 +119,6 @@ impl Endpoint {
         Id::number(self.next_key.fetch_add(1, Ordering::Relaxed) as u64)
     }
 
-    /// Current counts.
     #[cfg(feature = "checks")]
     pub fn counts(&self) -> Counts {
         let connections: Vec<_> = self

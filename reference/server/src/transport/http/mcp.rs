@@ -131,7 +131,6 @@ pub async fn post(
     Ok(response)
 }
 
-/// One POST.
 struct Exchange<'a> {
     endpoint: &'a Arc<Endpoint>,
     peer: &'a Peer,

@@ -11,7 +11,6 @@ pub const RESERVED_MAX: usize = 64;
 /// Connections that left the reserve with the right token, beyond the cap on all.
 pub const PROVEN_MAX: usize = 256;
 
-/// All places.
 pub struct Places {
     max: usize,
     per_block_max: usize,

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One protocol session.
 pub struct Session {
     /// Its id, a secret of its client.
     pub id: String,
@@ -21,7 +20,6 @@ pub struct Session {
     ended: AtomicBool,
 }
 
-/// All sessions.
 pub struct SessionStore {
     count_max: usize,
     per_owner_max: usize,

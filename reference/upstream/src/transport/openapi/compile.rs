@@ -19,7 +19,6 @@ const METHODS: &[&str] = &[
 const NODES_MAX: usize = 50_000;
 /// Levels of a schema after its references were resolved.
 const SCHEMA_DEPTH_MAX: usize = 200;
-/// References inside references.
 const REFERENCE_DEPTH_MAX: usize = 64;
 
 /// What it takes to call an operation.

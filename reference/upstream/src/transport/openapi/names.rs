@@ -1,6 +1,5 @@
 //! Tool names from operationIds: camel case to snake case, underscores to hyphens, dots to slashes. ASCII letters only.
 
-/// The normalised name.
 pub(super) fn normalize(id: &str) -> String {
     let chars: Vec<char> = id.trim().chars().collect();
     let mut out = String::with_capacity(id.len() + 4);
