@@ -1,5 +1,5 @@
-//! Tries cases that are one request each over connections that are kept: for who asks the same server the same things again and
-//! again, and would pay more for starts than for answers. Knows nothing of why.
+//! Tries one case at a time, those that are one request over connections that are kept: for who asks the same server the same things
+//! again and again, and would pay more for starts than for answers. Knows nothing of why.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,10 +31,11 @@ impl Asker {
         }
     }
 
-    /// Tries the case at `place`. A target that broke at it is gone, and started anew for the next one.
+    /// Tries the case at `place`. A target that broke at it is gone, and started anew for the next one; an exchange or a command
+    /// has a target of its own.
     ///
     /// # Errors
-    /// Why it cannot be asked so: it is no single request, or the target does not start.
+    /// Why it cannot be tried so.
     pub async fn ask(&mut self, place: usize) -> Result<Trial, String> {
         let case = &self.session.suite.cases[place];
         let default = TargetSpec::default();
@@ -44,7 +45,11 @@ impl Asker {
                 Some(target) => (target, &default),
                 None => return Err("there is no adapter to call".to_owned()),
             },
-            _ => return Err("the case is not one request".to_owned()),
+            CaseBody::Fixture(_) => return Err("the case has no target".to_owned()),
+            _ => {
+                let trial = super::try_alone(&self.session, &self.orders, place).await;
+                return Ok(trial.in_own_words(case));
+            }
         };
         let key = format!("{} {spec:?}", target.name());
         if !self.links.contains_key(&key) {

@@ -32,7 +32,7 @@ pub struct Options {
     /// Judge those again that were not caught: the suite has grown
     #[arg(long)]
     again: bool,
-    /// Judge by the cases that are one request each, about a second a fault. What they don't catch is for a run without this
+    /// Judge by single cases that don't wait, a second to a minute a fault. What they don't catch is for a run without this
     #[arg(long)]
     quick: bool,
     /// End after so many minutes; the next run goes on
@@ -47,7 +47,7 @@ pub struct Options {
 }
 
 /// The packages whose faults the suite must catch.
-const JUDGED: &[&str] = &["lang", "protocol", "upstream", "secrets", "server"];
+const JUDGED: &[&str] = &["lang", "protocol", "rpc", "upstream", "secrets", "server"];
 /// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
 /// another feature, or a run with `--isolation process` comes past.
 const LEFT_OUT: &[&str] = &[
@@ -92,7 +92,7 @@ enum Verdict {
     Caught(String),
     /// No program or frame of the suite came past it.
     Unreached,
-    /// Every case that is one request passed; nothing else was tried.
+    /// Every case that doesn't wait passed; nothing else was tried.
     Asked,
     Survived,
 }
@@ -191,7 +191,7 @@ fn told(fault: &Planted) -> String {
     let verdict = match &fault.verdict {
         Some(Verdict::Caught(case)) => format!("caught by {case}"),
         Some(Verdict::Unreached) => "NOT REACHED".to_owned(),
-        Some(Verdict::Asked) => "SURVIVED what is one request".to_owned(),
+        Some(Verdict::Asked) => "SURVIVED what does not wait".to_owned(),
         Some(Verdict::Survived) => "SURVIVED".to_owned(),
         None => "not judged".to_owned(),
     };
@@ -349,7 +349,12 @@ impl Bench {
         let file = quick::Map::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
         let suite = conformance::fixture::load(&self.pages()).map_err(|error| error.to_string())?;
-        let quick = quick::Quick::begin(suite, &self.home.join("ptc"), file)?;
+        let quick = quick::Quick::begin(
+            suite,
+            &self.home.join("ptc"),
+            file,
+            &self.home.join("seen.json"),
+        )?;
         crate::say(&format!("{} cases judge\n", quick.cases()));
         Ok(quick)
     }

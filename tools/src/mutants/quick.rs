@@ -1,5 +1,6 @@
-//! Judges faults by the cases that are one request each, over servers that run on: a fault is switched on and off in a file that they
-//! share, and the same file tells which faults a case came past. So a judgement costs the answers that the fault can change, and no start.
+//! Judges faults by the cases that come past them: a fault is switched on and off in a file that servers share, and the same file tells
+//! which faults a case came past. Cases that are one request go to servers that run on, so that they cost an answer and no start; then
+//! exchanges and commands, each with a server of its own. What waits on purpose is left out.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +16,7 @@ use conformance::suite::{CaseBody, Suite};
 use conformance::target::Patience;
 use conformance::target::claims::Claims;
 use conformance::target::launch::Launch;
-use conformance::target::reference::{TESTEE, command};
+use conformance::target::reference::{BINARY, TESTEE, command};
 use conformance::verdict::Verdict;
 
 use super::faults::{MAP_BYTES, MARKS};
@@ -75,12 +76,17 @@ pub struct Quick {
     reached: BTreeMap<u32, Vec<usize>>,
 }
 
+/// Cases with a server of their own that judge a fault at most, those that come past the fewest faults first: what every start comes
+/// past would be judged by all of them.
+const ALONE_MAX: usize = 250;
+
 impl Quick {
-    /// Tries every case that is one request without any fault, and sees what each comes past.
+    /// Tries every case without any fault, and sees what each comes past. What was seen is kept in the file `seen`: the next run
+    /// tries what is new.
     ///
     /// # Errors
     /// When a server cannot be asked at all.
-    pub fn begin(suite: Suite, script: &Path, map: Map) -> Result<Self, String> {
+    pub fn begin(suite: Suite, script: &Path, map: Map, seen: &Path) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -89,6 +95,7 @@ impl Quick {
         let word = script.to_string_lossy().into_owned();
         let suite = Arc::new(suite);
         let launch = Launch {
+            programs: BTreeMap::from([(BINARY.to_owned(), vec![word.clone()])]),
             testee: vec![word, TESTEE.to_owned()],
             ..Launch::default()
         };
@@ -115,16 +122,44 @@ impl Quick {
             map,
             reached: BTreeMap::new(),
         };
+        let mut kept: BTreeMap<String, Vec<u32>> = std::fs::read(seen)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default();
+        let mut tried = 0;
         for place in 0..quick.suite.cases.len() {
             let case = &quick.suite.cases[place];
-            let is_request = matches!(case.body, CaseBody::Clj(_) | CaseBody::Call(_));
-            if !is_request || case.waits() || !case.target.peers.is_empty() {
+            let judges = !matches!(case.body, CaseBody::Fixture(_)) && !case.is_open();
+            if !judges || case.waits() || kept.contains_key(&case.id) {
                 continue;
             }
+            let id = case.id.clone();
             let _before = quick.map.asked()?;
-            if quick.passes(place)? {
-                for id in quick.map.asked()? {
-                    quick.reached.entry(id).or_default().push(place);
+            // A case that fails without a fault judges none.
+            let faults = match quick.passes(place)? {
+                true => quick.map.asked()?,
+                false => Vec::new(),
+            };
+            kept.insert(id, faults);
+            tried += 1;
+            if tried % 500 == 0 {
+                keep(seen, &kept)?;
+            }
+        }
+        keep(seen, &kept)?;
+        let mut order: Vec<(bool, usize, usize)> = Vec::new();
+        for (place, case) in quick.suite.cases.iter().enumerate() {
+            let faults = kept.get(&case.id).map_or(0, Vec::len);
+            order.push((is_alone(&case.body), faults, place));
+        }
+        order.sort_unstable();
+        let mut alone: BTreeMap<u32, usize> = BTreeMap::new();
+        for (has_own, _, place) in order {
+            for id in kept.get(&quick.suite.cases[place].id).into_iter().flatten() {
+                let count = alone.entry(*id).or_default();
+                *count += usize::from(has_own);
+                if *count <= ALONE_MAX {
+                    quick.reached.entry(*id).or_default().push(place);
                 }
             }
         }
@@ -174,6 +209,15 @@ impl Quick {
         let trial = self.runtime.block_on(self.asker.ask(place))?;
         Ok(matches!(trial.verdict, Verdict::Pass { .. }))
     }
+}
+
+fn is_alone(body: &CaseBody) -> bool {
+    !matches!(body, CaseBody::Clj(_) | CaseBody::Call(_))
+}
+
+fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
+    let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl Drop for Quick {
