@@ -5,6 +5,7 @@ mod edit;
 mod http;
 mod http_table;
 mod proxy;
+mod revision_table;
 mod state_table;
 mod table;
 
@@ -50,11 +51,16 @@ const fn over_http(name: &'static str, clause: &'static str, mutation: Mutation)
     }
 }
 
-/// Every mutant: those of protocol and language, then those of servers with state, then those over HTTP.
+/// Every mutant: those of protocol and language, then those of servers with state, those over HTTP, and those of revision 1.1.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [table::MUTANTS, state_table::MUTANTS, http_table::MUTANTS]
-        .into_iter()
-        .flatten()
+    [
+        table::MUTANTS,
+        state_table::MUTANTS,
+        http_table::MUTANTS,
+        revision_table::MUTANTS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// One way of being wrong.

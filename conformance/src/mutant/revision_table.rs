@@ -1,0 +1,306 @@
+//! The mutants of clauses that came with revision 1.1, one row each: places behind errors, functions that the language got, sessions,
+//! statistics and the listener. The functions that need more than a line stand below the table.
+
+use crate::json::Json;
+
+use super::edit::{at, remove, set};
+use super::http::Message;
+use super::{Mutant, Mutation, over_http, over_stdio as row};
+
+/// A mutant that takes one symbol for another, named after both.
+macro_rules! taken {
+    ($clause:literal, $from:literal, $to:literal) => {
+        row(
+            concat!($from, "~", $to),
+            $clause,
+            Mutation::Symbol($from, $to),
+        )
+    };
+}
+
+const fn reply(name: &'static str, clause: &'static str, edit: fn(&mut Json, &str)) -> Mutant {
+    row(name, clause, Mutation::Reply(edit))
+}
+
+const fn payload(name: &'static str, clause: &'static str, edit: fn(&mut Json)) -> Mutant {
+    row(name, clause, Mutation::Payload(edit))
+}
+
+const fn request(name: &'static str, clause: &'static str, edit: fn(&mut Message)) -> Mutant {
+    over_http(name, clause, Mutation::HttpRequest(edit))
+}
+
+/// All of them, in the order of the specification.
+pub const MUTANTS: &[Mutant] = &[
+    // Places and ways out.
+    reply("places-none", "errors.places.form", |frame, _| {
+        errors(frame, first_line);
+    }),
+    reply(
+        "places-lines-from-zero",
+        "errors.places.form",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("at line 1,", "at line 0,")
+                    .replace("at line 2,", "at line 1,")
+            });
+        },
+    ),
+    reply(
+        "places-columns-from-zero",
+        "errors.places.form",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("column 2:", "column 1:")
+                    .replace("column 3:", "column 2:")
+            });
+        },
+    ),
+    reply(
+        "places-arguments-from-zero",
+        "errors.places.form",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("argument 1 of", "argument 0 of")
+                    .replace("argument 2 of", "argument 1 of")
+            });
+        },
+    ),
+    reply("places-items-from-one", "errors.places.item", |frame, _| {
+        errors(frame, |text| {
+            text.replace("at item 2", "at item 3")
+                .replace("at item 1", "at item 2")
+                .replace("at item 0", "at item 1")
+        });
+    }),
+    reply("places-innermost-item", "errors.places.item", |frame, _| {
+        errors(frame, |text| {
+            text.replace("at item 1, and in it", "")
+                .replace("at item 0, and in it", "")
+        });
+    }),
+    reply("places-no-depth", "errors.places.limit", |frame, _| {
+        errors(frame, |text| {
+            text.replace(" calls deep", "").replace(" call deep", "")
+        });
+    }),
+    reply(
+        "places-nameless-limit",
+        "errors.places.limit",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("in `", "`").replace("in 'deep'", "")
+            });
+        },
+    ),
+    reply("places-no-swap", "errors.places.way-out", |frame, _| {
+        errors(frame, |text| {
+            text.replace(
+                "perhaps the arguments are swapped",
+                "the arguments are wrong",
+            )
+        });
+    }),
+    reply("places-no-usage", "errors.places.way-out", |frame, _| {
+        errors(frame, |text| text.replace("is called as", "is"));
+    }),
+    reply("places-no-context", "errors.places.way-out", |frame, _| {
+        errors(frame, |text| text.replace("data/orders", "it"));
+    }),
+    reply("places-behind-fail", "errors.places.plain", |frame, _| {
+        errors(frame, |text| match text.starts_with("fail: ") {
+            true => format!("{text}\nat line 1, column 1"),
+            false => text.to_owned(),
+        });
+    }),
+    reply(
+        "suggestions-quoted-otherwise",
+        "errors.places.suggestions",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("mean `", "mean '").replace("`?", "'?")
+            });
+        },
+    ),
+    // Functions of the language.
+    taken!("strings.capitalize.first", "capitalize", "upper-case"),
+    taken!("strings.replace-first.one", "replace-first", "replace"),
+    taken!("strings.char.code", "char", "str"),
+    taken!("numbers.floorDiv.floors", "floorDiv", "floorMod"),
+    taken!("numbers.floorDiv.floors", "floorMod", "floorDiv"),
+    taken!("numbers.constants.values", "PI", "E"),
+    taken!("numbers.functions.floats", "sin", "cos"),
+    taken!("numbers.functions.floats", "log10", "log"),
+    taken!("numbers.functions.floats", "expm1", "exp"),
+    taken!("numbers.long.whole", "long", "double"),
+    taken!("interop.indexOf-vector.item", ".indexOf", ".lastIndexOf"),
+    taken!(
+        "walk.keywordize-keys.strings",
+        "keywordize-keys",
+        "identity"
+    ),
+    taken!("walk.stringify-keys.keywords", "stringify-keys", "identity"),
+    taken!("maps.sorted-map.entries", "sorted-map", "vector"),
+    taken!("sets.subset?.members", "subset?", "superset?"),
+    taken!("sets.superset?.members", "superset?", "subset?"),
+    taken!("sets.rename-keys.names", "rename-keys", "merge"),
+    taken!("sets.map-invert.swaps", "map-invert", "identity"),
+    taken!("sets.sorted-set.members", "sorted-set", "vector"),
+    taken!("sets.select.holds", "select", "filter"),
+    taken!("core.print.goes-on", "print", "println"),
+    taken!("core.pr.goes-on", "pr", "prn"),
+    taken!("core.prn.readable", "prn", "println"),
+    taken!("time.epoch.counts", "ofEpochMilli", "ofEpochSecond"),
+    taken!("time.fields.numbers", ".getYear", ".getDayOfYear"),
+    taken!("time.fields.names", ".getMonth", ".getMonthValue"),
+    taken!("time.plusMonths.later", ".plusMonths", ".plusWeeks"),
+    taken!("time.isEqual.same", ".isEqual", ".isBefore"),
+    taken!("time.durations.whole", ".toHours", ".toMinutes"),
+    taken!("forms.letfn.together", "letfn", "let"),
+    taken!("forms.dotimes.counts", "dotimes", "doseq"),
+    row(
+        "data-is-empty",
+        "names.data.whole",
+        Mutation::Program(|text| text.replace(" data)", " {})").replace(" data ", " {} ")),
+    ),
+    // Sessions and what is remembered of calls.
+    row(
+        "sessions-calls-cleared-together",
+        "mcp.sessions.upstream.little.kept",
+        Mutation::Request(calls_together),
+    ),
+    payload(
+        "sessions-bytes-one-more",
+        "mcp.sessions.kept.sizes",
+        |payload| {
+            if let Some(Json::Array(bindings)) = at(payload, &["top_bindings"]) {
+                bindings.iter_mut().for_each(one_more);
+            }
+        },
+    ),
+    row(
+        "sessions-program-one-byte-less",
+        "mcp.sessions.tools.sizes",
+        Mutation::Flag("--max-program-bytes", "19"),
+    ),
+    payload(
+        "errors-with-prints",
+        "mcp.profiles.debug.errors",
+        |payload| {
+            if at(payload, &["status"]).and_then(|status| status.as_str()) == Some("error") {
+                set(payload, &[], "prints", Json::Array(Vec::new()));
+            }
+        },
+    ),
+    payload(
+        "errors-with-validated",
+        "mcp.profiles.validated.alone",
+        |payload| {
+            if at(payload, &["reason"]).and_then(|reason| reason.as_str())
+                == Some("validation_error")
+            {
+                set(payload, &[], "validated", Json::from(1));
+            }
+        },
+    ),
+    payload(
+        "errors-without-result",
+        "mcp.profiles.debug.errors",
+        |payload| {
+            if at(payload, &["status"]).and_then(|status| status.as_str()) == Some("error") {
+                remove(payload, &[], "result");
+            }
+        },
+    ),
+    row(
+        "id-zero-is-none",
+        "mcp.dispatch.ids.everywhere",
+        Mutation::Reply(|frame, _| {
+            if let Some(id) = at(frame, &["id"])
+                && id.to_string() == "0"
+            {
+                *id = Json::Null;
+            }
+        }),
+    ),
+    // The listener.
+    request(
+        "http-proxies-one-line",
+        "mcp.http.proxies.lines",
+        |request| {
+            if let Some(one) = request.field("x-forwarded-for").map(str::to_owned) {
+                request.drop_field("x-forwarded-for");
+                request.set_field("X-Forwarded-For", &one);
+            }
+        },
+    ),
+    request(
+        "http-sessions-in-any-case",
+        "mcp.http.sessions.near",
+        |request| {
+            if let Some(id) = request
+                .field("mcp-session-id")
+                .map(str::trim)
+                .map(str::to_owned)
+            {
+                request.set_field("MCP-Session-Id", id.trim_end_matches(['x', 'X']));
+            }
+        },
+    ),
+    request("http-sites-unread", "mcp.http.pages.sites", |request| {
+        request.drop_field("sec-fetch-site");
+    }),
+    request(
+        "http-stateless-names-unread",
+        "mcp.stateless.http.name",
+        |request| {
+            request.drop_field("mcp-name");
+        },
+    ),
+];
+
+/// The texts of an error's reply: its feedback, message and blocks of text.
+fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
+    let is_error = at(frame, &["result", "isError"]).is_some_and(|flag| *flag == Json::from(true));
+    if !is_error {
+        return;
+    }
+    for path in [
+        &["result", "structuredContent", "feedback"],
+        &["result", "structuredContent", "message"],
+    ] {
+        if let Some(Json::String(text)) = at(frame, path) {
+            *text = edit(text);
+        }
+    }
+    if let Some(Json::Array(blocks)) = at(frame, &["result", "content"]) {
+        for block in blocks {
+            if let Some(Json::String(text)) = at(block, &["text"]) {
+                *text = edit(text);
+            }
+        }
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+fn one_more(binding: &mut Json) {
+    let more = binding
+        .get("bytes")
+        .and_then(|bytes| bytes.to_string().parse::<i64>().ok());
+    if let Some(bytes) = more {
+        set(binding, &[], "bytes", Json::from(bytes + 1));
+    }
+}
+
+fn calls_together(frame: &mut Json) {
+    if let Some(Json::Array(targets)) = at(frame, &["params", "arguments", "clear"])
+        && targets
+            .iter()
+            .any(|target| target.as_str() == Some("tool_calls"))
+    {
+        targets.push(Json::from("upstream_calls"));
+    }
+}
