@@ -18,4 +18,5 @@ pub mod report;
 pub mod runner;
 pub mod suite;
 pub mod target;
+pub mod traffic;
 pub mod verdict;

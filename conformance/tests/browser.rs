@@ -10,9 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use conformance::report::compare::difference;
-use conformance::report::{
-    CaseRecord, Direction, FORMAT, Finding, Run, Status, Traffic, Transport, html, matrix,
-};
+use conformance::report::{CaseRecord, FORMAT, Finding, Run, Status, Transport, html, matrix};
+use conformance::traffic::{Direction, Traffic};
 use serde_json::Value;
 
 /// What the page is asked once it stands. Its answer goes to the page around it.

@@ -23,7 +23,7 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
             text.push_str(&format!(
                 "{}\t{}\t{}\t{}:{}\n",
                 case.id,
-                case.body.kind(),
+                case.body.kind().word(),
                 suite.level(case).word(),
                 case.file,
                 case.line

@@ -21,6 +21,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::traffic::Traffic;
 use conclusion::{Conclusion, judged_share, percent};
 
 /// Version of the record's shape. A reader refuses another.
@@ -231,54 +232,6 @@ pub struct Finding {
     /// Line by line, `-` expected and `+` observed; empty when both are one short line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
-}
-
-/// Bytes that went one way, as text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Traffic {
-    /// Which way.
-    pub direction: Direction,
-    /// A frame, a request, or a remark of the harness.
-    pub text: String,
-}
-
-/// Which way bytes went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the harness to the target.
-    Sent,
-    /// From the target to the harness.
-    Received,
-    /// A remark: end of input, a signal, a wait.
-    Note,
-}
-
-impl Direction {
-    /// As fixtures write it.
-    pub fn arrow(self) -> &'static str {
-        match self {
-            Self::Sent => "->",
-            Self::Received => "<-",
-            Self::Note => "--",
-        }
-    }
-}
-
-/// Longest piece of traffic that a record keeps, in bytes.
-const TRAFFIC_BYTES_MAX: usize = 16 << 10;
-
-impl Traffic {
-    /// Traffic of that direction; a long text keeps its beginning and its length.
-    pub fn new(direction: Direction, text: &str) -> Self {
-        let text = if text.len() > TRAFFIC_BYTES_MAX {
-            let end = text.floor_char_boundary(TRAFFIC_BYTES_MAX);
-            format!("{}… ({} bytes)", &text[..end], text.len())
-        } else {
-            text.to_owned()
-        };
-        Self { direction, text }
-    }
 }
 
 impl CaseRecord {

@@ -105,7 +105,9 @@ async fn alone(session: &Arc<Session>, orders: &Orders, case: usize) {
     let (target, spec) = match &tried.body {
         CaseBody::Clj(_) => (Some(orders.target.clone()), tried.target.clone()),
         CaseBody::Call(_) => (orders.library(), TargetSpec::default()),
-        _ => return session.report(case, try_alone(session, orders, case).await),
+        CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
+            return session.report(case, try_alone(session, orders, case).await);
+        }
     };
     if let Some(target) = target {
         let group = Arc::new(Group::new(target, spec, vec![case]));

@@ -46,7 +46,7 @@ impl Asker {
                 None => return Err("there is no adapter to call".to_owned()),
             },
             CaseBody::Fixture(_) => return Err("the case has no target".to_owned()),
-            _ => {
+            CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) => {
                 let trial = super::try_alone(&self.session, &self.orders, place).await;
                 return Ok(trial.in_own_words(case));
             }

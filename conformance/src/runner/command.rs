@@ -9,7 +9,6 @@ use indexmap::IndexMap;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
-use crate::report::{Direction, Traffic};
 use crate::suite::{Captures, CliCase, TargetSpec, Text};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -17,6 +16,7 @@ use crate::target::launch::Launch;
 use crate::target::lines::Piece;
 use crate::target::link;
 use crate::target::process::{Exit, Spawn};
+use crate::traffic::{Direction, Traffic};
 use crate::verdict::Verdict;
 
 use super::start::{self, Refusal, inside, scratch, write};
@@ -158,12 +158,12 @@ async fn finish(spawn: &Spawn, stdin: &[u8], waited: Duration) -> Result<Command
                 Piece::Overlong { head, .. } => stdout.extend_from_slice(&head),
             }
         }
-        (process.control().exited().await, stdout)
+        (process.handle().exited().await, stdout)
     });
     let (exit, stdout) = match ran.await {
         Ok(ran) => ran,
         Err(_) => {
-            process.control().kill().await;
+            process.handle().kill().await;
             return Err(Fault::StillRunning { waited });
         }
     };
@@ -173,7 +173,7 @@ async fn finish(spawn: &Spawn, stdin: &[u8], waited: Duration) -> Result<Command
             Exit::Signal(_) => None,
         },
         stdout,
-        stderr: process.control().stderr().text().into_bytes(),
+        stderr: process.handle().stderr().text().into_bytes(),
         files: IndexMap::new(),
     })
 }

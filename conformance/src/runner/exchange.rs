@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::HttpMessage;
-use crate::suite::{Captures, Control, HttpAction, HttpCase, HttpRequest, HttpStep};
+use crate::suite::{Captures, HttpAction, HttpCase, HttpRequest, HttpStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::Endpoint;
@@ -208,14 +208,16 @@ impl Play<'_> {
                 let _cancelled = task.await;
                 Ok(())
             }
-            HttpAction::Control(Control::Never { finding }) => match &self.findings {
-                Some(findings) => super::open::play::never(line, finding, findings),
-                None => Err(unmet_place()),
-            },
             HttpAction::Control(control) => {
                 self.settle().await;
                 self.server
-                    .control(&mut self.record, line, control, self.patience)
+                    .control(
+                        &mut self.record,
+                        line,
+                        control,
+                        self.patience,
+                        self.findings.as_deref(),
+                    )
                     .await
             }
         }
@@ -381,13 +383,6 @@ impl Play<'_> {
             _ => path,
         }
     }
-}
-
-/// The verdict about a step that stands in open exchanges only.
-fn unmet_place() -> Stop {
-    Stop::Verdict(Verdict::HarnessError {
-        message: "`never` stands in open exchanges only".to_owned(),
-    })
 }
 
 /// Whether an answer says that it is an event stream.

@@ -5,6 +5,7 @@ mod again;
 pub mod asker;
 pub mod by_hand;
 mod command;
+mod controls;
 mod exchange;
 mod open;
 pub mod plan;
@@ -26,7 +27,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::judge;
-use crate::suite::{Case, CaseBody, Suite, TargetSpec, Transport};
+use crate::suite::{Case, CaseBody, Kind, Suite, TargetSpec, Transport};
 use crate::target::Patience;
 use crate::target::capability;
 use crate::target::claims::Claims;
@@ -232,7 +233,11 @@ async fn direct(
     for place in selected {
         match &session.suite.cases[*place].body {
             CaseBody::Fixture(case) => session.report(*place, Trial::of(judge::fixture(case))),
-            _ => needy.push(*place),
+            CaseBody::Clj(_)
+            | CaseBody::Wire(_)
+            | CaseBody::Http(_)
+            | CaseBody::Call(_)
+            | CaseBody::Cli(_) => needy.push(*place),
         }
     }
     if needy.is_empty() {
@@ -283,7 +288,9 @@ async fn direct(
                     session.report(place, Trial::of(Verdict::NotClaimed { capability }));
                 }
             },
-            _ => single.push(place),
+            CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
+                single.push(place)
+            }
         }
     }
     // A server that runs already is one server: calls from two sides would fill its gate for each other.
@@ -392,8 +399,8 @@ async fn adapter(
 }
 
 fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> {
-    let body = case.body.capability();
-    if let Some(need) = body.filter(|need| !reachable(need, orders)) {
+    let kind = case.body.kind();
+    if let Some(need) = kind.capability().filter(|_| !reachable(kind, orders)) {
         return Some(format!("{need}, which this kind of target does not have"));
     }
     if case.target.transport == Transport::Stdio && !matches!(orders.target, Target::Command { .. })
@@ -403,18 +410,18 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
     claims.refusal(case, case.needs())
 }
 
-/// Whether a target of this kind can be asked for a capability at all.
-fn reachable(need: &str, orders: &Orders) -> bool {
+/// Whether cases of this kind can be played at all with such a target.
+fn reachable(kind: Kind, orders: &Orders) -> bool {
     let command = matches!(orders.target, Target::Command { .. });
     let url = matches!(orders.target, Target::Url(_));
     let testee = matches!(orders.target, Target::Testee { .. });
-    match need {
+    match kind {
         // Over HTTP a transcript can still be played when it needs nothing of a pipe.
-        "stdio" => command || url,
-        "http" => url || (command && !orders.launch.http.is_empty()),
-        "testee" => testee || !orders.launch.testee.is_empty(),
-        "cli" => command && !orders.launch.programs.is_empty(),
-        _ => true,
+        Kind::Wire => command || url,
+        Kind::Http => url || (command && !orders.launch.http.is_empty()),
+        Kind::Call => testee || !orders.launch.testee.is_empty(),
+        Kind::Cli => command && !orders.launch.programs.is_empty(),
+        Kind::Clj | Kind::Fixture => true,
     }
 }
 
@@ -436,7 +443,10 @@ async fn try_alone(session: &Session, orders: &Orders, place: usize) -> Trial {
         CaseBody::Wire(wire) if over == Over::Stdio => {
             prepare(session, orders, case, over).map(|prepared| Some((wire, prepared)))
         }
-        _ => Ok(None),
+        CaseBody::Wire(_) | CaseBody::Http(_) => Ok(None),
+        CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Fixture(_) => {
+            return Trial::harness("the case is not an exchange");
+        }
     };
     match tried {
         Err(refusal) => Trial::refused(&refusal),
@@ -494,7 +504,9 @@ async fn over_http(session: &Session, orders: &Orders, case: &Case) -> Trial {
             )
             .await
         }
-        _ => Trial::harness("the case is not an exchange"),
+        CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
+            Trial::harness("the case is not an exchange")
+        }
     };
     drop(files);
     trial

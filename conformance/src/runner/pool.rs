@@ -310,7 +310,9 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
             link.operation(&body.op, &input, session.patience.reply)
                 .await
         }
-        _ => return Attempt::Done(Trial::harness("the case is not one request")),
+        CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
+            return Attempt::Done(Trial::harness("the case is not one request"));
+        }
     };
     let answer = match asked {
         Ok(answer) => answer,
@@ -348,9 +350,11 @@ async fn attempt(session: &Session, spec: &TargetSpec, link: &Link, case: usize)
             }
         }
         CaseBody::Call(body) => judge_call(body, &answer),
-        _ => Verdict::HarnessError {
-            message: "the case is not one request".to_owned(),
-        },
+        CaseBody::Wire(_) | CaseBody::Http(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
+            Verdict::HarnessError {
+                message: "the case is not one request".to_owned(),
+            }
+        }
     };
     if let Some(fault) = answer.strays.first() {
         let noisy = Trial::answered(fault.verdict(true), &answer, link.stderr());

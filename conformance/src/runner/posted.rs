@@ -170,7 +170,7 @@ impl Play<'_> {
             }
             WireAction::Control(control) => {
                 self.server
-                    .control(self.record, line, control, self.patience)
+                    .control(self.record, line, control, self.patience, None)
                     .await
             }
             WireAction::SendRaw(_) | WireAction::ExpectRaw { .. } => {

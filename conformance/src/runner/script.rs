@@ -189,7 +189,8 @@ fn cli(body: &CliCase, lines: &mut Vec<String>) {
     }
 }
 
-fn control(step: &Control) -> String {
+/// One step that all transports share.
+pub(super) fn control(step: &Control) -> String {
     let not = |present: bool| if present { "" } else { "not " };
     let line = |wanted: &LineMatch| match wanted {
         LineMatch::Json(pattern) => pattern.source(),

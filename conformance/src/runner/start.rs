@@ -16,6 +16,8 @@ use crate::target::launch::{FlagValue, Launch};
 use crate::target::link::{self, Failed, Link, Served};
 use crate::target::process::Spawn;
 
+use super::controls::Files;
+
 /// Where the config that reaches the peers of a target block is written, in the directory of the case.
 pub const UPSTREAMS_FILE: &str = "upstreams.json";
 
@@ -63,6 +65,16 @@ pub struct Prepared {
     pub traces: Option<PathBuf>,
     files: TempDir,
     stage: Stage,
+}
+
+impl Prepared {
+    /// What its cases look into.
+    pub fn files(&self) -> Files {
+        Files {
+            directory: self.directory.clone(),
+            traces: self.traces.clone(),
+        }
+    }
 }
 
 impl Target {

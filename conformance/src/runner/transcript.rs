@@ -1,28 +1,14 @@
-//! Plays the steps that all transports share, over whatever carries the exchange.
-//! Knows peers, logs and traces of a started target; knows nothing of how frames travel.
+//! What was said in an exchange so far, and why one ends before its last step. Knows nothing of how frames travel.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
-use crate::json::Json;
 use crate::judge;
-use crate::peer::stage;
-use crate::report::{Direction, Traffic};
-use crate::suite::{Captures, LineMatch, Pattern, Text};
-use crate::target::Patience;
+use crate::suite::{Captures, Text};
 use crate::target::fault::Fault;
+use crate::traffic::{Direction, Traffic};
 use crate::verdict::{Mismatch, Verdict};
 
 use super::trial::Trial;
-
-/// How often logs and traces are looked into while a line is waited for.
-const POLL: Duration = Duration::from_millis(5);
-/// How long a log or trace line is waited for, before the factor of the target's patience.
-const LINE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a transcript ended before its last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,11 +88,8 @@ impl Record {
     /// # Errors
     /// A verdict about the fixture, when the text cannot be made.
     pub fn bytes(&self, text: &Text) -> Result<Vec<u8>, Stop> {
-        text.bytes(&self.captures).map_err(|fault| {
-            Stop::Verdict(Verdict::HarnessError {
-                message: format!("the step cannot be sent: {fault}"),
-            })
-        })
+        text.bytes(&self.captures)
+            .map_err(|fault| harness(format!("the step cannot be sent: {fault}")))
     }
 
     fn push(&mut self, direction: Direction, text: &str) {
@@ -134,122 +117,9 @@ pub fn differs(line: u32, what: &str, expected: &str, observed: &str) -> Stop {
     )
 }
 
-/// The signal of a name that a fixture may use.
-pub fn signal(name: &str) -> Option<Signal> {
-    const SIGNALS: &[(&str, Signal)] = &[
-        ("TERM", Signal::SIGTERM),
-        ("INT", Signal::SIGINT),
-        ("HUP", Signal::SIGHUP),
-        ("KILL", Signal::SIGKILL),
-        ("USR1", Signal::SIGUSR1),
-        ("USR2", Signal::SIGUSR2),
-        ("STOP", Signal::SIGSTOP),
-        ("CONT", Signal::SIGCONT),
-    ];
-    SIGNALS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, signal)| *signal)
-}
-
-/// Looks for a line in `source`: waits for a wanted one, judges an unwanted one at once.
-///
-/// # Errors
-/// When the wanted line does not come, or the unwanted one is there.
-pub async fn look(
-    record: &mut Record,
-    line: u32,
-    what: &str,
-    present: bool,
-    wanted: &LineMatch,
-    patience: Patience,
-    source: impl Fn() -> String,
-) -> Result<(), Stop> {
-    let deadline = Instant::now() + patience.stretched(LINE_PATIENCE);
-    loop {
-        let text = source();
-        for candidate in text.lines() {
-            let found = judge::line(wanted, candidate, &mut record.captures)
-                .map_err(|message| Stop::Verdict(Verdict::HarnessError { message }))?;
-            if found && present {
-                return Ok(());
-            }
-            if found {
-                return Err(differs(
-                    line,
-                    what,
-                    &format!("no line like {}", shown(wanted)),
-                    candidate,
-                ));
-            }
-        }
-        if !present {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            let lines = text.lines().count();
-            let expected = format!("a line like {}", shown(wanted));
-            let last: Vec<&str> = text.lines().rev().take(5).collect();
-            let observed = format!("none of {lines} lines; the last ones: {}", last.join(" | "));
-            return Err(differs(line, what, &expected, &observed));
-        }
-        tokio::time::sleep(POLL).await;
-    }
-}
-
-/// Looks for a message among those that a peer of the case received.
-///
-/// # Errors
-/// As [`look`]; a verdict about the fixture when there is no such peer.
-pub async fn look_at_peer(
-    record: &mut Record,
-    line: u32,
-    directory: &Path,
-    peer: &str,
-    present: bool,
-    pattern: &Pattern,
-    patience: Patience,
-) -> Result<(), Stop> {
-    if stage::received(directory, peer).is_none() {
-        let message = format!("the target block names no peer `{peer}`");
-        return Err(Stop::Verdict(Verdict::HarnessError { message }));
-    }
-    let wanted = LineMatch::Json(pattern.clone());
-    let what = format!("peer {peer}");
-    let source = || stage::received(directory, peer).unwrap_or_default();
-    look(record, line, &what, present, &wanted, patience, source).await
-}
-
-/// All that stands in the files of a directory, in the order of their names; before each a line that says who may use it.
-pub fn files_in(directory: &Path) -> String {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .collect();
-    paths.sort();
-    let mut all = String::new();
-    for path in &paths {
-        let (Ok(text), Ok(data)) = (std::fs::read(path), std::fs::metadata(path)) else {
-            continue;
-        };
-        let file = Json::from(
-            path.file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .as_ref(),
-        );
-        let mode = data.permissions().mode() & 0o777;
-        all.push_str(&format!("{{\"file\":{file},\"mode\":\"{mode:03o}\"}}\n"));
-        all.push_str(&String::from_utf8_lossy(&text));
-        all.push('\n');
-    }
-    all
-}
-
-fn shown(wanted: &LineMatch) -> String {
-    match wanted {
-        LineMatch::Json(pattern) => pattern.source(),
-        LineMatch::Regex(regex) => format!("/{regex}/"),
-    }
+/// A verdict about the fixture, or about the harness.
+pub fn harness(message: impl Into<String>) -> Stop {
+    Stop::Verdict(Verdict::HarnessError {
+        message: message.into(),
+    })
 }

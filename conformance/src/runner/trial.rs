@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use crate::judge;
-use crate::report::{Direction, Traffic};
 use crate::suite::Case;
 use crate::target::Answer;
 use crate::target::fault::Fault;
 use crate::target::link::Failed;
+use crate::traffic::{Direction, Traffic};
 use crate::verdict::{Mismatch, Verdict};
 
 use super::start::Refusal;

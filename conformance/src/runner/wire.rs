@@ -1,23 +1,23 @@
 //! Plays a `wire` case: lines over the standard streams of a process of its own, step by step.
 //! Knows nothing of HTTP or of how reports look.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::json::Json;
 use crate::judge;
-use crate::peer::stage;
 use crate::suite::{Control, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::lines::Piece;
 use crate::target::link;
-use crate::target::process::{Exit, Process};
-use crate::verdict::Verdict;
+use crate::target::process::{Handle, Process};
 
+use super::controls::{self, Carrier, Files};
 use super::start::Prepared;
-use super::transcript::{Record, Stop, differs, files_in, look, look_at_peer, signal, unmet};
+use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
 
 /// How long a target may take to end its output after its input has ended, when the steps are over.
@@ -43,10 +43,10 @@ pub async fn play(case: &WireCase, prepared: &Prepared, patience: Patience, warm
         warm,
     };
     let stopped = play.all(case).await.err();
-    let control = play.process.control();
-    control.kill().await;
+    let process = Arc::clone(play.process.handle());
+    process.kill().await;
     play.record
-        .concluded(stopped, began, || control.stderr().tail())
+        .concluded(stopped, began, || process.stderr().tail())
 }
 
 /// The frame that begins the handshake before a case.
@@ -140,134 +140,8 @@ impl Play<'_> {
                 judge::raw_line(text, &observed, &mut self.record.captures)
                     .map_err(|mismatch| unmet(line, mismatch))
             }
-            WireAction::Control(control) => self.control(line, control).await,
+            WireAction::Control(control) => controls::play(self, line, control).await,
         }
-    }
-
-    async fn control(&mut self, line: u32, control: &Control) -> Result<(), Stop> {
-        match control {
-            Control::Wait { ms } => {
-                self.record.note(&format!("wait {ms} ms"));
-                tokio::time::sleep(Duration::from_millis(*ms)).await;
-                Ok(())
-            }
-            Control::Silence { ms } => self.silence(line, Duration::from_millis(*ms)).await,
-            Control::Eof => {
-                self.record.note("end of input");
-                self.process.end_input();
-                Ok(())
-            }
-            Control::Signal { name } => {
-                self.record.note(&format!("signal {name}"));
-                let Some(signal) = signal(name) else {
-                    let message = format!("no signal is called {name}");
-                    return Err(Stop::Verdict(Verdict::HarnessError { message }));
-                };
-                let sent = self.process.control().signal(signal);
-                sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
-            }
-            Control::Exit { status, within_ms } => self.exit(line, *status, *within_ms).await,
-            Control::Log {
-                present,
-                line: wanted,
-            } => {
-                let stderr = self.process.control().stderr().clone();
-                look(
-                    &mut self.record,
-                    line,
-                    "log",
-                    *present,
-                    wanted,
-                    self.patience,
-                    || stderr.text(),
-                )
-                .await
-            }
-            Control::Trace {
-                present,
-                line: wanted,
-            } => {
-                let Some(directory) = &self.prepared.traces else {
-                    let message = "the target block names no `trace_dir`".to_owned();
-                    return Err(Stop::Verdict(Verdict::HarnessError { message }));
-                };
-                look(
-                    &mut self.record,
-                    line,
-                    "trace",
-                    *present,
-                    wanted,
-                    self.patience,
-                    || files_in(directory),
-                )
-                .await
-            }
-            Control::Never { .. } => Err(Stop::Verdict(Verdict::HarnessError {
-                message: "`never` stands in open exchanges only".to_owned(),
-            })),
-            Control::KillPeer { peer } => {
-                self.record.note(&format!("kill peer {peer}"));
-                stage::kill_peer(&self.prepared.directory, peer)
-                    .map_err(|message| Stop::Verdict(Verdict::HarnessError { message }))
-            }
-            Control::PeerReceived {
-                peer,
-                present,
-                pattern,
-            } => {
-                let directory = &self.prepared.directory;
-                look_at_peer(
-                    &mut self.record,
-                    line,
-                    directory,
-                    peer,
-                    *present,
-                    pattern,
-                    self.patience,
-                )
-                .await
-            }
-        }
-    }
-
-    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
-        match tokio::time::timeout(time, self.process.lines.next()).await {
-            Err(_) => {
-                self.record
-                    .note(&format!("silence for {} ms", time.as_millis()));
-                Ok(())
-            }
-            // The end of output is silence too.
-            Ok(None) => {
-                self.record.note("end of output");
-                Ok(())
-            }
-            Ok(Some(piece)) => {
-                let text = self.take(piece)?;
-                let expected = format!("silence for {} ms", time.as_millis());
-                Err(differs(line, "output", &expected, &text))
-            }
-        }
-    }
-
-    async fn exit(
-        &mut self,
-        line: u32,
-        status: Option<i32>,
-        within_ms: Option<u64>,
-    ) -> Result<(), Stop> {
-        let waited = self.patience.within(within_ms, self.patience.exit);
-        let exited = tokio::time::timeout(waited, self.process.control().exited()).await;
-        let Ok(exit) = exited else {
-            return Err(Stop::Fault(Fault::StillRunning { waited }));
-        };
-        self.record.note(&exit.to_string());
-        self.ended = true;
-        if let Some(status) = status.filter(|status| exit != Exit::Code(*status)) {
-            let expected = format!("exit status {status}");
-            return Err(differs(line, "exit", &expected, &exit.to_string()));
-        }
-        self.leftovers(line, Duration::from_secs(1)).await
     }
 
     /// Ends the input and looks for output that no step asked for.
@@ -332,7 +206,7 @@ impl Play<'_> {
 
     /// Why no more output or input is possible.
     async fn gone(&mut self) -> Fault {
-        let exited = self.process.control().exited();
+        let exited = self.process.handle().exited();
         match tokio::time::timeout(EXIT_AFTER_OUTPUT, exited).await {
             Ok(exit) => Fault::Exited { exit },
             Err(_) => Fault::ClosedOutput,
@@ -347,6 +221,53 @@ impl Play<'_> {
             self.patience.reply.max(self.patience.start)
         };
         self.patience.within(within_ms, usual)
+    }
+}
+
+impl Carrier for Play<'_> {
+    fn record(&mut self) -> &mut Record {
+        &mut self.record
+    }
+
+    fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    fn process(&self, _control: &Control) -> Result<Arc<Handle>, Stop> {
+        Ok(Arc::clone(self.process.handle()))
+    }
+
+    fn files(&self, _control: &Control) -> Result<Files, Stop> {
+        Ok(self.prepared.files())
+    }
+
+    async fn end_input(&mut self) {
+        self.process.end_input();
+    }
+
+    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
+        match tokio::time::timeout(time, self.process.lines.next()).await {
+            Err(_) => {
+                self.record
+                    .note(&format!("silence for {} ms", time.as_millis()));
+                Ok(())
+            }
+            // The end of output is silence too.
+            Ok(None) => {
+                self.record.note("end of output");
+                Ok(())
+            }
+            Ok(Some(piece)) => {
+                let text = self.take(piece)?;
+                let expected = format!("silence for {} ms", time.as_millis());
+                Err(differs(line, "output", &expected, &text))
+            }
+        }
+    }
+
+    async fn ended(&mut self, line: u32) -> Result<(), Stop> {
+        self.ended = true;
+        self.leftovers(line, Duration::from_secs(1)).await
     }
 }
 

@@ -41,23 +41,35 @@ pub struct Case {
     pub why: Option<String>,
 }
 
-/// Flags that switch a capability on, which a case with the flag needs.
-const SWITCHES: &[(&str, &str)] = &[
-    ("sessions", "sessions"),
-    ("debug_tool", "debug"),
-    ("agentic", "agentic"),
-    ("http_metrics", "metrics"),
+/// Flags by which a case needs a capability: some switch it on and ask for it when they are true; the others set what no
+/// document asks of an earlier server, and ask for it whatever their value is.
+const FLAGS: &[(&str, &str, Asks)] = &[
+    ("sessions", "sessions", Asks::WhenTrue),
+    ("debug_tool", "debug", Asks::WhenTrue),
+    ("agentic", "agentic", Asks::WhenTrue),
+    ("http_metrics", "metrics", Asks::WhenTrue),
+    ("http_max_connections", "crowd_control", Asks::Always),
+    (
+        "http_max_connections_per_address",
+        "crowd_control",
+        Asks::Always,
+    ),
+    (
+        "http_max_unfinished_body_bytes",
+        "crowd_control",
+        Asks::Always,
+    ),
+    ("http_trusted_proxy", "trusted_proxies", Asks::Always),
+    ("isolation", "isolation", Asks::Always),
+    ("memory_watermark_percent", "memory_watermark", Asks::Always),
 ];
 
-/// Flags that no document asks of an earlier server. A case with one of them, whatever its value, needs the capability.
-const SETTINGS: &[(&str, &str)] = &[
-    ("http_max_connections", "crowd_control"),
-    ("http_max_connections_per_address", "crowd_control"),
-    ("http_max_unfinished_body_bytes", "crowd_control"),
-    ("http_trusted_proxy", "trusted_proxies"),
-    ("isolation", "isolation"),
-    ("memory_watermark_percent", "memory_watermark"),
-];
+/// When a flag asks for its capability.
+#[derive(Clone, Copy, PartialEq)]
+enum Asks {
+    WhenTrue,
+    Always,
+}
 
 /// The member of a call by which a result is asked for as JSON.
 const SCHEMA_ARGUMENT: &str = "\"output_schema\"";
@@ -66,20 +78,16 @@ impl Case {
     /// The capabilities that the case needs of a target: those of its block, and those of what it does.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let asked = self.target.requires.iter().map(String::as_str);
-        let switched = SWITCHES
-            .iter()
-            .filter(|(flag, _)| self.target.flags.get(*flag) == Some(&Json::Bool(true)))
-            .map(|(_, capability)| *capability);
-        let set = SETTINGS
-            .iter()
-            .filter(|(flag, _)| self.target.flags.contains_key(*flag))
-            .map(|(_, capability)| *capability);
+        let flagged = FLAGS.iter().filter_map(|(flag, capability, asks)| {
+            let value = self.target.flags.get(*flag)?;
+            let needed = *asks == Asks::Always || *value == Json::Bool(true);
+            needed.then_some(*capability)
+        });
         let peers = !self.target.peers.is_empty() || self.target.upstreams.is_some();
         asked
-            .chain(switched)
-            .chain(set)
+            .chain(flagged)
             .chain(peers.then_some("aggregator"))
-            .chain(self.body.capability())
+            .chain(self.body.kind().capability())
             .chain(self.body.also())
     }
 }
@@ -114,28 +122,72 @@ pub enum CaseBody {
     Fixture(FixtureCase),
 }
 
-impl CaseBody {
-    /// The word that opens the block: `clj`, `wire`, …
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            CaseBody::Clj(_) => "clj",
-            CaseBody::Wire(_) => "wire",
-            CaseBody::Http(_) => "http",
-            CaseBody::Call(_) => "call",
-            CaseBody::Cli(_) => "cli",
-            CaseBody::Fixture(_) => "fixture",
-        }
+/// A kind of block that holds cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Programs and their outcomes.
+    Clj,
+    /// Lines over standard streams.
+    Wire,
+    /// HTTP messages.
+    Http,
+    /// Operations of the library.
+    Call,
+    /// Commands.
+    Cli,
+    /// Fixture pages.
+    Fixture,
+}
+
+/// Every kind, with the word that opens its blocks and the capability that its cases need whatever else they ask for.
+pub const KINDS: &[(Kind, &str, Option<&str>)] = &[
+    (Kind::Clj, "clj", Some("lisp_run")),
+    (Kind::Wire, "wire", Some("stdio")),
+    (Kind::Http, "http", Some("http")),
+    (Kind::Call, "call", Some("testee")),
+    (Kind::Cli, "cli", Some("cli")),
+    (Kind::Fixture, "fixture", None),
+];
+
+const _: () = {
+    let mut at = 0;
+    while at < KINDS.len() {
+        assert!(
+            KINDS[at].0 as usize == at,
+            "a row stands where its kind says"
+        );
+        at += 1;
+    }
+};
+
+impl Kind {
+    /// The word that opens its blocks.
+    pub const fn word(self) -> &'static str {
+        KINDS[self as usize].1
     }
 
-    /// The capability that the body needs by itself, besides those of its target block.
-    pub const fn capability(&self) -> Option<&'static str> {
+    /// The capability that its cases need.
+    pub const fn capability(self) -> Option<&'static str> {
+        KINDS[self as usize].2
+    }
+
+    /// The kind of a block that this word opens.
+    pub fn from_word(word: &str) -> Option<Kind> {
+        let row = KINDS.iter().find(|(_, known, _)| *known == word);
+        row.map(|(kind, ..)| *kind)
+    }
+}
+
+impl CaseBody {
+    /// The kind of its block.
+    pub const fn kind(&self) -> Kind {
         match self {
-            CaseBody::Clj(_) => Some("lisp_run"),
-            CaseBody::Wire(_) => Some("stdio"),
-            CaseBody::Http(_) => Some("http"),
-            CaseBody::Call(_) => Some("testee"),
-            CaseBody::Cli(_) => Some("cli"),
-            CaseBody::Fixture(_) => None,
+            CaseBody::Clj(_) => Kind::Clj,
+            CaseBody::Wire(_) => Kind::Wire,
+            CaseBody::Http(_) => Kind::Http,
+            CaseBody::Call(_) => Kind::Call,
+            CaseBody::Cli(_) => Kind::Cli,
+            CaseBody::Fixture(_) => Kind::Fixture,
         }
     }
 }

@@ -36,8 +36,8 @@ pub const SURVEYED: &str = "mcp.";
 pub use self::case::{
     BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect, CljCase, Control,
     ExpectLine, FileExpect, FixtureCase, FixtureExpect, HeaderExpect, HttpAction, HttpCase,
-    HttpRequest, HttpResponse, HttpStep, LineMatch, MessageExpect, Outcome, ProgramExpect, Raised,
-    Reason, Returned, WireAction, WireCase, WireStep,
+    HttpRequest, HttpResponse, HttpStep, KINDS, Kind, LineMatch, MessageExpect, Outcome,
+    ProgramExpect, Raised, Reason, Returned, WireAction, WireCase, WireStep,
 };
 pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};

@@ -230,7 +230,7 @@ impl Link {
     /// The end of the target's error output, when the harness started it.
     pub fn stderr(&self) -> String {
         self.process()
-            .map(|pipe| pipe.stderr().tail())
+            .map(|pipe| pipe.handle().stderr().tail())
             .unwrap_or_default()
     }
 
@@ -241,7 +241,7 @@ impl Link {
         }
         if let Some(server) = &self.server {
             // A server that listens does not mind the end of its input.
-            server.kill().await;
+            server.handle().kill().await;
         } else if let Some(pipe) = self.process() {
             pipe.close(patience.exit).await;
         }
@@ -250,7 +250,7 @@ impl Link {
     /// Takes the target down at once.
     pub async fn kill(self) {
         if let Some(pipe) = self.process() {
-            pipe.kill().await;
+            pipe.handle().kill().await;
         }
     }
 
@@ -290,7 +290,7 @@ impl Link {
             Err(failed) => failed,
         };
         if let Some(pipe) = self.process() {
-            pipe.kill().await;
+            pipe.handle().kill().await;
         }
         let stderr = self.stderr();
         Err((failed, stderr))
@@ -354,8 +354,8 @@ impl Served {
                     continue;
                 }
             };
-            server.kill().await;
-            let stderr = server.stderr().tail();
+            server.handle().kill().await;
+            let stderr = server.handle().stderr().tail();
             return Err((Box::new((fault, request)), stderr));
         }
     }

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 use super::Answer;
 use super::fault::Fault;
 use super::lines::{Lines, Piece};
-use super::process::{Control, Exit, Process, Stderr};
+use super::process::{Handle, Process};
 
 /// How long a process whose output ended may take to end itself before it counts as running on.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
@@ -30,8 +30,7 @@ const STRAYS_KEPT_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Pipe {
     input: AsyncMutex<Option<ChildStdin>>,
-    control: Arc<AsyncMutex<Control>>,
-    stderr: Stderr,
+    handle: Arc<Handle>,
     board: Arc<Board>,
     ids: AtomicU64,
 }
@@ -39,15 +38,12 @@ pub struct Pipe {
 impl Pipe {
     /// Takes over `process` and begins to read its output.
     pub fn over(process: Process) -> Self {
-        let (input, lines, control) = process.split();
-        let stderr = control.stderr().clone();
-        let control = Arc::new(AsyncMutex::new(control));
+        let (input, lines, handle) = process.split();
         let board = Arc::new(Board::default());
-        tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&control)));
+        tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle)));
         Self {
             input: AsyncMutex::new(input),
-            control,
-            stderr,
+            handle,
             board,
             ids: AtomicU64::new(1),
         }
@@ -139,9 +135,9 @@ impl Pipe {
         }
     }
 
-    /// The process's error output.
-    pub fn stderr(&self) -> &Stderr {
-        &self.stderr
+    /// Signals, exit status and error output of the process.
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
     }
 
     /// Why the process can answer nothing any more, if that is so.
@@ -157,27 +153,10 @@ impl Pipe {
     /// Closes the input and waits at most `patience` for the process to end; kills its group then.
     pub async fn close(&self, patience: Duration) {
         self.end_input().await;
-        let mut control = self.control.lock().await;
-        if tokio::time::timeout(patience, control.exited())
-            .await
-            .is_err()
-        {
-            control.kill().await;
+        let ended = tokio::time::timeout(patience, self.handle.exited()).await;
+        if ended.is_err() {
+            self.handle.kill().await;
         }
-    }
-
-    /// Sends a signal to the process group.
-    ///
-    /// # Errors
-    /// When the group is gone already.
-    pub async fn signal(&self, signal: nix::sys::signal::Signal) -> std::io::Result<()> {
-        self.control.lock().await.signal(signal)
-    }
-
-    /// Waits at most `patience` for the process to end by itself.
-    pub async fn exited(&self, patience: Duration) -> Option<Exit> {
-        let mut control = self.control.lock().await;
-        tokio::time::timeout(patience, control.exited()).await.ok()
     }
 
     /// Closes the process's input.
@@ -185,15 +164,9 @@ impl Pipe {
         *self.input.lock().await = None;
     }
 
-    /// Kills the process group at once and waits until the child is reaped.
-    pub async fn kill(&self) {
-        self.control.lock().await.kill().await;
-    }
-
     /// Why nothing can be written any more.
     async fn ended(&self) -> Fault {
-        let mut control = self.control.lock().await;
-        match tokio::time::timeout(EXIT_AFTER_OUTPUT, control.exited()).await {
+        match tokio::time::timeout(EXIT_AFTER_OUTPUT, self.handle.exited()).await {
             Ok(exit) => Fault::Exited { exit },
             Err(_) => Fault::Harness {
                 message: "the target closed its standard input, and runs on".to_owned(),
@@ -204,10 +177,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // When the lock is taken, the reading task is about to let go of the process, which kills it too.
-        if let Ok(control) = self.control.try_lock() {
-            let _gone_already = control.signal(nix::sys::signal::Signal::SIGKILL);
-        }
+        let _gone_already = self.handle.signal(nix::sys::signal::Signal::SIGKILL);
     }
 }
 
@@ -330,12 +300,11 @@ struct Head {
     method: Option<IgnoredAny>,
 }
 
-async fn read(mut lines: Lines, board: Arc<Board>, control: Arc<AsyncMutex<Control>>) {
+async fn read(mut lines: Lines, board: Arc<Board>, handle: Arc<Handle>) {
     while let Some(piece) = lines.next().await {
         board.take(piece);
     }
-    let mut control = control.lock().await;
-    let fault = match tokio::time::timeout(EXIT_AFTER_OUTPUT, control.exited()).await {
+    let fault = match tokio::time::timeout(EXIT_AFTER_OUTPUT, handle.exited()).await {
         Ok(exit) => Fault::Exited { exit },
         Err(_) => Fault::ClosedOutput,
     };

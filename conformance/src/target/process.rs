@@ -77,12 +77,12 @@ pub struct Process {
     /// The child's standard output, cut into lines.
     pub lines: Lines,
     input: Option<ChildStdin>,
-    control: Control,
+    handle: Arc<Handle>,
 }
 
 /// What can be done to a running child by someone who does not read its output.
 #[derive(Debug)]
-pub struct Control {
+pub struct Handle {
     group: i32,
     stderr: Stderr,
     exit: watch::Receiver<Option<Exit>>,
@@ -141,12 +141,12 @@ impl Process {
         Ok(Self {
             lines,
             input: Some(input),
-            control: Control {
+            handle: Arc::new(Handle {
                 group,
                 stderr,
                 exit,
                 _kill: kill,
-            },
+            }),
         })
     }
 
@@ -168,17 +168,17 @@ impl Process {
     }
 
     /// Signals, exit status and error output.
-    pub fn control(&mut self) -> &mut Control {
-        &mut self.control
+    pub fn handle(&self) -> &Arc<Handle> {
+        &self.handle
     }
 
     /// Takes the child apart, so that one task can write while another reads.
-    pub fn split(self) -> (Option<ChildStdin>, Lines, Control) {
-        (self.input, self.lines, self.control)
+    pub fn split(self) -> (Option<ChildStdin>, Lines, Arc<Handle>) {
+        (self.input, self.lines, self.handle)
     }
 }
 
-impl Control {
+impl Handle {
     /// Process id of the child, which is also the id of its group.
     pub fn id(&self) -> i32 {
         self.group
@@ -196,8 +196,8 @@ impl Control {
     }
 
     /// Waits for the child to end by itself. Its error output is complete then, as far as it can be read.
-    pub async fn exited(&mut self) -> Exit {
-        match self.exit.wait_for(Option::is_some).await {
+    pub async fn exited(&self) -> Exit {
+        match self.exit.clone().wait_for(Option::is_some).await {
             Ok(exit) => exit.unwrap_or(Exit::Signal(0)),
             // The supervisor ends only after it has published the exit.
             Err(_) => Exit::Signal(0),
@@ -210,7 +210,7 @@ impl Control {
     }
 
     /// Kills the group and waits until the child is reaped.
-    pub async fn kill(&mut self) -> Exit {
+    pub async fn kill(&self) -> Exit {
         let _gone_already = self.signal(Signal::SIGKILL);
         self.exited().await
     }

@@ -1,12 +1,15 @@
 //! Plays the steps of an open exchange. A reply is the next response to a request of the case, or of nobody; what else the server
 //! sends is passed over, unless a step asks for it by its method. Knows nothing of how the connection was made.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::transcript::{Record, Stop, differs, look, signal, unmet};
+use super::super::controls::{self, Carrier, Files};
+use super::super::script;
+use super::super::transcript::{Record, Stop, differs, unmet};
 use super::super::trial::Trial;
 use super::findings::{Findings, Kind};
 use super::out_of_place;
@@ -16,7 +19,7 @@ use crate::judge;
 use crate::suite::{Control, Pattern, WireAction, WireCase, WireStep, finding};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::process::Exit;
+use crate::target::process::Handle;
 
 /// Plays the case on a connection.
 pub async fn steps(
@@ -117,7 +120,7 @@ impl Play<'_> {
                     .map_err(|mismatch| unmet(line, mismatch))
             }
             WireAction::ExpectRaw { .. } => Err(out_of_place("`<-raw`")),
-            WireAction::Control(control) => self.control(line, control).await,
+            WireAction::Control(control) => controls::play(self, line, control).await,
         }
     }
 
@@ -164,50 +167,40 @@ impl Play<'_> {
         requests.knows_since(self.before, id) || !requests.knows(id)
     }
 
-    async fn control(&mut self, line: u32, control: &Control) -> Result<(), Stop> {
-        match control {
-            Control::Wait { ms } => {
-                tokio::time::sleep(Duration::from_millis(*ms)).await;
-                Ok(())
-            }
-            Control::Silence { ms } => self.silence(line, Duration::from_millis(*ms)).await,
-            Control::Never { finding } => never(line, finding, self.findings),
-            Control::Eof => {
-                self.talk.record.note("end of input");
-                let process = self
-                    .talk
-                    .process()
-                    .ok_or_else(|| out_of_place("`eof` over HTTP"))?;
-                process.end_input();
-                Ok(())
-            }
-            Control::Signal { name } => {
-                self.talk.record.note(&format!("signal {name}"));
-                let signal = signal(name).ok_or_else(|| out_of_place("this signal"))?;
-                let process = self
-                    .talk
-                    .control()
-                    .ok_or_else(|| out_of_place("`signal` over HTTP"))?;
-                let sent = process.signal(signal);
-                sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
-            }
-            Control::Exit { status, within_ms } => self.exit(line, *status, *within_ms).await,
-            Control::Log {
-                present,
-                line: wanted,
-            } => {
-                let stderr = self.talk.control().map(|control| control.stderr().clone());
-                let stderr = stderr.ok_or_else(|| out_of_place("`log` over HTTP"))?;
-                let (record, patience) = (&mut self.talk.record, self.patience);
-                look(record, line, "log", *present, wanted, patience, || {
-                    stderr.text()
-                })
-                .await
-            }
-            Control::KillPeer { .. } | Control::PeerReceived { .. } | Control::Trace { .. } => {
-                Err(out_of_place("this step"))
-            }
-        }
+    fn within(&self, within_ms: Option<u64>) -> Duration {
+        let usual = if self.talk.record.answered {
+            self.patience.reply
+        } else {
+            self.patience.reply.max(self.patience.start)
+        };
+        self.patience.within(within_ms, usual)
+    }
+}
+
+impl Carrier for Play<'_> {
+    fn record(&mut self) -> &mut Record {
+        &mut self.talk.record
+    }
+
+    fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop> {
+        let process = self.talk.process().cloned();
+        process.ok_or_else(|| out_of_place(&format!("`{}` over HTTP", script::control(control))))
+    }
+
+    fn files(&self, control: &Control) -> Result<Files, Stop> {
+        Err(out_of_place(&format!("`{}`", script::control(control))))
+    }
+
+    fn findings(&self) -> Option<&Findings> {
+        Some(self.findings)
+    }
+
+    async fn end_input(&mut self) {
+        self.talk.end_input();
     }
 
     async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
@@ -230,40 +223,5 @@ impl Play<'_> {
                 Ok(_) => {}
             }
         }
-    }
-
-    async fn exit(
-        &mut self,
-        line: u32,
-        status: Option<i32>,
-        within_ms: Option<u64>,
-    ) -> Result<(), Stop> {
-        let waited = self.patience.within(within_ms, self.patience.exit);
-        let control = self
-            .talk
-            .control()
-            .ok_or_else(|| out_of_place("`exit` over HTTP"))?;
-        let Ok(exit) = tokio::time::timeout(waited, control.exited()).await else {
-            return Err(Stop::Fault(Fault::StillRunning { waited }));
-        };
-        self.talk.record.note(&exit.to_string());
-        match status.filter(|status| exit != Exit::Code(*status)) {
-            Some(status) => Err(differs(
-                line,
-                "exit",
-                &format!("exit status {status}"),
-                &exit.to_string(),
-            )),
-            None => Ok(()),
-        }
-    }
-
-    fn within(&self, within_ms: Option<u64>) -> Duration {
-        let usual = if self.talk.record.answered {
-            self.patience.reply
-        } else {
-            self.patience.reply.max(self.patience.start)
-        };
-        self.patience.within(within_ms, usual)
     }
 }

@@ -16,7 +16,7 @@ use crate::target::fault::Fault;
 use crate::target::http::{Endpoint, HttpLink};
 use crate::target::lines::Piece;
 use crate::target::link;
-use crate::target::process::{Control, Process};
+use crate::target::process::{Handle, Process};
 
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "handshake";
@@ -291,45 +291,44 @@ impl Talk {
     }
 
     /// The process, when it is one of our own.
-    pub fn process(&mut self) -> Option<&mut Process> {
-        match &mut self.wire {
-            Wire::Pipe { process, .. } => Some(process),
+    pub fn process(&self) -> Option<&Arc<Handle>> {
+        match &self.wire {
+            Wire::Pipe { process, .. } => Some(process.handle()),
             Wire::Posts { .. } => None,
         }
     }
 
-    /// The process's control.
-    pub fn control(&mut self) -> Option<&mut Control> {
-        self.process().map(Process::control)
+    /// Ends the input of a process of our own.
+    pub fn end_input(&mut self) {
+        if let Wire::Pipe { process, .. } = &mut self.wire {
+            process.end_input();
+        }
     }
 
     /// Ends the input, looks at what still comes, and takes the server down.
     pub async fn end(&mut self) {
-        let Some(process) = self.process() else {
+        let Some(process) = self.process().cloned() else {
             self.close().await;
             return;
         };
-        process.end_input();
+        self.end_input();
         let deadline = Instant::now() + FAREWELL;
         while self.message(deadline, FAREWELL).await.is_ok() {}
-        if let Some(control) = self.control() {
-            control.kill().await;
-        }
+        process.kill().await;
     }
 
     /// The end of the server's error output.
-    pub fn stderr(&mut self) -> String {
-        let control = self.control();
-        control
-            .map(|control| control.stderr().tail())
+    pub fn stderr(&self) -> String {
+        self.process()
+            .map(|process| process.stderr().tail())
             .unwrap_or_default()
     }
 
-    async fn gone(&mut self) -> Fault {
-        let Some(control) = self.control() else {
+    async fn gone(&self) -> Fault {
+        let Some(process) = self.process() else {
             return Fault::ClosedOutput;
         };
-        match tokio::time::timeout(EXIT_AFTER_OUTPUT, control.exited()).await {
+        match tokio::time::timeout(EXIT_AFTER_OUTPUT, process.exited()).await {
             Ok(exit) => Fault::Exited { exit },
             Err(_) => Fault::ClosedOutput,
         }

@@ -1,0 +1,221 @@
+//! Plays the steps that all transports share: waits, signals, ends, peers, logs and traces.
+//! Knows nothing of how frames travel; what depends on that it asks the [`Carrier`] of the exchange.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
+use super::open::findings::Findings;
+use super::open::play::never;
+use super::transcript::{Record, Stop, differs, harness};
+use crate::json::Json;
+use crate::judge;
+use crate::peer::stage;
+use crate::suite::{Control, LineMatch};
+use crate::target::Patience;
+use crate::target::fault::Fault;
+use crate::target::process::{Exit, Handle};
+
+/// How often logs and traces are looked into while a line is waited for.
+const POLL: Duration = Duration::from_millis(5);
+/// How long a log or trace line is waited for, before the factor of the target's patience.
+const LINE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What carries an exchange: a process of its own, a listening server, an open connection.
+pub trait Carrier {
+    fn record(&mut self) -> &mut Record;
+    fn patience(&self) -> Patience;
+    /// The target's process.
+    ///
+    /// # Errors
+    /// What the case gets when `control` asks for a process and there is none of ours.
+    fn process(&self, control: &Control) -> Result<Arc<Handle>, Stop>;
+    /// The files of the case.
+    ///
+    /// # Errors
+    /// What the case gets when `control` asks for files and there are none.
+    fn files(&self, control: &Control) -> Result<Files, Stop>;
+    /// What was found in an open exchange.
+    fn findings(&self) -> Option<&Findings> {
+        None
+    }
+    async fn end_input(&mut self);
+    /// Expects that no output comes for so long.
+    async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop>;
+    /// Called when a step has seen the process end as it should.
+    async fn ended(&mut self, _line: u32) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+/// Where a started target and its peers leave what they write.
+pub struct Files {
+    /// The case's own directory; peers leave notes in it.
+    pub directory: PathBuf,
+    /// Where traces are written, when the target block asks for traces.
+    pub traces: Option<PathBuf>,
+}
+
+/// Waits, and says so in the record.
+pub async fn wait(record: &mut Record, time: Duration) {
+    record.note(&format!("wait {} ms", time.as_millis()));
+    tokio::time::sleep(time).await;
+}
+
+/// Plays one control that stands at `line` of the fixture.
+///
+/// # Errors
+/// When it does not come out as the case says, or the exchange has nothing that it could act on.
+pub async fn play<C: Carrier>(carrier: &mut C, line: u32, control: &Control) -> Result<(), Stop> {
+    match control {
+        Control::Wait { ms } => {
+            wait(carrier.record(), Duration::from_millis(*ms)).await;
+            Ok(())
+        }
+        Control::Silence { ms } => carrier.silence(line, Duration::from_millis(*ms)).await,
+        Control::Eof => {
+            carrier.process(control)?;
+            carrier.record().note("end of input");
+            carrier.end_input().await;
+            Ok(())
+        }
+        Control::Signal { name } => {
+            let signal = format!("SIG{name}").parse::<Signal>();
+            let signal = signal.map_err(|_| harness(format!("no signal is called {name}")))?;
+            let process = carrier.process(control)?;
+            carrier.record().note(&format!("signal {name}"));
+            let sent = process.signal(signal);
+            sent.map_err(|_| differs(line, "signal", "a running process", "it had ended"))
+        }
+        Control::Exit { status, within_ms } => {
+            let process = carrier.process(control)?;
+            let patience = carrier.patience();
+            let waited = patience.within(*within_ms, patience.exit);
+            let Ok(exit) = tokio::time::timeout(waited, process.exited()).await else {
+                return Err(Stop::Fault(Fault::StillRunning { waited }));
+            };
+            carrier.record().note(&exit.to_string());
+            if let Some(status) = status.filter(|status| exit != Exit::Code(*status)) {
+                let expected = format!("exit status {status}");
+                return Err(differs(line, "exit", &expected, &exit.to_string()));
+            }
+            carrier.ended(line).await
+        }
+        Control::Log {
+            present,
+            line: wanted,
+        } => {
+            let process = carrier.process(control)?;
+            let log = || process.stderr().text();
+            look(carrier, line, "log", *present, wanted, log).await
+        }
+        Control::Trace {
+            present,
+            line: wanted,
+        } => {
+            let Some(directory) = carrier.files(control)?.traces else {
+                return Err(harness("the target block names no `trace_dir`"));
+            };
+            let traces = || files_in(&directory);
+            look(carrier, line, "trace", *present, wanted, traces).await
+        }
+        Control::Never { finding } => match carrier.findings() {
+            Some(findings) => never(line, finding, findings),
+            None => Err(harness("`never` stands in open exchanges only")),
+        },
+        Control::KillPeer { peer } => {
+            let files = carrier.files(control)?;
+            carrier.record().note(&format!("kill peer {peer}"));
+            stage::kill_peer(&files.directory, peer).map_err(harness)
+        }
+        Control::PeerReceived {
+            peer,
+            present,
+            pattern,
+        } => {
+            let directory = carrier.files(control)?.directory;
+            if stage::received(&directory, peer).is_none() {
+                return Err(harness(format!("the target block names no peer `{peer}`")));
+            }
+            let wanted = LineMatch::Json(pattern.clone());
+            let what = format!("peer {peer}");
+            let received = || stage::received(&directory, peer).unwrap_or_default();
+            look(carrier, line, &what, *present, &wanted, received).await
+        }
+    }
+}
+
+/// Looks for a line in `source`: waits for a wanted one, judges an unwanted one at once.
+async fn look<C: Carrier>(
+    carrier: &mut C,
+    line: u32,
+    what: &str,
+    present: bool,
+    wanted: &LineMatch,
+    source: impl Fn() -> String,
+) -> Result<(), Stop> {
+    let deadline = Instant::now() + carrier.patience().stretched(LINE_PATIENCE);
+    loop {
+        let text = source();
+        for candidate in text.lines() {
+            let captures = &mut carrier.record().captures;
+            let found = judge::line(wanted, candidate, captures).map_err(harness)?;
+            if found && present {
+                return Ok(());
+            }
+            if found {
+                let expected = format!("no line like {}", shown(wanted));
+                return Err(differs(line, what, &expected, candidate));
+            }
+        }
+        if !present {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let lines = text.lines().count();
+            let expected = format!("a line like {}", shown(wanted));
+            let last: Vec<&str> = text.lines().rev().take(5).collect();
+            let observed = format!("none of {lines} lines; the last ones: {}", last.join(" | "));
+            return Err(differs(line, what, &expected, &observed));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// All that stands in the files of a directory, in the order of their names; before each a line that says who may use it.
+fn files_in(directory: &Path) -> String {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .collect();
+    paths.sort();
+    let mut all = String::new();
+    for path in &paths {
+        let (Ok(text), Ok(data)) = (std::fs::read(path), std::fs::metadata(path)) else {
+            continue;
+        };
+        let file = Json::from(
+            path.file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .as_ref(),
+        );
+        let mode = data.permissions().mode() & 0o777;
+        all.push_str(&format!("{{\"file\":{file},\"mode\":\"{mode:03o}\"}}\n"));
+        all.push_str(&String::from_utf8_lossy(&text));
+        all.push('\n');
+    }
+    all
+}
+
+fn shown(wanted: &LineMatch) -> String {
+    match wanted {
+        LineMatch::Json(pattern) => pattern.source(),
+        LineMatch::Regex(regex) => format!("/{regex}/"),
+    }
+}
