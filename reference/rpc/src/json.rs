@@ -80,6 +80,7 @@ impl fmt::Debug for Json<'_> {
 
 impl<'a> Json<'a> {
     pub const EMPTY_OBJECT: Json<'static> = Json { text: "{}" };
+    pub const NULL: Json<'static> = Json { text: "null" };
 
     /// The text as it was written.
     pub fn text(self) -> &'a str {

@@ -1,17 +1,19 @@
 //! `lisp_debug`: what the ring and the traces know, within a size. Knows nothing of how calls are recorded.
 
+use super::argument::{self, Argument, Shape};
 use super::{Request, annotations};
 use crate::clock;
 use crate::diagnostics::record::{Record, Ring};
 use crate::diagnostics::trace::Tracer;
 use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
-use crate::render::reason::Refusal;
+use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::PayloadPolicy;
 use ptc_rpc::{Json, Kind};
 use ptc_secrets::{Redactor, scrub_json_text};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,7 @@ pub fn run(request: &Request<'_>) -> ToolReply {
 
 /// The entry in `tools/list`.
 pub fn entry(_: &Server) -> Payload {
+    let reasons = format!("{:?}", REASONS.map(RefusalReason::name)).replace(", ", ",");
     Payload::new()
         .with("annotations", annotations(true, false, true, false))
         .with(
@@ -69,57 +72,78 @@ pub fn entry(_: &Server) -> Payload {
             "Look at recent tool calls of this server: op \"stats\" sums them up, \"recent\" lists them, \"get\" shows one by its \
              request id. Everything is scrubbed of credentials.",
         )
-        .with("inputSchema", Field::OwnJson(INPUT_SCHEMA.into()))
-        .with("outputSchema", Field::OwnJson(OUTPUT_SCHEMA.into()))
+        .with("inputSchema", argument::schema(ARGUMENTS, true))
+        .with(
+            "outputSchema",
+            Field::OwnJson(OUTPUT_SCHEMA.replace("REASONS", &reasons).into()),
+        )
 }
 
-const INPUT_SCHEMA: &str = r#"{"additionalProperties":false,"properties":{"errors_only":{"description":"stats/recent: only calls that failed","type":"boolean"},"limit":{"description":"recent: most records returned (default 20)","maximum":200,"minimum":1,"type":"integer"},"op":{"enum":["stats","recent","get"],"type":"string"},"request_id":{"description":"get: the call to show (required for op=get)","maxLength":256,"type":"string"},"since_seconds":{"description":"stats/recent: only calls newer than this","maximum":86400,"minimum":1,"type":"integer"}},"required":["op"],"type":"object"}"#;
+const OP: Argument = Argument::required("op", Shape::Word(ops), "");
+const LIMIT: Argument = Argument::optional(
+    "limit",
+    Shape::Integer {
+        max: Some(LIMIT_MAX),
+    },
+    "recent: most records returned (default 20)",
+);
+const SINCE_SECONDS: Argument = Argument::optional(
+    "since_seconds",
+    Shape::Integer {
+        max: Some(SINCE_SECONDS_MAX),
+    },
+    "stats/recent: only calls newer than this",
+);
+const ERRORS_ONLY: Argument = Argument::optional(
+    "errors_only",
+    Shape::Bool,
+    "stats/recent: only calls that failed",
+);
+const REQUEST_ID: Argument = Argument::optional(
+    "request_id",
+    Shape::TextWithin(REQUEST_ID_BYTES_MAX),
+    "get: the call to show (required for op=get)",
+);
+const ARGUMENTS: &[Argument] = &[OP, LIMIT, SINCE_SECONDS, ERRORS_ONLY, REQUEST_ID];
 
-const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":["args_error","unknown_tool","shutting_down"],"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
+fn ops() -> Vec<&'static str> {
+    OPS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The reasons for which it does not answer.
+const REASONS: [RefusalReason; 3] = [
+    RefusalReason::Arguments,
+    RefusalReason::UnknownTool,
+    RefusalReason::ShuttingDown,
+];
+
+const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":REASONS,"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
 
 fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, String> {
     let arguments = arguments.filter(|arguments| arguments.kind() == Kind::Object);
-    let argument = |name: &str| {
+    let given = |argument: &Argument| {
         arguments
-            .and_then(|arguments| arguments.get(name))
+            .and_then(|arguments| arguments.get(argument.name))
             .filter(|value| !value.is_null())
     };
-    let names = OPS
-        .iter()
-        .map(|(name, _)| *name)
-        .collect::<Vec<_>>()
-        .join(", ");
-    let op =
-        argument("op").ok_or_else(|| format!("argument `op` is required (one of: {names})"))?;
-    let op = op
-        .as_str()
-        .and_then(|word| OPS.iter().find(|(name, _)| *name == word))
-        .map(|(_, op)| *op)
-        .ok_or_else(|| {
-            format!(
-                "argument `op` must be one of {names} (got: {})",
-                shown(op, redactor)
-            )
-        })?;
-    let limit = integer("limit", argument("limit"), LIMIT_MAX, redactor)?.unwrap_or(LIMIT_DEFAULT);
-    let since_seconds = integer(
-        "since_seconds",
-        argument("since_seconds"),
-        SINCE_SECONDS_MAX,
-        redactor,
-    )?;
-    let errors_only = match argument("errors_only") {
-        None => false,
-        Some(value) => value.as_bool().ok_or_else(|| {
-            format!(
-                "argument `errors_only` must be a boolean (got: {})",
-                shown(value, redactor)
-            )
-        })?,
+    let judged = |argument: &Argument| {
+        let value = given(argument);
+        match value.and_then(|value| Some((argument.refusal(value)?, value))) {
+            Some((refusal, value)) => Err(format!("{refusal} (got: {})", shown(value, redactor))),
+            None => Ok(value),
+        }
     };
-    let request_id = argument("request_id");
-    let text = request_id.and_then(Json::as_str);
-    if text
+    let op = judged(&OP)?.and_then(Json::as_str);
+    let op = op.and_then(|word| OPS.iter().find(|(name, _)| *name == word));
+    let Some((_, op)) = op else {
+        let names = ops().join(", ");
+        return Err(format!("argument `op` is required (one of: {names})"));
+    };
+    let limit = judged(&LIMIT)?.and_then(Json::as_i64);
+    let since_seconds = judged(&SINCE_SECONDS)?.and_then(Json::as_i64);
+    let errors_only = judged(&ERRORS_ONLY)?.and_then(Json::as_bool);
+    let request_id = given(&REQUEST_ID).and_then(Json::as_str);
+    if request_id
         .as_ref()
         .is_some_and(|text| text.len() > REQUEST_ID_BYTES_MAX)
     {
@@ -127,47 +151,17 @@ fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, St
             "argument `request_id` exceeds {REQUEST_ID_BYTES_MAX} bytes"
         ));
     }
-    let request_id = match (op, text, request_id) {
-        (Op::Get, Some(text), _) if !text.is_empty() => text.into_owned(),
-        (Op::Get, ..) => return Err("argument `request_id` is required for op=get".into()),
-        (_, Some(text), _) => text.into_owned(),
-        (_, None, Some(value)) => {
-            return Err(format!(
-                "argument `request_id` must be a string (got: {})",
-                shown(value, redactor)
-            ));
-        }
-        (_, None, None) => String::new(),
-    };
+    if *op == Op::Get && request_id.as_ref().is_none_or(|text| text.is_empty()) {
+        return Err("argument `request_id` is required for op=get".into());
+    }
+    judged(&REQUEST_ID)?;
     Ok(Question {
-        op,
-        limit: usize::try_from(limit).unwrap_or_default(),
+        op: *op,
+        limit: usize::try_from(limit.unwrap_or(LIMIT_DEFAULT)).unwrap_or_default(),
         since_seconds,
-        errors_only,
-        request_id,
+        errors_only: errors_only.unwrap_or_default(),
+        request_id: request_id.map(Cow::into_owned).unwrap_or_default(),
     })
-}
-
-fn integer(
-    name: &str,
-    value: Option<Json<'_>>,
-    max: i64,
-    redactor: &Redactor,
-) -> Result<Option<i64>, String> {
-    let Some(value) = value else { return Ok(None) };
-    if value.kind() != Kind::Integer {
-        return Err(format!(
-            "argument `{name}` must be an integer (got: {})",
-            shown(value, redactor)
-        ));
-    }
-    match value.as_i64().filter(|number| (1..=max).contains(number)) {
-        Some(number) => Ok(Some(number)),
-        None => Err(format!(
-            "argument `{name}` must be between 1 and {max} (got: {})",
-            shown(value, redactor)
-        )),
-    }
 }
 
 /// A value as a message echoes it: the quotes of a string stand around what is left of it.

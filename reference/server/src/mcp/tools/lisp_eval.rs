@@ -1,7 +1,7 @@
 //! `lisp_eval`: one program, nothing kept. Knows nothing of sessions or transports.
 
+use super::argument::{self, Argument};
 use super::{Done, NotReady, Request, Work, annotations, card, program};
-use std::borrow::Cow;
 
 use crate::evaluation::{self, Job};
 use crate::render::payload::{Field, Payload};
@@ -39,10 +39,14 @@ pub fn entry(server: &Server) -> Payload {
         (true, false) => annotations(false, true, false, true),
         (true, true) => annotations(true, false, false, true),
     };
+    let arguments = match server.is_aggregator() {
+        false => ARGUMENTS,
+        true => AGGREGATOR_ARGUMENTS,
+    };
     let mut entry = Payload::new()
         .with("annotations", hints)
         .with("description", card::lisp_eval(server))
-        .with("inputSchema", Field::OwnJson(input_schema(server).into()));
+        .with("inputSchema", argument::schema(arguments, false));
     match server.settings.profile {
         ResponseProfile::Slim => {}
         ResponseProfile::Structured => {
@@ -55,36 +59,26 @@ pub fn entry(server: &Server) -> Payload {
     entry
 }
 
-fn input_schema(server: &Server) -> String {
-    let types = "Optional JSON Schema for the returned value. Types: string, integer, number, boolean, array with items, \
-                 object with properties and required.";
-    let advice = match server.is_aggregator() {
-        false => {
-            " A match adds `validated` to the reply, for example {\"type\":\"object\",\"properties\":{\"count\":{\"type\":\"integer\"}}}."
-        }
-        true => " Leave it out while exploring upstream answers.",
-    };
-    let property = |kind: &'static str, words: Cow<'static, str>| {
-        Payload::new()
-            .with("type", kind)
-            .with("description", Field::word(words))
-    };
-    Payload::new()
-        .with("type", "object")
-        .with("required", vec!["program"])
-        .with(
-            "properties",
-            Payload::new()
-                .with(
-                    "context",
-                    property("object", "Optional map of values that the program reads as data/NAME. Keys are strings, values any JSON.".into())
-                        .with("additionalProperties", true),
-                )
-                .with("output_schema", property("object", format!("{types}{advice}").into()))
-                .with("program", property("string", "PTC-Lisp source code. Not empty after trimming.".into())),
-        )
-        .to_json()
+/// What a call takes; of its output schema clients are told `about`.
+const fn arguments(about: &'static str) -> [Argument; 3] {
+    [
+        program::CONTEXT,
+        program::schema_argument(about),
+        program::PROGRAM,
+    ]
 }
+
+const ARGUMENTS: &[Argument] = &arguments(
+    "Optional JSON Schema for the returned value. Types: string, integer, number, boolean, array with items, object with \
+     properties and required. A match adds `validated` to the reply, for example \
+     {\"type\":\"object\",\"properties\":{\"count\":{\"type\":\"integer\"}}}.",
+);
+
+/// With upstreams.
+const AGGREGATOR_ARGUMENTS: &[Argument] = &arguments(
+    "Optional JSON Schema for the returned value. Types: string, integer, number, boolean, array with items, object with \
+     properties and required. Leave it out while exploring upstream answers.",
+);
 
 /// Every reply of the structured profile satisfies this, one cut by the envelope guard too.
 const STRUCTURED_SCHEMA: &str = r#"{"oneOf":[{"properties":{"output_truncated":{"type":"boolean"},"result":{"type":"string"},"status":{"const":"ok"},"truncated":{"type":"boolean"},"upstream_results":{"items":{"type":"object"},"type":"array"},"validated":{},"validated_bytes":{"minimum":0,"type":"integer"},"validated_preview":{"type":"string"},"validated_preview_truncated":{"type":"boolean"}},"required":["status"],"type":"object"},{"properties":{"feedback":{"type":"string"},"feedback_truncated":{"type":"boolean"},"message":{"type":"string"},"output_truncated":{"type":"boolean"},"reason":{"type":"string"},"result":{"type":"string"},"status":{"const":"error"},"truncated":{"type":"boolean"},"upstream_calls":{"items":{"properties":{"reason":{"type":"string"},"server":{"type":"string"},"status":{"const":"error"},"tool":{"type":"string"}},"required":["server","tool","status"],"type":"object"},"type":"array"}},"required":["status","reason","message"],"type":"object"}],"type":"object"}"#;

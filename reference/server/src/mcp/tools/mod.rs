@@ -1,5 +1,6 @@
 //! The MCP tools as one table. Knows nothing of frames; each tool lives in its own file.
 
+mod argument;
 mod card;
 mod debug;
 mod lisp_eval;

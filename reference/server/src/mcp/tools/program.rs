@@ -2,6 +2,7 @@
 //!
 //! Knows the wording of both tools that take a program (`mcp.lisp_eval.arguments`); runs nothing.
 
+use super::argument::{Argument, Shape};
 use crate::settings::Settings;
 use ptc_rpc::{Json, Kind};
 
@@ -15,17 +16,23 @@ pub struct Arguments {
     pub output_schema: Option<String>,
 }
 
-/// The kind of a JSON value as messages call it. A string is `unknown`, as clients know it.
-pub fn kind_word(value: Json<'_>) -> &'static str {
-    match value.kind() {
-        Kind::Null => "null",
-        Kind::Bool => "boolean",
-        Kind::Integer => "integer",
-        Kind::Float => "number",
-        Kind::String => "unknown",
-        Kind::Array => "array",
-        Kind::Object => "object",
-    }
+/// The program.
+pub const PROGRAM: Argument = Argument::required(
+    "program",
+    Shape::Text,
+    "PTC-Lisp source code. Not empty after trimming.",
+);
+
+/// The values that the program reads.
+pub const CONTEXT: Argument = Argument::optional(
+    "context",
+    Shape::Map,
+    "Optional map of values that the program reads as data/NAME. Keys are strings, values any JSON.",
+);
+
+/// What the returned value must match, in words of the tool.
+pub const fn schema_argument(about: &'static str) -> Argument {
+    Argument::optional("output_schema", Shape::Object, about)
 }
 
 /// Judges the arguments of `lisp_eval`.
@@ -39,12 +46,8 @@ pub fn judge(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Argumen
     let program = arguments
         .get("program")
         .ok_or("argument `program` is required")?;
-    let program = program.as_str().ok_or_else(|| {
-        format!(
-            "argument `program` must be a string, got {}",
-            kind_word(program)
-        )
-    })?;
+    PROGRAM.judge(program)?;
+    let program = program.as_str().unwrap_or_default();
     if program.trim().is_empty() {
         return Err("argument `program` must be a non-empty string".into());
     }
@@ -82,11 +85,10 @@ pub fn no_signature(arguments: Json<'_>) -> Result<(), String> {
 pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
     match arguments.get("output_schema") {
         None => Ok(None),
-        Some(schema) if schema.kind() == Kind::Object => Ok(Some(schema.compact())),
-        Some(other) => Err(format!(
-            "argument `output_schema` must be a JSON object, got {}",
-            kind_word(other)
-        )),
+        Some(schema) => {
+            schema_argument("").judge(schema)?;
+            Ok(Some(schema.compact()))
+        }
     }
 }
 
@@ -98,12 +100,9 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, Strin
     let context = match arguments.get("context") {
         None => return Ok("{}".into()),
         Some(context) if context.is_null() => return Ok("{}".into()),
-        Some(context) if context.kind() == Kind::Object => context.compact(),
-        Some(other) => {
-            return Err(format!(
-                "argument `context` must be a JSON object, got {}",
-                kind_word(other)
-            ));
+        Some(context) => {
+            CONTEXT.judge(context)?;
+            context.compact()
         }
     };
     if context.len() > settings.context_bytes {

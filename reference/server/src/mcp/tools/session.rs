@@ -1,5 +1,6 @@
 //! The six `lisp_session_*` tools: their arguments, replies and entries. What a session is lives in `sessions`.
 
+use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, card, program};
 use crate::evaluation::{self, Job, Schema, Turned};
 use crate::mcp::connection::{Call, Transport};
@@ -14,6 +15,34 @@ use crate::settings::ResponseProfile;
 use ptc_rpc::{Json, Kind};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+const SESSION_ID: Argument = Argument::required("session_id", Shape::Text, "");
+const START: &[Argument] = &[
+    Argument::optional("title", Shape::Text, ""),
+    Argument::optional("ttl_ms", Shape::Integer { max: None }, ""),
+];
+const INSPECT: &[Argument] = &[
+    SESSION_ID,
+    Argument::optional("view", Shape::Word(|| view::names().collect()), ""),
+];
+const FORGET: &[Argument] = &[
+    SESSION_ID,
+    Argument::optional("bindings", Shape::List(&Shape::Text), ""),
+    Argument::optional(
+        "clear",
+        Shape::List(&Shape::Word(|| Clear::ALL.map(|(word, _)| word).to_vec())),
+        "",
+    ),
+];
+const CLOSE: &[Argument] = &[SESSION_ID, Argument::optional("reason", Shape::Text, "")];
+const EVAL: &[Argument] = &[
+    SESSION_ID,
+    Argument::required("program", Shape::Text, ""),
+    Argument::optional("context", Shape::Object, ""),
+    program::schema_argument(
+        "Optional JSON Schema that the returned value must match; on a mismatch the eval is rejected and nothing is kept.",
+    ),
+];
 
 /// Why a session tool did not do its work.
 enum Problem {
@@ -70,7 +99,7 @@ fn mirrored(outcome: Result<Payload, Problem>) -> ToolReply {
 pub fn start(request: &Request<'_>) -> ToolReply {
     mirrored((|| {
         let arguments = object(request)?;
-        if let Some(unknown) = first_unknown(arguments, &["title", "ttl_ms"]) {
+        if let Some(unknown) = first_unknown(arguments, START) {
             return wrong(format!("unexpected lisp_session_start argument: {unknown}"));
         }
         enabled(request)?;
@@ -383,10 +412,10 @@ fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, P
         .find(&id, &request.connection.owner)?)
 }
 
-fn first_unknown(arguments: Json<'_>, known: &[&str]) -> Option<String> {
+fn first_unknown(arguments: Json<'_>, known: &[Argument]) -> Option<String> {
     let names = arguments.members().filter_map(|(name, _)| name.as_str());
     names
-        .filter(|name| !known.contains(&&**name))
+        .filter(|name| !known.iter().any(|argument| argument.name == name.as_ref()))
         .min()
         .map(Cow::into_owned)
 }
@@ -434,66 +463,47 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, Problem> {
 pub fn start_entry(_: &Server) -> Payload {
     entry(
         "Create an empty stateful PTC-Lisp session; pass its `session_id` to `lisp_session_eval`.",
-        r#"{"additionalProperties":false,"properties":{"title":{"type":"string"},"ttl_ms":{"minimum":1,"type":"integer"}},"type":"object"}"#.into(),
+        argument::schema(START, true),
         &["status", "session_id"],
     )
 }
 
-/// Entry of `lisp_session_list`.
 pub fn list_entry(_: &Server) -> Payload {
     entry(
         "List your live sessions without showing any stored value.",
-        r#"{"additionalProperties":false,"properties":{},"type":"object"}"#.into(),
+        argument::schema(&[], true),
         &["status", "count", "sessions"],
     )
 }
 
-/// Entry of `lisp_session_inspect`.
 pub fn inspect_entry(_: &Server) -> Payload {
-    let views: Vec<String> = view::names().map(|name| format!("\"{name}\"")).collect();
     entry(
         "Show a compact view of one session: definitions, prints, calls, results or limits.",
-        format!(
-            "{{\"properties\":{{\"session_id\":{{\"type\":\"string\"}},\"view\":{{\"enum\":[{}],\"type\":\"string\"}}}},\
-             \"required\":[\"session_id\"],\"type\":\"object\"}}",
-            views.join(",")
-        ),
+        argument::schema(INSPECT, false),
         &["status", "session_id", "session"],
     )
 }
 
-/// Entry of `lisp_session_forget`.
 pub fn forget_entry(_: &Server) -> Payload {
-    let targets: Vec<String> = Clear::ALL
-        .iter()
-        .map(|(word, _)| format!("\"{word}\""))
-        .collect();
     entry(
         "Remove definitions of a session by name, or clear its histories.",
-        format!(
-            "{{\"properties\":{{\"bindings\":{{\"items\":{{\"type\":\"string\"}},\"type\":\"array\"}},\
-             \"clear\":{{\"items\":{{\"enum\":[{}],\"type\":\"string\"}},\"type\":\"array\"}},\
-             \"session_id\":{{\"type\":\"string\"}}}},\"required\":[\"session_id\"],\"type\":\"object\"}}",
-            targets.join(",")
-        ),
+        argument::schema(FORGET, false),
         &["status", "session_id"],
     )
 }
 
-/// Entry of `lisp_session_close`.
 pub fn close_entry(_: &Server) -> Payload {
     entry(
         "Close a session and delete what it holds.",
-        r#"{"properties":{"reason":{"type":"string"},"session_id":{"type":"string"}},"required":["session_id"],"type":"object"}"#.into(),
+        argument::schema(CLOSE, false),
         &["status", "session_id", "closed"],
     )
 }
 
-/// Entry of `lisp_session_eval`.
 pub fn eval_entry(server: &Server) -> Payload {
     let mut entry = entry(
         card::session_eval(server),
-        r#"{"additionalProperties":false,"properties":{"context":{"type":"object"},"output_schema":{"description":"Optional JSON Schema that the returned value must match; on a mismatch the eval is rejected and nothing is kept.","type":"object"},"program":{"type":"string"},"session_id":{"type":"string"}},"required":["session_id","program"],"type":"object"}"#.into(),
+        argument::schema(EVAL, true),
         &["status", "session"],
     );
     if server.settings.profile == ResponseProfile::Slim {
@@ -528,7 +538,7 @@ const PROPERTIES: &[(&str, &str)] = &[
 ];
 
 /// An entry whose output schema has `required` in a success. A reply cut by the envelope guard satisfies it too.
-fn entry(description: impl Into<Field>, input: String, required: &[&'static str]) -> Payload {
+fn entry(description: impl Into<Field>, input: Field, required: &[&'static str]) -> Payload {
     let branch = |status: &'static str, required: &[&'static str]| {
         let mut properties = Payload::new().with("status", Payload::new().with("const", status));
         for (name, schema) in PROPERTIES {
@@ -551,7 +561,7 @@ fn entry(description: impl Into<Field>, input: String, required: &[&'static str]
     let error = branch("error", &["status", "reason", "message"]);
     Payload::new()
         .with("description", description)
-        .with("inputSchema", Field::OwnJson(input.into()))
+        .with("inputSchema", input)
         .with(
             "outputSchema",
             Payload::new()

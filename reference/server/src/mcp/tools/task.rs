@@ -18,6 +18,7 @@ use ptc_secrets::Scrubbed;
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
 use serde_json::{Map, Value as Json, json};
 
+use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, annotations, program};
 use crate::digest;
 use crate::evaluation;
@@ -30,7 +31,23 @@ use crate::server::Server;
 const DESCRIPTION: &str = "Carries out a bounded plain-English task over the configured upstream MCP servers. Say what outcome \
      you want; the server plans and makes the upstream calls itself. Ask for the result, not for calls.";
 
-const INPUT_SCHEMA: &str = r#"{"type":"object","required":["task"],"properties":{"task":{"type":"string","description":"The task in plain English."},"context":{"type":"object","description":"Optional JSON values that programs read under data/."},"constraints":{"type":"object","description":"Optional soft constraints: max_items, preferred_fields."}}}"#;
+const TASK: Argument = Argument::required("task", Shape::Text, "The task in plain English.");
+
+const CONSTRAINTS: Argument = Argument::optional(
+    "constraints",
+    Shape::Object,
+    "Optional soft constraints: max_items, preferred_fields.",
+);
+
+const ARGUMENTS: &[Argument] = &[
+    TASK,
+    Argument::optional(
+        "context",
+        Shape::Object,
+        "Optional JSON values that programs read under data/.",
+    ),
+    CONSTRAINTS,
+];
 
 const OUTPUT_SCHEMA: &str = r#"{"type":"object","oneOf":[{"type":"object","required":["status","answer","structured_result","warnings","planner","execution","upstream_calls"],"properties":PROPERTIES},{"type":"object","required":["status","reason","message","warnings","planner","execution","upstream_calls"],"properties":PROPERTIES}]}"#;
 const OUTPUT_PROPERTIES: &str = r#"{"upstream_calls":{"type":"array","items":{"type":"object","properties":{"server":{"type":"string"},"tool":{"type":"string"},"status":{"type":"string"},"duration_ms":{"type":"integer","minimum":0},"effect":{"type":"string"},"turn":{"type":"integer"},"args_hash":{"type":"string"},"result_bytes":{"type":["integer","null"],"minimum":0},"oversize":{"type":"boolean"},"reason":{"type":"string"},"error":{"type":"string"}}}},"upstream_results":{"type":"array"},"ptc_metrics":{"type":["object","null"]}}"#;
@@ -59,7 +76,7 @@ pub fn entry(server: &Server) -> Payload {
     Payload::new()
         .with("annotations", hints)
         .with("description", description)
-        .with("inputSchema", Field::OwnJson(INPUT_SCHEMA.into()))
+        .with("inputSchema", argument::schema(ARGUMENTS, false))
         .with(
             "outputSchema",
             Field::OwnJson(
@@ -97,19 +114,9 @@ fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, Str
     let arguments = arguments
         .filter(|arguments| arguments.kind() == Kind::Object)
         .unwrap_or(Frame::EMPTY_OBJECT);
-    let task = match arguments.get("task") {
-        None => return Err("argument `task` must be a string, got null".into()),
-        Some(task) => task
-            .as_str()
-            .ok_or_else(|| {
-                format!(
-                    "argument `task` must be a string, got {}",
-                    program::kind_word(task)
-                )
-            })?
-            .trim()
-            .to_owned(),
-    };
+    let task = arguments.get("task").unwrap_or(Frame::NULL);
+    TASK.judge(task)?;
+    let task = task.as_str().unwrap_or_default().trim().to_owned();
     if task.is_empty() {
         return Err("argument `task` must be a non-empty string".into());
     }
@@ -118,14 +125,9 @@ fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, Str
     let constraints = match arguments.get("constraints") {
         None => Map::new(),
         Some(given) if given.is_null() => Map::new(),
-        Some(given) if given.kind() == Kind::Object => {
+        Some(given) => {
+            CONSTRAINTS.judge(given)?;
             serde_json::from_str(&given.compact()).unwrap_or_default()
-        }
-        Some(other) => {
-            let kind = program::kind_word(other);
-            return Err(format!(
-                "argument `constraints` must be a JSON object, got {kind}"
-            ));
         }
     };
     let (constraints, unsupported) = Constraints::read(&constraints);

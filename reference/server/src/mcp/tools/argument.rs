@@ -1,0 +1,155 @@
+//! What tools take: a row an argument, which gives its part of the input schema, what is judged and what is said of a value
+//! that is wrong. Knows no tool.
+
+use crate::render::payload::{Field, Payload};
+use ptc_rpc::{Json, Kind};
+
+/// One argument of a tool.
+#[derive(Clone, Copy)]
+pub struct Argument {
+    pub name: &'static str,
+    pub shape: Shape,
+    pub required: bool,
+    /// What clients are told of it; may be empty.
+    pub about: &'static str,
+}
+
+/// Which values an argument takes.
+#[derive(Clone, Copy)]
+pub enum Shape {
+    Text,
+    /// A text of at most so many bytes.
+    TextWithin(usize),
+    Object,
+    /// An object whose keys the caller chooses.
+    Map,
+    Bool,
+    /// A whole number from 1.
+    Integer {
+        max: Option<i64>,
+    },
+    /// One word of a closed list.
+    Word(fn() -> Vec<&'static str>),
+    List(&'static Shape),
+}
+
+impl Argument {
+    pub const fn required(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Argument {
+            required: true,
+            ..Argument::optional(name, shape, about)
+        }
+    }
+
+    pub const fn optional(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Argument {
+            name,
+            shape,
+            required: false,
+            about,
+        }
+    }
+
+    /// What is said of `value` up to the value itself, when it is none that the argument takes.
+    pub fn refusal(&self, value: Json<'_>) -> Option<String> {
+        let must = self.shape.unmet(value)?;
+        Some(format!("argument `{}` must be {must}", self.name))
+    }
+
+    /// Judges `value`; a message names its kind.
+    ///
+    /// # Errors
+    /// The message.
+    pub fn judge(&self, value: Json<'_>) -> Result<(), String> {
+        match self.refusal(value) {
+            Some(refusal) => Err(format!("{refusal}, got {}", kind_word(value))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The input schema of a tool; a closed one takes no other arguments.
+pub fn schema(arguments: &[Argument], closed: bool) -> Field {
+    let mut properties = Payload::new();
+    for argument in arguments {
+        let mut property = argument.shape.schema();
+        if !argument.about.is_empty() {
+            property.set("description", Field::word(argument.about));
+        }
+        properties.set(argument.name, property);
+    }
+    let mut schema = Payload::new()
+        .with("properties", properties)
+        .with("type", "object");
+    if closed {
+        schema.set("additionalProperties", false);
+    }
+    let required = arguments.iter().filter(|argument| argument.required);
+    let required: Vec<&'static str> = required.map(|argument| argument.name).collect();
+    if !required.is_empty() {
+        schema.set("required", required);
+    }
+    Field::OwnJson(schema.to_json().into())
+}
+
+/// The kind of a JSON value as messages call it. A string is `unknown`, as clients know it.
+pub fn kind_word(value: Json<'_>) -> &'static str {
+    match value.kind() {
+        Kind::Null => "null",
+        Kind::Bool => "boolean",
+        Kind::Integer => "integer",
+        Kind::Float => "number",
+        Kind::String => "unknown",
+        Kind::Array => "array",
+        Kind::Object => "object",
+    }
+}
+
+impl Shape {
+    /// What a value must be and is not.
+    fn unmet(self, value: Json<'_>) -> Option<String> {
+        let (kind, must) = match self {
+            Shape::Text | Shape::TextWithin(_) => (Kind::String, "a string"),
+            Shape::Object | Shape::Map => (Kind::Object, "a JSON object"),
+            Shape::Bool => (Kind::Bool, "a boolean"),
+            Shape::List(_) => (Kind::Array, "an array"),
+            Shape::Integer { max } => {
+                if value.kind() == Kind::Integer
+                    && let Some(max) = max
+                {
+                    let fits = value
+                        .as_i64()
+                        .is_some_and(|number| (1..=max).contains(&number));
+                    return (!fits).then(|| format!("between 1 and {max}"));
+                }
+                (Kind::Integer, "an integer")
+            }
+            Shape::Word(words) => {
+                let known = words();
+                let fits = value.as_str().is_some_and(|word| known.contains(&&*word));
+                return (!fits).then(|| format!("one of {}", known.join(", ")));
+            }
+        };
+        (value.kind() != kind).then(|| must.to_owned())
+    }
+
+    fn schema(self) -> Payload {
+        let of = |kind: &'static str| Payload::new().with("type", kind);
+        match self {
+            Shape::Text => of("string"),
+            Shape::TextWithin(bytes) => of("string").with("maxLength", bytes),
+            Shape::Object => of("object"),
+            Shape::Map => of("object").with("additionalProperties", true),
+            Shape::Bool => of("boolean"),
+            Shape::Integer { max } => {
+                let mut schema = of("integer").with("minimum", 1_usize);
+                if let Some(max) = max {
+                    schema.set("maximum", max);
+                }
+                schema
+            }
+            Shape::Word(words) => of("string").with("enum", words()),
+            Shape::List(item) => of("array").with("items", item.schema()),
+        }
+    }
+}
