@@ -133,7 +133,6 @@ pub const MUTANTS: &[Mutant] = &[
     taken!("numbers.functions.floats", "log10", "log"),
     taken!("numbers.functions.floats", "expm1", "exp"),
     taken!("numbers.long.whole", "long", "double"),
-    taken!("interop.indexOf-vector.item", ".indexOf", ".lastIndexOf"),
     taken!(
         "walk.keywordize-keys.strings",
         "keywordize-keys",
