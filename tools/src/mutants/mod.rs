@@ -32,7 +32,7 @@ pub struct Options {
     /// Judge those again that were not caught: the suite has grown
     #[arg(long)]
     again: bool,
-    /// Judge by single cases that don't wait, a second to a minute a fault. What they don't catch is for a run without this
+    /// Judge by the cases that come past a fault, one by one: a second to a minute a fault. The rest is for a run without this
     #[arg(long)]
     quick: bool,
     /// End after so many minutes; the next run goes on
@@ -92,7 +92,7 @@ enum Verdict {
     Caught(String),
     /// No program or frame of the suite came past it.
     Unreached,
-    /// Every case that doesn't wait passed; nothing else was tried.
+    /// Every single case that was tried passed.
     Asked,
     Survived,
 }
@@ -191,7 +191,7 @@ fn told(fault: &Planted) -> String {
     let verdict = match &fault.verdict {
         Some(Verdict::Caught(case)) => format!("caught by {case}"),
         Some(Verdict::Unreached) => "NOT REACHED".to_owned(),
-        Some(Verdict::Asked) => "SURVIVED what does not wait".to_owned(),
+        Some(Verdict::Asked) => "SURVIVED single cases".to_owned(),
         Some(Verdict::Survived) => "SURVIVED".to_owned(),
         None => "not judged".to_owned(),
     };

@@ -1,6 +1,6 @@
 //! Judges faults by the cases that come past them: a fault is switched on and off in a file that servers share, and the same file tells
 //! which faults a case came past. Cases that are one request go to servers that run on, so that they cost an answer and no start; then
-//! exchanges and commands, each with a server of its own. What waits on purpose is left out.
+//! exchanges and commands, each with a server of its own, and of them last those that wait on purpose.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use conformance::runner::Orders;
 use conformance::runner::asker::Asker;
 use conformance::runner::start::{Over, Target};
-use conformance::suite::{CaseBody, Suite};
+use conformance::suite::{Case, CaseBody, Suite};
 use conformance::target::Patience;
 use conformance::target::claims::Claims;
 use conformance::target::launch::Launch;
@@ -79,6 +79,8 @@ pub struct Quick {
 /// Cases with a server of their own that judge a fault at most, those that come past the fewest faults first: what every start comes
 /// past would be judged by all of them.
 const ALONE_MAX: usize = 250;
+/// Cases that wait on purpose that judge a fault at most.
+const WAITING_MAX: usize = 30;
 
 impl Quick {
     /// Tries every case without any fault, and sees what each comes past. What was seen is kept in the file `seen`: the next run
@@ -130,7 +132,7 @@ impl Quick {
         for place in 0..quick.suite.cases.len() {
             let case = &quick.suite.cases[place];
             let judges = !matches!(case.body, CaseBody::Fixture(_)) && !case.is_open();
-            if !judges || case.waits() || kept.contains_key(&case.id) {
+            if !judges || kept.contains_key(&case.id) {
                 continue;
             }
             let id = case.id.clone();
@@ -147,18 +149,18 @@ impl Quick {
             }
         }
         keep(seen, &kept)?;
-        let mut order: Vec<(bool, usize, usize)> = Vec::new();
+        let mut order: Vec<(Cost, usize, usize)> = Vec::new();
         for (place, case) in quick.suite.cases.iter().enumerate() {
             let faults = kept.get(&case.id).map_or(0, Vec::len);
-            order.push((is_alone(&case.body), faults, place));
+            order.push((Cost::of(case), faults, place));
         }
         order.sort_unstable();
-        let mut alone: BTreeMap<u32, usize> = BTreeMap::new();
-        for (has_own, _, place) in order {
+        let mut counts: BTreeMap<(u32, Cost), usize> = BTreeMap::new();
+        for (cost, _, place) in order {
             for id in kept.get(&quick.suite.cases[place].id).into_iter().flatten() {
-                let count = alone.entry(*id).or_default();
-                *count += usize::from(has_own);
-                if *count <= ALONE_MAX {
+                let count = counts.entry((*id, cost)).or_default();
+                *count += 1;
+                if *count <= cost.cases_max() {
                     quick.reached.entry(*id).or_default().push(place);
                 }
             }
@@ -211,8 +213,31 @@ impl Quick {
     }
 }
 
-fn is_alone(body: &CaseBody) -> bool {
-    !matches!(body, CaseBody::Clj(_) | CaseBody::Call(_))
+/// What a case costs, the cheapest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cost {
+    Request,
+    Server,
+    Wait,
+}
+
+impl Cost {
+    fn of(case: &Case) -> Self {
+        match case.body {
+            _ if case.waits() => Self::Wait,
+            CaseBody::Clj(_) | CaseBody::Call(_) => Self::Request,
+            _ => Self::Server,
+        }
+    }
+
+    /// How many of such cases judge a fault.
+    fn cases_max(self) -> usize {
+        match self {
+            Self::Request => usize::MAX,
+            Self::Server => ALONE_MAX,
+            Self::Wait => WAITING_MAX,
+        }
+    }
 }
 
 fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
