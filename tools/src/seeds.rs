@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use conformance::peer::{self, Action, Kind, Script};
+use conformance::peer::{self, Action, PeerKind, Script};
 use conformance::suite::{
     Captures, Case, CaseBody, HttpAction, HttpRequest, TargetSpec, Text, WireAction,
 };
@@ -165,7 +165,7 @@ fn surroundings(target: &TargetSpec) -> Vec<(&'static str, Vec<u8>)> {
         if let Some(schema) = &script.schema {
             inputs.push(("openapi", schema.to_string().into_bytes()));
         }
-        if let Kind::Http = script.kind {
+        if let PeerKind::Http = script.kind {
             let does = script.tools.iter().filter_map(|tool| tool.get("does"));
             let actions = does.filter_map(|does| serde_json::from_value(does.clone()).ok());
             inputs.extend(

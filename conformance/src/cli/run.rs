@@ -335,7 +335,7 @@ async fn play(
     orders: &Orders,
     trials: &mut Trials,
     quiet: bool,
-) -> runner::Outcome {
+) -> runner::RunEnd {
     let progress = progress(places.len(), quiet);
     let mut failures = 0_usize;
     let outcome = runner::run(Arc::clone(suite), places, orders.clone(), trials, |trial| {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::Notes;
 use super::mcp::{Reaction, react};
 use super::meeting::Meetings;
-use super::script::{Action, Kind, Script};
+use super::script::{Action, PeerKind, Script};
 
 /// Where an MCP endpoint is.
 const MCP_PATH: &str = "/mcp";
@@ -69,7 +69,7 @@ pub(super) fn play(script: Script, notes: Notes) -> Result<(), String> {
     let address = listener
         .local_addr()
         .map_err(|error| format!("cannot listen: {error}"))?;
-    let path = if script.kind == Kind::Http {
+    let path = if script.kind == PeerKind::Http {
         MCP_PATH
     } else {
         ""
@@ -117,7 +117,7 @@ impl Peer {
         {
             return plain(401, "");
         }
-        if self.script().kind == Kind::Http {
+        if self.script().kind == PeerKind::Http {
             self.mcp(request)
         } else {
             self.service(request)

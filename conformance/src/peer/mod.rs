@@ -13,7 +13,7 @@ mod stdio;
 use std::path::Path;
 
 pub use http::stream;
-pub use script::{Action, Kind, Script};
+pub use script::{Action, PeerKind, Script};
 
 /// Plays the script at `path` until its input ends.
 ///
@@ -26,11 +26,11 @@ pub fn play(path: &Path) -> Result<(), String> {
     let notes = Notes::beside(path);
     notes.pid();
     match script.kind {
-        Kind::Stdio => {
+        PeerKind::Stdio => {
             stdio::play(script, notes);
             Ok(())
         }
-        Kind::Http | Kind::Openapi => http::play(script, notes),
+        PeerKind::Http | PeerKind::Openapi => http::play(script, notes),
     }
 }
 

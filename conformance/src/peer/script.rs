@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 #[serde(deny_unknown_fields)]
 pub struct Script {
     /// How the peer is reached.
-    pub kind: Kind,
+    pub kind: PeerKind,
     /// Its tools, each an entry of `tools/list` with an additional `does`.
     #[serde(default)]
     pub tools: Vec<Value>,
@@ -74,7 +74,7 @@ impl Script {
 /// How a peer is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum PeerKind {
     /// MCP over a child's standard input and output.
     Stdio,
     /// MCP over Streamable HTTP.

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Map, Value, json};
 
-use super::script::{Kind, Script};
+use super::script::{PeerKind, Script};
 
 /// Names the command that plays peers, where the running program is not `ptc-conformance` itself.
 const COMMAND_VARIABLE: &str = "PTC_CONFORMANCE_COMMAND";
@@ -96,7 +96,7 @@ impl Stage {
         self.word(name, "command", &command_text);
         self.word(name, "script", &path_text);
         let mut entry = script.entry.clone();
-        if script.kind == Kind::Stdio {
+        if script.kind == PeerKind::Stdio {
             let reached = json!({"transport": "mcp_stdio", "command": command_text, "args": ["peer", path_text]});
             fill(&mut entry, reached);
         } else {
@@ -104,7 +104,7 @@ impl Stage {
             self.listening.push(listening);
             self.word(name, "url", &url);
             let reached = match script.kind {
-                Kind::Http => {
+                PeerKind::Http => {
                     json!({"transport": "mcp_http", "url": url, "allow_insecure_http": true})
                 }
                 _ => json!({

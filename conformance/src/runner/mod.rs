@@ -27,7 +27,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::judge;
-use crate::suite::{Case, CaseBody, Kind, Suite, TargetSpec, Transport};
+use crate::suite::{BlockKind, Case, CaseBody, Suite, TargetSpec, Transport};
 use crate::target::Patience;
 use crate::target::capability;
 use crate::target::claims::Claims;
@@ -85,7 +85,7 @@ pub type Trials = BTreeMap<usize, Trial>;
 
 /// What a run tells besides its trials.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunEnd {
     /// The target's own name and version.
     pub server: Option<String>,
     /// Why the target could not be judged at all: it did not get through start, handshake and listing.
@@ -168,7 +168,7 @@ pub async fn run(
     orders: Orders,
     trials: &mut Trials,
     mut seen: impl FnMut(&Trial),
-) -> Outcome {
+) -> RunEnd {
     let (sender, mut tried) = mpsc::unbounded_channel();
     let session = Arc::new(Session::new(Arc::clone(&suite), &orders, sender));
     let fail_fast = orders.fail_fast;
@@ -205,15 +205,15 @@ pub async fn run(
         }
     }
     match told {
-        Ok(Ok(server)) => Outcome {
+        Ok(Ok(server)) => RunEnd {
             server,
             unable: None,
         },
-        Ok(Err(unable)) => Outcome {
+        Ok(Err(unable)) => RunEnd {
             server: None,
             unable: Some(unable),
         },
-        Err(_) => Outcome {
+        Err(_) => RunEnd {
             server: None,
             unable: None,
         },
@@ -411,17 +411,17 @@ fn not_claimed(case: &Case, orders: &Orders, claims: &Claims) -> Option<String> 
 }
 
 /// Whether cases of this kind can be played at all with such a target.
-fn reachable(kind: Kind, orders: &Orders) -> bool {
+fn reachable(kind: BlockKind, orders: &Orders) -> bool {
     let command = matches!(orders.target, Target::Command { .. });
     let url = matches!(orders.target, Target::Url(_));
     let testee = matches!(orders.target, Target::Testee { .. });
     match kind {
         // Over HTTP a transcript can still be played when it needs nothing of a pipe.
-        Kind::Wire => command || url,
-        Kind::Http => url || (command && !orders.launch.http.is_empty()),
-        Kind::Call => testee || !orders.launch.testee.is_empty(),
-        Kind::Cli => command && !orders.launch.programs.is_empty(),
-        Kind::Clj | Kind::Fixture => true,
+        BlockKind::Wire => command || url,
+        BlockKind::Http => url || (command && !orders.launch.http.is_empty()),
+        BlockKind::Call => testee || !orders.launch.testee.is_empty(),
+        BlockKind::Cli => command && !orders.launch.programs.is_empty(),
+        BlockKind::Clj | BlockKind::Fixture => true,
     }
 }
 

@@ -124,7 +124,7 @@ pub enum CaseBody {
 
 /// A kind of block that holds cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum BlockKind {
     /// Programs and their outcomes.
     Clj,
     /// Lines over standard streams.
@@ -140,54 +140,54 @@ pub enum Kind {
 }
 
 /// Every kind, with the word that opens its blocks and the capability that its cases need whatever else they ask for.
-pub const KINDS: &[(Kind, &str, Option<&str>)] = &[
-    (Kind::Clj, "clj", Some("lisp_run")),
-    (Kind::Wire, "wire", Some("stdio")),
-    (Kind::Http, "http", Some("http")),
-    (Kind::Call, "call", Some("testee")),
-    (Kind::Cli, "cli", Some("cli")),
-    (Kind::Fixture, "fixture", None),
+pub const BLOCK_KINDS: &[(BlockKind, &str, Option<&str>)] = &[
+    (BlockKind::Clj, "clj", Some("lisp_run")),
+    (BlockKind::Wire, "wire", Some("stdio")),
+    (BlockKind::Http, "http", Some("http")),
+    (BlockKind::Call, "call", Some("testee")),
+    (BlockKind::Cli, "cli", Some("cli")),
+    (BlockKind::Fixture, "fixture", None),
 ];
 
 const _: () = {
     let mut at = 0;
-    while at < KINDS.len() {
+    while at < BLOCK_KINDS.len() {
         assert!(
-            KINDS[at].0 as usize == at,
+            BLOCK_KINDS[at].0 as usize == at,
             "a row stands where its kind says"
         );
         at += 1;
     }
 };
 
-impl Kind {
+impl BlockKind {
     /// The word that opens its blocks.
     pub const fn word(self) -> &'static str {
-        KINDS[self as usize].1
+        BLOCK_KINDS[self as usize].1
     }
 
     /// The capability that its cases need.
     pub const fn capability(self) -> Option<&'static str> {
-        KINDS[self as usize].2
+        BLOCK_KINDS[self as usize].2
     }
 
     /// The kind of a block that this word opens.
-    pub fn from_word(word: &str) -> Option<Kind> {
-        let row = KINDS.iter().find(|(_, known, _)| *known == word);
+    pub fn from_word(word: &str) -> Option<BlockKind> {
+        let row = BLOCK_KINDS.iter().find(|(_, known, _)| *known == word);
         row.map(|(kind, ..)| *kind)
     }
 }
 
 impl CaseBody {
     /// The kind of its block.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> BlockKind {
         match self {
-            CaseBody::Clj(_) => Kind::Clj,
-            CaseBody::Wire(_) => Kind::Wire,
-            CaseBody::Http(_) => Kind::Http,
-            CaseBody::Call(_) => Kind::Call,
-            CaseBody::Cli(_) => Kind::Cli,
-            CaseBody::Fixture(_) => Kind::Fixture,
+            CaseBody::Clj(_) => BlockKind::Clj,
+            CaseBody::Wire(_) => BlockKind::Wire,
+            CaseBody::Http(_) => BlockKind::Http,
+            CaseBody::Call(_) => BlockKind::Call,
+            CaseBody::Cli(_) => BlockKind::Cli,
+            CaseBody::Fixture(_) => BlockKind::Fixture,
         }
     }
 }

@@ -34,9 +34,9 @@ use serde::{Deserialize, Serialize};
 pub const SURVEYED: &str = "mcp.";
 
 pub use self::case::{
-    BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect, CljCase, Control,
-    ExpectLine, FileExpect, FixtureCase, FixtureExpect, HeaderExpect, HttpAction, HttpCase,
-    HttpRequest, HttpResponse, HttpStep, KINDS, Kind, LineMatch, MessageExpect, Outcome,
+    BLOCK_KINDS, BlockKind, BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect,
+    CljCase, Control, ExpectLine, FileExpect, FixtureCase, FixtureExpect, HeaderExpect, HttpAction,
+    HttpCase, HttpRequest, HttpResponse, HttpStep, LineMatch, MessageExpect, Outcome,
     ProgramExpect, Raised, Reason, Returned, WireAction, WireCase, WireStep,
 };
 pub use self::finding::{FINDINGS, finding};

@@ -103,12 +103,12 @@ pub(crate) struct Spans<'a> {
     agent_name: Json,
     agent_id: String,
     run: String,
-    open: Mutex<Open>,
+    open: Mutex<OpenSpans>,
 }
 
 /// The spans that are open inside the run's.
 #[derive(Default)]
-struct Open {
+struct OpenSpans {
     turn: Option<String>,
     request: Option<String>,
 }
@@ -127,7 +127,7 @@ impl<'a> Spans<'a> {
     /// The span of an event and the one around it. What starts opens a span that what stops closes.
     fn place(&self, event: &'static str) -> (String, Option<String>) {
         let mut open = lock(&self.open);
-        let around = |open: &Open| Some(open.turn.clone().unwrap_or_else(|| self.run.clone()));
+        let around = |open: &OpenSpans| Some(open.turn.clone().unwrap_or_else(|| self.run.clone()));
         match event {
             "run.start" | "run.stop" => (self.run.clone(), None),
             "turn.start" => (open.turn.insert(new_id()).clone(), Some(self.run.clone())),

@@ -341,13 +341,13 @@ struct Parser<'t> {
     until_look: u32,
     items: Vec<Value>,
     entries: Vec<(Value, Value)>,
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     keys: Keys<'t>,
 }
 
 /// A collection whose end was not met yet, with where its parts start.
 #[derive(Clone, Copy)]
-enum Open {
+enum OpenContainer {
     Array(usize),
     Object(usize),
 }
@@ -370,7 +370,7 @@ impl<'t> Parser<'t> {
                     self.at += 1;
                     self.space();
                     if self.peek()? != b']' {
-                        self.opened(Open::Array(self.items.len()))?;
+                        self.opened(OpenContainer::Array(self.items.len()))?;
                         continue;
                     }
                     self.at += 1;
@@ -380,7 +380,7 @@ impl<'t> Parser<'t> {
                     self.at += 1;
                     self.space();
                     if self.peek()? != b'}' {
-                        self.opened(Open::Object(self.entries.len()))?;
+                        self.opened(OpenContainer::Object(self.entries.len()))?;
                         self.key(0)?;
                         continue;
                     }
@@ -403,7 +403,7 @@ impl<'t> Parser<'t> {
                 self.space();
                 let next = self.peek()?;
                 match open {
-                    Open::Array(start) => {
+                    OpenContainer::Array(start) => {
                         if self.items.len() == self.items.capacity() {
                             self.ask::<Value>(self.items.len())?;
                         }
@@ -420,7 +420,7 @@ impl<'t> Parser<'t> {
                             _ => return Err(Problem::Unexpected),
                         }
                     }
-                    Open::Object(start) => {
+                    OpenContainer::Object(start) => {
                         if let Some(entry) = self.entries.last_mut() {
                             entry.1 = value;
                         }
@@ -443,9 +443,9 @@ impl<'t> Parser<'t> {
     }
 
     /// A collection begins. Depth costs memory as parts do.
-    fn opened(&mut self, open: Open) -> Result<(), Problem> {
+    fn opened(&mut self, open: OpenContainer) -> Result<(), Problem> {
         if self.open.len() == self.open.capacity() {
-            self.ask::<Open>(self.open.len())?;
+            self.ask::<OpenContainer>(self.open.len())?;
         }
         self.open.push(open);
         self.look()

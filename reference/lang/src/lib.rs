@@ -29,6 +29,7 @@ mod eval;
 pub mod form;
 mod function;
 #[cfg(feature = "checks")]
+#[doc(hidden)]
 pub mod fuzz;
 pub mod heap;
 mod host;

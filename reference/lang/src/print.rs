@@ -185,7 +185,7 @@ struct Printer<'o, 'w> {
 }
 
 /// A collection being printed.
-struct Open<'a> {
+struct OpenCollection<'a> {
     parts: Parts<'a>,
     total: usize,
     shown: usize,
@@ -210,7 +210,7 @@ impl<'o, 'w> Printer<'o, 'w> {
     }
 
     fn print(&mut self, value: &Value) -> Result<(), Over> {
-        let mut open: Vec<Open<'_>> = Vec::new();
+        let mut open: Vec<OpenCollection<'_>> = Vec::new();
         let mut next = Some(value);
         loop {
             if let Some(value) = next
@@ -223,7 +223,7 @@ impl<'o, 'w> Printer<'o, 'w> {
             };
             next = self.advance(top)?;
             if next.is_none() {
-                let Open { close, total, .. } = *top;
+                let OpenCollection { close, total, .. } = *top;
                 open.pop();
                 self.out.push_str(close)?;
                 if total > self.items_max {
@@ -234,7 +234,7 @@ impl<'o, 'w> Printer<'o, 'w> {
     }
 
     /// The next part of a collection; none at its end.
-    fn advance<'a>(&mut self, open: &mut Open<'a>) -> Result<Option<&'a Value>, Over> {
+    fn advance<'a>(&mut self, open: &mut OpenCollection<'a>) -> Result<Option<&'a Value>, Over> {
         if let Parts::Value(value, _) = open.parts {
             self.out.push(' ')?;
             let Parts::Value(_, entries) =
@@ -277,7 +277,7 @@ impl<'o, 'w> Printer<'o, 'w> {
     }
 
     /// Prints a value without parts, or opens a collection.
-    fn begin<'a>(&mut self, value: &'a Value) -> Result<Option<Open<'a>>, Over> {
+    fn begin<'a>(&mut self, value: &'a Value) -> Result<Option<OpenCollection<'a>>, Over> {
         let (start, parts, total, close) = match value {
             Value::Vector(items) => ("[", Parts::Items(items.iter()), items.len(), "]"),
             Value::Set(members) => ("#{", Parts::Members(members.iter()), members.len(), "}"),
@@ -287,7 +287,7 @@ impl<'o, 'w> Printer<'o, 'w> {
             }
         };
         self.out.push_str(start)?;
-        Ok(Some(Open {
+        Ok(Some(OpenCollection {
             parts,
             total,
             shown: 0,

@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of what a method means, nor of transports.
 
-use crate::json::{Json, Kind, parse, write_string};
+use crate::json::{Json, JsonKind, parse, write_string};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Frame<'a> {
 
 /// Why bytes are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum FrameFault {
     /// Not one JSON value: answered with [`RpcError::PARSE`].
     Malformed,
     /// JSON, but not an object (batches included), or one with an id that is too long to be answered: answered with
@@ -44,11 +44,11 @@ impl<'a> Frame<'a> {
     /// Reads one frame.
     ///
     /// # Errors
-    /// [`Refused`] when the bytes are not JSON, or not an object.
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Refused> {
-        let json = parse(bytes).map_err(|_| Refused::Malformed)?;
-        if json.kind() != Kind::Object {
-            return Err(Refused::NotAnObject);
+    /// [`FrameFault`] when the bytes are not JSON, or not an object.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FrameFault> {
+        let json = parse(bytes).map_err(|_| FrameFault::Malformed)?;
+        if json.kind() != JsonKind::Object {
+            return Err(FrameFault::NotAnObject);
         }
         let mut frame = Frame {
             version_ok: false,
@@ -72,7 +72,7 @@ impl<'a> Frame<'a> {
             slot.get_or_insert(value);
         }
         if frame.id.is_some_and(|id| id.text().len() > ID_BYTES_MAX) {
-            return Err(Refused::NotAnObject);
+            return Err(FrameFault::NotAnObject);
         }
         frame.version_ok = version
             .and_then(Json::as_str)
@@ -107,7 +107,7 @@ impl Id {
     pub fn from_json(json: Json<'_>) -> Self {
         match json.kind() {
             // The two common kinds are canonical as they stand, unless escaped.
-            Kind::Integer if json.text() != "-0" => Id(json.text().into()),
+            JsonKind::Integer if json.text() != "-0" => Id(json.text().into()),
             _ => Id(json.compact().into()),
         }
     }
@@ -264,12 +264,12 @@ mod tests {
 
     #[test]
     fn what_is_no_frame() {
-        assert_eq!(Frame::parse(b"{").unwrap_err(), Refused::Malformed);
-        assert_eq!(Frame::parse(b"").unwrap_err(), Refused::Malformed);
+        assert_eq!(Frame::parse(b"{").unwrap_err(), FrameFault::Malformed);
+        assert_eq!(Frame::parse(b"").unwrap_err(), FrameFault::Malformed);
         for text in ["[]", "1", "\"a\"", "null", "[{}]"] {
             assert_eq!(
                 Frame::parse(text.as_bytes()).unwrap_err(),
-                Refused::NotAnObject
+                FrameFault::NotAnObject
             );
         }
         assert!(!Frame::parse(br#"{"jsonrpc":2.0}"#).unwrap().version_ok);

@@ -43,7 +43,7 @@ pub struct Json<'a> {
 
 /// What kind of value a [`Json`] is. Integers and floats are told apart by how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// `null`
     Null,
     /// `true`, `false`
@@ -88,32 +88,32 @@ impl<'a> Json<'a> {
     }
 
     /// The kind of the value.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> JsonKind {
         match self.text.as_bytes().first() {
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::Array,
-            Some(b'"') => Kind::String,
-            Some(b't' | b'f') => Kind::Bool,
-            Some(b'n') => Kind::Null,
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::String,
+            Some(b't' | b'f') => JsonKind::Bool,
+            Some(b'n') => JsonKind::Null,
             _ if self
                 .text
                 .bytes()
                 .any(|byte| matches!(byte, b'.' | b'e' | b'E')) =>
             {
-                Kind::Float
+                JsonKind::Float
             }
-            _ => Kind::Integer,
+            _ => JsonKind::Integer,
         }
     }
 
     /// True for `null`.
     pub fn is_null(self) -> bool {
-        self.kind() == Kind::Null
+        self.kind() == JsonKind::Null
     }
 
     /// The string's content, escapes resolved; `None` for every other kind.
     pub fn as_str(self) -> Option<Cow<'a, str>> {
-        if self.kind() != Kind::String {
+        if self.kind() != JsonKind::String {
             return None;
         }
         let inner = &self.text[1..self.text.len() - 1];
@@ -134,7 +134,7 @@ impl<'a> Json<'a> {
 
     /// The integer when it is written as one and fits; `None` otherwise.
     pub fn as_i64(self) -> Option<i64> {
-        (self.kind() == Kind::Integer)
+        (self.kind() == JsonKind::Integer)
             .then(|| self.text.parse().ok())
             .flatten()
     }
@@ -150,7 +150,7 @@ impl<'a> Json<'a> {
     pub fn members(self) -> Members<'a> {
         Members {
             rest: match self.kind() {
-                Kind::Object => Scanner::new(&self.text[1..]),
+                JsonKind::Object => Scanner::new(&self.text[1..]),
                 _ => Scanner::new("}"),
             },
         }
@@ -160,7 +160,7 @@ impl<'a> Json<'a> {
     pub fn elements(self) -> Elements<'a> {
         Elements {
             rest: match self.kind() {
-                Kind::Array => Scanner::new(&self.text[1..]),
+                JsonKind::Array => Scanner::new(&self.text[1..]),
                 _ => Scanner::new("]"),
             },
         }
@@ -175,7 +175,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Iterator over the members of an object as (name, value); the name is a [`Kind::String`].
+/// Iterator over the members of an object as (name, value); the name is a [`JsonKind::String`].
 #[derive(Clone)]
 pub struct Members<'a> {
     rest: Scanner<'a>,
@@ -618,13 +618,13 @@ impl Seen {
 
 /// The containers that compact output is inside of: a byte for each, and the names of those that are objects.
 #[derive(Default)]
-struct Open {
+struct OpenContainers {
     /// The closing bracket, with the highest bit set while nothing is written inside.
     brackets: Vec<u8>,
     names: Vec<Seen>,
 }
 
-impl Open {
+impl OpenContainers {
     const EMPTY: u8 = 0x80;
 
     fn push(&mut self, closing: u8) {
@@ -643,7 +643,7 @@ impl Open {
 
 fn compact(text: &str, out: &mut Vec<u8>) {
     let mut scanner = Scanner::new(text);
-    let mut open = Open::default();
+    let mut open = OpenContainers::default();
     loop {
         match scanner.peek() {
             Some(bracket @ (b'{' | b'[')) => {
@@ -657,7 +657,10 @@ fn compact(text: &str, out: &mut Vec<u8>) {
             let Some(&top) = open.brackets.last() else {
                 return;
             };
-            let (closing, empty) = (top & !Open::EMPTY, top & Open::EMPTY != 0);
+            let (closing, empty) = (
+                top & !OpenContainers::EMPTY,
+                top & OpenContainers::EMPTY != 0,
+            );
             scanner.skip_space();
             if scanner.peek() == Some(b',') {
                 scanner.at += 1;
@@ -700,11 +703,11 @@ fn compact(text: &str, out: &mut Vec<u8>) {
 
 fn write_scalar(value: Json<'_>, out: &mut Vec<u8>) {
     match value.kind() {
-        Kind::String => match value.as_str() {
+        JsonKind::String => match value.as_str() {
             Some(Cow::Owned(content)) => write_string(out, &content),
             _ => out.extend_from_slice(value.text.as_bytes()),
         },
-        Kind::Float => write_float(out, float_of(value.text.as_bytes())),
+        JsonKind::Float => write_float(out, float_of(value.text.as_bytes())),
         _ if value.text == "-0" => out.push(b'0'),
         _ => out.extend_from_slice(value.text.as_bytes()),
     }

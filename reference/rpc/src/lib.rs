@@ -13,7 +13,7 @@ pub mod fuzz;
 mod json;
 
 pub use frame::{
-    Frame, Id, Refused, RpcError, write_error, write_notification, write_request, write_result,
+    Frame, FrameFault, Id, RpcError, write_error, write_notification, write_request, write_result,
 };
 pub use framing::{Framer, Line};
-pub use json::{Elements, Json, Kind, Malformed, Members, parse, write_float, write_string};
+pub use json::{Elements, Json, JsonKind, Malformed, Members, parse, write_float, write_string};

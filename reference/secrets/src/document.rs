@@ -26,7 +26,7 @@ pub struct ConfigDocument {
 
 /// Where in the file: line and column count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct LineColumn {
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -40,7 +40,7 @@ pub struct ConfigFault {
     /// The config file.
     pub file: PathBuf,
     /// Line and column, when the fault is inside the text.
-    pub place: Option<Place>,
+    pub place: Option<LineColumn>,
     /// Dotted path of the offending member (`upstreams.fs.auth[0].scheme`), empty for the whole file.
     pub member: String,
     /// What was expected and what was found.
@@ -50,7 +50,7 @@ pub struct ConfigFault {
 impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(LineColumn { line, column }) = self.place {
             write!(f, ":{line}:{column}")?;
         }
         f.write_str(": ")?;
@@ -127,7 +127,7 @@ impl ConfigDocument {
         let root: Value = serde_json::from_str(&text).map_err(|e| {
             let words = e.to_string();
             let words = words.split(" at line ").next().unwrap_or(&words).to_owned();
-            let place = Place {
+            let place = LineColumn {
                 line: e.line().max(1),
                 column: e.column().max(1),
             };
@@ -145,7 +145,7 @@ impl ConfigDocument {
                     json_kind(&other)
                 );
                 return Err(refuse(
-                    Some(Place { line: 1, column: 1 }),
+                    Some(LineColumn { line: 1, column: 1 }),
                     String::new(),
                     message,
                 ));
@@ -205,7 +205,7 @@ fn dotted(path: &[String]) -> String {
 
 /// The place of the deepest member of `path` that exists in `text`, which is valid JSON. Members that the file repeats are
 /// found at their last occurrence, the one that counts.
-fn locate(text: &str, path: &[String]) -> Place {
+fn locate(text: &str, path: &[String]) -> LineColumn {
     let mut scan = Scan {
         bytes: text.as_bytes(),
         at: 0,
@@ -220,7 +220,7 @@ fn locate(text: &str, path: &[String]) -> Place {
     }
     let before = &text[..found];
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    Place {
+    LineColumn {
         line: before.matches('\n').count() + 1,
         column: before[line_start..].chars().count() + 1,
     }

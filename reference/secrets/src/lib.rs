@@ -19,7 +19,7 @@ mod source;
 mod stream;
 
 pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
-pub use document::{ConfigDocument, ConfigFault, Place};
+pub use document::{ConfigDocument, ConfigFault, LineColumn};
 pub use redactor::{MARKER, Redactor, RedactorBuilder};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};

@@ -12,7 +12,7 @@ use ptc_rpc::write_float;
 use serde_json::Value as Schema;
 
 /// A collection under way, with the part that is being written.
-enum Open<'a> {
+enum OpenArgument<'a> {
     Map {
         rest: Entries<'a>,
         schema: &'a Schema,
@@ -60,7 +60,7 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
     out.push('{')?;
     while let Some(top) = open.last_mut() {
         let (value, schema) = match top {
-            Open::Map {
+            OpenArgument::Map {
                 rest,
                 schema,
                 seen,
@@ -90,7 +90,7 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
                 *written = sent;
                 (value, inner)
             }
-            Open::List {
+            OpenArgument::List {
                 rest,
                 schema,
                 index,
@@ -114,7 +114,7 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
             }
             Value::Vector(items) => {
                 out.push('[')?;
-                open.push(Open::List {
+                open.push(OpenArgument::List {
                     rest: items.iter(),
                     schema,
                     index: 0,
@@ -136,15 +136,17 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
 }
 
 /// Where the parts under way stand: `args.rows[0].id`. Made only for messages: a program chooses the depth.
-fn path(open: &[Open<'_>]) -> String {
+fn path(open: &[OpenArgument<'_>]) -> String {
     let mut path = "args".to_owned();
     for part in open {
         match part {
-            Open::Map { key, .. } => {
+            OpenArgument::Map { key, .. } => {
                 path.push('.');
                 path.push_str(key);
             }
-            Open::List { index, .. } => path.push_str(&format!("[{}]", index.saturating_sub(1))),
+            OpenArgument::List { index, .. } => {
+                path.push_str(&format!("[{}]", index.saturating_sub(1)))
+            }
         }
     }
     path
@@ -165,8 +167,8 @@ pub(crate) fn missing<'a>(arguments: &str, schema: &'a Schema) -> Vec<&'a str> {
         .collect()
 }
 
-fn open_map<'a>(map: &'a Map, schema: &'a Schema) -> Open<'a> {
-    Open::Map {
+fn open_map<'a>(map: &'a Map, schema: &'a Schema) -> OpenArgument<'a> {
+    OpenArgument::Map {
         rest: map.iter(),
         schema,
         seen: HashSet::new(),

@@ -1,7 +1,7 @@
 //! `upstream_calls`: what a program asked of upstreams, entry by entry, and the summaries of what came back.
 //! Holds scrubbed text only; knows nothing of how calls are made.
 
-use ptc_rpc::{Json, Kind, write_string};
+use ptc_rpc::{Json, JsonKind, write_string};
 use serde_json::{Map, Value, json};
 
 use crate::fault::Reason;
@@ -174,15 +174,15 @@ const PREVIEW_ITEMS: usize = 5;
 /// The summary of a value given as JSON text.
 pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str) -> Summary {
     let (shape, preview) = match json.kind() {
-        Kind::Null => ("nil".into(), "null".into()),
-        Kind::Bool => ("boolean".into(), json.text().into()),
-        Kind::Integer => ("integer".into(), json.text().into()),
-        Kind::Float => ("number".into(), json.text().into()),
-        Kind::String => {
+        JsonKind::Null => ("nil".into(), "null".into()),
+        JsonKind::Bool => ("boolean".into(), json.text().into()),
+        JsonKind::Integer => ("integer".into(), json.text().into()),
+        JsonKind::Float => ("number".into(), json.text().into()),
+        JsonKind::String => {
             let text = json.as_str().unwrap_or_default();
             (format!("string bytes={}", text.len()), text.into_owned())
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let count = json.elements().count();
             let items: Vec<Value> = json.elements().take(PREVIEW_ITEMS).map(leaf).collect();
             (
@@ -190,7 +190,7 @@ pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str) -> Summary {
                 Value::Array(items).to_string(),
             )
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let keys = sorted_keys(json);
             let shown: Vec<&String> = keys.iter().take(PREVIEW_KEYS).collect();
             let names: Vec<String> = shown.iter().map(|key| quoted(key)).collect();
@@ -213,9 +213,9 @@ pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str) -> Summary {
 
 fn leaf(json: Json<'_>) -> Value {
     match json.kind() {
-        Kind::String => cut(&json.as_str().unwrap_or_default(), LEAF_BYTES).into(),
-        Kind::Array => json!({ "count": json.elements().count(), "type": "list" }),
-        Kind::Object => {
+        JsonKind::String => cut(&json.as_str().unwrap_or_default(), LEAF_BYTES).into(),
+        JsonKind::Array => json!({ "count": json.elements().count(), "type": "list" }),
+        JsonKind::Object => {
             let mut keys = sorted_keys(json);
             keys.truncate(PREVIEW_KEYS);
             json!({ "keys": keys, "type": "map" })

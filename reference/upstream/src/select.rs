@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ptc_rpc::{Json, Kind, parse, write_string};
+use ptc_rpc::{Json, JsonKind, parse, write_string};
 use ptc_secrets::{Redactor, scrub_json_text};
 
 use crate::fault::{Reason, WorldFault};
@@ -57,7 +57,7 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
         Answer::Envelope(text) => text,
     };
     let envelope = parse(text.as_bytes()).map_err(|_| WorldFault::error("result is not JSON"))?;
-    if envelope.kind() != Kind::Object {
+    if envelope.kind() != JsonKind::Object {
         return Err(WorldFault::error("unexpected tools/call result ").quoting(text));
     }
     let texts = || {

@@ -16,7 +16,7 @@ const QUOTE_CHARS_MAX: usize = 160;
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// It answers a request of ours.
     Response,
     /// It asks something.
@@ -166,7 +166,7 @@ impl Findings {
         bytes: &[u8],
         requests: &mut Requests,
         stdio: bool,
-    ) -> Option<(Value, Kind)> {
+    ) -> Option<(Value, MessageKind)> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             self.add("not-utf8", &String::from_utf8_lossy(bytes));
             return None;
@@ -188,23 +188,23 @@ impl Findings {
         }
         let kind = self.frame(&message, text);
         match kind {
-            Kind::Response => self.response(&message, text, requests),
-            Kind::Request => self.request(&message, text, requests),
-            Kind::Notification => self.notification(&message, text, requests),
+            MessageKind::Response => self.response(&message, text, requests),
+            MessageKind::Request => self.request(&message, text, requests),
+            MessageKind::Notification => self.notification(&message, text, requests),
         }
         Some((message, kind))
     }
 
-    fn frame(&self, message: &Value, text: &str) -> Kind {
+    fn frame(&self, message: &Value, text: &str) -> MessageKind {
         let has = |name: &str| message.get(name).is_some();
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
             self.add("malformed", &format!("no \"jsonrpc\": \"2.0\" in {text}"));
         }
         let method = message.get("method");
         let kind = match (method, message.get("id")) {
-            (Some(_), Some(_)) => Kind::Request,
-            (Some(_), None) => Kind::Notification,
-            (None, _) => Kind::Response,
+            (Some(_), Some(_)) => MessageKind::Request,
+            (Some(_), None) => MessageKind::Notification,
+            (None, _) => MessageKind::Response,
         };
         if method.is_some_and(|method| !method.is_string()) {
             self.add("malformed", &format!("a method that is no string: {text}"));

@@ -11,7 +11,7 @@ use super::super::controls::{self, Carrier, Files};
 use super::super::script;
 use super::super::transcript::{Record, Stop, differs, unmet};
 use super::super::trial::Trial;
-use super::findings::{Findings, Kind};
+use super::findings::{Findings, MessageKind};
 use super::out_of_place;
 use super::talk::Talk;
 use crate::json::Json;
@@ -144,7 +144,7 @@ impl Play<'_> {
             let (message, kind) = self.talk.message(deadline, waited).await?;
             let meant = match method {
                 Some(method) => message.get("method").and_then(Value::as_str) == Some(method),
-                None => kind == Kind::Response && self.is_ours(&message, null),
+                None => kind == MessageKind::Response && self.is_ours(&message, null),
             };
             if meant {
                 return Json::parse(&message.to_string()).map_err(|error| {
@@ -217,7 +217,7 @@ impl Carrier for Play<'_> {
                     return Ok(());
                 }
                 Err(stop) => return Err(stop),
-                Ok((message, Kind::Response)) if self.is_ours(&message, true) => {
+                Ok((message, MessageKind::Response)) if self.is_ours(&message, true) => {
                     return Err(differs(line, "output", "no response", &message.to_string()));
                 }
                 Ok(_) => {}

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::super::start::Prepared;
 use super::super::transcript::{Record, Stop};
-use super::findings::{Findings, Kind, Requests};
+use super::findings::{Findings, MessageKind, Requests};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::{Endpoint, HttpLink};
@@ -159,7 +159,7 @@ impl Talk {
         let deadline = Instant::now() + waited;
         loop {
             let (message, kind) = self.message(deadline, waited).await?;
-            if kind == Kind::Response && message.get("id") == Some(id) {
+            if kind == MessageKind::Response && message.get("id") == Some(id) {
                 return Ok(message);
             }
         }
@@ -230,7 +230,7 @@ impl Talk {
         &mut self,
         deadline: Instant,
         waited: Duration,
-    ) -> Result<(Value, Kind), Stop> {
+    ) -> Result<(Value, MessageKind), Stop> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let silent = Stop::Fault(Fault::NoReply { waited });
@@ -257,7 +257,7 @@ impl Talk {
             let Some((message, kind)) = looked else {
                 continue;
             };
-            if kind == Kind::Request {
+            if kind == MessageKind::Request {
                 self.respond(&message).await?;
             }
             return Ok((message, kind));

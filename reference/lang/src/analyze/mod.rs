@@ -22,7 +22,7 @@ use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
 use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, Source};
-use scope::{FnScope, Place, Scopes};
+use scope::{FnScope, Scopes, Storage};
 
 /// Nesting of the analysed program, the special forms in threading macros and the clauses of `for` included, above which
 /// it is refused.
@@ -955,12 +955,12 @@ fn constant(ir: Ir) -> Value {
 }
 
 /// Where a name is found, before it is read.
-impl Place {
+impl Storage {
     fn read(self) -> Ir {
         match self {
-            Place::Slot(slot) => Ir::Local { slot, last: false },
-            Place::Capture(at) => Ir::Capture(at),
-            Place::Itself => Ir::Itself,
+            Storage::Slot(slot) => Ir::Local { slot, last: false },
+            Storage::Capture(at) => Ir::Capture(at),
+            Storage::Itself => Ir::Itself,
         }
     }
 }

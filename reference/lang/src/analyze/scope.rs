@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// Where a local is found from inside its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum Storage {
     Slot(u32),
     Capture(u32),
     Itself,
@@ -28,7 +28,7 @@ pub struct Scopes {
 struct Binding {
     /// Which function binds it.
     owner: usize,
-    place: Place,
+    place: Storage,
 }
 
 #[derive(Default)]
@@ -37,8 +37,8 @@ pub struct FnScope {
     /// The most slots in use at once.
     pub slots_max: u32,
     /// What is captured, seen from the enclosing function, in order.
-    pub captures: Vec<Place>,
-    capture_of: HashMap<Place, u32, foldhash::fast::FixedState>,
+    pub captures: Vec<Storage>,
+    capture_of: HashMap<Storage, u32, foldhash::fast::FixedState>,
     /// How many values a `recur` takes; none where there is nothing to recur to.
     pub recur: Option<usize>,
     /// The bindings in force where the function began.
@@ -79,7 +79,7 @@ impl Scopes {
             ..FnScope::default()
         });
         if let Some(name) = name {
-            self.add(name, Place::Itself);
+            self.add(name, Storage::Itself);
         }
     }
 
@@ -97,7 +97,7 @@ impl Scopes {
 
     /// Where the innermost function finds `name`; every function between it and the one that binds
     /// it captures it in turn.
-    pub fn resolve(&mut self, name: &str) -> Option<Place> {
+    pub fn resolve(&mut self, name: &str) -> Option<Storage> {
         let Binding { owner, mut place } = self.binding(name)?;
         for scope in &mut self.functions[owner + 1..] {
             place = scope.capture(place);
@@ -108,7 +108,7 @@ impl Scopes {
     /// Binds `name` to a fresh slot of the innermost function.
     pub fn bind(&mut self, name: &str) -> u32 {
         let slot = self.current().slot();
-        self.add(name, Place::Slot(slot));
+        self.add(name, Storage::Slot(slot));
         slot
     }
 
@@ -132,7 +132,7 @@ impl Scopes {
         self.bindings[at].last().copied()
     }
 
-    fn add(&mut self, name: &str, place: Place) {
+    fn add(&mut self, name: &str, place: Storage) {
         let at = match self.names.get(name) {
             Some(at) => *at,
             None => {
@@ -168,11 +168,11 @@ impl FnScope {
     }
 
     /// The place of a captured `outer` place.
-    fn capture(&mut self, outer: Place) -> Place {
+    fn capture(&mut self, outer: Storage) -> Storage {
         let at = *self.capture_of.entry(outer).or_insert_with(|| {
             self.captures.push(outer);
             self.captures.len() as u32 - 1
         });
-        Place::Capture(at)
+        Storage::Capture(at)
     }
 }

@@ -21,30 +21,30 @@ type Visit<'f> = &'f dyn Fn(&mut Eval<'_>, Value) -> Result;
 type Result<T = Value> = std::result::Result<T, Stop>;
 
 /// A collection whose parts are being rewritten.
-struct Open {
-    kind: Kind,
+struct OpenCollection {
+    kind: CollectionKind,
     parts: std::vec::IntoIter<Value>,
     done: Vec<Value>,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum CollectionKind {
     Vector,
     Map,
     Set,
 }
 
 /// The parts of a collection; none for anything else.
-fn open(eval: &mut Eval<'_>, value: &Value) -> Result<Option<Open>> {
+fn open(eval: &mut Eval<'_>, value: &Value) -> Result<Option<OpenCollection>> {
     let kind = match value {
-        Value::Vector(_) => Kind::Vector,
-        Value::Map(_) => Kind::Map,
-        Value::Set(_) => Kind::Set,
+        Value::Vector(_) => CollectionKind::Vector,
+        Value::Map(_) => CollectionKind::Map,
+        Value::Set(_) => CollectionKind::Set,
         _ => return Ok(None),
     };
     let parts = eval.items(value)?;
     eval.charge(parts.len())?;
-    Ok(Some(Open {
+    Ok(Some(OpenCollection {
         kind,
         done: Vec::with_capacity(parts.len()),
         parts: parts.into_iter(),
@@ -52,16 +52,16 @@ fn open(eval: &mut Eval<'_>, value: &Value) -> Result<Option<Open>> {
 }
 
 /// A collection of rewritten parts.
-fn close(eval: &mut Eval<'_>, kind: Kind, parts: Vec<Value>) -> Result {
+fn close(eval: &mut Eval<'_>, kind: CollectionKind, parts: Vec<Value>) -> Result {
     Ok(match kind {
-        Kind::Vector => Value::vector(parts),
-        Kind::Set => {
+        CollectionKind::Vector => Value::vector(parts),
+        CollectionKind::Set => {
             for part in &parts {
                 eval.walk(part)?;
             }
             Value::Set(parts.into_iter().collect())
         }
-        Kind::Map => {
+        CollectionKind::Map => {
             let mut entries = Vec::with_capacity(parts.len());
             for part in parts {
                 match part {
@@ -87,7 +87,7 @@ fn rewrite(
     after: Option<Visit<'_>>,
     form: Value,
 ) -> Result {
-    let mut stack: Vec<Open> = Vec::new();
+    let mut stack: Vec<OpenCollection> = Vec::new();
     let mut next = form;
     loop {
         let value = match before {
@@ -115,7 +115,7 @@ fn rewrite(
             if let Some(part) = top.parts.next() {
                 break part;
             }
-            let Some(Open { kind, done, .. }) = stack.pop() else {
+            let Some(OpenCollection { kind, done, .. }) = stack.pop() else {
                 return Ok(Value::Nil);
             };
             let whole = close(eval, kind, done)?;
@@ -134,7 +134,7 @@ fn walk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     callable(inner)?;
     callable(outer)?;
     let whole = match open(eval, form)? {
-        Some(Open {
+        Some(OpenCollection {
             kind,
             parts,
             mut done,

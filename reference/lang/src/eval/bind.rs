@@ -1,7 +1,7 @@
 //! Taking values apart: destructuring in every binding position.
 
 use super::sequence::unsettled;
-use super::{Eval, Frame, Outcome};
+use super::{Eval, Evaluated, Frame};
 use crate::analyze::ir::{MapPattern, Pattern, SequencePattern};
 use crate::error::{Found, Kind};
 use crate::value::{Map, Value};
@@ -14,7 +14,7 @@ impl Eval<'_> {
         pattern: &Pattern,
         value: Value,
         frame: Frame<'_>,
-    ) -> Outcome<()> {
+    ) -> Evaluated<()> {
         match pattern {
             Pattern::Slot(slot) => {
                 self.stack[frame.base + *slot as usize] = value;
@@ -30,7 +30,7 @@ impl Eval<'_> {
         parts: &SequencePattern,
         value: Value,
         frame: Frame<'_>,
-    ) -> Outcome<()> {
+    ) -> Evaluated<()> {
         let mut value = value;
         let items = match &value {
             _ if unsettled(&value).is_some() && parts.rest.is_none() && parts.all.is_none() => {
@@ -83,7 +83,7 @@ impl Eval<'_> {
         pattern: &Pattern,
         mut rest: Vec<Value>,
         frame: Frame<'_>,
-    ) -> Outcome<()> {
+    ) -> Evaluated<()> {
         for item in &mut rest {
             self.settle(item)?;
         }
@@ -118,7 +118,12 @@ impl Eval<'_> {
         self.bind_map(parts, value, frame)
     }
 
-    fn bind_map(&mut self, parts: &MapPattern, mut value: Value, frame: Frame<'_>) -> Outcome<()> {
+    fn bind_map(
+        &mut self,
+        parts: &MapPattern,
+        mut value: Value,
+        frame: Frame<'_>,
+    ) -> Evaluated<()> {
         self.see_through(&mut value);
         self.settle(&mut value)?;
         let map = match &value {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::sequence::{called_transducer, reduced, unsettled};
-use super::{Eval, Frame, Outcome, not_callable};
+use super::{Eval, Evaluated, Frame, not_callable};
 use crate::analyze::ir::{Arities, Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
@@ -35,7 +35,7 @@ const STACK_STEP: usize = 16 * 1024 * UNOPTIMISED;
 const UNOPTIMISED: usize = if cfg!(debug_assertions) { 8 } else { 1 };
 
 impl<'r> Eval<'r> {
-    pub(super) fn eval_call(&mut self, call: &Call, frame: Frame<'_>) -> Outcome {
+    pub(super) fn eval_call(&mut self, call: &Call, frame: Frame<'_>) -> Evaluated {
         let callee = self.eval(&call.callee, frame)?;
         let result = match call.args.as_ref() {
             [] => self.call_open(&callee, &mut []),
@@ -57,7 +57,7 @@ impl<'r> Eval<'r> {
 
     /// What came of a call of `callee`: noted, or told where it failed.
     #[inline]
-    fn called(&mut self, call: &Call, callee: &Value, result: Outcome) -> Outcome {
+    fn called(&mut self, call: &Call, callee: &Value, result: Evaluated) -> Evaluated {
         if self.notes_results
             && let (Ok(value), Ir::Global(global), Value::Fn(_)) = (&result, &call.callee, callee)
         {
@@ -78,7 +78,7 @@ impl<'r> Eval<'r> {
     /// Evaluates in the order of the nested calls that the chain stands for: from the outermost call inwards whatever
     /// stands before the value, and on the way back what stands behind it.
     #[inline(never)]
-    pub(super) fn eval_chain(&mut self, chain: &Chain, frame: Frame<'_>) -> Outcome {
+    pub(super) fn eval_chain(&mut self, chain: &Chain, frame: Frame<'_>) -> Evaluated {
         let mut waiting = Vec::new();
         for step in chain.steps.iter().rev() {
             if !matches!(step.callee, Ir::Const(_)) {
@@ -114,7 +114,7 @@ impl<'r> Eval<'r> {
 
     /// Calls the function of the right arity.
     #[inline(never)]
-    pub(super) fn eval_arity(&mut self, arities: &Arities, frame: Frame<'_>) -> Outcome {
+    pub(super) fn eval_arity(&mut self, arities: &Arities, frame: Frame<'_>) -> Evaluated {
         let mut given: SmallVec<[Value; 4]> = match self.eval(&arities.given, frame)? {
             Value::Vector(given) => given.into_vec().into(),
             _ => SmallVec::new(),
@@ -128,13 +128,13 @@ impl<'r> Eval<'r> {
 
     /// Calls `callee`; arguments may be moved out of `args`. The result may be kept anywhere.
     #[inline]
-    pub fn call(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
+    pub fn call(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
         let result = self.call_open(callee, args)?;
         self.settled(result)
     }
 
     /// Calls `callee`; the result may be a sequence that is not made yet.
-    fn call_open(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
+    fn call_open(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
         match callee {
             Value::Fn(closure) => self.call_closure(closure, args),
             Value::Builtin(builtin) => {
@@ -147,13 +147,13 @@ impl<'r> Eval<'r> {
 
     /// Calls `callee` with one argument.
     #[inline(always)]
-    pub fn call1(&mut self, callee: &Value, arg: Value) -> Outcome {
+    pub fn call1(&mut self, callee: &Value, arg: Value) -> Evaluated {
         self.call(callee, &mut [arg])
     }
 
     /// Calls `callee` with two arguments.
     #[inline]
-    pub fn call2(&mut self, callee: &Value, a: Value, b: Value) -> Outcome {
+    pub fn call2(&mut self, callee: &Value, a: Value, b: Value) -> Evaluated {
         self.call(callee, &mut [a, b])
     }
 
@@ -163,8 +163,8 @@ impl<'r> Eval<'r> {
         &mut self,
         callee: &Value,
         items: Items<'_>,
-        mut each: impl FnMut(&mut Self, &Value, Value) -> Outcome<bool>,
-    ) -> Outcome<()> {
+        mut each: impl FnMut(&mut Self, &Value, Value) -> Evaluated<bool>,
+    ) -> Evaluated<()> {
         if let Some(closure) = closure_of(callee, 1) {
             return self.inside(closure, |eval, base| {
                 for (index, item) in items.enumerate() {
@@ -197,7 +197,7 @@ impl<'r> Eval<'r> {
     }
 
     /// Calls `callee` with each item in turn, and puts what came of it in the item's place.
-    pub fn replace_each(&mut self, callee: &Value, items: &mut [Value]) -> Outcome<()> {
+    pub fn replace_each(&mut self, callee: &Value, items: &mut [Value]) -> Evaluated<()> {
         if let Some(closure) = closure_of(callee, 1) {
             return self.inside(closure, |eval, base| {
                 for (index, item) in items.iter_mut().enumerate() {
@@ -226,7 +226,7 @@ impl<'r> Eval<'r> {
         first: Value,
         items: Items<'_>,
         before: usize,
-    ) -> Outcome {
+    ) -> Evaluated {
         let mut folded = first;
         if let Some(closure) = closure_of(callee, 2) {
             return self.inside(closure, |eval, base| {
@@ -262,7 +262,7 @@ impl<'r> Eval<'r> {
     }
 
     #[inline(never)]
-    fn call_rare(&mut self, callee: &Value, args: &mut [Value]) -> Outcome {
+    fn call_rare(&mut self, callee: &Value, args: &mut [Value]) -> Evaluated {
         self.tick()?;
         if !matches!(callee, Value::Combined(_) | Value::Var(_)) || is_tool(callee) {
             for arg in &mut *args {
@@ -334,7 +334,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    fn call_combined(&mut self, combined: &Combined, args: &mut [Value]) -> Outcome {
+    fn call_combined(&mut self, combined: &Combined, args: &mut [Value]) -> Evaluated {
         let parts = combined.parts.as_slice();
         self.charge(parts.len())?;
         match combined.kind {
@@ -417,12 +417,12 @@ impl<'r> Eval<'r> {
     }
 
     /// Vectors in the place of sequences.
-    fn settle_all(&mut self, args: &mut [Value]) -> Outcome<()> {
+    fn settle_all(&mut self, args: &mut [Value]) -> Evaluated<()> {
         args.iter_mut().try_for_each(|arg| self.settle(arg))
     }
 
     /// Calls a tool of the host. `:key value` pairs may stand for a map.
-    fn call_tool(&mut self, name: &str, args: &mut [Value]) -> Outcome {
+    fn call_tool(&mut self, name: &str, args: &mut [Value]) -> Evaluated {
         let args = match args {
             [] => Value::Map(Map::new()),
             [map @ Value::Map(_)] => std::mem::take(map),
@@ -478,7 +478,7 @@ impl<'r> Eval<'r> {
     }
 
     /// Calls a closure: its frame is pushed, its body evaluated, and `recur` goes round.
-    pub(super) fn call_closure(&mut self, closure: &Arc<Closure>, args: &mut [Value]) -> Outcome {
+    pub(super) fn call_closure(&mut self, closure: &Arc<Closure>, args: &mut [Value]) -> Evaluated {
         self.tick()?;
         let lambda = &*closure.lambda;
         if !(lambda.params.len() == args.len()
@@ -508,8 +508,8 @@ impl<'r> Eval<'r> {
     fn inside<T>(
         &mut self,
         closure: &Closure,
-        inside: impl FnOnce(&mut Self, usize) -> Outcome<T>,
-    ) -> Outcome<T> {
+        inside: impl FnOnce(&mut Self, usize) -> Evaluated<T>,
+    ) -> Evaluated<T> {
         self.on_stack(closure.lambda.levels, |eval| {
             let base = eval.stack.len();
             let result = inside(eval, base);
@@ -526,7 +526,7 @@ impl<'r> Eval<'r> {
         closure: &Arc<Closure>,
         base: usize,
         push: impl FnOnce(&mut Vec<Value>),
-    ) -> Outcome {
+    ) -> Evaluated {
         self.tick()?;
         let lambda = &*closure.lambda;
         let frame = Frame {
@@ -556,7 +556,7 @@ impl<'r> Eval<'r> {
 
     /// Evaluates the body of a function whose arguments are bound, again for each `recur`.
     #[inline]
-    fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
+    fn rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
         let mut outcome = match &lambda.body {
             // A body that is one operator needs no more.
             Ir::Op(call) => self.operate(call, frame),
@@ -570,7 +570,7 @@ impl<'r> Eval<'r> {
     }
 
     #[inline(never)]
-    fn further_rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Outcome {
+    fn further_rounds(&mut self, lambda: &Lambda, frame: Frame<'_>) -> Evaluated {
         while let Some(mut values) = self.recur.take() {
             self.tick()?;
             // The rest of a recur is already a collection. Its defaults may read the parameters.
@@ -594,7 +594,7 @@ impl<'r> Eval<'r> {
         lambda: &Lambda,
         args: &mut [Value],
         frame: Frame<'_>,
-    ) -> Outcome<()> {
+    ) -> Evaluated<()> {
         let (positional, rest) = args.split_at_mut(lambda.params.len());
         for (pattern, arg) in lambda.params.iter().zip(positional) {
             self.bind(pattern, std::mem::take(arg), frame)?;
@@ -611,8 +611,8 @@ impl<'r> Eval<'r> {
     pub(super) fn on_stack<T>(
         &mut self,
         levels: u32,
-        inside: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<T> {
+        inside: impl FnOnce(&mut Self) -> Evaluated<T>,
+    ) -> Evaluated<T> {
         let marker = 0u8;
         let here = std::ptr::from_ref(&marker) as usize;
         let need = levels as usize * LEVEL_BYTES;
@@ -632,8 +632,8 @@ impl<'r> Eval<'r> {
         &mut self,
         here: usize,
         need: usize,
-        inside: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<T> {
+        inside: impl FnOnce(&mut Self) -> Evaluated<T>,
+    ) -> Evaluated<T> {
         let paid = here.saturating_sub(need + STACK_STEP);
         let bytes = self.stack_paid.saturating_sub(paid) / UNOPTIMISED;
         let account = &self.shared.meter.account;
@@ -658,8 +658,8 @@ impl<'r> Eval<'r> {
         &mut self,
         here: usize,
         levels: u32,
-        inside: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<T> {
+        inside: impl FnOnce(&mut Self) -> Evaluated<T>,
+    ) -> Evaluated<T> {
         let remaining = stacker::remaining_stack().unwrap_or(0);
         self.stack_floor = here.saturating_sub(remaining.saturating_sub(STACK_RESERVE));
         self.stack_paid = here.saturating_sub(STACK_FREE).max(self.stack_floor);
@@ -672,8 +672,8 @@ impl<'r> Eval<'r> {
     fn grow_stack<T>(
         &mut self,
         need: usize,
-        inside: impl FnOnce(&mut Self) -> Outcome<T>,
-    ) -> Outcome<T> {
+        inside: impl FnOnce(&mut Self) -> Evaluated<T>,
+    ) -> Evaluated<T> {
         let before = (self.stack_floor, self.stack_paid);
         let size = need + STACK_RESERVE + STACK_SEGMENT;
         let result = stacker::grow(size, || {
@@ -711,7 +711,7 @@ fn default(args: &mut [Value]) -> Value {
     args.get_mut(1).map(std::mem::take).unwrap_or_default()
 }
 
-fn takes(function: impl Display, accepts: Arity, given: usize) -> Outcome<()> {
+fn takes(function: impl Display, accepts: Arity, given: usize) -> Evaluated<()> {
     if accepts.accepts(given) {
         return Ok(());
     }

@@ -31,7 +31,7 @@ use crate::value::{Map, Set, Text, Value, equal};
 /// Steps of the clock for an item that is made.
 const ITEM_STEPS: usize = 32;
 
-pub type Outcome<T = Value> = Result<T, Stop>;
+pub type Evaluated<T = Value> = Result<T, Stop>;
 
 /// How many vars in a row a read follows.
 const VARS_MAX: usize = 16;
@@ -104,7 +104,7 @@ impl<'r> Eval<'r> {
     }
 
     /// Evaluates top-level expressions in turn.
-    pub(crate) fn run(&mut self, body: &[Ir], slots: u32, levels: u32) -> Outcome {
+    pub(crate) fn run(&mut self, body: &[Ir], slots: u32, levels: u32) -> Evaluated {
         self.on_stack(levels, |eval| {
             eval.stack.resize(slots as usize, Value::Nil);
             let frame = Frame {
@@ -131,7 +131,7 @@ impl<'r> Eval<'r> {
 
     /// Charges `steps` of work. A function over a collection charges its length, or once per item.
     #[inline]
-    pub fn charge(&mut self, steps: usize) -> Outcome<()> {
+    pub fn charge(&mut self, steps: usize) -> Evaluated<()> {
         match u32::try_from(steps) {
             Ok(steps) if heap::step(steps) => Ok(()),
             _ => self.refuel(),
@@ -140,7 +140,7 @@ impl<'r> Eval<'r> {
 
     /// Asks for `bytes` before they are allocated.
     #[inline]
-    pub fn reserve(&mut self, bytes: usize) -> Outcome<()> {
+    pub fn reserve(&mut self, bytes: usize) -> Evaluated<()> {
         // Small growth is caught by the next look at memory.
         if bytes < 4096 {
             Ok(())
@@ -150,13 +150,13 @@ impl<'r> Eval<'r> {
     }
 
     /// Asks for room for `count` values before they are allocated.
-    pub fn reserve_values(&mut self, count: usize) -> Outcome<()> {
+    pub fn reserve_values(&mut self, count: usize) -> Evaluated<()> {
         self.reserve(count.saturating_mul(size_of::<Value>()))
     }
 
     /// Charges a change to a collection, and asks for the `bytes` that it may copy.
     #[inline]
-    pub fn change(&mut self, bytes: usize) -> Outcome<()> {
+    pub fn change(&mut self, bytes: usize) -> Evaluated<()> {
         /// Bytes that are copied in about the time of one step.
         const STEP_BYTES: usize = 64;
         if bytes == 0 {
@@ -167,13 +167,13 @@ impl<'r> Eval<'r> {
     }
 
     /// Charges a full walk over `value`, shared parts each time they are reached.
-    pub fn walk(&mut self, value: &Value) -> Outcome<()> {
+    pub fn walk(&mut self, value: &Value) -> Evaluated<()> {
         self.walk_weight(value.shape().weight)
     }
 
     /// Charges a comparison of two values.
     #[inline]
-    pub fn walk_both(&mut self, a: &Value, b: &Value) -> Outcome<()> {
+    pub fn walk_both(&mut self, a: &Value, b: &Value) -> Evaluated<()> {
         let weight = a.shape().weight.min(b.shape().weight);
         if weight <= 1 {
             Ok(())
@@ -183,7 +183,7 @@ impl<'r> Eval<'r> {
     }
 
     /// Charges a walk of `weight` nodes. More than any time limit allows stops at once.
-    pub fn walk_weight(&mut self, weight: u64) -> Outcome<()> {
+    pub fn walk_weight(&mut self, weight: u64) -> Evaluated<()> {
         /// A walk of this many nodes takes a good part of a second. Memory never holds so many, so
         /// only structure that is shared over and over weighs more.
         const WALK_MAX: u64 = 1 << 26;
@@ -199,7 +199,7 @@ impl<'r> Eval<'r> {
     }
 
     #[cold]
-    fn reserve_large(&mut self, bytes: usize) -> Outcome<()> {
+    fn reserve_large(&mut self, bytes: usize) -> Evaluated<()> {
         if heap::reserve(bytes) {
             Ok(())
         } else {
@@ -225,17 +225,17 @@ impl<'r> Eval<'r> {
     /// Looks at memory and at the clock.
     #[cold]
     #[inline(never)]
-    pub fn refuel(&mut self) -> Outcome<()> {
+    pub fn refuel(&mut self) -> Evaluated<()> {
         Ok(self.shared.meter.look()?)
     }
 
     #[inline]
-    fn tick(&mut self) -> Outcome<()> {
+    fn tick(&mut self) -> Evaluated<()> {
         if heap::step(1) { Ok(()) } else { self.refuel() }
     }
 
     /// Prints text that the next goes on in the same line; that of parallel branches goes nowhere.
-    pub fn print_open(&mut self, text: String) -> Outcome<()> {
+    pub fn print_open(&mut self, text: String) -> Evaluated<()> {
         if self.worker {
             return Ok(());
         }
@@ -298,7 +298,7 @@ impl<'r> Eval<'r> {
 
     // --- expressions
 
-    fn eval(&mut self, ir: &Ir, frame: Frame<'_>) -> Outcome {
+    fn eval(&mut self, ir: &Ir, frame: Frame<'_>) -> Evaluated {
         match ir {
             Ir::Const(value) => Ok(value.clone()),
             Ir::Local { slot, last } => {
@@ -392,7 +392,7 @@ impl<'r> Eval<'r> {
 
     /// An operator: small numbers are read where they are, anything else is evaluated first.
     #[inline(always)]
-    fn operate(&mut self, call: &Operation, frame: Frame<'_>) -> Outcome {
+    fn operate(&mut self, call: &Operation, frame: Frame<'_>) -> Evaluated {
         let (op, _, a, b, _) = call;
         let known = match (self.peek(a, frame), self.peek(b, frame)) {
             (Some(Value::Int(a)), Some(Value::Int(b))) => op.integers(*a, *b),
@@ -409,7 +409,7 @@ impl<'r> Eval<'r> {
     }
 
     #[inline(never)]
-    fn operate_on_values(&mut self, call: &Operation, frame: Frame<'_>) -> Outcome {
+    fn operate_on_values(&mut self, call: &Operation, frame: Frame<'_>) -> Evaluated {
         let (op, builtin, a, b, span) = call;
         let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
         let known = match &args {
@@ -441,7 +441,7 @@ impl<'r> Eval<'r> {
 
     /// Kept apart so that the frame of [`Eval::eval`] stays small.
     #[inline(never)]
-    fn eval_rare(&mut self, ir: &Ir, frame: Frame<'_>) -> Outcome {
+    fn eval_rare(&mut self, ir: &Ir, frame: Frame<'_>) -> Evaluated {
         match ir {
             Ir::And(parts) => {
                 let mut last = Value::Nil;
@@ -644,7 +644,7 @@ impl<'r> Eval<'r> {
     }
 
     /// Ids of tasks and steps are text, whatever they were written as.
-    pub(crate) fn task_id(&mut self, id: &Value) -> Outcome {
+    pub(crate) fn task_id(&mut self, id: &Value) -> Evaluated {
         self.walk(id)?;
         Ok(match id {
             Value::Str(_) => id.clone(),
@@ -674,7 +674,7 @@ impl<'r> Eval<'r> {
 
     #[cold]
     #[inline(never)]
-    fn undefined(&self, global: &crate::analyze::ir::Global) -> Outcome {
+    fn undefined(&self, global: &crate::analyze::ir::Global) -> Evaluated {
         match global.fallback {
             Some(builtin) => Ok(builtin.value()),
             None if global.optional => Ok(Value::Nil),
@@ -684,7 +684,7 @@ impl<'r> Eval<'r> {
         }
     }
 
-    fn eval_all(&mut self, parts: &[Ir], frame: Frame<'_>) -> Outcome<SmallVec<[Value; 4]>> {
+    fn eval_all(&mut self, parts: &[Ir], frame: Frame<'_>) -> Evaluated<SmallVec<[Value; 4]>> {
         let mut values = SmallVec::with_capacity(parts.len());
         for part in parts {
             values.push(self.eval(part, frame)?);
@@ -699,7 +699,7 @@ impl<'r> Eval<'r> {
         at: usize,
         frame: Frame<'_>,
         results: &mut Vec<Value>,
-    ) -> Outcome<bool> {
+    ) -> Evaluated<bool> {
         let Some(clause) = parts.clauses.get(at) else {
             let value = self.eval(&parts.body, frame)?;
             if parts.collect {
@@ -750,7 +750,7 @@ impl<'r> Eval<'r> {
 
     /// The items of anything seqable: a map gives entries, a string graphemes, nil nothing. Moved
     /// out when `value` is the only holder.
-    pub fn items(&mut self, value: &Value) -> Outcome<Vec<Value>> {
+    pub fn items(&mut self, value: &Value) -> Evaluated<Vec<Value>> {
         Ok(match value {
             Value::Nil => Vec::new(),
             Value::Vector(items) => {
@@ -792,7 +792,7 @@ impl<'r> Eval<'r> {
     }
 
     /// The items of `value`, which is given up.
-    pub fn take_items(&mut self, value: Value) -> Outcome<Vec<Value>> {
+    pub fn take_items(&mut self, value: Value) -> Evaluated<Vec<Value>> {
         match value {
             Value::Vector(items) => {
                 self.change(items.copy_bytes())?;
@@ -804,7 +804,7 @@ impl<'r> Eval<'r> {
 
     /// Calls a builtin whose arguments are evaluated.
     #[inline]
-    fn builtin(&mut self, builtin: &'static Builtin, args: &mut [Value], span: Span) -> Outcome {
+    fn builtin(&mut self, builtin: &'static Builtin, args: &mut [Value], span: Span) -> Evaluated {
         match self.tick().and_then(|()| self.invoke(builtin, args)) {
             Ok(value) => Ok(value),
             Err(stop) => Err(at(stop, span)),
@@ -813,7 +813,7 @@ impl<'r> Eval<'r> {
 
     /// Calls a builtin and lets errors carry its name.
     #[inline]
-    fn invoke(&mut self, builtin: &'static Builtin, args: &mut [Value]) -> Outcome {
+    fn invoke(&mut self, builtin: &'static Builtin, args: &mut [Value]) -> Evaluated {
         let Body::Function(run) = builtin.run else {
             return Err(not_callable(&builtin.value()));
         };
@@ -840,7 +840,7 @@ impl<'r> Eval<'r> {
 }
 
 /// Asks for the memory that `line` takes when it grows by `bytes`.
-fn heap_room(line: &String, bytes: usize) -> Outcome<()> {
+fn heap_room(line: &String, bytes: usize) -> Evaluated<()> {
     let needed = line.len() + bytes;
     if needed > line.capacity() && !heap::reserve(needed.saturating_mul(2)) {
         return Err(Limit::Memory.into());

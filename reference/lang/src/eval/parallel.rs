@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::{Eval, Outcome};
+use super::{Eval, Evaluated};
 use crate::error::{Error, Kind, Stop, Unwind};
 use crate::heap;
 use crate::host::{Branching, Host};
@@ -18,8 +18,8 @@ impl<'r> Eval<'r> {
         &mut self,
         form: &'static str,
         count: usize,
-        run: &(dyn Fn(&mut Eval<'_>, usize) -> Outcome + Sync),
-    ) -> Outcome<Vec<Value>> {
+        run: &(dyn Fn(&mut Eval<'_>, usize) -> Evaluated + Sync),
+    ) -> Evaluated<Vec<Value>> {
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -31,7 +31,7 @@ impl<'r> Eval<'r> {
         }
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
-        let results: Mutex<Vec<Option<Outcome>>> = Mutex::new((0..count).map(|_| None).collect());
+        let results: Mutex<Vec<Option<Evaluated>>> = Mutex::new((0..count).map(|_| None).collect());
         let (globals, journal, steps) = (&self.globals, &self.journal, &self.steps);
         let host = self.host();
         let work = || {

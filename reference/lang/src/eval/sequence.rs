@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Eval, Outcome};
+use super::{Eval, Evaluated};
 use crate::builtins::{Builtin, callable, made_of};
 use crate::error::{Kind, Stop, at, at_item, bad_value, named, wrong_type};
 use crate::form::Span;
@@ -83,7 +83,7 @@ pub fn endless(value: &Value) -> bool {
 }
 
 /// A sequence without its first `count` items.
-pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Outcome {
+pub fn behind(eval: &mut Eval<'_>, value: Value, count: usize) -> Evaluated {
     let Some(made) = unsettled(&value) else {
         return Ok(value);
     };
@@ -212,15 +212,15 @@ enum Step {
 }
 
 impl Step {
-    fn of(builtin: &Builtin, args: &[Value]) -> Outcome<Step> {
-        let function = || -> Outcome<Value> {
+    fn of(builtin: &Builtin, args: &[Value]) -> Evaluated<Step> {
+        let function = || -> Evaluated<Value> {
             let function = args.first().cloned().unwrap_or_default();
             match callable(&function) {
                 Ok(()) => Ok(function),
                 Err(stop) => Err(named(stop, builtin.name, &[])),
             }
         };
-        let count = || -> Outcome<usize> {
+        let count = || -> Evaluated<usize> {
             crate::builtins::amount(args.first().unwrap_or(&Value::Nil))
                 .map_err(|stop| named(stop, builtin.name, &[]))
         };
@@ -267,7 +267,7 @@ impl Stream {
         self.steps.is_empty() && matches!(self.source, Source::Items(_) | Source::Vector(..))
     }
 
-    pub fn next(&mut self, eval: &mut Eval<'_>) -> Outcome<Option<Value>> {
+    pub fn next(&mut self, eval: &mut Eval<'_>) -> Evaluated<Option<Value>> {
         if self.steps.is_empty() {
             return self.source.next(eval);
         }
@@ -294,7 +294,7 @@ impl Stream {
     }
 
     /// Puts an item through one step.
-    fn step(&mut self, eval: &mut Eval<'_>, index: usize, item: Value) -> Outcome<()> {
+    fn step(&mut self, eval: &mut Eval<'_>, index: usize, item: Value) -> Evaluated<()> {
         eval.charge(1)?;
         let next = index + 1;
         match &mut self.steps[index] {
@@ -414,7 +414,7 @@ impl Stream {
     }
 
     /// Lets each of `parts` go on to step `next`.
-    fn expand(&mut self, eval: &mut Eval<'_>, next: usize, parts: Vec<Value>) -> Outcome<()> {
+    fn expand(&mut self, eval: &mut Eval<'_>, next: usize, parts: Vec<Value>) -> Evaluated<()> {
         eval.charge(parts.len())?;
         eval.reserve(parts.len().saturating_mul(size_of::<(usize, Value)>()))?;
         self.waiting
@@ -443,7 +443,7 @@ impl Stream {
 }
 
 impl Source {
-    fn next(&mut self, eval: &mut Eval<'_>) -> Outcome<Option<Value>> {
+    fn next(&mut self, eval: &mut Eval<'_>) -> Evaluated<Option<Value>> {
         eval.charge(1)?;
         Ok(match self {
             Source::Items(items) => items.next(),
@@ -498,7 +498,7 @@ impl Source {
         })
     }
 
-    fn of(eval: &mut Eval<'_>, value: Value) -> Outcome<Source> {
+    fn of(eval: &mut Eval<'_>, value: Value) -> Evaluated<Source> {
         let Value::Combined(made) = &value else {
             return Ok(match value {
                 Value::Vector(items) if items.moves() => {
@@ -536,7 +536,7 @@ impl Source {
 
 impl Eval<'_> {
     /// The items of anything seqable, one after the other.
-    pub fn stream(&mut self, value: Value) -> Outcome<Stream> {
+    pub fn stream(&mut self, value: Value) -> Evaluated<Stream> {
         let mut steps = Vec::new();
         let source = match unsettled(&value) {
             Some(sequence) => {
@@ -554,7 +554,7 @@ impl Eval<'_> {
     }
 
     /// The items of `value` behind the transducer `xform`.
-    pub fn transduced(&mut self, xform: &Value, value: Value) -> Outcome<Stream> {
+    pub fn transduced(&mut self, xform: &Value, value: Value) -> Evaluated<Stream> {
         let mut stream = self.stream(value)?;
         let mut steps = Vec::new();
         self.steps(xform, &mut steps)?;
@@ -584,7 +584,7 @@ impl Eval<'_> {
     }
 
     /// The steps that a transducer stands for, `comp` taken apart.
-    fn steps(&mut self, xform: &Value, steps: &mut Vec<Step>) -> Outcome<()> {
+    fn steps(&mut self, xform: &Value, steps: &mut Vec<Step>) -> Evaluated<()> {
         let mut pending = vec![xform.clone()];
         while let Some(xform) = pending.pop() {
             self.charge(1)?;
@@ -610,7 +610,7 @@ impl Eval<'_> {
     }
 
     /// Every item that is left.
-    pub fn collected(&mut self, mut stream: Stream) -> Outcome<Vec<Value>> {
+    pub fn collected(&mut self, mut stream: Stream) -> Evaluated<Vec<Value>> {
         if stream.steps.is_empty()
             && let Source::Items(items) = stream.source
         {
@@ -632,7 +632,7 @@ impl Eval<'_> {
 
     /// A vector in the place of a sequence.
     #[inline]
-    pub fn settle(&mut self, value: &mut Value) -> Outcome<()> {
+    pub fn settle(&mut self, value: &mut Value) -> Evaluated<()> {
         match unsettled(value) {
             None => Ok(()),
             Some(_) => self.settle_sequence(value),
@@ -641,7 +641,7 @@ impl Eval<'_> {
 
     #[cold]
     #[inline(never)]
-    fn settle_sequence(&mut self, value: &mut Value) -> Outcome<()> {
+    fn settle_sequence(&mut self, value: &mut Value) -> Evaluated<()> {
         if endless(value) {
             return Err(bad_value(
                 "the sequence has no end: bound it where it is made, as in (take 10 (iterate inc 0))",
@@ -654,7 +654,7 @@ impl Eval<'_> {
 
     /// `value` as a vector where it is a sequence.
     #[inline]
-    pub fn settled(&mut self, mut value: Value) -> Outcome {
+    pub fn settled(&mut self, mut value: Value) -> Evaluated {
         self.settle(&mut value)?;
         Ok(value)
     }
@@ -665,7 +665,7 @@ impl Eval<'_> {
         builtin: &'static Builtin,
         args: &[Value],
         sequence: &Value,
-    ) -> Outcome {
+    ) -> Evaluated {
         // Told where the function stands, not where an item is asked for.
         Step::of(builtin, args)?;
         let step = transducer(builtin, args.to_vec());
@@ -682,7 +682,7 @@ impl Eval<'_> {
         builtin: &'static Builtin,
         mut args: smallvec::SmallVec<[Value; 4]>,
         span: Span,
-    ) -> Outcome {
+    ) -> Evaluated {
         let many = |value: &Value| match value {
             Value::Vector(items) => items.len() > AT_ONCE_MAX,
             Value::Map(entries) => entries.len() > AT_ONCE_MAX,
@@ -767,7 +767,7 @@ impl Eval<'_> {
         first: Value,
         mut stream: Stream,
         before: usize,
-    ) -> Outcome {
+    ) -> Evaluated {
         let mut folded = first;
         let mut index = before;
         while let Some(item) = stream.next(self)? {
@@ -788,7 +788,7 @@ impl Eval<'_> {
         first: Value,
         items: Items<'_>,
         before: usize,
-    ) -> Outcome {
+    ) -> Evaluated {
         let mut folded = first;
         for (index, item) in items.enumerate() {
             let result = self.call2(callee, folded, item.clone());

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::Slots;
 use super::parse::Greed;
-use super::program::{Inst, Place, Program, Set, holds};
+use super::program::{Inst, Pc, Program, Set, holds};
 use crate::clock::Meter;
 use crate::error::Stop;
 
@@ -17,20 +17,20 @@ const NONE: usize = usize::MAX;
 /// What is done when a way leads nowhere.
 #[derive(Clone, Copy)]
 enum Back {
-    To(Place, usize),
+    To(Pc, usize),
     /// Put the old position back.
     Slot(usize, usize),
     /// Put the old beginning of a round back.
     Mark(usize, usize),
     /// Give back one character of a run, as long as it is longer than its least.
     Less {
-        next: Place,
+        next: Pc,
         least: usize,
         end: usize,
     },
     /// Take one character more into a run.
     More {
-        run: Place,
+        run: Pc,
         end: usize,
         left: usize,
     },
@@ -130,7 +130,7 @@ impl<'s> Search<'s> {
     /// Returns where the match ends. What it remembers is undone when a way in front of it leads nowhere.
     fn body(
         &mut self,
-        mut place: Place,
+        mut place: Pc,
         mut at: usize,
         end: Option<usize>,
     ) -> Result<Option<usize>, Stop> {
@@ -227,7 +227,7 @@ impl<'s> Search<'s> {
     }
 
     /// The next way to try, of those noted behind `base`.
-    fn step_back(&mut self, base: usize) -> Result<Option<(Place, usize)>, Stop> {
+    fn step_back(&mut self, base: usize) -> Result<Option<(Pc, usize)>, Stop> {
         while self.back.len() > base {
             self.step()?;
             let Some(back) = self.back.pop() else { break };
@@ -331,7 +331,7 @@ impl<'s> Search<'s> {
     }
 
     /// Whether the body at `place` matches text that ends at `at`; the shortest such text decides.
-    fn behind(&mut self, place: Place, at: usize, min: usize, max: usize) -> Result<bool, Stop> {
+    fn behind(&mut self, place: Pc, at: usize, min: usize, max: usize) -> Result<bool, Stop> {
         let mut start = at;
         for length in 0..=max {
             if length >= min && self.body(place, start, Some(at))?.is_some() {
@@ -349,7 +349,7 @@ impl<'s> Search<'s> {
     /// Takes a run of characters of a set.
     fn run_of(
         &mut self,
-        place: Place,
+        place: Pc,
         at: &mut usize,
         set: usize,
         (min, max): (usize, usize),

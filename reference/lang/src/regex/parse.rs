@@ -104,7 +104,7 @@ struct Flags {
     swapped: bool,
 }
 
-enum Kind {
+enum GroupKind {
     Plain,
     Group(usize),
     Atomic,
@@ -112,8 +112,8 @@ enum Kind {
 }
 
 /// A group that is not closed yet, with what stood in front of it.
-struct Open {
-    kind: Kind,
+struct OpenGroup {
+    kind: GroupKind,
     outer: Flags,
     branches: Vec<Node>,
     items: Vec<Node>,
@@ -122,7 +122,7 @@ struct Open {
 struct Parser<'p> {
     rest: &'p str,
     flags: Flags,
-    open: Vec<Open>,
+    open: Vec<OpenGroup>,
     branches: Vec<Node>,
     items: Vec<Node>,
     groups: usize,
@@ -237,10 +237,10 @@ impl<'p> Parser<'p> {
                     self.flags = open.outer;
                     let node = Box::new(node);
                     self.push(match open.kind {
-                        Kind::Plain => *node,
-                        Kind::Group(index) => Node::Group(index, node),
-                        Kind::Atomic => Node::Atomic(node),
-                        Kind::Look { ahead, negative } => Node::Look {
+                        GroupKind::Plain => *node,
+                        GroupKind::Group(index) => Node::Group(index, node),
+                        GroupKind::Atomic => Node::Atomic(node),
+                        GroupKind::Look { ahead, negative } => Node::Look {
                             ahead,
                             negative,
                             node,
@@ -400,7 +400,7 @@ impl<'p> Parser<'p> {
         let outer = self.flags;
         let kind = if !self.take("?") {
             self.groups += 1;
-            Kind::Group(self.groups)
+            GroupKind::Group(self.groups)
         } else if self.take("#") {
             let (_, behind) = self
                 .rest
@@ -409,11 +409,11 @@ impl<'p> Parser<'p> {
             self.rest = behind;
             return Ok(());
         } else if self.take(":") {
-            Kind::Plain
+            GroupKind::Plain
         } else if self.take(">") {
-            Kind::Atomic
+            GroupKind::Atomic
         } else if let Some((ahead, negative)) = self.look() {
-            Kind::Look { ahead, negative }
+            GroupKind::Look { ahead, negative }
         } else if self.take("<") || self.take("P<") {
             self.groups += 1;
             let name = self.name()?;
@@ -421,17 +421,17 @@ impl<'p> Parser<'p> {
                 return Err(format!("two groups are named `{name}`"));
             }
             self.names.push((name, self.groups));
-            Kind::Group(self.groups)
+            GroupKind::Group(self.groups)
         } else {
             match self.flags_of_group()? {
-                true => Kind::Plain,
+                true => GroupKind::Plain,
                 false => {
                     self.repeatable = false;
                     return Ok(());
                 }
             }
         };
-        self.open.push(Open {
+        self.open.push(OpenGroup {
             kind,
             outer,
             branches: std::mem::take(&mut self.branches),

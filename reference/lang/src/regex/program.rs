@@ -6,7 +6,7 @@ use regex_syntax::is_word_character;
 use super::parse::{Assert, Greed, Node};
 
 /// A place in a program.
-pub type Place = usize;
+pub type Pc = usize;
 
 /// One instruction; what no comment says goes on with the next.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,8 @@ pub enum Inst {
     /// Takes a character of a set.
     Set(usize),
     /// Goes on at the first place, and at the second when that leads nowhere.
-    Split(Place, Place),
-    Jump(Place),
+    Split(Pc, Pc),
+    Jump(Pc),
     /// Remembers the position in a slot.
     Save(usize),
     /// Goes on where the assertion holds.
@@ -31,7 +31,7 @@ pub enum Inst {
     },
     /// Matches the body behind it by itself, then goes on at `next`; what it matched first is kept.
     Atomic {
-        next: Place,
+        next: Pc,
     },
     /// Looks whether the body behind it matches here, then goes on at `next`.
     Look {
@@ -43,7 +43,7 @@ pub enum Inst {
         min: usize,
         /// Characters that the body takes at most; `usize::MAX` where nobody knows.
         max: usize,
-        next: Place,
+        next: Pc,
     },
     /// Takes characters of a set again and again.
     Run {
@@ -60,7 +60,7 @@ pub enum Inst {
     Unless {
         /// Where the round's beginning was remembered.
         mark: usize,
-        exit: Place,
+        exit: Pc,
     },
 }
 
@@ -261,7 +261,7 @@ impl Compiler {
     }
 
     /// A body that is matched by itself, behind the instruction that says so.
-    fn body(&mut self, node: &Node, head: impl FnOnce(Place) -> Inst) {
+    fn body(&mut self, node: &Node, head: impl FnOnce(Pc) -> Inst) {
         let start = self.insts.len();
         self.insts.push(Inst::Done);
         self.emit(node);
@@ -349,7 +349,7 @@ impl Compiler {
     }
 
     /// Room for a choice that is filled in later.
-    fn choice(&mut self) -> Place {
+    fn choice(&mut self) -> Pc {
         self.insts.push(Inst::Done);
         self.insts.len() - 1
     }
@@ -367,7 +367,7 @@ impl Compiler {
 }
 
 /// Into a loop or out of it, whichever comes first.
-fn split(greed: Greed, inside: Place, exit: Place) -> Inst {
+fn split(greed: Greed, inside: Pc, exit: Pc) -> Inst {
     match greed {
         Greed::Lazy => Inst::Split(exit, inside),
         _ => Inst::Split(inside, exit),

@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use super::Slots;
-use super::program::{Inst, Place, Program, holds};
+use super::program::{Inst, Pc, Program, holds};
 use crate::clock::Meter;
 use crate::error::Stop;
 
@@ -19,13 +19,13 @@ const NONE: usize = usize::MAX;
 #[derive(Debug, Default)]
 struct Ways {
     /// The instructions that take a character, or end.
-    order: Vec<Place>,
+    order: Vec<Pc>,
     /// Where in `order` an instruction is, when it is there.
     index: Vec<usize>,
     /// What each way remembers, in the order of `order`.
     slots: Vec<usize>,
     /// Instructions that were reached, those that take nothing too.
-    seen: Vec<Place>,
+    seen: Vec<Pc>,
 }
 
 impl Ways {
@@ -36,7 +36,7 @@ impl Ways {
     }
 
     /// Notes that `place` is reached. False when it was before.
-    fn reach(&mut self, place: Place) -> bool {
+    fn reach(&mut self, place: Pc) -> bool {
         let at = self.index[place];
         if at < self.seen.len() && self.seen[at] == place {
             return false;
@@ -49,7 +49,7 @@ impl Ways {
 
 /// What is left to do while the ways from an instruction are followed.
 enum Todo {
-    Follow(Place),
+    Follow(Pc),
     Restore(usize, usize),
 }
 
@@ -149,7 +149,7 @@ impl Search<'_> {
     /// Adds every way on from `place`, in order, and returns how many steps that took.
     fn follow(
         &self,
-        place: Place,
+        place: Pc,
         at: usize,
         ways: &mut Ways,
         slots: &mut [usize],

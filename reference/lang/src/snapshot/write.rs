@@ -156,7 +156,7 @@ struct Known {
 }
 
 /// A value whose parts are being written.
-struct Open<'a> {
+struct OpenValue<'a> {
     value: &'a Value,
     parts: Parts<'a>,
     /// How many indices of nodes there were before its own parts'.
@@ -223,7 +223,7 @@ impl<'h> Nodes<'h> {
         if let Some(node) = self.known(value) {
             return Ok(Some(node));
         }
-        let mut open = vec![Open {
+        let mut open = vec![OpenValue {
             value,
             parts: Parts::of(value),
             base: 0,
@@ -242,7 +242,7 @@ impl<'h> Nodes<'h> {
                     }
                     match self.known(part) {
                         Some(node) => indices.push(node),
-                        None => open.push(Open {
+                        None => open.push(OpenValue {
                             value: part,
                             parts: Parts::of(part),
                             base: indices.len(),
@@ -250,7 +250,7 @@ impl<'h> Nodes<'h> {
                     }
                 }
                 None => {
-                    let Some(Open { value, base, .. }) = open.pop() else {
+                    let Some(OpenValue { value, base, .. }) = open.pop() else {
                         continue;
                     };
                     let node = self.close(value, &indices[base..])?;

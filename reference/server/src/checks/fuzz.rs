@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::transport::http::accept::{Limits, Peer, converse};
 use crate::transport::http::endpoint::Endpoint;
-use crate::transport::http::places::Places;
+use crate::transport::http::permits::ConnectionPermits;
 use crate::transport::http::router::router;
 use ptc_secrets::Redactor;
 use std::net::IpAddr;
@@ -154,7 +154,7 @@ fn answers(bytes: &[u8], pieces_of: usize) -> Vec<u16> {
             let (mut ours, theirs) = tokio::io::duplex(room);
             let peer = Arc::new(Peer {
                 address: ([127, 0, 0, 1], 1).into(),
-                place: Places::new(1, 1).enter(None),
+                permit: ConnectionPermits::new(1, 1).enter(None),
                 activity: Arc::default(),
             });
             let (_serving, end) = tokio::sync::watch::channel(false);

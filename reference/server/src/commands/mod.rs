@@ -13,7 +13,7 @@ use crate::evaluation::isolation::Evaluation;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::Terms;
 use crate::server::{PACKAGE_VERSION, Server};
-use crate::settings::flags::{FLAGS, Group, Kind};
+use crate::settings::flags::{FLAGS, FlagKind, Group};
 use crate::settings::{HttpSettings, Settings};
 use crate::transport::http;
 use crate::transport::signals;
@@ -303,7 +303,9 @@ fn start_help() -> String {
         for flag in FLAGS.iter().filter(|flag| flag.group == group) {
             let _ = writeln!(text, "  --{}{}", flag.name, flag.kind.placeholder());
             let _ = writeln!(text, "      {}", flag.doc);
-            if let Kind::OneOf(..) | Kind::OneOfOrDefault(..) | Kind::Clamped { .. } = flag.kind {
+            if let FlagKind::OneOf(..) | FlagKind::OneOfOrDefault(..) | FlagKind::Clamped { .. } =
+                flag.kind
+            {
                 let _ = writeln!(text, "      Takes {}.", flag.kind.expected());
             }
             let mut default = flag.default_text();

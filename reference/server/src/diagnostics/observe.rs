@@ -4,11 +4,11 @@ use crate::clock;
 use crate::diagnostics::record::{Ring, Sighting};
 use crate::diagnostics::trace::{Trace, Tracer};
 use crate::mcp::connection::Transport;
-use crate::mcp::dispatch::Place;
+use crate::mcp::dispatch::CallContext;
 use crate::render::payload::Payload;
 use crate::server::Server;
 use ptc_agent::PlannerRequest;
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 use ptc_upstream::TraceContext;
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ impl Observers {
     /// Begins to follow a call; `None` when nobody wants to know.
     pub fn see(
         &self,
-        place: &Place<'_>,
+        place: &CallContext<'_>,
         tool: &str,
         params: Json<'_>,
         trace: Option<&TraceContext>,
@@ -59,7 +59,7 @@ impl Observers {
         }
         let arguments = params
             .get("arguments")
-            .filter(|arguments| arguments.kind() == Kind::Object);
+            .filter(|arguments| arguments.kind() == JsonKind::Object);
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
         let id = &place.id;
         let sighting = Sighting {
@@ -70,7 +70,7 @@ impl Observers {
             started_micros: clock::now_micros(),
             program: argument("program").and_then(Json::as_str).map(Into::into),
             context: argument("context")
-                .filter(|context| context.kind() == Kind::Object)
+                .filter(|context| context.kind() == JsonKind::Object)
                 .map(Json::compact),
             trace: trace.cloned(),
             transport_request_id: place.context.request_id.clone(),

@@ -7,7 +7,7 @@ use crate::digest;
 use crate::render::payload::{Field, Payload};
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
@@ -291,12 +291,12 @@ fn bounded_id(id: &str) -> String {
 
 fn describe(value: Json<'_>) -> (&'static str, Option<usize>) {
     match value.kind() {
-        Kind::Null => ("null", None),
-        Kind::Bool => ("boolean", None),
-        Kind::Integer | Kind::Float => ("number", None),
-        Kind::String => ("string", None),
-        Kind::Array => ("array", Some(value.elements().count())),
-        Kind::Object => ("object", Some(value.members().count())),
+        JsonKind::Null => ("null", None),
+        JsonKind::Bool => ("boolean", None),
+        JsonKind::Integer | JsonKind::Float => ("number", None),
+        JsonKind::String => ("string", None),
+        JsonKind::Array => ("array", Some(value.elements().count())),
+        JsonKind::Object => ("object", Some(value.members().count())),
     }
 }
 

@@ -8,7 +8,7 @@ pub mod pool;
 pub mod pressure;
 
 use crate::clock;
-use crate::evaluation::isolation::Place;
+use crate::evaluation::isolation::EvaluationContext;
 use crate::mcp::connection::Call;
 use crate::render::payload::{Field, Payload};
 use crate::render::reason::{Refusal, error_payload};
@@ -319,7 +319,7 @@ fn named(
 /// A program under its limits, from reading its context to the last byte that is shown of it.
 struct Running<'a> {
     job: &'a Job<'a>,
-    place: Place<'a>,
+    place: EvaluationContext<'a>,
     meter: &'a Meter<'a>,
     calls: Option<&'a ProgramCalls>,
 }
@@ -341,7 +341,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
     let done = meter.within(|| {
         work(&Running {
             job,
-            place: Place {
+            place: EvaluationContext {
                 meter: &meter,
                 limits: &limits,
                 host: &host,
@@ -423,7 +423,7 @@ pub fn planned(
     let host = CallHost::new(call, &server.redactor, None, deadline, calls);
     let limits = limits(server);
     let meter = Meter::new(&limits, &host);
-    let place = Place {
+    let place = EvaluationContext {
         meter: &meter,
         limits: &limits,
         host: &host,

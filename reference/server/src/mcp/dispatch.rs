@@ -15,7 +15,7 @@ use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::Level;
-use ptc_rpc::{Frame, Id, Json, Kind, RpcError};
+use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ pub fn handle(
     match known.map_or(OnRequest::Unknown, |known| known.session) {
         OnRequest::Answer(answer) => Handled::Now(answer(&scene)),
         OnRequest::CallTool => {
-            let place = Place {
+            let place = CallContext {
                 server,
                 connection,
                 context,
@@ -362,7 +362,7 @@ fn own_result(id: Id, json: String) -> Reply {
 }
 
 /// Where a `tools/call` stands.
-pub struct Place<'a> {
+pub struct CallContext<'a> {
     server: &'a Arc<Server>,
     pub connection: &'a Arc<Connection>,
     pub context: &'a RequestContext,
@@ -384,18 +384,18 @@ fn trace_of(params: Json<'_>, context: &RequestContext) -> Option<TraceContext> 
 
 /// `tools/call`: refusals at once, programs later.
 fn tools_call(
-    place: Place<'_>,
+    place: CallContext<'_>,
     params: Option<Json<'_>>,
     answer: impl FnOnce() -> Answer,
 ) -> Handled {
-    let Place {
+    let CallContext {
         server,
         connection,
         id,
         era,
         ..
     } = &place;
-    let Some(params) = params.filter(|params| params.kind() == Kind::Object) else {
+    let Some(params) = params.filter(|params| params.kind() == JsonKind::Object) else {
         return Handled::Now(Reply::error(Some(place.id), RpcError::INVALID_PARAMS));
     };
     let given = params.get("name").and_then(Json::as_str);
@@ -468,14 +468,14 @@ fn tools_call(
 
 /// Takes a prepared program in, to be run by whoever is asked to, or says why not.
 fn admit(
-    place: Place<'_>,
+    place: CallContext<'_>,
     trace: Option<TraceContext>,
     tool: &'static Tool,
     work: Work,
     observed: Option<Box<Observed>>,
     answer: Answer,
 ) -> Handled {
-    let Place {
+    let CallContext {
         server,
         connection,
         key,
@@ -701,7 +701,7 @@ pub fn stateless_version<'a>(frame: &Frame<'a>) -> Result<Cow<'a, str>, RpcError
         .and_then(Json::as_str)
         .ok_or_else(|| missing(META_VERSION))?;
     match meta(frame, META_CAPABILITIES).map(Json::kind) {
-        Some(Kind::Object) => Ok(version),
+        Some(JsonKind::Object) => Ok(version),
         _ => Err(missing(META_CAPABILITIES)),
     }
 }
@@ -730,7 +730,7 @@ pub fn handle_stateless(
     let refuse = |error: RpcError| Handled::Now(Reply::error(Some(id.clone()), error));
     let nameable = frame
         .id
-        .is_some_and(|id| matches!(id.kind(), Kind::String | Kind::Integer));
+        .is_some_and(|id| matches!(id.kind(), JsonKind::String | JsonKind::Integer));
     if !frame.version_ok || !nameable {
         return refuse(RpcError::INVALID_REQUEST);
     }
@@ -755,7 +755,7 @@ pub fn handle_stateless(
             if let Err(error) = judge_responses(frame.params) {
                 return refuse(error);
             }
-            let place = Place {
+            let place = CallContext {
                 server,
                 connection,
                 context,
@@ -782,18 +782,18 @@ fn judge_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
     };
     let member = |name: &str| params.and_then(|params| params.get(name));
     if let Some(responses) = member("inputResponses") {
-        if responses.kind() != Kind::Object {
+        if responses.kind() != JsonKind::Object {
             return wrong("inputResponses must be an object");
         }
         if responses
             .members()
-            .any(|(_, response)| response.kind() != Kind::Object)
+            .any(|(_, response)| response.kind() != JsonKind::Object)
         {
             return wrong("every response in inputResponses must be an object");
         }
     }
     match member("requestState").map(Json::kind) {
-        None | Some(Kind::String) => Ok(()),
+        None | Some(JsonKind::String) => Ok(()),
         Some(_) => wrong("requestState must be a string"),
     }
 }

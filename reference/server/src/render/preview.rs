@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of profiles; the budget is handed in (`mcp.profiles.validated.over`).
 
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A preview and whether anything was left out.
@@ -36,14 +36,14 @@ pub fn of_json(json: &str, budget: usize) -> Preview {
 
 fn write(value: Json<'_>, budget: usize, depth: usize, out: &mut Preview) {
     match value.kind() {
-        Kind::Null => out.text.push_str("nil"),
-        Kind::Bool | Kind::Integer | Kind::Float => out.text.push_str(value.text()),
-        Kind::String => write_text(&value.as_str().unwrap_or_default(), budget, out),
-        Kind::Array | Kind::Object if depth == DEPTH_MAX => {
+        JsonKind::Null => out.text.push_str("nil"),
+        JsonKind::Bool | JsonKind::Integer | JsonKind::Float => out.text.push_str(value.text()),
+        JsonKind::String => write_text(&value.as_str().unwrap_or_default(), budget, out),
+        JsonKind::Array | JsonKind::Object if depth == DEPTH_MAX => {
             out.text.push_str("...");
             out.truncated = true;
         }
-        Kind::Array => {
+        JsonKind::Array => {
             let total = value.elements().count();
             out.text.push('[');
             for (at, item) in value.elements().take(ITEMS_MAX).enumerate() {
@@ -54,7 +54,7 @@ fn write(value: Json<'_>, budget: usize, depth: usize, out: &mut Preview) {
             }
             close(']', ITEMS_MAX, total, out);
         }
-        Kind::Object => {
+        JsonKind::Object => {
             let total = value.members().count();
             let shown = ITEMS_MAX
                 .min((budget / ENTRY_CHARS).max(1))

@@ -17,7 +17,7 @@ pub struct Flag {
     /// The heading that help shows it under.
     pub group: Group,
     /// What values it takes.
-    pub kind: Kind,
+    pub kind: FlagKind,
     /// What is used when nothing is given, and what takes the value in.
     pub value: Value,
     /// What help says of a default that depends on something.
@@ -74,7 +74,7 @@ impl Group {
 
 /// What a setting's value looks like, and what happens to one that doesn't.
 #[derive(Clone, Copy)]
-pub enum Kind {
+pub enum FlagKind {
     /// An integer above zero; anything else stops the start.
     Positive,
     /// The digits that the text starts with, above zero; only looked at when HTTP is on, and the empty value is refused as well.
@@ -104,18 +104,20 @@ pub enum Case {
     Exact,
 }
 
-impl Kind {
+impl FlagKind {
     /// What a valid value is, for messages and help.
     pub fn expected(self) -> String {
         match self {
-            Kind::Positive | Kind::HttpPositive | Kind::HttpPort => "a positive integer".into(),
-            Kind::Clamped { min, max: u64::MAX } => format!("an integer, at least {min}"),
-            Kind::Clamped { min, max } => format!("an integer from {min} to {max}"),
-            Kind::Count => "an integer from 0 up".into(),
-            Kind::Bool => "one of true, false, yes, no, on, off, 1, 0".into(),
-            Kind::Text => "text".into(),
-            Kind::List => "texts separated by commas".into(),
-            Kind::OneOf(words, _) | Kind::OneOfOrDefault(words, _) => {
+            FlagKind::Positive | FlagKind::HttpPositive | FlagKind::HttpPort => {
+                "a positive integer".into()
+            }
+            FlagKind::Clamped { min, max: u64::MAX } => format!("an integer, at least {min}"),
+            FlagKind::Clamped { min, max } => format!("an integer from {min} to {max}"),
+            FlagKind::Count => "an integer from 0 up".into(),
+            FlagKind::Bool => "one of true, false, yes, no, on, off, 1, 0".into(),
+            FlagKind::Text => "text".into(),
+            FlagKind::List => "texts separated by commas".into(),
+            FlagKind::OneOf(words, _) | FlagKind::OneOfOrDefault(words, _) => {
                 format!("one of {}", words.join(", "))
             }
         }
@@ -124,15 +126,15 @@ impl Kind {
     /// The placeholder of the value in help.
     pub const fn placeholder(self) -> &'static str {
         match self {
-            Kind::Positive
-            | Kind::HttpPositive
-            | Kind::HttpPort
-            | Kind::Clamped { .. }
-            | Kind::Count => " N",
-            Kind::Bool => "",
-            Kind::Text => " TEXT",
-            Kind::List => " A,B",
-            Kind::OneOf(..) | Kind::OneOfOrDefault(..) => " WORD",
+            FlagKind::Positive
+            | FlagKind::HttpPositive
+            | FlagKind::HttpPort
+            | FlagKind::Clamped { .. }
+            | FlagKind::Count => " N",
+            FlagKind::Bool => "",
+            FlagKind::Text => " TEXT",
+            FlagKind::List => " A,B",
+            FlagKind::OneOf(..) | FlagKind::OneOfOrDefault(..) => " WORD",
         }
     }
 }
@@ -163,7 +165,7 @@ impl Flag {
 }
 
 impl Flag {
-    const fn new(name: &'static str, kind: Kind, value: Value, doc: &'static str) -> Self {
+    const fn new(name: &'static str, kind: FlagKind, value: Value, doc: &'static str) -> Self {
         Flag {
             name,
             group: Group::Core,
@@ -192,7 +194,12 @@ const fn positive(
     set: fn(&mut Draft, u64),
     doc: &'static str,
 ) -> Flag {
-    Flag::new(name, Kind::Positive, Value::Number(Some(default), set), doc)
+    Flag::new(
+        name,
+        FlagKind::Positive,
+        Value::Number(Some(default), set),
+        doc,
+    )
 }
 
 const fn http_positive(
@@ -202,7 +209,7 @@ const fn http_positive(
     doc: &'static str,
 ) -> Flag {
     Flag {
-        kind: Kind::HttpPositive,
+        kind: FlagKind::HttpPositive,
         ..positive(name, default, set, doc)
     }
 }
@@ -210,7 +217,7 @@ const fn http_positive(
 /// An integer whose default depends on something.
 const fn derived(
     name: &'static str,
-    kind: Kind,
+    kind: FlagKind,
     default: fn() -> Cow<'static, str>,
     set: fn(&mut Draft, u64),
     doc: &'static str,
@@ -224,7 +231,7 @@ const fn switch(
     set: fn(&mut Draft, bool),
     doc: &'static str,
 ) -> Flag {
-    Flag::new(name, Kind::Bool, Value::Switch(default, set), doc)
+    Flag::new(name, FlagKind::Bool, Value::Switch(default, set), doc)
 }
 
 const fn text(
@@ -233,17 +240,17 @@ const fn text(
     set: fn(&mut Draft, String),
     doc: &'static str,
 ) -> Flag {
-    Flag::new(name, Kind::Text, Value::Text(default, set), doc)
+    Flag::new(name, FlagKind::Text, Value::Text(default, set), doc)
 }
 
 const fn list(name: &'static str, set: fn(&mut Draft, Vec<String>), doc: &'static str) -> Flag {
-    Flag::new(name, Kind::List, Value::List(set), doc)
+    Flag::new(name, FlagKind::List, Value::List(set), doc)
 }
 
 const fn word(
     name: &'static str,
     default: Option<&'static str>,
-    kind: Kind,
+    kind: FlagKind,
     set: fn(&mut Draft, &'static str),
     doc: &'static str,
 ) -> Flag {
@@ -284,12 +291,12 @@ flags! {
         positive("max-frame-bytes", 8 << 20, |to, n| to.settings.frame_bytes = size(n), "Longest JSON-RPC line in bytes, its terminator not counted.");
         positive("max-program-bytes", 64 << 10, |to, n| to.settings.program_bytes = size(n), "Longest program in bytes.");
         positive("max-context-bytes", 4 << 20, |to, n| to.settings.context_bytes = size(n), "Largest context in bytes of compact JSON.");
-        derived("max-concurrent-calls", Kind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Calls that may run at once; one more is answered `busy`.");
-        derived("program-timeout-ms", Kind::Positive, || format!("{}; {} with upstreams", ALONE.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
-        derived("program-memory-limit-bytes", Kind::Positive, || format!("{}; {} with upstreams", ALONE.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
-        word("isolation", None, Kind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
-        Flag::new("memory-watermark-percent", Kind::Clamped { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Share of the memory of the control group or machine above which calls are answered `busy`; 100 for none.");
-        word("response-profile", None, Kind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());
+        derived("max-concurrent-calls", FlagKind::Positive, || format!("CPUs, at most {CONCURRENT_CALLS_MAX}").into(), |to, n| to.concurrent_calls = Some(size(n)), "Calls that may run at once; one more is answered `busy`.");
+        derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
+        derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
+        word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
+        Flag::new("memory-watermark-percent", FlagKind::Clamped { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Share of the memory of the control group or machine above which calls are answered `busy`; 100 for none.");
+        word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());
     }
     Sessions {
         switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");
@@ -311,7 +318,7 @@ flags! {
     Upstreams {
         text("upstreams-config", None, |to, path| to.settings.upstreams.config = Some(path), "File that names the upstream servers.").unless_given(|| "$HOME/.config/ptc_runner_mcp/upstreams.json if there".into());
         switch("aggregator-read-only", false, |to, on| to.settings.upstreams.read_only = on, "The operator asserts that every upstream tool only reads.");
-        word("catalog-mode", Some("auto"), Kind::OneOfOrDefault(&CATALOG_MODES, Case::Exact), |to, word| to.settings.upstreams.catalog_mode = named(CatalogMode::NAMES, word).unwrap_or_default(), "How tool descriptions list the upstream tools.");
+        word("catalog-mode", Some("auto"), FlagKind::OneOfOrDefault(&CATALOG_MODES, Case::Exact), |to, word| to.settings.upstreams.catalog_mode = named(CatalogMode::NAMES, word).unwrap_or_default(), "How tool descriptions list the upstream tools.");
         positive("catalog-inline-max-chars", Thresholds::DEFAULT.chars as u64, |to, n| to.settings.upstreams.thresholds.chars = size(n), "Longest catalog that `auto` shows inline, in characters.");
         positive("catalog-inline-max-tools", Thresholds::DEFAULT.tools as u64, |to, n| to.settings.upstreams.thresholds.tools = size(n), "Most tools that `auto` shows inline.");
         positive("max-catalog-ops-per-program", Limits::DEFAULT.catalog_ops_per_program as u64, |to, n| to.settings.upstreams.limits.catalog_ops_per_program = size(n), "Discovery calls of one program.");
@@ -330,7 +337,7 @@ flags! {
         switch("agentic-include-program", true, |to, on| to.settings.agentic.include_program = on, "Shows the planned program in the result.");
         switch("agentic-trace-prompts", false, |to, on| to.settings.agentic.trace_prompts = on, "Traces hold the planner's prompts and replies, as --trace-payloads lets payloads be seen.");
         positive("agentic-max-turns", 1, |to, n| (to.settings.agentic.turns, to.settings.agentic.sources.turns) = (n, to.source), "Planner turns of one task.");
-        Flag::new("agentic-retry-turns", Kind::Count, Value::Number(Some(0), |to, n| (to.settings.agentic.retry_turns, to.settings.agentic.sources.retry_turns) = (n, to.source)), "Further turns after a failed program.");
+        Flag::new("agentic-retry-turns", FlagKind::Count, Value::Number(Some(0), |to, n| (to.settings.agentic.retry_turns, to.settings.agentic.sources.retry_turns) = (n, to.source)), "Further turns after a failed program.");
         switch("agentic-allow-writes", false, |to, on| (to.settings.agentic.allow_writes, to.settings.agentic.sources.allow_writes) = (on, to.source), "Tasks may call upstream tools that write.");
         text("agentic-subagent-config", None, |to, path| to.settings.agentic.subagent_config = Some(path), "File with planner settings.");
         text("agentic-capability-summary", None, |to, path| to.settings.agentic.capability_summary = Some(path), "File whose text describes the upstreams in the tool's description.");
@@ -339,7 +346,7 @@ flags! {
     Http {
         switch("http", false, |to, on| to.http_enabled = on, "Serves Streamable HTTP instead of stdio.");
         text("http-host", Some("127.0.0.1"), |to, text| to.host = text, "Address to bind: an IP address or localhost.");
-        Flag::new("http-port", Kind::HttpPort, Value::Number(Some(7332), |to, n| to.port = n), "Port to bind.");
+        Flag::new("http-port", FlagKind::HttpPort, Value::Number(Some(7332), |to, n| to.port = n), "Port to bind.");
         text("http-path", Some("/mcp"), |to, text| to.http.path = rooted(text), "Path of the MCP endpoint.");
         text("http-auth-token", None, |to, token| to.token = Some(token), "Bearer token, at least 32 bytes; needed on addresses that aren't loopback.");
         switch("http-disable-auth", false, |to, on| to.http.auth_disabled = on, "Checks no token; only on loopback.");
@@ -348,7 +355,7 @@ flags! {
         http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time to read one request in milliseconds.");
         http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time that a client has to take what it is answered, in milliseconds.");
         http_positive("http-shutdown-grace-ms", 10_000, |to, n| to.http.grace_ms = n, "Time that calls get to finish after SIGTERM, in milliseconds.");
-        derived("http-max-body-bytes", Kind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Largest request body in bytes.");
+        derived("http-max-body-bytes", FlagKind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Largest request body in bytes.");
         http_positive("http-max-unfinished-body-bytes", 128 << 20, |to, n| to.http.unfinished_body_bytes = size(n), "Bodies of all requests together, in bytes; beyond that a request is answered 503.");
         http_positive("http-max-connections", 4_096, |to, n| to.http.connections_max = size(n), "Connections of all clients. Beyond that only /health, /ready and requests with the token are answered.");
         http_positive("http-max-connections-per-address", 256, |to, n| to.http.connections_per_address_max = size(n), "Connections of one address (of v6, of 64 bits of it), trusted proxies excepted. Beyond that as beyond those of all.");
@@ -367,12 +374,12 @@ flags! {
         text("http-instance-label", None, |to, text| to.http.instance = text, "Name of this instance in /ready and logs.").unless_given(|| "host name".into());
     }
     Diagnostics {
-        word("log-level", Some("info"), Kind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Least level of the log lines on stderr.");
+        word("log-level", Some("info"), FlagKind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Least level of the log lines on stderr.");
         switch("debug-tool", false, |to, on| to.settings.diagnostics.debug_tool = on, "Adds the `lisp_debug` tool.");
-        Flag::new("debug-ring-size", Kind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Calls that `lisp_debug` remembers.");
-        Flag::new("max-debug-response-bytes", Kind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Largest reply of `lisp_debug` in bytes.");
+        Flag::new("debug-ring-size", FlagKind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Calls that `lisp_debug` remembers.");
+        Flag::new("max-debug-response-bytes", FlagKind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Largest reply of `lisp_debug` in bytes.");
         text("trace-dir", None, |to, dir| to.settings.diagnostics.trace_dir = Some(dir), "Directory that gets one JSONL file per call.");
-        word("trace-payloads", Some("summary"), Kind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "What traces and `lisp_debug` hold of programs, contexts and results.");
+        word("trace-payloads", Some("summary"), FlagKind::OneOfOrDefault(&TRACE_PAYLOADS, Case::Folded), |to, word| to.settings.diagnostics.payloads = named(PayloadPolicy::NAMES, word).unwrap_or_default(), "What traces and `lisp_debug` hold of programs, contexts and results.");
         positive("trace-max-files", 1_000, |to, n| to.settings.diagnostics.trace_files = size(n), "Trace files kept.");
         text("env-file", None, |_, _| {}, "File with KEY=VALUE lines; never overrides the environment.");
     }

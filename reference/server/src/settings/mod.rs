@@ -498,8 +498,10 @@ mod tests {
         // A value that every kind but the integers takes; the integers get their own.
         for flag in flags::FLAGS {
             let value = match flag.kind {
-                flags::Kind::OneOf(words, _) | flags::Kind::OneOfOrDefault(words, _) => words[0],
-                flags::Kind::Bool => "false",
+                flags::FlagKind::OneOf(words, _) | flags::FlagKind::OneOfOrDefault(words, _) => {
+                    words[0]
+                }
+                flags::FlagKind::Bool => "false",
                 _ if flag.name == "http-host" => "127.0.0.1",
                 _ if flag.name == "env-file" => "",
                 _ => "5000",

@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of what a setting does. The environment is handed in, never read here.
 
-use super::flags::{Case, FLAGS, Flag, Group, Kind, Value, closest, find};
+use super::flags::{Case, FLAGS, Flag, FlagKind, Group, Value, closest, find};
 use super::{Draft, Warning};
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ impl Values {
             if let Some(flag) = find(name) {
                 let value = match (inline, flag.kind) {
                     (Some(value), _) => value,
-                    (None, Kind::Bool) => "true".into(),
+                    (None, FlagKind::Bool) => "true".into(),
                     (None, _) => words.next().cloned().ok_or_else(|| {
                         format!("--{name} needs a value: {}", flag.kind.expected())
                     })?,
@@ -57,7 +57,7 @@ impl Values {
             }
             let negated = name.strip_prefix("no-").and_then(find);
             match negated {
-                Some(flag) if matches!(flag.kind, Kind::Bool) && inline.is_none() => {
+                Some(flag) if matches!(flag.kind, FlagKind::Bool) && inline.is_none() => {
                     given.entry(flag.name).or_default().push("false".into());
                 }
                 _ => {
@@ -146,7 +146,7 @@ impl Values {
         let whole = leading_integer(&text);
         let unsigned = || whole.and_then(|value| u64::try_from(value).ok());
         let value = match flag.kind {
-            Kind::Clamped { min, max } => {
+            FlagKind::Clamped { min, max } => {
                 match whole {
                     None => *warning = Some(ignored(flag, &text)),
                     Some(requested) => {
@@ -166,14 +166,14 @@ impl Values {
                 }
                 return Ok(None);
             }
-            Kind::Count => {
+            FlagKind::Count => {
                 let count = unsigned();
                 if count.is_none() {
                     *warning = Some(ignored(flag, &text));
                 }
                 return Ok(count);
             }
-            Kind::HttpPositive | Kind::HttpPort => unsigned().filter(|value| *value > 0),
+            FlagKind::HttpPositive | FlagKind::HttpPort => unsigned().filter(|value| *value > 0),
             _ => positive(&text),
         };
         match value {
@@ -220,11 +220,11 @@ impl Values {
             words.iter().find(|word| **word == wanted).copied()
         };
         match flag.kind {
-            Kind::OneOf(words, refusal) => match find(words, text.trim()) {
+            FlagKind::OneOf(words, refusal) => match find(words, text.trim()) {
                 Some(word) => Ok(Some(word)),
                 None => Err(refusal(&text)),
             },
-            Kind::OneOfOrDefault(words, case) => {
+            FlagKind::OneOfOrDefault(words, case) => {
                 let found = match case {
                     Case::Folded => find(words, &text.trim().to_lowercase()),
                     Case::Exact => find(words, text.trim()),
@@ -240,7 +240,7 @@ impl Values {
 
     /// The strongest value that was given. The empty text counts as given only where a number of HTTP is wanted.
     fn raw(&self, flag: &Flag) -> Option<String> {
-        let empty_counts = matches!(flag.kind, Kind::HttpPositive) && self.http;
+        let empty_counts = matches!(flag.kind, FlagKind::HttpPositive) && self.http;
         let set = |text: &String| empty_counts || !text.is_empty();
         self.given
             .get(flag.name)

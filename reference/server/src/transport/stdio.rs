@@ -10,7 +10,7 @@ use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::settings::Level;
 use crate::transport::intake::{self, Next, Source};
-use ptc_rpc::{Frame, Framer, Line, Refused, RpcError};
+use ptc_rpc::{Frame, FrameFault, Framer, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -144,7 +144,7 @@ fn take(
                 .event(Level::Warn, "frame_too_large", None, |fields| {
                     fields.number("max_frame_bytes", server.settings.frame_bytes);
                 });
-            Err(Refused::Malformed)
+            Err(FrameFault::Malformed)
         }
     };
     let handled = match parsed {
@@ -159,8 +159,8 @@ fn take(
                 answer
             },
         ),
-        Err(Refused::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
-        Err(Refused::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
+        Err(FrameFault::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
+        Err(FrameFault::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
     };
     match handled {
         Handled::Silent => Taken::Done,

@@ -145,7 +145,7 @@ const OPENAPI_KEYS: &[&str] = &[
 struct TransportRow {
     name: &'static str,
     keys: &'static [&'static [&'static str]],
-    read: fn(&Entry<'_>, &mut Vec<String>) -> Outcome<TransportConfig>,
+    read: fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<TransportConfig>,
 }
 
 const TRANSPORTS: &[TransportRow] = &[
@@ -283,10 +283,10 @@ struct Entry<'a> {
     fields: Option<&'a Map<String, Value>>,
 }
 
-type Outcome<T> = Result<T, ConfigFault>;
+type ConfigResult<T> = Result<T, ConfigFault>;
 
 impl<'a> Entry<'a> {
-    fn parse(&self, warnings: &mut Vec<String>) -> Outcome<UpstreamConfig> {
+    fn parse(&self, warnings: &mut Vec<String>) -> ConfigResult<UpstreamConfig> {
         let Some(named) = self.get("transport") else {
             let words = format!("requires explicit transport; use {}", transport_names());
             return Err(self.refuse(&[], &words));
@@ -326,7 +326,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    fn stdio(&self, warnings: &mut Vec<String>) -> Outcome<StdioConfig> {
+    fn stdio(&self, warnings: &mut Vec<String>) -> ConfigResult<StdioConfig> {
         let command = match self.get("command") {
             Some(Value::String(command)) if !command.is_empty() => command.clone(),
             Some(_) => {
@@ -376,7 +376,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Names of variables. One that is not set is no mistake that stops a start: the child would do without it elsewhere, too.
-    fn inherit_env(&self, warnings: &mut Vec<String>) -> Outcome<Vec<String>> {
+    fn inherit_env(&self, warnings: &mut Vec<String>) -> ConfigResult<Vec<String>> {
         let names = self.texts("inherit_env")?.unwrap_or_default();
         for (index, name) in names.iter().enumerate() {
             if !is_variable(name) {
@@ -396,7 +396,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Self-as-upstream: the command is this very program, or the server that it stands in for.
-    fn refuse_self(&self, command: &str) -> Outcome<()> {
+    fn refuse_self(&self, command: &str) -> ConfigResult<()> {
         let resolved = find_command(command, self.env);
         let is_own = resolved
             .as_deref()
@@ -419,7 +419,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Scalars become text; every `${NAME}` in a string is replaced from the parent's environment.
-    fn env_value(&self, key: &str, value: &Value) -> Outcome<String> {
+    fn env_value(&self, key: &str, value: &Value) -> ConfigResult<String> {
         let text = match value {
             Value::String(text) => text,
             Value::Null => return Ok(String::new()),
@@ -459,14 +459,14 @@ impl<'a> Entry<'a> {
         Ok(out)
     }
 
-    fn http(&self, warnings: &mut Vec<String>) -> Outcome<HttpConfig> {
+    fn http(&self, warnings: &mut Vec<String>) -> ConfigResult<HttpConfig> {
         Ok(HttpConfig {
             remote: self.remote("url", warnings)?,
             handshake_timeout: self.millis("handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS, warnings),
         })
     }
 
-    fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> Outcome<Remote> {
+    fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<Remote> {
         let auth = self.auth()?;
         let url = self
             .url(url_key)?
@@ -498,7 +498,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Plain HTTP needs one opt-in, and auth over it a second.
-    fn gate_insecure(&self, key: &str, url: &str, auth: &[Emitter]) -> Outcome<()> {
+    fn gate_insecure(&self, key: &str, url: &str, auth: &[Emitter]) -> ConfigResult<()> {
         if !url.starts_with("http://") {
             return Ok(());
         }
@@ -519,7 +519,7 @@ impl<'a> Entry<'a> {
     }
 
     /// A URL with an http scheme (in lower case afterwards) and a host.
-    fn url(&self, key: &str) -> Outcome<Option<String>> {
+    fn url(&self, key: &str) -> ConfigResult<Option<String>> {
         let text = match self.get(key) {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::String(text)) if text.is_empty() => return Ok(None),
@@ -548,7 +548,7 @@ impl<'a> Entry<'a> {
         Ok(Some(format!("{scheme}://{rest}")))
     }
 
-    fn auth(&self) -> Outcome<Vec<Emitter>> {
+    fn auth(&self) -> ConfigResult<Vec<Emitter>> {
         let items = match self.get("auth") {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Array(items)) => items,
@@ -561,7 +561,7 @@ impl<'a> Entry<'a> {
             .collect()
     }
 
-    fn emitter(&self, index: &str, item: &Value) -> Outcome<Emitter> {
+    fn emitter(&self, index: &str, item: &Value) -> ConfigResult<Emitter> {
         let invalid = |key: Option<&str>, cause: &str| {
             let path: Vec<&str> = ["auth", index].into_iter().chain(key).collect();
             self.refuse(&path, &format!("has invalid auth emitter: {cause}"))
@@ -612,7 +612,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    fn static_headers(&self) -> Outcome<Vec<(String, String)>> {
+    fn static_headers(&self) -> ConfigResult<Vec<(String, String)>> {
         let entries = match self.get("static_headers") {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Object(entries)) => entries,
@@ -650,7 +650,7 @@ impl<'a> Entry<'a> {
         Ok(headers)
     }
 
-    fn openapi(&self, warnings: &mut Vec<String>) -> Outcome<OpenApiConfig> {
+    fn openapi(&self, warnings: &mut Vec<String>) -> ConfigResult<OpenApiConfig> {
         let remote = self.remote("base_url", warnings)?;
         let file = self.optional_text("schema_file")?;
         let url = self.url("schema_url")?;
@@ -694,7 +694,7 @@ impl<'a> Entry<'a> {
     fn overrides(
         &self,
         warnings: &mut Vec<String>,
-    ) -> Outcome<BTreeMap<String, OperationOverride>> {
+    ) -> ConfigResult<BTreeMap<String, OperationOverride>> {
         let entries = match self.get("operation_overrides") {
             None | Some(Value::Null) => return Ok(BTreeMap::new()),
             Some(Value::Object(entries)) => entries,
@@ -757,7 +757,7 @@ impl<'a> Entry<'a> {
         self.fields?.get(key)
     }
 
-    fn optional_text(&self, key: &str) -> Outcome<Option<&'a str>> {
+    fn optional_text(&self, key: &str) -> ConfigResult<Option<&'a str>> {
         match self.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -765,7 +765,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn texts(&self, key: &str) -> Outcome<Option<Vec<String>>> {
+    fn texts(&self, key: &str) -> ConfigResult<Option<Vec<String>>> {
         match self.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(items)) if items.iter().all(Value::is_string) => Ok(Some(

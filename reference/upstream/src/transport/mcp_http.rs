@@ -9,7 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use ptc_rpc::{
-    Frame, Id, Json, Kind, RpcError, write_error, write_notification, write_request, write_result,
+    Frame, Id, Json, JsonKind, RpcError, write_error, write_notification, write_request,
+    write_result,
 };
 use ptc_secrets::AuthHeaders;
 use reqwest::Response;
@@ -390,7 +391,7 @@ impl HttpConnection {
             }
         };
         match json.kind() {
-            Kind::Array => json.elements().try_for_each(one),
+            JsonKind::Array => json.elements().try_for_each(one),
             _ => one(json),
         }
     }
@@ -469,7 +470,7 @@ async fn refusal(response: Response) -> Refusal {
 fn find_reply(bytes: &[u8], id: u64) -> Option<Result<String, Refusal>> {
     let json = ptc_rpc::parse(bytes).ok()?;
     match json.kind() {
-        Kind::Array => json.elements().find_map(|one| reply_in(one, id)),
+        JsonKind::Array => json.elements().find_map(|one| reply_in(one, id)),
         _ => reply_in(json, id),
     }
 }
@@ -479,7 +480,7 @@ fn reply_in(message: Json<'_>, id: u64) -> Option<Result<String, Refusal>> {
     let frame = Frame::parse(message.text().as_bytes()).ok()?;
     let ours = frame
         .id
-        .is_some_and(|found| found.kind() == Kind::Integer && found.text() == id.to_string());
+        .is_some_and(|found| found.kind() == JsonKind::Integer && found.text() == id.to_string());
     if !ours || frame.method.is_some() {
         return None;
     }
@@ -559,8 +560,8 @@ fn describe(headers: &mut HeaderMap, method: &str, call: Option<Outgoing<'_>>) {
             continue;
         };
         let text = arguments.get(key).and_then(|value| match value.kind() {
-            Kind::String => value.as_str().map(|text| text.into_owned()),
-            Kind::Integer | Kind::Bool => Some(value.text().to_owned()),
+            JsonKind::String => value.as_str().map(|text| text.into_owned()),
+            JsonKind::Integer | JsonKind::Bool => Some(value.text().to_owned()),
             _ => None,
         });
         if let Some(value) = text.and_then(|text| plain_or_base64(&text)) {

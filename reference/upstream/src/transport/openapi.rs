@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 use ptc_secrets::AuthHeaders;
 
 use super::carrier::Carrier;
@@ -279,9 +279,9 @@ fn unsupported(place: &str, name: &str) -> WorldFault {
 /// A scalar's text; nothing for null in a path.
 fn scalar(value: Json<'_>) -> Option<String> {
     match value.kind() {
-        Kind::Null => Some(String::new()),
-        Kind::String => value.as_str().map(|text| text.into_owned()),
-        Kind::Array | Kind::Object => None,
+        JsonKind::Null => Some(String::new()),
+        JsonKind::String => value.as_str().map(|text| text.into_owned()),
+        JsonKind::Array | JsonKind::Object => None,
         _ => Some(value.compact()),
     }
 }

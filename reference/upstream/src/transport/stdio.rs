@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use ptc_rpc::{
-    Frame, Id, Json, Kind, RpcError, write_error, write_notification, write_request, write_result,
+    Frame, Id, Json, JsonKind, RpcError, write_error, write_notification, write_request,
+    write_result,
 };
 use ptc_secrets::Redactor;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -365,7 +366,7 @@ impl Shared {
         }
         match Frame::parse(line) {
             Ok(frame) => self.take_frame(&frame, line.len()),
-            Err(ptc_rpc::Refused::NotAnObject) => {
+            Err(ptc_rpc::FrameFault::NotAnObject) => {
                 // A batch, as the 2025-03-26 revision had them; any other value means nothing.
                 let Ok(json) = ptc_rpc::parse(line) else {
                     return;
@@ -376,7 +377,7 @@ impl Shared {
                     }
                 }
             }
-            Err(ptc_rpc::Refused::Malformed) => {
+            Err(ptc_rpc::FrameFault::Malformed) => {
                 let fault = WorldFault::error("invalid JSON-RPC response: ")
                     .quoting(String::from_utf8_lossy(line));
                 match id_at_start(line) {
@@ -412,7 +413,7 @@ impl Shared {
         // Ids are ours and integers: a string that spells one is somebody else's.
         let Some(id) = frame
             .id
-            .filter(|id| id.kind() == Kind::Integer)
+            .filter(|id| id.kind() == JsonKind::Integer)
             .and_then(|id| id.text().parse().ok())
         else {
             return;
@@ -429,7 +430,7 @@ impl Shared {
                 )),
             );
         }
-        if let Some(error) = frame.error.filter(|error| error.kind() != Kind::Null) {
+        if let Some(error) = frame.error.filter(|error| error.kind() != JsonKind::Null) {
             self.answer(id, Err(WorldFault::error(error_message(error))));
         } else if let Some(result) = frame.result {
             self.answer(id, Ok(result.text().to_owned()));

@@ -50,7 +50,7 @@ pub struct Terms {
 }
 
 /// What a program is evaluated with.
-pub struct Place<'a> {
+pub struct EvaluationContext<'a> {
     /// What it is charged to on a thread.
     pub meter: &'a Meter<'a>,
     /// What it may use.
@@ -73,7 +73,7 @@ impl Evaluation {
     }
 
     /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended.
-    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> Ran {
+    pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
         match self {
             Evaluation::Thread => {
                 let (outcome, after) = ptc_lang::run_metered(program, env, place.meter);

@@ -20,7 +20,7 @@ use ptc_lang::{
 
 use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
 use super::worker::{frame_bytes, left_bytes};
-use super::{Place, Terms};
+use super::{EvaluationContext, Terms};
 
 /// How long a program may take beyond its deadline until its process is killed.
 const GRACE: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ const WAIT_AFTER_FAILURE: Duration = Duration::from_millis(200);
 /// One program to evaluate.
 struct Asked<'a> {
     env: &'a Env,
-    place: &'a Place<'a>,
+    place: &'a EvaluationContext<'a>,
     limits: &'a Limits,
     host: &'a dyn Host,
     deadline: Instant,
@@ -120,7 +120,7 @@ impl Processes {
 
     /// Evaluates a program. What it holds while it runs is charged where it runs; what is done here on its behalf, and what
     /// it leaves, to its meter.
-    pub fn run(&self, program: &Program, env: &Env, place: &Place<'_>) -> Ran {
+    pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
         let mut prints = Vec::new();
         // Frames are the server's, and bounded.
         let elsewhere = Account::new(u64::MAX);
@@ -144,10 +144,10 @@ impl Processes {
         &self,
         program: &Program,
         env: &Env,
-        place: &Place<'_>,
+        place: &EvaluationContext<'_>,
         prints: &mut Vec<String>,
     ) -> Result<(Ended, Option<Left>), Error> {
-        let Place { limits, host, .. } = place;
+        let EvaluationContext { limits, host, .. } = place;
         let travels = env
             .snapshot(frame_bytes(limits.memory_bytes), *host)
             .map_err(unwritten)?;
@@ -661,7 +661,7 @@ type Left = (Env, Vec<String>);
 
 /// What a program's end means here. What it left is restored within its memory, where what it began with is not counted.
 fn conclude(done: Done, asked: &Asked<'_>) -> Result<(Ended, Option<Left>), Error> {
-    let Place { meter, keeps, .. } = asked.place;
+    let EvaluationContext { meter, keeps, .. } = asked.place;
     let Done { end, left, changed } = done;
     let left = || {
         let free_bytes = match keeps {

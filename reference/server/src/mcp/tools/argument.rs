@@ -2,7 +2,7 @@
 //! that is wrong. Knows no tool.
 
 use crate::render::payload::{Field, Payload};
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 
 /// One argument of a tool.
 #[derive(Clone, Copy)]
@@ -95,13 +95,13 @@ pub fn schema(arguments: &[Argument], closed: bool) -> Field {
 /// The kind of a JSON value as messages call it. A string is `unknown`, as clients know it.
 pub fn kind_word(value: Json<'_>) -> &'static str {
     match value.kind() {
-        Kind::Null => "null",
-        Kind::Bool => "boolean",
-        Kind::Integer => "integer",
-        Kind::Float => "number",
-        Kind::String => "unknown",
-        Kind::Array => "array",
-        Kind::Object => "object",
+        JsonKind::Null => "null",
+        JsonKind::Bool => "boolean",
+        JsonKind::Integer => "integer",
+        JsonKind::Float => "number",
+        JsonKind::String => "unknown",
+        JsonKind::Array => "array",
+        JsonKind::Object => "object",
     }
 }
 
@@ -109,12 +109,12 @@ impl Shape {
     /// What a value must be and is not.
     fn unmet(self, value: Json<'_>) -> Option<String> {
         let (kind, must) = match self {
-            Shape::Text | Shape::TextWithin(_) => (Kind::String, "a string"),
-            Shape::Object | Shape::Map => (Kind::Object, "a JSON object"),
-            Shape::Bool => (Kind::Bool, "a boolean"),
-            Shape::List(_) => (Kind::Array, "an array"),
+            Shape::Text | Shape::TextWithin(_) => (JsonKind::String, "a string"),
+            Shape::Object | Shape::Map => (JsonKind::Object, "a JSON object"),
+            Shape::Bool => (JsonKind::Bool, "a boolean"),
+            Shape::List(_) => (JsonKind::Array, "an array"),
             Shape::Integer { max } => {
-                if value.kind() == Kind::Integer
+                if value.kind() == JsonKind::Integer
                     && let Some(max) = max
                 {
                     let fits = value
@@ -122,7 +122,7 @@ impl Shape {
                         .is_some_and(|number| (1..=max).contains(&number));
                     return (!fits).then(|| format!("between 1 and {max}"));
                 }
-                (Kind::Integer, "an integer")
+                (JsonKind::Integer, "an integer")
             }
             Shape::Word(words) => {
                 let known = words();

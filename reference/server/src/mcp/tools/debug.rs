@@ -11,7 +11,7 @@ use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::PayloadPolicy;
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 use ptc_secrets::{Redactor, scrub_json_text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -120,7 +120,7 @@ const REASONS: [RefusalReason; 3] = [
 const OUTPUT_SCHEMA: &str = r#"{"oneOf":[{"properties":{"agentic":{"type":["object","null"]},"by_tool":{"type":"object"},"debug_source":{"const":"ring_buffer"},"errors":{"type":"object"},"op":{"const":"stats"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"payload_reduction":{"type":["object","null"]},"redaction_applied":{"const":true},"ring_count":{"type":"integer"},"ring_size":{"type":"integer"},"trace_dir_enabled":{"type":"boolean"},"truncated":{"type":"boolean"},"upstream_calls":{"type":["object","null"]},"window":{"type":"object"}},"required":["op","payload_policy","redaction_applied","debug_source","ring_size","ring_count","window"],"type":"object"},{"properties":{"calls":{"items":{"type":"object"},"type":"array"},"count":{"type":"integer"},"op":{"const":"recent"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"redaction_applied":{"const":true},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","count","calls"],"type":"object"},{"properties":{"found":{"type":"boolean"},"note":{"type":"string"},"op":{"const":"get"},"payload_policy":{"enum":["none","summary","full"],"type":"string"},"record":{},"redaction_applied":{"const":true},"request_id":{"type":"string"},"source":{"enum":["ring_buffer","trace_file"],"type":"string"},"truncated":{"type":"boolean"}},"required":["op","payload_policy","redaction_applied","request_id","found"],"type":"object"},{"properties":{"feedback":{"type":"string"},"message":{"type":"string"},"reason":{"enum":REASONS,"type":"string"},"status":{"const":"error"}},"required":["status","reason","message","feedback"],"type":"object"}],"type":"object"}"#;
 
 fn read(arguments: Option<Json<'_>>, redactor: &Redactor) -> Result<Question, String> {
-    let arguments = arguments.filter(|arguments| arguments.kind() == Kind::Object);
+    let arguments = arguments.filter(|arguments| arguments.kind() == JsonKind::Object);
     let given = |argument: &Argument| {
         arguments
             .and_then(|arguments| arguments.get(argument.name))
@@ -174,7 +174,7 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     let kept: String = text.chars().take(CHARS_MAX).collect();
     let is_cut = kept.len() < text.len();
     let mut shown = match value.kind() {
-        Kind::String => {
+        JsonKind::String => {
             let mut quoted = Vec::new();
             ptc_rpc::write_string(&mut quoted, &kept);
             String::from_utf8_lossy(&quoted).into_owned()

@@ -4,7 +4,7 @@
 
 use super::argument::{Argument, Shape};
 use crate::settings::Settings;
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 
 /// A program's arguments, judged.
 pub struct Arguments {
@@ -41,7 +41,7 @@ pub const fn schema_argument(about: &'static str) -> Argument {
 /// The message of the first argument that is wrong.
 pub fn judge(arguments: Option<Json<'_>>, settings: &Settings) -> Result<Arguments, String> {
     let arguments = arguments
-        .filter(|arguments| arguments.kind() == Kind::Object)
+        .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Json::EMPTY_OBJECT);
     let program = arguments
         .get("program")

@@ -12,7 +12,7 @@ use crate::render::reply::ToolReply;
 use crate::server::Server;
 use crate::sessions::{Clear, Refused, Session, Turn, view};
 use crate::settings::ResponseProfile;
-use ptc_rpc::{Json, Kind};
+use ptc_rpc::{Json, JsonKind};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -196,9 +196,9 @@ pub fn close(request: &Request<'_>) -> ToolReply {
         let reason = match arguments.get("reason") {
             None => "closed".to_owned(),
             Some(reason) => match (reason.kind(), reason.as_str()) {
-                (Kind::Null, _) => "closed".to_owned(),
+                (JsonKind::Null, _) => "closed".to_owned(),
                 (_, Some(text)) => text.into_owned(),
-                (Kind::Object | Kind::Array, _) => return wrong("reason must be a string"),
+                (JsonKind::Object | JsonKind::Array, _) => return wrong("reason must be a string"),
                 _ => reason.compact(),
             },
         };
@@ -318,7 +318,7 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
     let settings = &request.server.settings;
     let arguments = request
         .arguments
-        .filter(|arguments| arguments.kind() == Kind::Object)
+        .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Json::EMPTY_OBJECT);
     let id = arguments
         .get("session_id")
@@ -339,7 +339,7 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
     }
     let context = match arguments.get("context") {
         None => "{}".to_owned(),
-        Some(context) if context.kind() == Kind::Object => context.compact(),
+        Some(context) if context.kind() == JsonKind::Object => context.compact(),
         Some(_) => return wrong("context must be an object when supplied"),
     };
     if context.len() > settings.context_bytes {
@@ -389,7 +389,7 @@ fn changed_keys(payload: &Payload) -> Option<String> {
 fn object<'a>(request: &Request<'a>) -> Result<Json<'a>, Problem> {
     match request.arguments {
         None => Ok(Json::EMPTY_OBJECT),
-        Some(arguments) if arguments.kind() == Kind::Object => Ok(arguments),
+        Some(arguments) if arguments.kind() == JsonKind::Object => Ok(arguments),
         Some(_) => wrong("arguments must be an object"),
     }
 }
@@ -425,15 +425,15 @@ fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, Problem> {
         return Ok(Vec::new());
     };
     match value.kind() {
-        Kind::Null => Ok(Vec::new()),
-        Kind::Array => value.elements().map(binding).collect(),
+        JsonKind::Null => Ok(Vec::new()),
+        JsonKind::Array => value.elements().map(binding).collect(),
         _ => Ok(vec![binding(value)?]),
     }
 }
 
 fn binding(value: Json<'_>) -> Result<String, Problem> {
     match value.kind() {
-        Kind::Object | Kind::Array => wrong("bindings must be names"),
+        JsonKind::Object | JsonKind::Array => wrong("bindings must be names"),
         _ => Ok(value
             .as_str()
             .map_or_else(|| value.compact(), Cow::into_owned)),
@@ -445,7 +445,7 @@ fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, Problem> {
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
     };
-    if value.kind() != Kind::Array {
+    if value.kind() != JsonKind::Array {
         return Err(invalid());
     }
     value

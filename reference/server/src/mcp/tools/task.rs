@@ -13,7 +13,7 @@ use ptc_agent::{
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
 use ptc_lang::{Env, Value};
-use ptc_rpc::{Json as Frame, Kind};
+use ptc_rpc::{Json as Frame, JsonKind};
 use ptc_secrets::Scrubbed;
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
 use serde_json::{Map, Value as Json, json};
@@ -112,7 +112,7 @@ struct Arguments {
 
 fn judge(arguments: Option<Frame<'_>>, server: &Server) -> Result<Arguments, String> {
     let arguments = arguments
-        .filter(|arguments| arguments.kind() == Kind::Object)
+        .filter(|arguments| arguments.kind() == JsonKind::Object)
         .unwrap_or(Frame::EMPTY_OBJECT);
     let task = arguments.get("task").unwrap_or(Frame::NULL);
     TASK.judge(task)?;

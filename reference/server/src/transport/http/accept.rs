@@ -2,7 +2,7 @@
 
 use super::address::AddressBlock;
 use super::endpoint::Endpoint;
-use super::places::{Place, Places};
+use super::permits::{ConnectionPermit, ConnectionPermits};
 use super::router::router;
 use super::stream::{Activity, HangUp, WatchedStream};
 use crate::settings::HttpSettings;
@@ -57,7 +57,7 @@ impl Limits {
 pub struct Peer {
     /// Where the connection comes from.
     pub address: SocketAddr,
-    pub place: Place,
+    pub permit: ConnectionPermit,
     pub activity: Arc<Activity>,
 }
 
@@ -67,7 +67,7 @@ where
     L: Listener<Addr = SocketAddr, Io: HangUp>,
 {
     let limits = Arc::new(endpoint.limits());
-    let places = Places::new(limits.connections_max, limits.per_address_max);
+    let permits = ConnectionPermits::new(limits.connections_max, limits.per_address_max);
     let router = router(endpoint.clone());
     let (ending, end) = watch::channel(false);
     let sweep = tokio::spawn(sweep(endpoint.clone()));
@@ -91,7 +91,7 @@ where
         let block = (!is_proxy).then(|| AddressBlock::from(address.ip()));
         let peer = Arc::new(Peer {
             address,
-            place: places.enter(block),
+            permit: permits.enter(block),
             activity: Arc::default(),
         });
         tokio::spawn(converse(
@@ -104,7 +104,7 @@ where
     }
     sweep.abort();
     let _ = ending.send(true);
-    let _ = tokio::time::timeout(LAST_WRITES, places.emptied()).await;
+    let _ = tokio::time::timeout(LAST_WRITES, permits.emptied()).await;
 }
 
 /// Serves one connection until it ends.
@@ -115,7 +115,7 @@ pub(crate) async fn converse(
     limits: Arc<Limits>,
     mut end: watch::Receiver<bool>,
 ) {
-    let reserved = peer.place.is_reserved();
+    let reserved = peer.permit.is_reserved();
     let known = peer.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(known.clone());
@@ -137,8 +137,8 @@ pub(crate) async fn converse(
             return std::future::pending().await;
         }
         tokio::select! {
-            () = peer.place.evicted() => {}
-            () = tokio::time::sleep(RESERVED_LIFE) => if !peer.place.is_reserved() {
+            () = peer.permit.evicted() => {}
+            () = tokio::time::sleep(RESERVED_LIFE) => if !peer.permit.is_reserved() {
                 std::future::pending().await
             }
         }

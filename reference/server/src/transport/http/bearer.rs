@@ -24,7 +24,7 @@ pub async fn check(
     if let Some(token) = asked {
         authenticate(&endpoint, token, &peer, request.headers())?;
     }
-    if peer.place.is_reserved() && (asked.is_none() || !peer.place.promote()) {
+    if peer.permit.is_reserved() && (asked.is_none() || !peer.permit.promote()) {
         return Err(Refusal::Crowded);
     }
     Ok(next.run(request).await)

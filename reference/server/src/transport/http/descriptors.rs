@@ -1,6 +1,6 @@
 //! How many connections the system lets this process have. Knows nothing of connections.
 
-use super::places::{PROVEN_MAX, RESERVED_MAX};
+use super::permits::{PROVEN_MAX, RESERVED_MAX};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// File descriptors for whatever is no client's connection: pipes of upstreams, their sockets, files.

@@ -20,7 +20,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::response::Response;
-use ptc_rpc::{Frame, Id, Refused, RpcError};
+use ptc_rpc::{Frame, FrameFault, Id, RpcError};
 use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
 use std::sync::Arc;
@@ -98,11 +98,11 @@ pub async fn post(
     let draining = || endpoint.shutdown().has_begun();
     let frame = match Frame::parse(posted.body()) {
         Ok(frame) => frame,
-        Err(Refused::Malformed) => return Ok(exchange.error(None, RpcError::PARSE)),
-        Err(Refused::NotAnObject) if draining() => {
+        Err(FrameFault::Malformed) => return Ok(exchange.error(None, RpcError::PARSE)),
+        Err(FrameFault::NotAnObject) if draining() => {
             return Err(exchange.refusal(StatusCode::SERVICE_UNAVAILABLE, None, DRAINING));
         }
-        Err(Refused::NotAnObject) => return Ok(exchange.error(None, RpcError::INVALID_REQUEST)),
+        Err(FrameFault::NotAnObject) => return Ok(exchange.error(None, RpcError::INVALID_REQUEST)),
     };
     let _active = endpoint.shutdown().enter();
     let id = frame.request_id();

@@ -13,7 +13,7 @@ pub(crate) mod endpoint;
 pub(crate) mod host;
 mod mcp;
 pub(crate) mod origin;
-pub(crate) mod places;
+pub(crate) mod permits;
 mod rate_limit;
 mod refusal;
 pub(crate) mod router;

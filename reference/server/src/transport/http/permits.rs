@@ -1,4 +1,4 @@
-//! Places for connections: so many in all, so many for one client, and a few in reserve for whoever comes when those are taken:
+//! Permits for connections: so many in all, so many for one client, and a few in reserve for those who come when these are taken:
 //! a health check, or the holder of the token. Knows nothing of sockets or requests.
 
 use super::address::AddressBlock;
@@ -11,7 +11,7 @@ pub const RESERVED_MAX: usize = 64;
 /// Connections that left the reserve with the right token, beyond the cap on all.
 pub const PROVEN_MAX: usize = 256;
 
-pub struct Places {
+pub struct ConnectionPermits {
     max: usize,
     per_block_max: usize,
     held: Mutex<Held>,
@@ -26,9 +26,9 @@ struct Held {
     reserved: VecDeque<Arc<Notify>>,
 }
 
-/// One connection's place; dropping it frees it.
-pub struct Place {
-    places: Arc<Places>,
+/// One connection's permit; dropping it frees it.
+pub struct ConnectionPermit {
+    permits: Arc<ConnectionPermits>,
     standing: Mutex<Standing>,
     evicted: Arc<Notify>,
 }
@@ -40,10 +40,10 @@ enum Standing {
     Reserved,
 }
 
-impl Places {
-    /// `max` places, of which one block may have `per_block_max`.
+impl ConnectionPermits {
+    /// `max` permits, of which one block may have `per_block_max`.
     pub fn new(max: usize, per_block_max: usize) -> Arc<Self> {
-        Arc::new(Places {
+        Arc::new(ConnectionPermits {
             max,
             per_block_max,
             held: Mutex::default(),
@@ -51,9 +51,9 @@ impl Places {
         })
     }
 
-    /// A place for a connection from `block`, which has no cap of its own when it is `None`. Beyond the caps it is one of the
+    /// A permit for a connection from `block`, which has no cap of its own when it is `None`. Beyond the caps it is one of the
     /// reserve.
-    pub fn enter(self: &Arc<Self>, block: Option<AddressBlock>) -> Place {
+    pub fn enter(self: &Arc<Self>, block: Option<AddressBlock>) -> ConnectionPermit {
         let mut held = self.held();
         let of_block = |block| held.blocks.get(&block).copied().unwrap_or(0);
         let crowded = block.is_some_and(|block| of_block(block) >= self.per_block_max);
@@ -74,8 +74,8 @@ impl Places {
             Standing::Reserved
         };
         held.connections += 1;
-        Place {
-            places: self.clone(),
+        ConnectionPermit {
+            permits: self.clone(),
             standing: Mutex::new(standing),
             evicted,
         }
@@ -107,7 +107,7 @@ impl Held {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Whether it is one of the reserve.
     pub fn is_reserved(&self) -> bool {
         *self.standing() == Standing::Reserved
@@ -119,8 +119,8 @@ impl Place {
         if *standing != Standing::Reserved {
             return true;
         }
-        let mut held = self.places.held();
-        if held.general >= self.places.max.saturating_add(PROVEN_MAX)
+        let mut held = self.permits.held();
+        if held.general >= self.permits.max.saturating_add(PROVEN_MAX)
             || !held.leave_reserve(&self.evicted)
         {
             return false;
@@ -130,7 +130,7 @@ impl Place {
         true
     }
 
-    /// Waits until a newcomer takes the place.
+    /// Waits until a newcomer takes the permit.
     pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -140,10 +140,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let standing = *self.standing();
-        let mut held = self.places.held();
+        let mut held = self.permits.held();
         match standing {
             Standing::Reserved => {
                 held.leave_reserve(&self.evicted);
@@ -162,7 +162,7 @@ impl Drop for Place {
         }
         held.connections -= 1;
         if held.connections == 0 {
-            self.places.emptied.notify_waiters();
+            self.permits.emptied.notify_waiters();
         }
     }
 }
@@ -176,49 +176,49 @@ mod tests {
         Some(IpAddr::from([10, 0, 0, last]).into())
     }
 
-    fn is_evicted(place: &Place) -> bool {
+    fn is_evicted(permit: &ConnectionPermit) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let mut evicted = std::pin::pin!(place.evicted());
+        let mut evicted = std::pin::pin!(permit.evicted());
         evicted.as_mut().poll(&mut context).is_ready()
     }
 
     #[test]
     fn one_block_leaves_room_for_others_and_all_leave_the_reserve() {
-        let places = Places::new(3, 2);
-        let first = places.enter(block(1));
-        let held = [places.enter(block(1)), places.enter(block(1))];
+        let permits = ConnectionPermits::new(3, 2);
+        let first = permits.enter(block(1));
+        let held = [permits.enter(block(1)), permits.enter(block(1))];
         assert!(!first.is_reserved() && !held[0].is_reserved() && held[1].is_reserved());
-        let other = places.enter(block(2));
-        assert!(!other.is_reserved() && places.enter(block(3)).is_reserved());
+        let other = permits.enter(block(2));
+        assert!(!other.is_reserved() && permits.enter(block(3)).is_reserved());
         drop(first);
-        assert!(!places.enter(block(1)).is_reserved());
+        assert!(!permits.enter(block(1)).is_reserved());
         drop((held, other));
-        let held = places.held();
+        let held = permits.held();
         assert_eq!((held.connections, held.general), (0, 0));
         assert!(held.blocks.is_empty() && held.reserved.is_empty());
     }
 
     #[test]
     fn a_full_reserve_takes_newcomers_and_loses_its_oldest() {
-        let places = Places::new(0, 1);
-        let all: Vec<Place> = (0..=RESERVED_MAX).map(|_| places.enter(None)).collect();
-        assert!(all.iter().all(Place::is_reserved));
+        let permits = ConnectionPermits::new(0, 1);
+        let all: Vec<ConnectionPermit> = (0..=RESERVED_MAX).map(|_| permits.enter(None)).collect();
+        assert!(all.iter().all(ConnectionPermit::is_reserved));
         assert!(is_evicted(&all[0]) && !is_evicted(&all[1]));
-        assert!(!all[0].promote(), "it has lost its place");
+        assert!(!all[0].promote(), "it has lost its permit");
     }
 
     #[test]
     fn the_right_token_leaves_the_reserve_as_far_as_there_is_room() {
-        let places = Places::new(0, 1);
-        let all: Vec<Place> = (0..PROVEN_MAX)
+        let permits = ConnectionPermits::new(0, 1);
+        let all: Vec<ConnectionPermit> = (0..PROVEN_MAX)
             .map(|_| {
-                let place = places.enter(None);
-                assert!(place.promote() && !place.is_reserved() && place.promote());
-                place
+                let permit = permits.enter(None);
+                assert!(permit.promote() && !permit.is_reserved() && permit.promote());
+                permit
             })
             .collect();
-        assert!(!places.enter(None).promote());
+        assert!(!permits.enter(None).promote());
         drop(all);
-        assert!(places.enter(None).promote());
+        assert!(permits.enter(None).promote());
     }
 }
