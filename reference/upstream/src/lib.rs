@@ -27,7 +27,7 @@ mod transport;
 mod value;
 
 pub use catalog::{CatalogMode, Thresholds};
-pub use config::{Lookup, StdioConfig, UpstreamConfig, resolve_path};
+pub use config::{Lookup, resolve_path};
 pub use fault::{Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
 pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
@@ -42,3 +42,4 @@ pub use transport::carrier::{Carried, Carrier};
 pub use transport::child::{Child, End, Group, Kept, Launcher, Life};
 #[cfg(target_os = "linux")]
 pub use transport::keeper;
+pub use transport::stdio::StdioConfig;

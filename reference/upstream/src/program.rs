@@ -139,7 +139,7 @@ impl ProgramCalls {
                 let tool = self.known_tool(call, &tools)?;
                 call.effect = effect(tools.get(&call.tool));
                 call.arguments = self.encode(call, &tool.input_schema)?;
-                if let Err(problem) = upstream.judge(&tool.name, &call.arguments) {
+                if let Err(problem) = upstream.transport.judge(&tool.name, &call.arguments) {
                     return self.reject(call, &problem);
                 }
                 let outgoing = Outgoing {

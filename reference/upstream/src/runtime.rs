@@ -5,25 +5,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use ptc_secrets::{
     AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed, Secret,
 };
 
 use crate::catalog::{self, CatalogMode, Thresholds};
-use crate::config::{TransportConfig, UpstreamConfig, parse_entries};
+use crate::config::{UpstreamConfig, parse_entries};
 use crate::fault::{Reason, WorldFault};
-use crate::limits::{Limits, RECOVERY_FIRST, RECOVERY_LONGEST};
+use crate::limits::Limits;
 use crate::tool::Toolset;
 use crate::transport::carrier::Carrier;
-use crate::transport::child::{INHERITED, Launcher, OperatingSystem};
-use crate::transport::stdio::StdioConnection;
-use crate::transport::{Answer, CallLimits, Connection, Outgoing};
+use crate::transport::child::{INHERITED, Launcher};
+use crate::transport::{Answer, CallLimits, Outgoing, Setting, Transport};
 use ptc_lang::Branching;
 use ptc_lang::rank::Indexed;
-use tokio::time::Instant;
 
 /// When MCP upstreams are started and listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -193,12 +190,7 @@ impl Runtime {
         };
         let mut auths = Vec::with_capacity(configs.len());
         for config in &configs {
-            let emitters = match &config.transport {
-                TransportConfig::McpStdio(_) => &[][..],
-                TransportConfig::McpHttp(http) => &http.remote.auth,
-                TransportConfig::OpenApi(openapi) => &openapi.remote.auth,
-            };
-            match AuthHeaders::emit(emitters, &document.credentials, &mut scrub) {
+            match AuthHeaders::emit(config.transport.auth(), &document.credentials, &mut scrub) {
                 Ok(auth) => auths.push(auth),
                 Err((index, fault)) => {
                     let path =
@@ -302,9 +294,8 @@ impl Runtime {
     pub async fn shutdown(&self) {
         let mut closing = tokio::task::JoinSet::new();
         for upstream in self.upstreams.values() {
-            if let Some(connection) = upstream.take_connection() {
-                closing.spawn(async move { connection.close().await });
-            }
+            let transport = Arc::clone(&upstream.transport);
+            closing.spawn(async move { transport.close().await });
         }
         while closing.join_next().await.is_some() {}
     }
@@ -371,7 +362,7 @@ impl Runtime {
         let Some(upstream) = self.upstreams.get(name) else {
             return Ok(());
         };
-        if upstream.loads_at_start() || !self.is_live() {
+        if upstream.transport.loads_at_start() || !self.is_live() {
             upstream.ensure_tools(false).await?;
         }
         Ok(())
@@ -381,28 +372,11 @@ impl Runtime {
 /// One upstream: its connection, if any, and what it offers.
 pub(crate) struct Upstream {
     pub config: UpstreamConfig,
-    link: Link,
+    pub transport: Arc<dyn Transport>,
     offer: RwLock<Option<Arc<Toolset>>>,
     /// For `apropos` while its tools are unknown.
     pub indexed: Indexed,
     redactor: Redactor,
-    surroundings: Surroundings,
-}
-
-enum Link {
-    Mcp {
-        auth: AuthHeaders,
-        state: Mutex<State>,
-        /// Held while connecting, so that eight callers start one child.
-        connecting: tokio::sync::Mutex<()>,
-    },
-    OpenApi(crate::transport::openapi::Service),
-}
-
-enum State {
-    Idle,
-    Ready(Arc<Connection>),
-    Recovering { until: Instant, window: Duration },
 }
 
 impl Upstream {
@@ -420,26 +394,18 @@ impl Upstream {
             .chain(&config.capabilities)
             .map(String::as_str);
         let indexed = Indexed::new([config.name.as_str()], prose);
-        let link = match &config.transport {
-            TransportConfig::OpenApi(openapi) => {
-                let carrier = surroundings.carrier.clone();
-                Link::OpenApi(crate::transport::openapi::Service::new(
-                    openapi, auth, carrier,
-                ))
-            }
-            _ => Link::Mcp {
-                auth,
-                state: Mutex::new(State::Idle),
-                connecting: tokio::sync::Mutex::new(()),
-            },
-        };
+        let transport = config.transport.transport(Setting {
+            name: config.name.clone(),
+            auth,
+            redactor: redactor.clone(),
+            surroundings: surroundings.clone(),
+        });
         Self {
             config,
-            link,
+            transport,
             offer: RwLock::new(None),
             indexed,
             redactor: redactor.clone(),
-            surroundings: surroundings.clone(),
         }
     }
 
@@ -455,26 +421,19 @@ impl Upstream {
     /// changed is asked again.
     pub async fn ensure_tools(&self, refresh: bool) -> Result<Arc<Toolset>, WorldFault> {
         if let Some(tools) = self.tools() {
-            let changed = refresh
-                && self
-                    .ready()
-                    .is_some_and(|connection| connection.take_list_changed());
-            if !changed {
+            if !(refresh && self.transport.take_list_changed()) {
                 return Ok(tools);
             }
         }
-        let raw = match &self.link {
-            Link::Mcp { .. } => self.connection().await?.list_tools().await?,
-            Link::OpenApi(service) => service.load().await?,
-        };
+        let raw = self.transport.list_tools().await?;
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &self.redactor));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tools));
         Ok(tools)
     }
 
-    /// Calls a tool, starting the upstream again when its recovery window has passed.
+    /// Calls a tool, starting the upstream again when that takes it.
     pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
-        let answer = self.answer(call, limits).await;
+        let answer = self.transport.call(call, limits).await;
         if let Err(fault) = &answer
             && fault.reason == Reason::Timeout
         {
@@ -483,153 +442,4 @@ impl Upstream {
         }
         answer
     }
-
-    /// Whether arguments (the text of a JSON object) can't make a call to `tool` another one.
-    ///
-    /// # Errors
-    /// What is wrong with which.
-    pub fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
-        match &self.link {
-            Link::Mcp { .. } => Ok(()),
-            Link::OpenApi(service) => service.judge(tool, arguments),
-        }
-    }
-
-    async fn answer(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
-        match &self.link {
-            Link::Mcp { .. } => {
-                let connection =
-                    match tokio::time::timeout(limits.remaining(), self.connection()).await {
-                        Ok(connection) => connection?,
-                        Err(_) => {
-                            return Err(WorldFault::unavailable(format!(
-                                "upstream {} did not start in time",
-                                self.config.name
-                            )));
-                        }
-                    };
-                connection.call(call, limits).await
-            }
-            Link::OpenApi(service) => service.call(call, limits).await,
-        }
-    }
-
-    fn loads_at_start(&self) -> bool {
-        matches!(self.config.transport, TransportConfig::OpenApi(_))
-    }
-
-    fn ready(&self) -> Option<Arc<Connection>> {
-        match &self.link {
-            Link::Mcp { state, .. } => match &*lock(state) {
-                State::Ready(connection) if connection.ended().is_none() => {
-                    Some(Arc::clone(connection))
-                }
-                _ => None,
-            },
-            Link::OpenApi(_) => None,
-        }
-    }
-
-    /// The live connection; starts the upstream unless it is inside its recovery window.
-    async fn connection(&self) -> Result<Arc<Connection>, WorldFault> {
-        if let Some(connection) = self.ready() {
-            return Ok(connection);
-        }
-        let (auth, state, connecting) = match &self.link {
-            Link::Mcp {
-                auth,
-                state,
-                connecting,
-            } => (auth, state, connecting),
-            Link::OpenApi(_) => {
-                return Err(WorldFault::error("an OpenAPI upstream has no connection"));
-            }
-        };
-        let _alone = connecting.lock().await;
-        if let Some(connection) = self.ready() {
-            return Ok(connection);
-        }
-        let window = settle(&mut lock(state))?;
-        let opened = self.open(auth).await;
-        let mut state = lock(state);
-        match opened {
-            Ok(connection) => {
-                let connection = Arc::new(connection);
-                *state = State::Ready(Arc::clone(&connection));
-                if window.is_some() {
-                    let server = self.config.name.as_str();
-                    tracing::info!(event = "upstream_restarted", server);
-                }
-                Ok(connection)
-            }
-            Err(fault) => {
-                let server = self.config.name.as_str();
-                let message = fault.told(&self.redactor);
-                tracing::warn!(event = "upstream_start_failed", server, message);
-                // A first start that fails arms no window: nothing has crashed, and the next call may find it repaired.
-                if let Some(window) = window {
-                    let window = (window * 2).min(RECOVERY_LONGEST);
-                    *state = State::Recovering {
-                        until: Instant::now() + window,
-                        window,
-                    };
-                }
-                Err(fault)
-            }
-        }
-    }
-
-    async fn open(&self, auth: &AuthHeaders) -> Result<Connection, WorldFault> {
-        match &self.config.transport {
-            TransportConfig::McpStdio(stdio) => {
-                let name = &self.config.name;
-                let launcher = self.surroundings.launcher.as_deref();
-                let launcher = launcher.unwrap_or(&OperatingSystem);
-                StdioConnection::open(name, stdio, &self.redactor, launcher)
-                    .await
-                    .map(Connection::Stdio)
-            }
-            TransportConfig::McpHttp(http) => {
-                let carrier = self.surroundings.carrier.as_ref();
-                let name = &self.config.name;
-                crate::transport::mcp_http::HttpConnection::open(name, http, auth.clone(), carrier)
-                    .await
-                    .map(|http| Connection::Http(Box::new(http)))
-            }
-            TransportConfig::OpenApi(_) => {
-                Err(WorldFault::error("an OpenAPI upstream has no connection"))
-            }
-        }
-    }
-
-    fn take_connection(&self) -> Option<Arc<Connection>> {
-        match &self.link {
-            Link::Mcp { state, .. } => match std::mem::replace(&mut *lock(state), State::Idle) {
-                State::Ready(connection) => Some(connection),
-                _ => None,
-            },
-            Link::OpenApi(_) => None,
-        }
-    }
-}
-
-/// Turns a connection that ended into its recovery window, and refuses inside one. Otherwise the upstream may be started;
-/// the value is the window that was last waited out, if any.
-fn settle(state: &mut State) -> Result<Option<Duration>, WorldFault> {
-    if let State::Ready(connection) = state {
-        let ended = connection.ended().unwrap_or_else(Instant::now);
-        *state = State::Recovering {
-            until: ended + RECOVERY_FIRST,
-            window: RECOVERY_FIRST,
-        };
-    }
-    match state {
-        State::Recovering { until, window } if Instant::now() >= *until => Ok(Some(*window)),
-        State::Recovering { .. } => Err(WorldFault::unavailable("in recovery")),
-        _ => Ok(None),
-    }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

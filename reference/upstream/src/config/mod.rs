@@ -1,10 +1,9 @@
 //! The upstreams config: which file, and what its entries mean. Reads no network and starts nothing.
 
 mod entry;
+mod remote;
 mod resolve;
 
-pub use entry::{
-    HttpConfig, OpenApiConfig, Remote, SchemaSource, StdioConfig, TransportConfig, UpstreamConfig,
-    parse_entries,
-};
+pub(crate) use entry::{ConfigResult, Entry, UpstreamConfig, parse_entries};
+pub(crate) use remote::{REMOTE_KEYS, RESPONSE_BYTES_MAX, Remote};
 pub use resolve::{Lookup, resolve_path};

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 
-use crate::config::StdioConfig;
+use super::stdio::StdioConfig;
 use crate::fault::WorldFault;
 
 pub trait Launcher: Send + Sync {

@@ -1,6 +1,8 @@
 //! MCP over Streamable HTTP: JSON and SSE replies, sessions and their loss, both eras of the protocol.
 //! Every request is a POST of its own, so any number can be in flight.
 
+mod config;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -12,24 +14,28 @@ use ptc_rpc::{
     Frame, Id, Json, JsonKind, RpcError, write_error, write_notification, write_request,
     write_result,
 };
-use ptc_secrets::AuthHeaders;
+use ptc_secrets::{AuthHeaders, Emitter};
 use reqwest::Response;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
+use super::reconnect::{Connect, Connection, Reconnecting};
 use super::revision::{LEGACY_VERSION, MODERN_VERSION, initialize_params, with_meta};
 use super::sse::Events;
 use super::stdio::{LIST_CHANGED, at_handshake, error_message, log_list_changed};
-use super::{Answer, CallLimits, Outgoing, listing};
-use crate::config::HttpConfig;
+use super::{
+    Answer, CallLimits, Outgoing, Setting, Transport, TransportConfig, TransportRow, listing,
+};
+use crate::config::REMOTE_KEYS;
 use crate::fault::WorldFault;
 use crate::limits::{
     CHILD_GRACE, REPEATED_HEADER_BYTES_MAX, REPLIES_PENDING_MAX, REPLY_POSTS_MAX,
     REQUEST_ID_BYTES_MAX,
 };
 use crate::tool::RawTool;
+use config::HttpConfig;
 
 /// Bytes of an error body that are looked at to tell the server's era.
 const ERROR_BODY_BYTES: usize = 64 * 1024;
@@ -39,6 +45,42 @@ const RESPONSE: &str = "mcp_http response";
 const INVALID: &str = "invalid JSON response: ";
 /// How the message about JSON that is no answer to the request begins.
 const UNEXPECTED: &str = "unexpected JSON-RPC response ";
+
+pub(super) const ROW: TransportRow = TransportRow {
+    name: "mcp_http",
+    keys: &[REMOTE_KEYS, config::KEYS],
+    read: |entry, warnings| Ok(Box::new(entry.http(warnings)?)),
+};
+
+impl TransportConfig for HttpConfig {
+    fn auth(&self) -> &[Emitter] {
+        &self.remote.auth
+    }
+
+    fn transport(&self, setting: Setting) -> Arc<dyn Transport> {
+        let remote = RemoteServer {
+            config: self.clone(),
+            auth: setting.auth,
+            carrier: setting.surroundings.carrier,
+        };
+        Arc::new(Reconnecting::new(setting.name, setting.redactor, remote))
+    }
+}
+
+/// What a session is begun with, again and again.
+struct RemoteServer {
+    config: HttpConfig,
+    auth: AuthHeaders,
+    carrier: Option<Arc<dyn Carrier>>,
+}
+
+impl Connect for RemoteServer {
+    type Connection = HttpConnection;
+
+    async fn open(&self, name: &str) -> Result<HttpConnection, WorldFault> {
+        HttpConnection::open(name, &self.config, &self.auth, self.carrier.as_ref()).await
+    }
+}
 
 /// A server after its handshake.
 pub(crate) struct HttpConnection {
@@ -89,15 +131,15 @@ impl From<WorldFault> for Refusal {
 }
 
 impl HttpConnection {
-    pub async fn open(
+    async fn open(
         server: &str,
         config: &HttpConfig,
-        auth: AuthHeaders,
+        auth: &AuthHeaders,
         carrier: Option<&Arc<dyn Carrier>>,
     ) -> Result<Self, WorldFault> {
         let connection = Self {
             server: server.to_owned(),
-            client: HttpClient::new(&config.remote, None, &auth, carrier)?,
+            client: HttpClient::new(&config.remote, None, auth, carrier)?,
             url: config.remote.url.clone(),
             handshake: config.handshake_timeout,
             request: config.remote.request_timeout,
@@ -114,8 +156,14 @@ impl HttpConnection {
         connection.shake_hands().await.map_err(at_handshake)?;
         Ok(connection)
     }
+}
 
-    pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
+impl Connection for HttpConnection {
+    fn take_list_changed(&self) -> bool {
+        self.list_changed.swap(false, Ordering::Relaxed)
+    }
+
+    async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
         listing::list_all(|params| async move {
             self.request("tools/list", None, &params, self.handshake_limits())
                 .await
@@ -124,7 +172,7 @@ impl HttpConnection {
         .await
     }
 
-    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
+    async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         let deadline = limits.deadline.min(Instant::now() + self.request);
         let limits = CallLimits { deadline, ..limits };
         self.request("tools/call", Some(call), &call.params(), limits)
@@ -133,7 +181,7 @@ impl HttpConnection {
     }
 
     /// Tells the server that its session is over, if it keeps one; briefly, since the process may be ending.
-    pub async fn close(&self) {
+    async fn close(&self) {
         let session = self.session();
         if session.id.is_some() {
             let _ = tokio::time::timeout(
@@ -143,7 +191,9 @@ impl HttpConnection {
             .await;
         }
     }
+}
 
+impl HttpConnection {
     /// Opens a session. Other calls go on under the one that there was until this one is ready: under none they would be refused
     /// for good.
     async fn shake_hands(&self) -> Result<(), WorldFault> {
@@ -353,11 +403,6 @@ impl HttpConnection {
                 }
             }
         }
-    }
-
-    /// Whether the server said that its tools changed since this was last asked.
-    pub fn take_list_changed(&self) -> bool {
-        self.list_changed.swap(false, Ordering::Relaxed)
     }
 
     /// Answers what a message or a batch asks of us, unless it is more than a server may ask.

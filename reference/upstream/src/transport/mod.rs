@@ -10,15 +10,22 @@ pub(crate) mod listing;
 pub(crate) mod mcp_http;
 pub(crate) mod openapi;
 mod outbox;
+mod reconnect;
 mod revision;
 pub(crate) mod sse;
 pub(crate) mod stdio;
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use ptc_secrets::{AuthHeaders, Emitter, Redactor};
 use tokio::time::Instant;
 
+use crate::config::{ConfigResult, Entry};
 use crate::fault::WorldFault;
+use crate::runtime::Surroundings;
 use crate::tool::RawTool;
 use crate::trace_context::TraceContext;
 
@@ -67,48 +74,71 @@ pub(crate) enum Answer {
     None,
 }
 
-/// A live connection to one upstream.
-pub(crate) enum Connection {
-    Stdio(stdio::StdioConnection),
-    Http(Box<mcp_http::HttpConnection>),
-}
+/// What is waited for.
+pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-impl Connection {
-    pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
-        match self {
-            Self::Stdio(stdio) => stdio.list_tools().await,
-            Self::Http(http) => http.list_tools().await,
-        }
+/// How one upstream is reached: lists its tools and calls one.
+pub(crate) trait Transport: Send + Sync {
+    /// Whether its tools are listed at start-up, whatever else is listed when it is first needed.
+    fn loads_at_start(&self) -> bool {
+        false
     }
 
-    /// `tools/call`
-    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
-        match self {
-            Self::Stdio(stdio) => stdio.call(call, limits).await,
-            Self::Http(http) => http.call(call, limits).await,
-        }
-    }
-
-    /// When the connection ended, if it did.
-    pub fn ended(&self) -> Option<Instant> {
-        match self {
-            Self::Stdio(stdio) => stdio.ended(),
-            Self::Http(_) => None,
-        }
+    /// Whether arguments (the text of a JSON object) can't make a call to `tool` another one.
+    ///
+    /// # Errors
+    /// What is wrong with which.
+    fn judge(&self, _tool: &str, _arguments: &str) -> Result<(), String> {
+        Ok(())
     }
 
     /// Whether the upstream said that its tools changed since this was last asked.
-    pub fn take_list_changed(&self) -> bool {
-        match self {
-            Self::Stdio(stdio) => stdio.take_list_changed(),
-            Self::Http(http) => http.take_list_changed(),
-        }
+    fn take_list_changed(&self) -> bool {
+        false
     }
 
-    pub async fn close(&self) {
-        match self {
-            Self::Stdio(stdio) => stdio.close().await,
-            Self::Http(http) => http.close().await,
-        }
+    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>>;
+
+    fn call<'a>(
+        &'a self,
+        call: Outgoing<'a>,
+        limits: CallLimits,
+    ) -> Pending<'a, Result<Answer, WorldFault>>;
+
+    /// Ends what it keeps open. Calls in flight fail.
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
+
+/// What the entry of an upstream says of its transport.
+pub(crate) trait TransportConfig: fmt::Debug + Send + Sync {
+    /// Credentials that its requests carry, in the order of the entry.
+    fn auth(&self) -> &[Emitter] {
+        &[]
+    }
+
+    /// The transport; nothing is opened yet.
+    fn transport(&self, setting: Setting) -> Arc<dyn Transport>;
+}
+
+/// What a transport works with besides its entry.
+pub(crate) struct Setting {
+    /// The upstream's name.
+    pub name: String,
+    pub auth: AuthHeaders,
+    pub redactor: Redactor,
+    pub surroundings: Surroundings,
+}
+
+/// A transport's name in entries, its keys besides the common ones, and how an entry is read.
+pub(crate) struct TransportRow {
+    pub name: &'static str,
+    pub keys: &'static [&'static [&'static str]],
+    pub read: fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>,
+}
+
+/// Every transport.
+pub(crate) const TRANSPORTS: &[TransportRow] = &[stdio::ROW, mcp_http::ROW, openapi::ROW];
+
+const HANDSHAKE_TIMEOUT_MS: u64 = 10_000;

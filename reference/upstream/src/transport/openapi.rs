@@ -3,6 +3,7 @@
 #[cfg(feature = "checks")]
 pub(crate) mod check;
 mod compile;
+mod config;
 mod names;
 mod path;
 
@@ -11,22 +12,25 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, JsonKind};
-use ptc_secrets::AuthHeaders;
+use ptc_secrets::{AuthHeaders, Emitter};
 
 use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
-use super::{Answer, CallLimits, Outgoing};
-use crate::config::{OpenApiConfig, SchemaSource};
+use super::{
+    Answer, CallLimits, Outgoing, Pending, Setting, Transport, TransportConfig, TransportRow,
+};
+use crate::config::REMOTE_KEYS;
 use crate::fault::{Quoted, Reason, WorldFault};
 use crate::tool::RawTool;
 use compile::Operation;
+use config::{OpenApiConfig, SchemaSource};
 
 /// Characters of an error body that become a message.
 const ERROR_CHARS_MAX: usize = 500;
 /// Bytes of an error body that are read at all.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-pub(crate) struct Service {
+struct Service {
     config: OpenApiConfig,
     auth: AuthHeaders,
     carrier: Option<Arc<dyn Carrier>>,
@@ -38,22 +42,63 @@ struct Loaded {
     operations: HashMap<String, Operation>,
 }
 
-impl Service {
-    pub fn new(
-        config: &OpenApiConfig,
-        auth: AuthHeaders,
-        carrier: Option<Arc<dyn Carrier>>,
-    ) -> Self {
-        Self {
-            config: config.clone(),
-            auth,
-            carrier,
-            loaded: RwLock::new(None),
-        }
+pub(super) const ROW: TransportRow = TransportRow {
+    name: "openapi",
+    keys: &[REMOTE_KEYS, config::KEYS],
+    read: |entry, warnings| Ok(Box::new(entry.openapi(warnings)?)),
+};
+
+impl TransportConfig for OpenApiConfig {
+    fn auth(&self) -> &[Emitter] {
+        &self.remote.auth
     }
 
+    fn transport(&self, setting: Setting) -> Arc<dyn Transport> {
+        Arc::new(Service {
+            config: self.clone(),
+            auth: setting.auth,
+            carrier: setting.surroundings.carrier,
+            loaded: RwLock::new(None),
+        })
+    }
+}
+
+impl Transport for Service {
+    fn loads_at_start(&self) -> bool {
+        true
+    }
+
+    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>> {
+        Box::pin(self.load())
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: Outgoing<'a>,
+        limits: CallLimits,
+    ) -> Pending<'a, Result<Answer, WorldFault>> {
+        Box::pin(self.get(call, limits))
+    }
+
+    fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let operation = loaded
+            .as_ref()
+            .and_then(|loaded| loaded.operations.get(tool));
+        let (Some(operation), Ok(arguments)) = (operation, ptc_rpc::parse(arguments.as_bytes()))
+        else {
+            return Ok(());
+        };
+        match address(&self.config.remote.url, operation, arguments) {
+            Err(Unaddressed::Refused(why)) => Err(why),
+            Ok(_) | Err(Unaddressed::Fault(_)) => Ok(()),
+        }
+    }
+}
+
+impl Service {
     /// Reads and compiles the schema.
-    pub async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
+    async fn load(&self) -> Result<Vec<RawTool>, WorldFault> {
         let elsewhere = match &self.config.schema {
             SchemaSource::Url(url) => Some(url.as_str()),
             SchemaSource::File(_) => None,
@@ -81,7 +126,7 @@ impl Service {
         Ok(tools)
     }
 
-    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
+    async fn get(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         let loaded = self
             .loaded
             .read()
@@ -101,25 +146,6 @@ impl Service {
         let mut extra = HeaderMap::new();
         set_trace(&mut extra, call.trace);
         within(limit, answer(&loaded.client, &url, extra, cap)).await
-    }
-
-    /// Whether the arguments stay within the tool's operation.
-    ///
-    /// # Errors
-    /// What is wrong with which.
-    pub fn judge(&self, tool: &str, arguments: &str) -> Result<(), String> {
-        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        let operation = loaded
-            .as_ref()
-            .and_then(|loaded| loaded.operations.get(tool));
-        let (Some(operation), Ok(arguments)) = (operation, ptc_rpc::parse(arguments.as_bytes()))
-        else {
-            return Ok(());
-        };
-        match address(&self.config.remote.url, operation, arguments) {
-            Err(Unaddressed::Refused(why)) => Err(why),
-            Ok(_) | Err(Unaddressed::Fault(_)) => Ok(()),
-        }
     }
 
     async fn fetch_schema(&self, client: &HttpClient, url: &str) -> Result<Vec<u8>, WorldFault> {

@@ -3,6 +3,8 @@
 //! A reader task matches answers to waiting calls, a writer task feeds the child, a third drains its stderr into the log.
 //! When the child ends, or breaks the protocol beyond repair, every waiting call is told and the whole process group goes.
 
+mod config;
+
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,20 +21,24 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::child::{Child, Group, Launcher, Life};
+use super::child::{Child, Group, Launcher, Life, OperatingSystem};
 use super::lines::{Cut, Event, Lines, id_at_start};
 use super::outbox::{Outbox, Overflow, Queued};
-use super::{Answer, CallLimits, Outgoing, listing};
-use crate::config::StdioConfig;
+use super::reconnect::{Connect, Connection, Reconnecting};
+use super::{
+    Answer, CallLimits, Outgoing, Setting, Transport, TransportConfig, TransportRow, listing,
+};
 use crate::fault::{Reason, WorldFault};
 use crate::limits::{ANSWER_BYTES_QUEUED_MAX, CHILD_GRACE, REQUEST_ID_BYTES_MAX};
 use crate::tool::RawTool;
 use crate::trace_context::TraceContext;
 use crate::transport::revision::{initialize_params, with_meta, with_trace};
 
-/// Bytes of one stderr line that are logged.
+pub use config::StdioConfig;
+
 /// How long a line waits for the one that it may go on in.
 const STDERR_QUIET: Duration = Duration::from_millis(250);
+/// Bytes of one stderr line that are logged.
 const STDERR_LINE_BYTES: usize = 4 * 1024;
 /// Bytes of stderr that are logged in all per child; a chatty child must not fill a disk.
 const STDERR_BYTES_MAX: usize = 1024 * 1024;
@@ -40,6 +46,39 @@ const STDERR_BYTES_MAX: usize = 1024 * 1024;
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a child that closed its input may take to end by itself: how it ended says more.
 const ENDING: Duration = Duration::from_millis(250);
+
+pub(super) const ROW: TransportRow = TransportRow {
+    name: "mcp_stdio",
+    keys: &[config::KEYS],
+    read: |entry, warnings| Ok(Box::new(entry.stdio(warnings)?)),
+};
+
+impl TransportConfig for StdioConfig {
+    fn transport(&self, setting: Setting) -> Arc<dyn Transport> {
+        let launcher = setting.surroundings.launcher;
+        let child = ChildServer {
+            config: self.clone(),
+            redactor: setting.redactor.clone(),
+            launcher: launcher.unwrap_or_else(|| Arc::new(OperatingSystem)),
+        };
+        Arc::new(Reconnecting::new(setting.name, setting.redactor, child))
+    }
+}
+
+/// What starts the child, again and again.
+struct ChildServer {
+    config: StdioConfig,
+    redactor: Redactor,
+    launcher: Arc<dyn Launcher>,
+}
+
+impl Connect for ChildServer {
+    type Connection = StdioConnection;
+
+    async fn open(&self, name: &str) -> Result<StdioConnection, WorldFault> {
+        StdioConnection::open(name, &self.config, &self.redactor, &*self.launcher).await
+    }
+}
 
 /// A started child after its handshake.
 pub(crate) struct StdioConnection {
@@ -77,7 +116,7 @@ struct Waiter {
 
 impl StdioConnection {
     /// Starts the child and shakes hands.
-    pub async fn open(
+    async fn open(
         name: &str,
         config: &StdioConfig,
         redactor: &Redactor,
@@ -129,8 +168,10 @@ impl StdioConnection {
         connection.shake_hands().await?;
         Ok(connection)
     }
+}
 
-    pub async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
+impl Connection for StdioConnection {
+    async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
         listing::list_all(|params| async move {
             let params = self.dress(&params, None);
             self.request("tools/list", &params, self.handshake_limits())
@@ -140,7 +181,7 @@ impl StdioConnection {
         .await
     }
 
-    pub async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
+    async fn call(&self, call: Outgoing<'_>, limits: CallLimits) -> Result<Answer, WorldFault> {
         self.request(
             "tools/call",
             &self.dress(&call.params(), call.trace),
@@ -150,16 +191,16 @@ impl StdioConnection {
         .map(Answer::Envelope)
     }
 
-    pub fn ended(&self) -> Option<Instant> {
+    fn ended(&self) -> Option<Instant> {
         self.shared.lock().ended.as_ref().map(|(_, when)| *when)
     }
 
-    pub fn take_list_changed(&self) -> bool {
+    fn take_list_changed(&self) -> bool {
         self.shared.list_changed.swap(false, Ordering::Relaxed)
     }
 
     /// Closes the child's input, then asks it to end, then ends it, with everything it started.
-    pub async fn close(&self) {
+    async fn close(&self) {
         self.shared.closing.store(true, Ordering::Relaxed);
         self.shared.outbox.close();
         let mut ending = self.ending.clone();
@@ -174,7 +215,9 @@ impl StdioConnection {
         }
         let _ = tokio::time::timeout(CHILD_GRACE, ending.wait_for(|over| *over)).await;
     }
+}
 
+impl StdioConnection {
     async fn shake_hands(&self) -> Result<(), WorldFault> {
         let hello = initialize_params();
         match self

@@ -2,7 +2,8 @@
 
 use super::address;
 use super::compile::{self, Operation};
-use crate::config::{OpenApiConfig, Remote, SchemaSource};
+use super::config::{OpenApiConfig, SchemaSource};
+use crate::config::Remote;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::time::Duration;

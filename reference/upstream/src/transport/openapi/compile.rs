@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::config::OpenApiConfig;
 use super::names::normalize;
 use super::path::Template;
-use crate::config::OpenApiConfig;
 use crate::tool::RawTool;
 
 /// Methods that a path item can have.

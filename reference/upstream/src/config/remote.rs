@@ -1,0 +1,237 @@
+//! What upstreams over HTTP have in common: where they are, headers, patience. Credentials appear here by name only.
+
+use std::time::Duration;
+
+use ptc_secrets::{Emitter, RESERVED_AUTH_HEADERS, Scheme};
+use serde_json::Value;
+
+use super::entry::{ConfigResult, Entry};
+
+/// What both HTTP transports share.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    /// `url` or `base_url`, checked.
+    pub url: String,
+    /// Auth emitters in order.
+    pub auth: Vec<Emitter>,
+    /// Literal headers, names in lower case.
+    pub static_headers: Vec<(String, String)>,
+    /// Longest that one request may take.
+    pub request_timeout: Duration,
+    /// Longest that connecting may take.
+    pub connect_timeout: Duration,
+    /// Largest answer, in bytes (handshake answers for MCP).
+    pub response_bytes_max: usize,
+}
+
+pub(crate) const REMOTE_KEYS: &[&str] = &[
+    "auth",
+    "static_headers",
+    "allow_insecure_http",
+    "allow_insecure_auth",
+    "request_timeout_ms",
+    "connect_timeout_ms",
+    "max_response_bytes",
+];
+
+/// Names that `static_headers` may not set: secrets belong into `auth`, the last three belong to the client.
+const RESERVED_STATIC_HEADERS: &[&str] = &[
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "user-agent",
+];
+
+const REQUEST_TIMEOUT_MS: u64 = 30_000;
+const CONNECT_TIMEOUT_MS: u64 = 5_000;
+pub(crate) const RESPONSE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
+impl Entry<'_> {
+    pub fn remote(&self, url_key: &str, warnings: &mut Vec<String>) -> ConfigResult<Remote> {
+        let auth = self.auth()?;
+        let url = self
+            .url(url_key)?
+            .ok_or_else(|| self.refuse(&[], &format!("requires {url_key}")))?;
+        self.gate_insecure(url_key, &url, &auth)?;
+        let static_headers = self.static_headers()?;
+        for emitter in &auth {
+            let Scheme::CustomHeader(header) = &emitter.scheme else {
+                continue;
+            };
+            if static_headers
+                .iter()
+                .any(|(name, _)| name == header.as_str())
+            {
+                let words =
+                    format!("configures header \"{header}\" in both auth and static_headers");
+                return Err(self.refuse(&["static_headers"], &words));
+            }
+        }
+        Ok(Remote {
+            url,
+            auth,
+            static_headers,
+            request_timeout: self.millis("request_timeout_ms", REQUEST_TIMEOUT_MS, warnings),
+            connect_timeout: self.millis("connect_timeout_ms", CONNECT_TIMEOUT_MS, warnings),
+            response_bytes_max: self.positive("max_response_bytes", RESPONSE_BYTES_MAX, warnings)
+                as usize,
+        })
+    }
+
+    /// Plain HTTP needs one opt-in, and auth over it a second.
+    pub fn gate_insecure(&self, key: &str, url: &str, auth: &[Emitter]) -> ConfigResult<()> {
+        if !url.starts_with("http://") {
+            return Ok(());
+        }
+        let allowed = |flag| self.get(flag) == Some(&Value::Bool(true));
+        if !allowed("allow_insecure_http") {
+            return Err(self.refuse(
+                &[key],
+                &format!("{key} \"{url}\" uses http:// without allow_insecure_http"),
+            ));
+        }
+        if !auth.is_empty() && !allowed("allow_insecure_auth") {
+            return Err(self.refuse(
+                &[key],
+                "uses http:// with auth but allow_insecure_auth is not true",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A URL with an http scheme (in lower case afterwards) and a host.
+    pub fn url(&self, key: &str) -> ConfigResult<Option<String>> {
+        let text = match self.get(key) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) if text.is_empty() => return Ok(None),
+            Some(Value::String(text)) => text,
+            Some(_) => return Err(self.refuse(&[key], &format!("{key} must be a string"))),
+        };
+        let malformed = || self.refuse(&[key], &format!("has malformed {key} \"{text}\""));
+        let (scheme, rest) = text.split_once("://").ok_or_else(malformed)?;
+        let scheme = scheme.to_ascii_lowercase();
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(malformed());
+        }
+        if scheme != "http" && scheme != "https" {
+            return Err(self.refuse(
+                &[key],
+                &format!("{key} \"{text}\" has unsupported URL scheme \"{scheme}\""),
+            ));
+        }
+        if authority.contains('@') {
+            return Err(self.refuse(
+                &[key],
+                &format!("{key} carries credentials in the URL; use auth"),
+            ));
+        }
+        Ok(Some(format!("{scheme}://{rest}")))
+    }
+
+    fn auth(&self) -> ConfigResult<Vec<Emitter>> {
+        let items = match self.get("auth") {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Array(items)) => items,
+            Some(_) => return Err(self.refuse(&["auth"], "auth must be a list")),
+        };
+        items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.emitter(&index.to_string(), item))
+            .collect()
+    }
+
+    fn emitter(&self, index: &str, item: &Value) -> ConfigResult<Emitter> {
+        let invalid = |key: Option<&str>, cause: &str| {
+            let path: Vec<&str> = ["auth", index].into_iter().chain(key).collect();
+            self.refuse(&path, &format!("has invalid auth emitter: {cause}"))
+        };
+        let field = |key| {
+            item.get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
+        let scheme = field("scheme").ok_or_else(|| {
+            invalid(
+                None,
+                "`scheme` is missing; use bearer, basic or custom_header",
+            )
+        })?;
+        let binding = field("binding").ok_or_else(|| invalid(None, "`binding` is missing"))?;
+        let scheme = match scheme {
+            "bearer" => Scheme::Bearer,
+            "basic" => Scheme::Basic,
+            "custom_header" | "api_key" => {
+                let header =
+                    field("header").ok_or_else(|| invalid(None, "custom_header needs `header`"))?;
+                let name = header.parse::<http::HeaderName>().map_err(|_| {
+                    self.refuse(
+                        &["auth", index, "header"],
+                        &format!("auth header \"{header}\" is invalid"),
+                    )
+                })?;
+                if RESERVED_AUTH_HEADERS.contains(&name.as_str()) {
+                    let words = format!("auth header \"{header}\" is reserved");
+                    return Err(self.refuse(&["auth", index, "header"], &words));
+                }
+                Scheme::CustomHeader(name)
+            }
+            other => {
+                let cause =
+                    format!("unknown scheme \"{other}\"; use bearer, basic or custom_header");
+                return Err(invalid(Some("scheme"), &cause));
+            }
+        };
+        if self.document.credentials.get(binding).is_none() {
+            let words = format!("references unknown credential binding {binding}");
+            return Err(self.refuse(&["auth", index, "binding"], &words));
+        }
+        Ok(Emitter {
+            scheme,
+            binding: binding.to_owned(),
+        })
+    }
+
+    fn static_headers(&self) -> ConfigResult<Vec<(String, String)>> {
+        let entries = match self.get("static_headers") {
+            None | Some(Value::Null) => return Ok(Vec::new()),
+            Some(Value::Object(entries)) => entries,
+            Some(_) => {
+                return Err(self.refuse(&["static_headers"], "static_headers must be an object"));
+            }
+        };
+        let mut headers: Vec<(String, String)> = Vec::new();
+        for (header, value) in entries {
+            let refuse = |cause: &str| {
+                self.refuse(
+                    &["static_headers", header],
+                    &format!("static_headers {cause}"),
+                )
+            };
+            let name = header
+                .parse::<http::HeaderName>()
+                .map_err(|_| refuse(&format!("header \"{header}\" is invalid")))?;
+            if RESERVED_STATIC_HEADERS.contains(&name.as_str()) {
+                return Err(refuse(&format!("header \"{header}\" is reserved")));
+            }
+            let Value::String(value) = value else {
+                return Err(refuse(&format!("\"{header}\" value must be a string")));
+            };
+            if http::HeaderValue::from_str(value).is_err() {
+                return Err(refuse(&format!(
+                    "\"{header}\" value contains characters that a header cannot carry"
+                )));
+            }
+            if headers.iter().any(|(seen, _)| seen == name.as_str()) {
+                return Err(refuse(&format!("duplicate header \"{header}\"")));
+            }
+            headers.push((name.as_str().to_owned(), value.clone()));
+        }
+        Ok(headers)
+    }
+}

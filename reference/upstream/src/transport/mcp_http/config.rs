@@ -1,0 +1,25 @@
+//! The keys of an MCP server over HTTP.
+
+use std::time::Duration;
+
+use crate::config::{ConfigResult, Entry, Remote};
+use crate::transport::HANDSHAKE_TIMEOUT_MS;
+
+/// An MCP server over HTTP.
+#[derive(Debug, Clone)]
+pub struct HttpConfig {
+    /// Where and with which headers.
+    pub remote: Remote,
+    pub handshake_timeout: Duration,
+}
+
+pub(super) const KEYS: &[&str] = &["url", "handshake_timeout_ms"];
+
+impl Entry<'_> {
+    pub fn http(&self, warnings: &mut Vec<String>) -> ConfigResult<HttpConfig> {
+        Ok(HttpConfig {
+            remote: self.remote("url", warnings)?,
+            handshake_timeout: self.millis("handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS, warnings),
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! A transport over connections that end: opened when first needed, and again after a recovery window. Knows nothing of what
+//! is said over them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ptc_secrets::Redactor;
+use tokio::time::Instant;
+
+use super::{Answer, CallLimits, Outgoing, Pending, Transport};
+use crate::fault::WorldFault;
+use crate::limits::{RECOVERY_FIRST, RECOVERY_LONGEST};
+use crate::tool::RawTool;
+
+/// Opens connections to one upstream.
+pub(crate) trait Connect: Send + Sync + 'static {
+    type Connection: Connection;
+
+    fn open(&self, name: &str)
+    -> impl Future<Output = Result<Self::Connection, WorldFault>> + Send;
+}
+
+/// A live connection to one upstream.
+pub(crate) trait Connection: Send + Sync + 'static {
+    fn list_tools(&self) -> impl Future<Output = Result<Vec<RawTool>, WorldFault>> + Send;
+
+    /// `tools/call`
+    fn call(
+        &self,
+        call: Outgoing<'_>,
+        limits: CallLimits,
+    ) -> impl Future<Output = Result<Answer, WorldFault>> + Send;
+
+    /// When the connection ended, if it did.
+    fn ended(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Whether the upstream said that its tools changed since this was last asked.
+    fn take_list_changed(&self) -> bool;
+
+    fn close(&self) -> impl Future<Output = ()> + Send;
+}
+
+pub(crate) struct Reconnecting<C: Connect> {
+    name: String,
+    redactor: Redactor,
+    connect: C,
+    state: Mutex<State<C::Connection>>,
+    /// Held while connecting, so that eight callers start one child.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+enum State<C> {
+    Idle,
+    Ready(Arc<C>),
+    Recovering { until: Instant, window: Duration },
+}
+
+impl<C: Connect> Reconnecting<C> {
+    pub fn new(name: String, redactor: Redactor, connect: C) -> Self {
+        Self {
+            name,
+            redactor,
+            connect,
+            state: Mutex::new(State::Idle),
+            connecting: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    fn ready(&self) -> Option<Arc<C::Connection>> {
+        match &*lock(&self.state) {
+            State::Ready(connection) if connection.ended().is_none() => {
+                Some(Arc::clone(connection))
+            }
+            _ => None,
+        }
+    }
+
+    /// The live connection; opens one unless the upstream is inside its recovery window.
+    async fn connection(&self) -> Result<Arc<C::Connection>, WorldFault> {
+        if let Some(connection) = self.ready() {
+            return Ok(connection);
+        }
+        let _alone = self.connecting.lock().await;
+        if let Some(connection) = self.ready() {
+            return Ok(connection);
+        }
+        let window = settle(&mut lock(&self.state))?;
+        let opened = self.connect.open(&self.name).await;
+        let server = self.name.as_str();
+        let mut state = lock(&self.state);
+        match opened {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                *state = State::Ready(Arc::clone(&connection));
+                if window.is_some() {
+                    tracing::info!(event = "upstream_restarted", server);
+                }
+                Ok(connection)
+            }
+            Err(fault) => {
+                let message = fault.told(&self.redactor);
+                tracing::warn!(event = "upstream_start_failed", server, message);
+                // A first start that fails arms no window: nothing has crashed, and the next call may find it repaired.
+                if let Some(window) = window {
+                    let window = (window * 2).min(RECOVERY_LONGEST);
+                    *state = State::Recovering {
+                        until: Instant::now() + window,
+                        window,
+                    };
+                }
+                Err(fault)
+            }
+        }
+    }
+}
+
+impl<C: Connect> Transport for Reconnecting<C> {
+    fn take_list_changed(&self) -> bool {
+        self.ready()
+            .is_some_and(|connection| connection.take_list_changed())
+    }
+
+    fn list_tools(&self) -> Pending<'_, Result<Vec<RawTool>, WorldFault>> {
+        Box::pin(async { self.connection().await?.list_tools().await })
+    }
+
+    fn call<'a>(
+        &'a self,
+        call: Outgoing<'a>,
+        limits: CallLimits,
+    ) -> Pending<'a, Result<Answer, WorldFault>> {
+        Box::pin(async move {
+            let late = |_| {
+                let name = &self.name;
+                WorldFault::unavailable(format!("upstream {name} did not start in time"))
+            };
+            let opened = tokio::time::timeout(limits.remaining(), self.connection());
+            let connection = opened.await.map_err(late)??;
+            connection.call(call, limits).await
+        })
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        let before = std::mem::replace(&mut *lock(&self.state), State::Idle);
+        Box::pin(async move {
+            if let State::Ready(connection) = before {
+                connection.close().await;
+            }
+        })
+    }
+}
+
+/// Turns a connection that ended into its recovery window, and refuses inside one. Otherwise the upstream may be started;
+/// the value is the window that was last waited out, if any.
+fn settle<C: Connection>(state: &mut State<C>) -> Result<Option<Duration>, WorldFault> {
+    if let State::Ready(connection) = state {
+        let ended = connection.ended().unwrap_or_else(Instant::now);
+        *state = State::Recovering {
+            until: ended + RECOVERY_FIRST,
+            window: RECOVERY_FIRST,
+        };
+    }
+    match state {
+        State::Recovering { until, window } if Instant::now() >= *until => Ok(Some(*window)),
+        State::Recovering { .. } => Err(WorldFault::unavailable("in recovery")),
+        _ => Ok(None),
+    }
+}
+
+fn lock<C>(state: &Mutex<State<C>>) -> MutexGuard<'_, State<C>> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
