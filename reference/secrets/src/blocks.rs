@@ -24,11 +24,33 @@ const SEXTETS: [u8; 256] = {
     table[b'_' as usize] = 63;
     table
 };
+/// By byte: its value as a hexadecimal digit, or `NONE`.
+const NIBBLES: [u8; 256] = {
+    let mut table = [NONE; 256];
+    let mut value = 0;
+    while value < 16 {
+        table[b"0123456789abcdef"[value] as usize] = value as u8;
+        table[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    table
+};
 const NONE: u8 = 0xFF;
 
 /// True for a character of base64.
 pub(crate) fn is_sextet(byte: u8) -> bool {
     SEXTETS[usize::from(byte)] != NONE
+}
+
+/// The value of a hexadecimal digit.
+pub(crate) fn digit(byte: u8) -> Option<u32> {
+    let value = NIBBLES[usize::from(byte)];
+    (value != NONE).then_some(u32::from(value))
+}
+
+/// True for a hexadecimal digit.
+fn is_digit(byte: u8) -> bool {
+    NIBBLES[usize::from(byte)] != NONE
 }
 
 /// True for a character of base64 or a line end.
@@ -57,6 +79,7 @@ pub(crate) struct Piece {
 pub(crate) struct Scratch {
     sextets: Vec<u8>,
     bytes: Vec<u8>,
+    shifted: Vec<u8>,
 }
 
 /// Tells `found` the first character of every run of at least `chars` plain characters, and of some shorter ones, in order; it
@@ -89,10 +112,7 @@ pub(crate) fn scan(text: &[u8], chars: usize, mut found: impl FnMut(usize) -> us
 impl<'t> Run<'t> {
     /// The run that begins at `from`, over line ends.
     pub fn read(text: &'t [u8], from: usize) -> Self {
-        let line = |from: usize| {
-            let plain = text[from..].iter().take_while(|byte| is_sextet(**byte));
-            &text[from..from + plain.count()]
-        };
+        let line = |from: usize| &text[from..from + sextets_before(&text[from..])];
         let next = |end: usize| {
             let next = line_end(text, end)?;
             text.get(next).copied().filter(|byte| is_sextet(*byte))?;
@@ -121,22 +141,29 @@ impl<'t> Run<'t> {
     /// Tells `found` what the run says as base64, in each of the four alignments, and of its pieces of at least `least` bytes
     /// that are hexadecimal, in both.
     pub fn decode(&self, least: usize, scratch: &mut Scratch, mut found: impl FnMut(&[u8], Piece)) {
-        let Scratch { sextets, bytes } = scratch;
+        let Scratch {
+            sextets,
+            bytes,
+            shifted,
+        } = scratch;
         let value = |byte: &u8| SEXTETS[usize::from(*byte)];
         sextets.clear();
         sextets.extend(self.chars.iter().map(value));
-        for first in 0..4.min(sextets.len()) {
-            unpack(&sextets[first..], bytes);
-            found(bytes, Piece { first, bits: 6 });
+        let last = unpack(sextets, bytes);
+        found(bytes, Piece { first: 0, bits: 6 });
+        bytes.push(last);
+        for first in 1..4.min(sextets.len()) {
+            shift(bytes, first, (sextets.len() - first) * 6 / 8, shifted);
+            found(shifted, Piece { first, bits: 6 });
         }
         let mut at = 0;
         while let Some(window) = self.chars.get(at..at + least * 2) {
-            if let Some(other) = window.iter().rposition(|byte| !byte.is_ascii_hexdigit()) {
+            if let Some(other) = window.iter().rposition(|byte| !is_digit(*byte)) {
                 at += other + 1;
                 continue;
             }
             let more = self.chars[at + window.len()..].iter();
-            let digits = window.len() + more.take_while(|byte| byte.is_ascii_hexdigit()).count();
+            let digits = window.len() + more.take_while(|byte| is_digit(**byte)).count();
             for first in [at, at + 1] {
                 let pairs = self.chars[first..at + digits].chunks_exact(2);
                 bytes.clear();
@@ -248,16 +275,50 @@ pub(crate) fn surroundings(
 
 /// How many bytes can belong to one block: of base64, or a dump.
 fn extent<'t>(bytes: impl Iterator<Item = &'t u8> + Clone) -> usize {
-    let dump = |byte: &u8| {
-        byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X') || SEPARATORS.contains(byte)
+    let kind = |kind: u8| {
+        let fits = |byte: &&u8| KINDS[usize::from(**byte)] & kind != 0;
+        bytes.clone().take_while(fits).count()
     };
-    let run = |byte: &u8| is_run(*byte) || *byte == b'=';
-    let runs = bytes.clone().take_while(|byte| run(byte)).count();
-    runs.max(bytes.take_while(|byte| dump(byte)).count())
+    kind(IN_RUN).max(kind(IN_DUMP))
 }
 
-/// Writes to `bytes` what characters of six bits say.
-fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) {
+const IN_RUN: u8 = 1;
+const IN_DUMP: u8 = 2;
+/// By byte: whether it stands in runs of base64, with their line ends and padding, and in dumps.
+const KINDS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        if SEXTETS[at] != NONE || matches!(at as u8, b'\n' | b'\r' | b'=') {
+            table[at] |= IN_RUN;
+        }
+        if NIBBLES[at] != NONE || matches!(at as u8, b'x' | b'X') {
+            table[at] |= IN_DUMP;
+        }
+        at += 1;
+    }
+    let mut separator = 0;
+    while separator < SEPARATORS.len() {
+        table[SEPARATORS[separator] as usize] |= IN_DUMP;
+        separator += 1;
+    }
+    table
+};
+
+/// How many characters of base64 `text` begins with.
+fn sextets_before(text: &[u8]) -> usize {
+    let (chunks, _) = text.as_chunks::<16>();
+    let all = |chunk: &&[u8; 16]| {
+        let values = chunk.iter().map(|byte| SEXTETS[usize::from(*byte)]);
+        values.fold(0, |either, value| either | value) != NONE
+    };
+    let whole = chunks.iter().take_while(all).count() * 16;
+    let rest = text[whole..].iter();
+    whole + rest.take_while(|byte| is_sextet(**byte)).count()
+}
+
+/// Writes to `bytes` what characters of six bits say, and gives the bits of the last ones that make no byte, from the highest on.
+fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) -> u8 {
     bytes.resize(sextets.len() * 6 / 8, 0);
     let (groups, rest) = sextets.as_chunks::<8>();
     let (sixes, last) = bytes.as_chunks_mut::<6>();
@@ -272,11 +333,26 @@ fn unpack(sextets: &[u8], bytes: &mut Vec<u8>) {
     }
     let bits = rest
         .iter()
-        .fold(0, |bits, sextet| bits << 6 | u64::from(*sextet));
-    // Fewer than eight characters: the bits of the last one that make no byte are left out.
-    for (at, byte) in last.iter_mut().enumerate() {
-        *byte = (bits >> (rest.len() * 6 - (at + 1) * 8)) as u8;
-    }
+        .fold(0u64, |bits, sextet| bits << 6 | u64::from(*sextet));
+    // From the highest bit of the word on.
+    let bits = match rest.len() {
+        0 => 0,
+        some => bits << (64 - some * 6),
+    };
+    let said = bits.to_be_bytes();
+    let count = last.len();
+    last.copy_from_slice(&said[..count]);
+    said[count]
+}
+
+/// Writes to `shifted` the `count` bytes that `bytes` say from the sextet `first` on, the second to the fourth.
+fn shift(bytes: &[u8], first: usize, count: usize, shifted: &mut Vec<u8>) {
+    // Six bits of each sextet: of the byte in which it begins, so many are left out.
+    let (from, bits) = (first * 6 / 8, first * 6 % 8);
+    let (high, low) = (&bytes[from..], &bytes[from + 1..]);
+    shifted.clear();
+    let pairs = high.iter().zip(low).take(count);
+    shifted.extend(pairs.map(|(high, low)| high << bits | low >> (8 - bits)));
 }
 
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its
@@ -304,9 +380,7 @@ fn line_end(text: &[u8], at: usize) -> Option<usize> {
 
 /// What two hexadecimal digits say.
 fn hex_byte(high: u8, low: u8) -> u8 {
-    // Letters have the bit of 64, and are nine more than their last four bits.
-    let digit = |byte: u8| (byte & 0xF) + (byte >> 6) * 9;
-    digit(high) << 4 | digit(low)
+    NIBBLES[usize::from(high)] << 4 | NIBBLES[usize::from(low)]
 }
 
 /// Pairs of digits with something between them, such as `63:61:6E` or `0x63, 0x61`: the bytes, and where each is written.
@@ -316,9 +390,7 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
     let stride = (least * 3).saturating_sub(SEPARATOR_BYTES_MAX + 4).max(1);
     let mut at = 0;
     while at < text.len() {
-        let near =
-            (at..(at + SEPARATOR_BYTES_MAX + 3).min(text.len())).find(|at| is_pair(text, *at));
-        let Some(pair) = near else {
+        let Some(pair) = pair_near(text, at) else {
             at += stride;
             continue;
         };
@@ -341,9 +413,26 @@ pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[us
     }
 }
 
+/// The first of the pairs that begin at `at` or at one of the places behind it of which a dump has a pair in one.
+fn pair_near(text: &[u8], at: usize) -> Option<usize> {
+    const PLACES: usize = SEPARATOR_BYTES_MAX + 3;
+    let Some(around) = at
+        .checked_sub(1)
+        .and_then(|before| text.get(before..=at + PLACES + 1))
+    else {
+        return (at..(at + PLACES).min(text.len())).find(|at| is_pair(text, *at));
+    };
+    // A bit for each digit: the one before, the places, and two behind.
+    let digits = around.iter().rev().fold(0u32, |digits, byte| {
+        digits << 1 | u32::from(is_digit(*byte))
+    });
+    let pairs = digits >> 1 & digits >> 2 & !(digits >> 3) & !digits & ((1 << PLACES) - 1);
+    (pairs != 0).then(|| at + pairs.trailing_zeros() as usize)
+}
+
 /// Exactly two digits.
 fn is_pair(text: &[u8], at: usize) -> bool {
-    let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_hexdigit);
+    let digit = |at: usize| text.get(at).is_some_and(|byte| is_digit(*byte));
     digit(at)
         && digit(at + 1)
         && !digit(at + 2)

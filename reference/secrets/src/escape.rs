@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
+use crate::blocks::digit;
+
 /// Escapes around a character, one inside another: JSON in JSON in JSON, and one more.
 pub(crate) const DEPTH: u8 = 4;
 /// Digits of a numeric escape: enough for any number of leading zeros that somebody writes.
@@ -69,9 +71,46 @@ impl Reading {
 }
 
 /// True for a byte that begins an escape.
-pub(crate) fn introduces(byte: u8) -> bool {
+pub(crate) const fn introduces(byte: u8) -> bool {
     matches!(byte, b'%' | b'\\' | b'&')
 }
+
+/// Whether an escape may begin with the introducer `first` and the byte behind it.
+pub(crate) fn may_begin(first: u8, next: u8) -> bool {
+    let bit = match first {
+        b'%' => PERCENT,
+        b'\\' => BACKSLASH,
+        _ => ENTITY,
+    };
+    SECONDS[usize::from(next)] & bit != 0
+}
+
+const PERCENT: u8 = 1;
+const BACKSLASH: u8 = 2;
+const ENTITY: u8 = 4;
+/// By byte: which introducers it may stand behind.
+const SECONDS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        if introduces(byte) {
+            table[at] = PERCENT | BACKSLASH | ENTITY;
+        } else {
+            if byte.is_ascii_hexdigit() || matches!(byte, b'u' | b'U') {
+                table[at] |= PERCENT;
+            }
+            if byte.is_ascii() {
+                table[at] |= BACKSLASH;
+            }
+            if byte.is_ascii_alphanumeric() || byte == b'#' {
+                table[at] |= ENTITY;
+            }
+        }
+        at += 1;
+    }
+    table
+};
 
 /// Adds to `out`, which is empty, every reading of the escape that begins at `at`.
 pub(crate) fn read(text: &[u8], at: usize, out: &mut Readings) {
@@ -142,11 +181,16 @@ impl Reader<'_> {
     }
 
     /// The character at `at` and the byte behind it: as it stands unless it introduces an escape, which must then say ASCII.
+    #[inline]
     fn plain(&self, inside: Inside, at: usize) -> Option<(u8, usize)> {
         let byte = *self.text.get(at)?;
-        if !introduces(byte) {
-            return Some((byte, at + 1));
+        match introduces(byte) {
+            true => self.escaped(inside, at),
+            false => Some((byte, at + 1)),
         }
+    }
+
+    fn escaped(&self, inside: Inside, at: usize) -> Option<(u8, usize)> {
         let fits = |reading: &Reading| {
             let byte = reading.ascii().filter(|byte| !introduces(*byte));
             Some((byte?, reading.end))
@@ -159,7 +203,7 @@ impl Reader<'_> {
         let mut value = 0;
         for _ in 0..count {
             let (byte, end) = self.plain(inside, at)?;
-            value = value * 16 + char::from(byte).to_digit(16)?;
+            value = value * 16 + digit(byte)?;
             at = end;
         }
         Some((value, at))
@@ -222,7 +266,7 @@ impl Reader<'_> {
             return self.behind_backslash(inside, next, at, at + 1, out);
         }
         if next != inside.introducer || inside.inner == 0 || inside.foreign {
-            inside.say(&[next], at + 1, out);
+            inside.say_one(next, at + 1, out);
         }
         for reading in self.written(inside, at) {
             if let Some(byte) = reading.ascii() {
@@ -261,9 +305,9 @@ impl Reader<'_> {
             b'0'..=b'7' => self.octal(inside, at, out),
             _ => {
                 if let Some((_, control)) = CONTROLS.iter().find(|(letter, _)| *letter == byte) {
-                    inside.say(&[*control], end, out);
+                    inside.say_one(*control, end, out);
                 } else if byte.is_ascii() && !byte.is_ascii_alphanumeric() {
-                    inside.say(&[byte], end, out);
+                    inside.say_one(byte, end, out);
                 }
             }
         }
@@ -329,34 +373,46 @@ impl Reader<'_> {
 impl Inside {
     fn say(self, text: &[u8], end: usize, out: &mut Readings) {
         let mut said = [0; SAID_MAX];
-        let Some(place) = said.get_mut(..text.len()) else {
-            return;
-        };
-        place.copy_from_slice(text);
-        let reading = Reading {
-            end,
-            said,
-            length: text.len() as u8,
-            depth: self.inner + 1,
-        };
-        if !out.contains(&reading) {
-            out.push(reading);
+        if let Some(place) = said.get_mut(..text.len()) {
+            place.copy_from_slice(text);
+            self.add(said, text.len(), end, out);
         }
     }
 
     fn say_char(self, code: u32, end: usize, out: &mut Readings) {
         if let Some(character) = char::from_u32(code) {
-            self.say(character.encode_utf8(&mut [0; 4]).as_bytes(), end, out);
+            let mut said = [0; SAID_MAX];
+            let length = character.encode_utf8(&mut said).len();
+            self.add(said, length, end, out);
         }
+    }
+
+    fn say_one(self, byte: u8, end: usize, out: &mut Readings) {
+        let mut said = [0; SAID_MAX];
+        said[0] = byte;
+        self.add(said, 1, end, out);
     }
 
     /// A byte as it is, and the character of that number: both are written so.
     fn say_byte(self, value: u32, end: usize, out: &mut Readings) {
         if let Ok(byte) = u8::try_from(value) {
-            self.say(&[byte], end, out);
+            self.say_one(byte, end, out);
             if !byte.is_ascii() {
                 self.say_char(value, end, out);
             }
+        }
+    }
+
+    #[inline]
+    fn add(self, said: [u8; SAID_MAX], length: usize, end: usize, out: &mut Readings) {
+        let reading = Reading {
+            end,
+            said,
+            length: length as u8,
+            depth: self.inner + 1,
+        };
+        if !out.contains(&reading) {
+            out.push(reading);
         }
     }
 }

@@ -18,8 +18,10 @@ const MISSES_MIN: usize = 64;
 const BYTES_PER_MISS: usize = 512;
 /// A longer run of backslashes begins no escape but at its end.
 const BACKSLASHES_MAX: usize = 48;
-/// States of one walk: paths through ambiguous escapes beyond that are those of text made to have many.
+/// States of one walk, at least and by byte of the longest secret: paths through ambiguous escapes beyond that are those of text
+/// made to have many.
 const STATES_MAX: usize = 4096;
+const STATES_PER_BYTE: usize = 16;
 /// Bytes of the pieces of secrets that stand before an escape.
 const GRAM: usize = 3;
 /// Words of a set of pairs of bytes.
@@ -80,7 +82,7 @@ impl Grams {
 }
 
 /// A place in a text, and the secrets that what was read up to it begins.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
     at: usize,
     depth: usize,
@@ -215,11 +217,14 @@ impl Needles {
             text,
             least,
             open: Vec::new(),
-            seen: Vec::new(),
             readings: Readings::new(),
         };
         let mut readings = Readings::new();
         for at in memchr::memchr3_iter(b'%', b'\\', b'&', text) {
+            let next = text.get(at + 1);
+            if next.is_none_or(|next| !escape::may_begin(text[at], *next)) {
+                continue;
+            }
             if text[at] == b'\\'
                 && text[at..]
                     .iter()
@@ -247,11 +252,11 @@ impl Needles {
         readings.clear();
         escape::read(text, at, readings);
         if self.blanks {
-            let plus = readings
-                .iter()
-                .filter(|reading| reading.ascii() == Some(b'+'));
-            let blanks: Readings = plus.map(|reading| Reading::blank(reading.end)).collect();
-            readings.extend(blanks);
+            for at in 0..readings.len() {
+                if readings[at].ascii() == Some(b'+') {
+                    readings.push(Reading::blank(readings[at].end));
+                }
+            }
             if text[at] == b'+' {
                 readings.push(Reading::blank(at + 1));
             }
@@ -267,19 +272,30 @@ impl Needles {
         if self.short {
             return true;
         }
-        let behind = text[reading.end..].iter();
-        // What stands behind may be an escape in turn, or a blank's stand-in.
-        let behind = behind.take_while(|byte| !escape::introduces(**byte) && **byte != b'+');
-        let (mut head, mut length) = ([0; GRAM], 0);
-        for byte in before.iter().chain(reading.said()).chain(behind).take(GRAM) {
+        let (mut head, mut length) = ([0; GRAM], before.len());
+        head[..length].copy_from_slice(before);
+        for byte in reading.said().iter().take(GRAM - length) {
             head[length] = *byte;
             length += 1;
+        }
+        if !self.begins(head[0]) {
+            return false;
+        }
+        let mut at = reading.end;
+        while length < GRAM
+            && let Some(byte) = text.get(at)
+            // What stands behind may be an escape in turn, or a blank's stand-in.
+            && !escape::introduces(*byte)
+            && *byte != b'+'
+        {
+            head[length] = *byte;
+            (length, at) = (length + 1, at + 1);
         }
         let pair = pair(head[0], head[1]);
         match length {
             GRAM => self.has_pair(pair) && self.heads.has(&head, 0),
             2 => self.has_pair(pair),
-            _ => self.begins(head[0]),
+            _ => true,
         }
     }
 
@@ -322,9 +338,8 @@ struct Walker<'n> {
     text: &'n [u8],
     /// Bytes of the secrets that are looked for, at least.
     least: usize,
-    /// Of the walk under way: where it goes on, where it has been, and what is being read.
+    /// Of the walk under way: where it goes on, and what is being read.
     open: Vec<State>,
-    seen: Vec<State>,
     readings: Readings,
 }
 
@@ -340,7 +355,10 @@ impl Walker<'_> {
         for back in 0..GRAM.min(at + 1) {
             let from = at - back;
             let may = |reading: &Reading| needles.may_begin(text, &text[from..at], reading);
-            if (back == 0 || needles.begins(text[from])) && readings.iter().any(may) {
+            if back > 0 && !needles.begins(text[from]) {
+                continue;
+            }
+            if readings.iter().any(may) {
                 self.walk(from, hit);
             }
         }
@@ -372,7 +390,6 @@ impl Walker<'_> {
     fn walk(&mut self, from: usize, hit: &mut dyn FnMut(Range<usize>)) {
         let needles = self.needles;
         let mut farthest = None;
-        self.seen.clear();
         self.open.clear();
         self.open.push(State {
             at: from,
@@ -381,9 +398,10 @@ impl Walker<'_> {
             high: needles.secrets.len(),
         });
         let mut count = 0;
+        // Every step leads on in the text, so that the first place first meets each state once.
         while let Some(state) = self.open.pop() {
             count += 1;
-            if count > STATES_MAX {
+            if count > STATES_MAX.max(needles.longest * STATES_PER_BYTE) {
                 break;
             }
             if state.depth >= self.least.max(1) && needles.secrets[state.low].len() == state.depth {
@@ -393,20 +411,27 @@ impl Walker<'_> {
                 continue;
             };
             if escape::introduces(byte) || byte == b'+' {
-                if self.seen.contains(&state) {
-                    continue;
-                }
-                self.seen.push(state);
                 needles.read(self.text, state.at, &mut self.readings);
                 for reading in &self.readings {
-                    let step = needles.step(state, reading.said(), reading.end);
-                    self.open.extend(step);
+                    if let Some(step) = needles.step(state, reading.said(), reading.end) {
+                        meet(&mut self.open, step);
+                    }
                 }
             }
-            self.open.extend(needles.step(state, &[byte], state.at + 1));
+            if let Some(step) = needles.step(state, &[byte], state.at + 1) {
+                meet(&mut self.open, step);
+            }
         }
         if let Some(end) = farthest {
             hit(from..end);
         }
+    }
+}
+
+/// Adds a state to those that are open, the first place last, unless it is among them.
+fn meet(open: &mut Vec<State>, state: State) {
+    let place = open.binary_search_by(|known| state.cmp(known));
+    if let Err(place) = place {
+        open.insert(place, state);
     }
 }

@@ -221,6 +221,9 @@ impl Finder {
             least,
             &mut |place| found.push(place),
             &mut |at, readings| {
+                if blocks == 0 || at < resolved {
+                    return;
+                }
                 // Right behind an escape, or one character behind it: that may stand inside a block.
                 let joined = resolved > 0 && at <= resolved + 1;
                 let belongs = |reading: &Reading| {
@@ -230,7 +233,7 @@ impl Finder {
                 // Blocks are made of sextets; everything else only stands between them.
                 let best = |(_, end, byte): &(usize, usize, u8)| (*end, blocks::is_sextet(*byte));
                 let longest = readings.iter().filter_map(belongs).max_by_key(best);
-                if let Some(escape) = longest.filter(|_| at >= resolved) {
+                if let Some(escape) = longest {
                     resolved = escape.1;
                     escapes.push(escape);
                 }
