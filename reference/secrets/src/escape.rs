@@ -5,6 +5,7 @@
 //! `%25` is a percent sign, so `%252F` is a slash, and so is `&amp;#x2f;`. A place of a text therefore has several readings,
 //! and none is preferred: `\u0041` is a backslash, or an `A`.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -25,6 +26,37 @@ const USUAL: usize = 4;
 
 /// Escapes of another kind that a character of an escape may be written in: JSON in HTML in a URL.
 const CROSS: u8 = 2;
+
+/// Escapes that are tried for one: writers need half as many, and text that wants more was made to have many readings.
+const PARSES_MAX: u32 = 64;
+/// So many are tried whatever was tried before.
+const PARSES_MIN: u32 = 4;
+/// What one text affords: so many at first, and so many more for each of its bytes.
+const PARSES_SAVED_MAX: u32 = 8 * 1024;
+const PARSES_PER_BYTE: u32 = 4;
+
+/// How many escapes may still be tried in a text: what was made to have many readings is read in its first ones only.
+pub(crate) struct Credit {
+    left: u32,
+    /// Up to where the text was credited.
+    at: usize,
+}
+
+impl Credit {
+    pub fn new() -> Self {
+        Self {
+            left: PARSES_SAVED_MAX,
+            at: 0,
+        }
+    }
+
+    /// Credits the text up to `at`.
+    pub fn reach(&mut self, at: usize) {
+        let more = (at.saturating_sub(self.at) as u64).saturating_mul(u64::from(PARSES_PER_BYTE));
+        self.left = (u64::from(self.left) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
+        self.at = self.at.max(at);
+    }
+}
 
 /// The readings of one escape.
 pub(crate) type Readings = SmallVec<[Reading; USUAL]>;
@@ -112,15 +144,25 @@ const SECONDS: [u8; 256] = {
     table
 };
 
-/// Adds to `out`, which is empty, every reading of the escape that begins at `at`.
-pub(crate) fn read(text: &[u8], at: usize, out: &mut Readings) {
-    Reader { text, cross: CROSS }.read(at, DEPTH, out);
+/// Adds to `out`, which is empty, the readings of the escape that begins at `at`: every one that `credit` affords.
+pub(crate) fn read(text: &[u8], at: usize, credit: &mut Credit, out: &mut Readings) {
+    let allowed = credit.left.clamp(PARSES_MIN, PARSES_MAX);
+    let left = Cell::new(allowed);
+    let reader = Reader {
+        text,
+        cross: CROSS,
+        left: &left,
+    };
+    reader.read(at, DEPTH, out);
+    credit.left = credit.left.saturating_sub(allowed - left.get());
 }
 
 struct Reader<'t> {
     text: &'t [u8],
     /// How often the kind of escape may still change.
     cross: u8,
+    /// How many escapes may still be tried.
+    left: &'t Cell<u32>,
 }
 
 /// Where an escape is being read: behind its introducer, which was written as `inner` escapes one inside another. Then so were
@@ -160,6 +202,10 @@ impl Reader<'_> {
     }
 
     fn parse(&self, inside: Inside, at: usize, out: &mut Readings) {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return;
+        };
+        self.left.set(left);
         match inside.introducer {
             b'%' => self.percent(inside, at, out),
             b'\\' => self.backslash(inside, at, out),
@@ -174,8 +220,8 @@ impl Reader<'_> {
             self.read(at, inside.inner, &mut readings);
             readings.retain(|reading| reading.depth >= inside.inner);
         } else if let Some(cross) = self.cross.checked_sub(1) {
-            let text = self.text;
-            Reader { text, cross }.read(at, CROSS, &mut readings);
+            let Self { text, left, .. } = *self;
+            Reader { text, cross, left }.read(at, CROSS, &mut readings);
         }
         readings
     }
@@ -449,7 +495,7 @@ mod tests {
 
     fn said(text: &str) -> Vec<String> {
         let mut readings = Readings::new();
-        read(text.as_bytes(), 0, &mut readings);
+        read(text.as_bytes(), 0, &mut Credit::new(), &mut readings);
         let whole = readings.iter().filter(|reading| reading.end == text.len());
         whole
             .map(|reading| String::from_utf8_lossy(reading.said()).into_owned())

@@ -5,7 +5,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use zeroize::Zeroizing;
 
-use crate::escape::{self, Reading, Readings};
+use crate::escape::{self, Credit, Reading, Readings};
 use crate::skip::Skip;
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
@@ -218,6 +218,7 @@ impl Needles {
             least,
             open: Vec::new(),
             readings: Readings::new(),
+            credit: Credit::new(),
         };
         let mut readings = Readings::new();
         for at in memchr::memchr3_iter(b'%', b'\\', b'&', text) {
@@ -233,7 +234,8 @@ impl Needles {
             {
                 continue;
             }
-            self.read(text, at, &mut readings);
+            walker.credit.reach(at);
+            self.read(text, at, &mut walker.credit, &mut readings);
             if !readings.is_empty() {
                 walker.around(at, &readings, hit);
                 passed(at, &readings);
@@ -241,16 +243,16 @@ impl Needles {
         }
         if self.blanks {
             for at in memchr::memchr_iter(b'+', text) {
-                self.read(text, at, &mut readings);
+                self.read(text, at, &mut walker.credit, &mut readings);
                 walker.around(at, &readings, hit);
             }
         }
     }
 
     /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
-    fn read(&self, text: &[u8], at: usize, readings: &mut Readings) {
+    fn read(&self, text: &[u8], at: usize, credit: &mut Credit, readings: &mut Readings) {
         readings.clear();
-        escape::read(text, at, readings);
+        escape::read(text, at, credit, readings);
         if self.blanks {
             for at in 0..readings.len() {
                 if readings[at].ascii() == Some(b'+') {
@@ -341,6 +343,7 @@ struct Walker<'n> {
     /// Of the walk under way: where it goes on, and what is being read.
     open: Vec<State>,
     readings: Readings,
+    credit: Credit,
 }
 
 impl Walker<'_> {
@@ -411,7 +414,7 @@ impl Walker<'_> {
                 continue;
             };
             if escape::introduces(byte) || byte == b'+' {
-                needles.read(self.text, state.at, &mut self.readings);
+                needles.read(self.text, state.at, &mut self.credit, &mut self.readings);
                 for reading in &self.readings {
                     if let Some(step) = needles.step(state, reading.said(), reading.end) {
                         meet(&mut self.open, step);

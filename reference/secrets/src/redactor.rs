@@ -37,6 +37,11 @@ pub const MARKER: &str = "[REDACTED]";
 const BLOCKS_MAX: u8 = 2;
 /// A shorter secret is not looked for in blocks: any block could say it.
 const BLOCK_BYTES_MIN: usize = 8;
+/// How much longer than its secret a form may be to be found wherever a long text is divided, and what it may have at least.
+const REACH_FACTOR: usize = 64;
+const REACH_BYTES_MIN: usize = 16 * 1024;
+/// Long text is divided into pieces of so many times that.
+const HELD_FACTOR: usize = 4;
 /// How often a text is looked through again because a marker and what stands beside it could be a form together.
 const PASSES_MAX: usize = 4;
 
@@ -99,6 +104,44 @@ impl Redactor {
         }
     }
 
+    /// [`scrub_str`](Self::scrub_str) of text of any length, in pieces; `look` is asked before each whether to go on. A form that is
+    /// much longer than its secret (see [`Finder::reach`]) may be missed where one piece ends.
+    ///
+    /// # Errors
+    /// Whatever `look` says.
+    pub fn scrub_within<'a, E>(
+        &self,
+        text: &'a str,
+        look: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<Cow<'a, str>, E> {
+        let Some(finder) = &self.inner else {
+            return Ok(Cow::Borrowed(text));
+        };
+        let (mut clean, mut copied, mut done) = (String::new(), 0, 0);
+        while done < text.len() {
+            look()?;
+            let end = text.floor_char_boundary(done.saturating_add(finder.held()));
+            let decided = match end == text.len() {
+                true => end,
+                false => {
+                    let piece = &text.as_bytes()[done..end];
+                    text.ceil_char_boundary(done + finder.decided(piece))
+                }
+            };
+            if let Cow::Owned(piece) = self.scrub_str(&text[done..decided]) {
+                clean.push_str(&text[copied..done]);
+                clean.push_str(&piece);
+                copied = decided;
+            }
+            done = decided;
+        }
+        if copied == 0 {
+            return Ok(Cow::Borrowed(text));
+        }
+        clean.push_str(&text[copied..]);
+        Ok(Cow::Owned(clean))
+    }
+
     /// Scrubs bytes; borrows them unchanged when nothing matches.
     pub fn scrub_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         match self.inner.as_ref().and_then(|finder| finder.clean(bytes)) {
@@ -153,6 +196,27 @@ impl fmt::Debug for Redactor {
 }
 
 impl Finder {
+    /// Bytes of the longest form that is found wherever a long text is divided.
+    pub(crate) fn reach(&self) -> usize {
+        REACH_BYTES_MIN.max(self.needles.longest.saturating_mul(REACH_FACTOR))
+    }
+
+    /// Bytes of a text that are looked through at once before it is divided.
+    pub(crate) fn held(&self) -> usize {
+        self.reach().saturating_mul(HELD_FACTOR)
+    }
+
+    /// Up to where no form goes on beyond `text`, of which the last [`reach`](Self::reach) bytes are there to tell.
+    pub(crate) fn decided(&self, text: &[u8]) -> usize {
+        let mut decided = text.len().saturating_sub(self.reach());
+        for place in self.places(text) {
+            if place.contains(&decided) {
+                decided = place.end;
+            }
+        }
+        decided
+    }
+
     /// The text with a marker for every form; `None` when there is none.
     pub(crate) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut places = self.places(text);

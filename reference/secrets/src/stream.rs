@@ -4,9 +4,6 @@ use std::sync::Arc;
 
 use crate::redactor::Finder;
 
-/// Text without an end of line up to which it is decided is held back until it is so long, and then all but so much of it.
-const HELD_BYTES_MAX: usize = 64 * 1024;
-const KEPT_BYTES: usize = 16 * 1024;
 /// A line that ends in so many bytes without a blank may go on in the next one: wrapped base64.
 const UNBROKEN_BYTES: usize = 32;
 
@@ -38,13 +35,9 @@ impl StreamScrubber {
             .take_while(|end| *end >= old || finder.line_ends > 0)
             .find(|end| !goes_on(&self.held[..*end]))
             .map_or(0, |end| end + 1);
-        if decided == 0 && self.held.len() > HELD_BYTES_MAX {
-            decided = self.held.len() - KEPT_BYTES;
-            for place in finder.places(&self.held) {
-                if place.contains(&decided) {
-                    decided = place.end;
-                }
-            }
+        // Text without an end of line is not held back for ever.
+        if decided == 0 && self.held.len() > finder.held() {
+            decided = finder.decided(&self.held);
         }
         self.release(&finder, decided, out);
     }

@@ -261,3 +261,67 @@ fn many_secrets_are_found_among_near_misses() {
         ptc_secrets::fuzz::redactor(&secrets, &text, 7);
     }
 }
+
+/// Long text is scrubbed in pieces: wherever they end, forms are found as in the whole.
+#[test]
+fn pieces_are_scrubbed_as_the_whole() {
+    let redactor = redactor(&["canary-0123456789", "two\nlines-of-a-key"]);
+    let forms = [
+        "canary-0123456789",
+        "Y2FuYXJ5LTAxMjM0NTY3ODk=",
+        "%63anary%252D0123456789",
+        "two\\nlines-of-a-key",
+        "ä",
+    ];
+    let mut text = String::new();
+    for at in 0..20_000 {
+        text.push_str(&".".repeat(at % 7));
+        text.push_str(forms[at % forms.len()]);
+    }
+    let mut looks = 0;
+    let pieces = redactor.scrub_within(&text, &mut || {
+        looks += 1;
+        Ok::<(), ()>(())
+    });
+    assert_eq!(pieces.unwrap(), redactor.scrub_str(&text));
+    assert!(looks > text.len() / 100_000, "only {looks} looks");
+    let stopped = redactor.scrub_within(&text, &mut || Err("stop"));
+    assert_eq!(stopped, Err("stop"));
+}
+
+/// Escapes that can be read in many ways cost no more than a bounded number of readings for each byte: unbounded, each of these
+/// took hours.
+#[test]
+fn ambiguous_escapes_are_read_in_bounded_time() {
+    let redactor = redactor(&["canary-0123456789", "\\&%percent-and-more"]);
+    for piece in [
+        "\\&bsol;",
+        "&#92;\\\\",
+        "\\%5c",
+        "%5c\\&#92;\\%5c\\",
+        "\\\\&bsol;\\\\\\\\",
+        "%5C\\&\\\\\\#92\\",
+        "\\u005c\\%2525",
+    ] {
+        let text = piece.repeat(4_000 / piece.len());
+        let begun = std::time::Instant::now();
+        assert_eq!(redactor.scrub_str(&text), text);
+        let took = begun.elapsed();
+        assert!(took.as_secs() < 20, "{piece} took {took:?}");
+        // What comes behind is found none the less.
+        let text = format!("{text} canary&#45;0123456789 %63anary-0123456789");
+        let clean = redactor.scrub_str(&text);
+        assert!(clean.ends_with(" [REDACTED] [REDACTED]"), "{piece}");
+    }
+}
+
+#[test]
+fn a_long_secret_is_found_behind_escapes() {
+    let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDTgvwjlRHZ9zz\n";
+    let secret: String = (0..150).map(|at| format!("{at}{line}")).collect();
+    let redactor = redactor(&[&secret]);
+    let text = format!("<{}>", secret.replace('\n', "\\n"));
+    assert_eq!(redactor.scrub_str(&text), "<[REDACTED]>");
+    let whole = redactor.scrub_within(&text, &mut || Ok::<(), ()>(()));
+    assert_eq!(whole.unwrap(), "<[REDACTED]>");
+}

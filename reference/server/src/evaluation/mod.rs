@@ -33,6 +33,7 @@ use ptc_protocol::{
 };
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::{Cancel, Entry, ProgramCalls};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -675,7 +676,16 @@ impl Host for CallHost<'_> {
     }
 
     fn printed(&self, line: String) -> String {
-        self.redactor.scrub(line).into_inner()
+        // Nobody reads what a program prints that has to stop.
+        let mut look = || match self.pulse() {
+            Pulse::Continue => Ok(()),
+            stop => Err(stop),
+        };
+        match self.redactor.scrub_within(&line, &mut look) {
+            Ok(Cow::Borrowed(_)) => line,
+            Ok(Cow::Owned(clean)) => clean,
+            Err(_) => String::new(),
+        }
     }
 
     fn pulse(&self) -> Pulse {

@@ -15,6 +15,8 @@ const DEPTH_MAX: u32 = 64;
 const MARKER: &str = "[REDACTED]";
 /// Parts, and blocks of text, that are looked at between two looks at the clock.
 const PARTS_BETWEEN_LOOKS: usize = 256;
+/// Longer text is searched in pieces, with a look at the clock before each.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of text that are searched in about the time of one part.
 const BLOCK_BYTES: usize = 256;
 
@@ -65,7 +67,7 @@ impl Walk<'_> {
             }
             match value {
                 Value::Str(text) | Value::Keyword(text) | Value::Symbol(text)
-                    if self.redactor.finds_secret_in(text.as_str()) =>
+                    if matches!(self.text(text.as_str())?, Cow::Owned(_)) =>
                 {
                     return Ok(true);
                 }
@@ -95,14 +97,14 @@ impl Walk<'_> {
         self.visit(value)?;
         let redactor = self.redactor;
         let clean = match value {
-            Value::Str(text) => match redactor.scrub_str(text.as_str()) {
-                Cow::Borrowed(_) => value.clone(),
-                Cow::Owned(text) => Value::str(text),
-            },
-            Value::Keyword(text) if redactor.finds_secret_in(text.as_str()) => {
-                Value::keyword(&*redactor.scrub_str(text.as_str()))
+            Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => {
+                match (self.text(text.as_str())?, value) {
+                    (Cow::Borrowed(_), _) => value.clone(),
+                    (Cow::Owned(text), Value::Str(_)) => Value::str(text),
+                    (Cow::Owned(text), Value::Keyword(_)) => Value::keyword(&*text),
+                    (Cow::Owned(_), _) => Value::str(MARKER),
+                }
             }
-            Value::Symbol(text) if redactor.finds_secret_in(text.as_str()) => Value::str(MARKER),
             number if spells_secret(number, redactor) => Value::str(MARKER),
             Value::Vector(items) => {
                 let mut clean = Vec::new();
@@ -132,6 +134,15 @@ impl Walk<'_> {
             done.insert(address, clean.clone());
         }
         Ok(clean)
+    }
+
+    /// Text as it may be shown.
+    fn text<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, Limit> {
+        self.redactor
+            .scrub_within(text, &mut || match text.len() < TEXT_BYTES_MAX {
+                true => Ok(()),
+                false => self.watch.look(),
+            })
     }
 
     /// Counts a part, long text as several.
