@@ -29,7 +29,7 @@ pub struct Options {
     /// Only in files whose path contains this; repeatable
     #[arg(long = "in", value_name = "PATH")]
     within: Vec<String>,
-    /// Judge those again that were not caught: the suite has grown
+    /// Judge those again that were not caught, by every case that comes past them: the suite has grown
     #[arg(long)]
     again: bool,
     /// Judge by the cases that come past a fault, one by one: a second to a minute a fault. The rest is for a run without this
@@ -57,6 +57,7 @@ const LEFT_OUT: &[&str] = &[
     "tests",
     "main.rs",
     "tests.rs",
+    "check.rs",
     "fuzz.rs",
     "testee.rs",
     "editor.rs",
@@ -156,7 +157,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         bench.full(&mut sample, &suite)?;
     }
     let mut quick = match options.quick {
-        true => Some(bench.quick()?),
+        true => Some(bench.quick(options.again)?),
         false => None,
     };
     for at in 0..sample.faults.len() {
@@ -344,7 +345,7 @@ impl Bench {
     }
 
     /// Servers that run on, with a switch.
-    fn quick(&self) -> Result<quick::Quick, String> {
+    fn quick(&self, whole: bool) -> Result<quick::Quick, String> {
         let map = self.home.join("map");
         let file = quick::Map::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
@@ -354,6 +355,7 @@ impl Bench {
             &self.home.join("ptc"),
             file,
             &self.home.join("seen.json"),
+            whole,
         )?;
         crate::say(&format!("{} cases judge\n", quick.cases()));
         Ok(quick)

@@ -84,11 +84,17 @@ const WAITING_MAX: usize = 30;
 
 impl Quick {
     /// Tries every case without any fault, and sees what each comes past. What was seen is kept in the file `seen`: the next run
-    /// tries what is new.
+    /// tries what is new. `whole`: however many cases come past a fault, all judge it.
     ///
     /// # Errors
-    /// When a server cannot be asked at all.
-    pub fn begin(suite: Suite, script: &Path, map: Map, seen: &Path) -> Result<Self, String> {
+    /// When what was seen cannot be kept.
+    pub fn begin(
+        suite: Suite,
+        script: &Path,
+        map: Map,
+        seen: &Path,
+        whole: bool,
+    ) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -138,7 +144,7 @@ impl Quick {
             let id = case.id.clone();
             let _before = quick.map.asked()?;
             // A case that fails without a fault judges none.
-            let faults = match quick.passes(place)? {
+            let faults = match quick.passes(place) {
                 true => quick.map.asked()?,
                 false => Vec::new(),
             };
@@ -160,7 +166,7 @@ impl Quick {
             for id in kept.get(&quick.suite.cases[place].id).into_iter().flatten() {
                 let count = counts.entry((*id, cost)).or_default();
                 *count += 1;
-                if *count <= cost.cases_max() {
+                if whole || *count <= cost.cases_max() {
                     quick.reached.entry(*id).or_default().push(place);
                 }
             }
@@ -187,15 +193,15 @@ impl Quick {
         let mut in_company = 0;
         for place in places {
             self.map.switch(fault)?;
-            if self.passes(place)? {
+            if self.passes(place) {
                 continue;
             }
             // What the fault left behind in the server is nobody else's.
             self.runtime.block_on(self.asker.end());
             self.map.switch(0)?;
-            let without = self.passes(place)?;
+            let without = self.passes(place);
             self.map.switch(fault)?;
-            let with = self.passes(place)?;
+            let with = self.passes(place);
             self.runtime.block_on(self.asker.end());
             in_company += usize::from(without);
             if without && (!with || in_company > COMPANY_MAX) {
@@ -207,9 +213,10 @@ impl Quick {
         Ok(None)
     }
 
-    fn passes(&mut self, place: usize) -> Result<bool, String> {
-        let trial = self.runtime.block_on(self.asker.ask(place))?;
-        Ok(matches!(trial.verdict, Verdict::Pass { .. }))
+    /// A server that cannot even be asked passes nothing.
+    fn passes(&mut self, place: usize) -> bool {
+        let trial = self.runtime.block_on(self.asker.ask(place));
+        trial.is_ok_and(|trial| matches!(trial.verdict, Verdict::Pass { .. }))
     }
 }
 
