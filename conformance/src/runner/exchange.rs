@@ -210,6 +210,9 @@ impl Play<'_> {
             }
             HttpAction::Control(control) => {
                 self.settle().await;
+                if let (Control::Never { .. }, Some(findings)) = (control, self.findings.clone()) {
+                    self.listen(&findings).await;
+                }
                 self.server
                     .control(
                         &mut self.record,
@@ -219,6 +222,16 @@ impl Play<'_> {
                         self.findings.as_deref(),
                     )
                     .await
+            }
+        }
+    }
+
+    /// Looks at what came meanwhile on streams that are open.
+    async fn listen(&mut self, findings: &Findings) {
+        for exchange in self.open.iter_mut().filter(|open| open.tag.is_some()) {
+            if let State::Seen(Some(connection)) = &mut exchange.state {
+                let more = connection.more_within(QUIET).await;
+                findings.listened(&String::from_utf8_lossy(&more));
             }
         }
     }

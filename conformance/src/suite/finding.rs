@@ -104,6 +104,48 @@ pub const FINDINGS: &[(&str, &str)] = &[
         "result-types",
         "results without `resultType` in the stateless revision",
     ),
+    (
+        "cache-hints",
+        "results without `ttlMs` and `cacheScope`, or with other values than they may have",
+    ),
+    ("cache-scopes", "pages of a list with several scopes"),
+    (
+        "reserved-codes",
+        "error codes that the stateless revision reserves or has given up",
+    ),
+    (
+        "input-required",
+        "results that ask for input where none may be asked for, or for none",
+    ),
+    (
+        "unasked-input",
+        "results that ask for input that the client did not declare",
+    ),
+    (
+        "undeclared-embedded",
+        "embedded resources without the capability `resources`",
+    ),
+    (
+        "header-annotations",
+        "`x-mcp-header` where it may not stand, or of another form",
+    ),
+    ("event-ids", "ids that several events of a session have"),
+    (
+        "unprimed",
+        "event streams that do not begin with an event of an id and no data",
+    ),
+    (
+        "stream-responses",
+        "responses on the event stream that a GET opened",
+    ),
+    (
+        "no-metadata",
+        "requests that are refused with 401 without metadata that tells where a token is had",
+    ),
+    (
+        "bad-metadata",
+        "metadata of a protected resource without what it must tell",
+    ),
 ];
 
 /// What a finding means.

@@ -180,6 +180,16 @@ pub const CAPABILITIES: &[Capability] = &[
         "lets clients end sessions over HTTP",
     ),
     row(
+        "mcp-authorization",
+        Known::Surveyed,
+        "refuses requests without a token over HTTP",
+    ),
+    row(
+        "mcp-listen",
+        Known::Surveyed,
+        "tells of changes to whoever listens, in the stateless revision",
+    ),
+    row(
         "mcp-2025-11-25",
         Known::Surveyed,
         "speaks revision 2025-11-25",

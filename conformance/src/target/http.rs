@@ -195,6 +195,51 @@ impl HttpLink {
         self.finish(request, patience).await
     }
 
+    /// Sends `body` outside of the session, with these headers besides those of every request.
+    ///
+    /// # Errors
+    /// When no complete HTTP answer came within `patience`.
+    pub async fn post_alone(
+        &self,
+        body: &str,
+        headers: &[(&str, String)],
+        patience: Duration,
+    ) -> Result<Reply, Fault> {
+        let mut request = self
+            .client
+            .post(&self.url)
+            .headers(self.headers.clone())
+            .timeout(patience)
+            .body(body.to_owned());
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        self.finish(request, patience).await
+    }
+
+    /// Gets a document, as anybody can.
+    ///
+    /// # Errors
+    /// When no complete HTTP answer came within `patience`.
+    pub async fn get(&self, url: &str, patience: Duration) -> Result<Reply, Fault> {
+        let request = self.client.get(url).timeout(patience);
+        self.finish(request, patience).await
+    }
+
+    /// Goes on within the session that the answer to an `initialize` opens.
+    pub fn adopt(&self, reply: &Reply) {
+        let frames = reply.frames();
+        let mut values = frames.iter().filter_map(|frame| {
+            let value = serde_json::from_str::<Value>(frame).ok()?;
+            Some(value.pointer("/result/protocolVersion")?.as_str()?.to_owned())
+        });
+        if let Some(version) = values.next() {
+            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            session.id = reply.header("mcp-session-id").map(str::to_owned);
+            session.version = Some(version);
+        }
+    }
+
     /// The headers that requests within the session carry.
     pub fn session_headers(&self) -> Vec<(String, String)> {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);

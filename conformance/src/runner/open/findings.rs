@@ -1,18 +1,36 @@
 //! Looks at every message of a server, whatever case it belongs to, and keeps what is wrong with it.
 //! Knows JSON-RPC and the shapes of MCP's results; knows nothing of cases or transports.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jsonschema::Validator;
 use serde_json::Value;
 
 use super::shapes;
+use crate::target::sse::Event;
 
 /// How many findings of a kind are kept.
 const KEPT_MAX: usize = 5;
 /// Longest part of a message that a finding quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 160;
+/// The range of error codes that only the specification may use (2026-07-28, Error Codes).
+const RESERVED: std::ops::RangeInclusive<i64> = -32099..=-32020;
+/// The codes of that range that it defines.
+const DEFINED: &[i64] = &[-32020, -32021, -32022];
+/// Codes of earlier revisions that it has given up.
+const GIVEN_UP: &[i64] = &[-32002, -32042];
+/// Methods whose results say how long they hold (2026-07-28, Caching).
+const CACHEABLE: &[&str] = &[
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+];
+/// Methods whose results may ask for input first (2026-07-28, Multi Round-Trip Requests).
+const ASKING: &[&str] = &["tools/call", "prompts/get", "resources/read"];
 
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +54,8 @@ pub struct Asked {
     pub token: Option<String>,
     /// Whether it says that it is of the stateless revision.
     pub stateless: bool,
+    /// Whether it asks for another page than the first.
+    pub goes_on: bool,
     /// Whether it was answered.
     pub answered: bool,
 }
@@ -49,6 +69,10 @@ pub struct Requests {
     /// What was sent of a line that has not ended yet.
     begun: Vec<u8>,
     progress: HashMap<String, f64>,
+    /// Ids of events that streams of the session held.
+    events: HashSet<String>,
+    /// The scope of the last page of a list, by its method.
+    scopes: HashMap<String, Value>,
     /// The capabilities that the client declared.
     declared: Vec<String>,
     /// Whether `notifications/initialized` was sent.
@@ -63,6 +87,7 @@ pub struct Findings(Mutex<State>);
 struct State {
     found: BTreeMap<String, Vec<String>>,
     logging: Option<bool>,
+    resources: Option<bool>,
     outputs: HashMap<String, Validator>,
 }
 
@@ -106,6 +131,7 @@ impl Requests {
                 .map(str::to_owned),
             token,
             stateless: revision.is_some(),
+            goes_on: at("/params/cursor").is_some(),
             answered: false,
         };
         self.order.push(id.to_string());
@@ -153,6 +179,41 @@ impl Findings {
     /// Tells whether the server declares `logging`.
     pub fn logs(&self, declared: bool) {
         self.lock().logging = Some(declared);
+    }
+
+    /// Tells whether the server declares `resources`.
+    pub fn offers_resources(&self, declared: bool) {
+        self.lock().resources = Some(declared);
+    }
+
+    /// Looks at an event stream that answered a request within a session.
+    pub fn stream(&self, events: &[Event], requests: &mut Requests) {
+        let primes = |event: &Event| {
+            let empty = event.data.as_deref().unwrap_or_default().is_empty();
+            event.id.is_some() && empty
+        };
+        if !events.first().is_some_and(primes) {
+            let first = events.first().and_then(|event| event.data.clone());
+            self.add("unprimed", &first.unwrap_or_else(|| "no event".to_owned()));
+        }
+        for id in events.iter().filter_map(|event| event.id.as_ref()) {
+            if !requests.events.insert(id.clone()) {
+                self.add("event-ids", &quoted(id));
+            }
+        }
+    }
+
+    /// Looks at what came on the stream that a GET opened.
+    pub fn listened(&self, text: &str) {
+        for line in text.lines() {
+            let Some(data) = line.strip_prefix("data:") else {
+                continue;
+            };
+            let message = serde_json::from_str::<Value>(data).unwrap_or_default();
+            if message.get("id").is_some() && message.get("method").is_none() {
+                self.add("stream-responses", data.trim());
+            }
+        }
     }
 
     /// Tells the schema of a tool's structured results.
@@ -256,8 +317,56 @@ impl Findings {
         if std::mem::replace(&mut asked.answered, true) {
             self.add("strays", &format!("once more: {text}"));
         }
+        let asked = asked.clone();
         if let Some(result) = result {
-            self.result(result, asked);
+            self.result(result, &asked);
+            if asked.stateless {
+                self.hints(result, &asked, requests);
+            }
+        }
+        let code = error.and_then(|error| error.get("code")?.as_i64());
+        let foreign = |code: &i64| {
+            GIVEN_UP.contains(code) || RESERVED.contains(code) && !DEFINED.contains(code)
+        };
+        if asked.stateless && code.as_ref().is_some_and(foreign) {
+            self.add("reserved-codes", &format!("{}: {text}", asked.method));
+        }
+    }
+
+    /// Looks at what a result of the stateless revision says of how long it holds, or of the input that it wants.
+    fn hints(&self, result: &Value, asked: &Asked, requests: &mut Requests) {
+        let told = |what: &str| format!("{}: {what}: {result}", asked.method);
+        let kind = result.get("resultType").and_then(Value::as_str);
+        if kind == Some("input_required") {
+            let inputs = result.get("inputRequests").and_then(Value::as_object);
+            if !ASKING.contains(&asked.method.as_str()) {
+                self.add("input-required", &told("asks for input"));
+            }
+            if inputs.is_none() && result.get("requestState").is_none() {
+                self.add("input-required", &told("wants nothing"));
+            }
+            // No request of ours declares what a client can be asked for.
+            if inputs.is_some_and(|inputs| !inputs.is_empty()) {
+                self.add("unasked-input", &told("wants input"));
+            }
+        }
+        if kind != Some("complete") || !CACHEABLE.contains(&asked.method.as_str()) {
+            return;
+        }
+        let fresh = result.get("ttlMs").and_then(Value::as_f64);
+        if !fresh.is_some_and(|fresh| fresh >= 0.0 && fresh.fract() == 0.0) {
+            self.add("cache-hints", &told("`ttlMs`"));
+        }
+        let scope = result.get("cacheScope").cloned().unwrap_or_default();
+        if !matches!(scope.as_str(), Some("public" | "private")) {
+            self.add("cache-hints", &told("`cacheScope`"));
+        }
+        let before = requests.scopes.insert(asked.method.clone(), scope.clone());
+        if asked.goes_on
+            && let Some(before) = before
+            && before != scope
+        {
+            self.add("cache-scopes", &told(&format!("{before} before")));
         }
     }
 
@@ -283,6 +392,11 @@ impl Findings {
     }
 
     fn structured(&self, tool: &str, result: &Value) {
+        let content = result.get("content").and_then(Value::as_array);
+        let embedded = |block: &Value| block.get("type").is_some_and(|kind| kind == "resource");
+        if content.into_iter().flatten().any(embedded) && self.lock().resources == Some(false) {
+            self.add("undeclared-embedded", tool);
+        }
         let failed = result.get("isError") == Some(&Value::Bool(true));
         let structured = result.get("structuredContent");
         let why = {
@@ -437,6 +551,90 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"x/y"}"#,
         ];
         assert_eq!(check(&sent, &lines), "");
+    }
+
+    const STATELESS: &str =
+        r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+
+    #[test]
+    fn what_the_stateless_revision_asks_of_results() {
+        let ask = |id: u32, method: &str, more: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{more}{STATELESS}}}}}"#
+            )
+        };
+        let sent = [
+            ask(1, "prompts/list", ""),
+            ask(2, "prompts/list", r#""cursor":"a","#),
+            ask(3, "tools/call", ""),
+        ];
+        let sent: Vec<&str> = sent.iter().map(String::as_str).collect();
+        let page = |id: u32, hints: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","prompts":[]{hints}}}}}"#
+            )
+        };
+        let public = r#","ttlMs":0,"cacheScope":"public""#;
+        let rows = [
+            (vec![page(1, public), page(2, public)], ""),
+            (vec![page(1, "")], "cache-hints"),
+            (
+                vec![page(1, r#","ttlMs":-1,"cacheScope":"public""#)],
+                "cache-hints",
+            ),
+            (
+                vec![page(1, r#","ttlMs":5,"cacheScope":"all""#)],
+                "cache-hints",
+            ),
+            (
+                vec![
+                    page(1, public),
+                    page(2, r#","ttlMs":0,"cacheScope":"private""#),
+                ],
+                "cache-scopes",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32002,"message":""}}"#.to_owned()],
+                "reserved-codes",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32077,"message":""}}"#.to_owned()],
+                "reserved-codes",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32021,"message":""}}"#.to_owned()],
+                "",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":3,"result":{"resultType":"input_required","requestState":"s"}}"#.to_owned()],
+                "",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":3,"result":{"resultType":"input_required"}}"#.to_owned()],
+                "input-required",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{}}}}"#.to_owned()],
+                "input-required unasked-input",
+            ),
+        ];
+        for (lines, word) in rows {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            assert_eq!(check(&sent, &lines), word, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn event_streams_are_looked_at() {
+        let (findings, mut requests) = (Findings::default(), Requests::default());
+        let primed = crate::target::sse::read("id: 1\ndata:\n\nid: 2\ndata: {}\n\n");
+        findings.stream(&primed, &mut requests);
+        findings.listened("data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n");
+        assert!(findings.is_empty());
+        findings.stream(&primed[1..], &mut requests);
+        findings.listened("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+        let words = Vec::from_iter(findings.lock().found.keys().cloned());
+        assert_eq!(words, ["event-ids", "stream-responses", "unprimed"]);
     }
 
     #[test]

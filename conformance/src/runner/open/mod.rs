@@ -2,6 +2,7 @@
 //! those that need a process of their own have one, and what was found in all that the server sent is judged last.
 
 mod arguments;
+mod authorization;
 pub(super) mod findings;
 pub(super) mod play;
 mod shapes;
@@ -35,6 +36,10 @@ use talk::Talk;
 
 /// Processes of their own that run at the same time, for each job.
 const PROCESSES_PER_JOB: usize = 1;
+/// How long a server has at least to tell whether it speaks the stateless revision.
+const DISCOVERY_MIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// A case that waits longer has a process of its own, so that others need not wait as well.
+const LONG_WAIT_MS: u64 = 400;
 /// How much longer than the first start any other start or answer may take: what runs beside it slows it down.
 const STRETCH: u32 = 5;
 /// The first id that cases are given; smaller ones are written out where a case means them.
@@ -88,7 +93,7 @@ pub async fn all(
     if places.is_empty() {
         return Ok(None);
     }
-    let (talk, ground) = match begin(session, orders).await {
+    let (mut talk, ground) = match begin(session, orders).await {
         Ok(begun) => begun,
         Err((trial, findings)) => {
             for place in places {
@@ -110,12 +115,15 @@ pub async fn all(
     let (mut shared, mut own, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for place in places {
         let case = &session.suite.cases[*place];
-        let lacking = not_claimed(case, orders, &claims).or_else(|| ground.lacks(case));
+        let closed = || talk.is_none().then(|| ground.closed(case)).flatten();
+        let lacking = closed()
+            .or_else(|| not_claimed(case, orders, &claims))
+            .or_else(|| ground.lacks(case));
         if let Some(capability) = lacking {
             session.report(*place, Trial::of(Verdict::NotClaimed { capability }));
         } else if only_looks_back(case) {
             last.push(*place);
-        } else if needs_own(case) {
+        } else if needs_own(case) || (ground.is_pipe() && waits_long(case)) {
             own.push(*place);
         } else {
             shared.push(*place);
@@ -138,7 +146,6 @@ pub async fn all(
             }
         });
     }
-    let mut talk = Some(talk);
     for place in shared {
         if session.is_over() {
             break;
@@ -169,7 +176,7 @@ pub async fn again(session: &Session, case: &Case) -> Trial {
 async fn begin(
     session: &Session,
     orders: &Orders,
-) -> Result<(Talk, Ground), (Box<Trial>, Arc<Findings>)> {
+) -> Result<(Option<Talk>, Ground), (Box<Trial>, Arc<Findings>)> {
     let findings: Arc<Findings> = Arc::default();
     let ground = begun(session, orders, &findings).await;
     ground.map_err(|trial| (trial, findings))
@@ -179,7 +186,7 @@ async fn begun(
     session: &Session,
     orders: &Orders,
     findings: &Arc<Findings>,
-) -> Result<(Talk, Ground), Box<Trial>> {
+) -> Result<(Option<Talk>, Ground), Box<Trial>> {
     let refused = |refusal: Refusal| Box::new(Trial::refused(&refusal));
     let spec = TargetSpec::default();
     let reached = match &orders.target {
@@ -221,7 +228,17 @@ async fn begun(
     let mut talk = ground
         .talk()
         .map_err(|fault| faulted(&fault, String::new()))?;
+    if let Reached::Http { endpoint, .. } = &ground.reached
+        && let Some(opened) =
+            authorization::survey(endpoint, &ground.findings, session.patience).await
+    {
+        ground.know("mcp-authorization");
+        if !opened {
+            return Ok((None, ground));
+        }
+    }
     let began = tokio::time::Instant::now();
+    let fresh = ground.talk();
     let surveyed = async {
         let initialized = talk.shake().await?;
         let slow = began.elapsed() * STRETCH;
@@ -240,6 +257,15 @@ async fn begun(
     match surveyed.await {
         Ok(survey) => {
             ground.survey = survey;
+            if let Ok(mut fresh) = fresh {
+                let waited = began.elapsed().max(DISCOVERY_MIN);
+                let patience = ground.patience;
+                let found =
+                    survey::stateless(&mut fresh, &ground.findings, patience, waited).await;
+                fresh.end().await;
+                ground.survey.capabilities.extend(found.capabilities);
+                ground.survey.bindings.extend(found.bindings);
+            }
             if talk
                 .session_headers()
                 .iter()
@@ -251,7 +277,7 @@ async fn begun(
                     ground.know("mcp-delete");
                 }
             }
-            Ok((talk, ground))
+            Ok((Some(talk), ground))
         }
         Err(stop) => {
             let stderr = talk.stderr();
@@ -279,6 +305,20 @@ impl Ground {
         self.survey.capabilities.insert(word.to_owned());
     }
 
+    fn is_pipe(&self) -> bool {
+        matches!(self.reached, Reached::Pipe(_))
+    }
+
+    /// What a case needs of a server that lets nobody in without a token: a noun phrase.
+    fn closed(&self, case: &Case) -> Option<String> {
+        let mut needs = case.target.requires.iter();
+        let about = needs.any(|word| word == "mcp-authorization");
+        (!about).then(|| {
+            "a server that answers without a token (HTTP 401); --header 'Authorization: Bearer …' gives one"
+                .to_owned()
+        })
+    }
+
     /// What a case needs that the server does not have: a noun phrase.
     fn lacks(&self, case: &Case) -> Option<String> {
         let over = match &self.reached {
@@ -286,11 +326,14 @@ impl Ground {
             Reached::Http { .. } => Over::Http,
         };
         match (&case.body, over) {
-            (CaseBody::Http(_), Over::Stdio) => {
+            (body, Over::Stdio)
+                if matches!(body, CaseBody::Http(_))
+                    || case.target.transport == Transport::Http =>
+            {
                 return Some("HTTP, which it is not reached by here".to_owned());
             }
             (CaseBody::Wire(wire), Over::Http)
-                if needs_own(case)
+                if needs_process(wire)
                     || sends_bytes(wire)
                     || case.target.transport == Transport::Stdio =>
             {
@@ -469,16 +512,38 @@ fn needs_own(case: &Case) -> bool {
     };
     let own = |action: &WireAction| match action {
         WireAction::Send(text) => text.source().contains("\"initialize\""),
-        WireAction::Control(control) => !matches!(
-            control,
-            Control::Wait { .. } | Control::Silence { .. } | Control::Never { .. }
-        ),
+        WireAction::Control(control) => is_of_process(control),
         WireAction::SendRaw(_)
         | WireAction::Expect(_)
         | WireAction::ExpectUnordered { .. }
         | WireAction::ExpectRaw { .. } => false,
     };
     !*handshake || steps.iter().any(|step| own(&step.action))
+}
+
+/// Whether a case starts, signals or ends the server's process.
+fn needs_process(wire: &WireCase) -> bool {
+    let own = |action: &WireAction| matches!(action, WireAction::Control(control) if is_of_process(control));
+    wire.steps.iter().any(|step| own(&step.action))
+}
+
+fn is_of_process(control: &Control) -> bool {
+    !matches!(
+        control,
+        Control::Wait { .. } | Control::Silence { .. } | Control::Never { .. }
+    )
+}
+
+/// Whether most of a case is waiting.
+fn waits_long(case: &Case) -> bool {
+    let CaseBody::Wire(wire) = &case.body else {
+        return false;
+    };
+    let waits = wire.steps.iter().map(|step| match &step.action {
+        WireAction::Control(Control::Wait { ms } | Control::Silence { ms }) => *ms,
+        _ => 0,
+    });
+    waits.sum::<u64>() > LONG_WAIT_MS
 }
 
 /// Whether a case is about bytes rather than messages.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::super::transcript::Stop;
 use super::arguments;
 use super::findings::Findings;
-use super::talk::Talk;
+use super::talk::{Talk, encoded, header_value};
 use crate::json::Json;
 use crate::suite::Captures;
 use crate::target::Patience;
@@ -36,6 +36,24 @@ const OTHERS: &[(&str, &str)] = &[
     ("/resources/subscribe", "mcp-subscribe"),
     ("/completions", "mcp-completions"),
     ("/logging", "mcp-logging"),
+];
+
+/// The revision without sessions.
+const STATELESS: &str = "2026-07-28";
+
+/// Changes of which a server of that revision can tell: the capability, and the member of a filter that asks for it.
+const CHANGES: &[(&str, &str)] = &[
+    ("tools/listChanged", "toolsListChanged"),
+    ("prompts/listChanged", "promptsListChanged"),
+    ("resources/listChanged", "resourcesListChanged"),
+];
+
+/// Lists of that revision, by the capability that they belong to.
+const LISTS: &[(&str, &str)] = &[
+    ("tools", "tools/list"),
+    ("prompts", "prompts/list"),
+    ("resources", "resources/list"),
+    ("resources", "resources/templates/list"),
 ];
 
 /// What is there when it is there, for a case that lacks it.
@@ -80,6 +98,18 @@ const UNBOUND: &[(&str, &str)] = &[
     (
         "mcp.strict_prompt",
         "a prompt with an argument that is required",
+    ),
+    (
+        "mcp.tool_header",
+        "a tool that may be called; --tool NAME names one",
+    ),
+    (
+        "mcp.tool_encoded",
+        "a tool that may be called; --tool NAME names one",
+    ),
+    (
+        "mcp.filter",
+        "a change of which it tells in the stateless revision",
     ),
     ("mcp.completed_prompt", "a prompt with an argument"),
     ("mcp.completed_argument", "a prompt with an argument"),
@@ -153,6 +183,7 @@ pub async fn survey(
         }
     }
     findings.logs(at("/result/capabilities/logging").is_some());
+    findings.offers_resources(at("/result/capabilities/resources").is_some());
     for (path, word) in OTHERS {
         let declared = at(&format!("/result/capabilities{path}"));
         if declared.is_some_and(|declared| *declared != Value::Bool(false)) {
@@ -182,8 +213,64 @@ pub async fn survey(
             _ => view.prompts(&items),
         }
     }
-    view.discover().await?;
+    if let Some(Json::String(tool)) = view.survey.bindings.get("mcp.tool").cloned() {
+        view.bind("mcp.tool_header", &Value::from(header_value(&tool)));
+        view.bind("mcp.tool_encoded", &Value::from(encoded(&tool)));
+    }
     Ok(view.survey)
+}
+
+/// What a server that speaks the stateless revision on this fresh connection has besides; nothing of one that does not. Its lists are
+/// read, so that what they say of themselves is seen.
+pub async fn stateless(
+    talk: &mut Talk,
+    findings: &Arc<Findings>,
+    patience: Patience,
+    waited: Duration,
+) -> Survey {
+    let mut view = View {
+        talk,
+        findings,
+        patience,
+        next: 1,
+        survey: Survey::default(),
+    };
+    let meta = meta(json!({}));
+    let Ok(answer) = view.ask("server/discover", Some(&meta), waited).await else {
+        return view.survey;
+    };
+    let versions = answer.pointer("/result/supportedVersions");
+    let versions = versions.and_then(Value::as_array);
+    if !versions.is_some_and(|versions| versions.contains(&Value::from(STATELESS))) {
+        return view.survey;
+    }
+    view.survey.capabilities.insert("stateless".to_owned());
+    let declared = |path: &str| answer.pointer(&format!("/result/capabilities/{path}"));
+    let mut filter = serde_json::Map::new();
+    for (path, member) in CHANGES {
+        if declared(path) == Some(&Value::Bool(true)) {
+            filter.insert((*member).to_owned(), Value::Bool(true));
+        }
+    }
+    if !filter.is_empty() {
+        view.survey.capabilities.insert("mcp-listen".to_owned());
+        view.bind("mcp.filter", &Value::Object(filter));
+    }
+    for (capability, method) in LISTS {
+        if declared(capability).is_some() {
+            view.pages(method).await;
+        }
+    }
+    view.survey
+}
+
+/// Params with what each request of the stateless revision says of itself.
+fn meta(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
 }
 
 struct View<'a> {
@@ -307,6 +394,10 @@ impl View<'_> {
                     continue;
                 }
             };
+            for wrong in annotations(schema) {
+                let what = format!("{name}: {wrong}");
+                self.findings.add("header-annotations", &what);
+            }
             let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
             let given = allowed(named, name);
             // A tool that only runs as a task answers no plain call.
@@ -437,25 +528,74 @@ impl View<'_> {
         }
     }
 
-    /// Whether it speaks the stateless revision as well.
-    async fn discover(&mut self) -> Result<(), Stop> {
-        if !self.talk.is_pipe() {
-            return Ok(());
+    /// Reads the pages of a list of the stateless revision, and what its first item holds.
+    async fn pages(&mut self, method: &str) {
+        let mut cursor: Option<Value> = None;
+        for _ in 0..PAGES_MAX {
+            let params = cursor.as_ref().map_or(json!({}), |at| json!({"cursor": at}));
+            let params = meta(params);
+            let asked = self.ask(method, Some(&params), self.patience.reply);
+            let Ok(answer) = asked.await else {
+                return;
+            };
+            if let (None, Some(uri)) = (&cursor, answer.pointer("/result/resources/0/uri")) {
+                let params = meta(json!({"uri": uri}));
+                let read = self.ask("resources/read", Some(&params), self.patience.reply);
+                let _what_it_says_is_looked_at = read.await;
+            }
+            let next = answer.pointer("/result/nextCursor");
+            match next.filter(|next| next.is_string() && Some(*next) != cursor.as_ref()) {
+                Some(next) => cursor = Some(next.clone()),
+                None => return,
+            }
         }
-        let meta = json!({"_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }});
-        let answer = self
-            .ask("server/discover", Some(&meta), self.patience.reply)
-            .await?;
-        let versions = answer
-            .pointer("/result/supportedVersions")
-            .and_then(Value::as_array);
-        if versions.is_some_and(|versions| versions.contains(&Value::from("2026-07-28"))) {
-            self.survey.capabilities.insert("stateless".to_owned());
+    }
+}
+
+/// What is wrong with the `x-mcp-header` annotations of an input schema (2026-07-28, Tools, x-mcp-header): each names a header field by
+/// a token of its own, on a primitive value that is reached through `properties` alone.
+fn annotations(schema: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut names = HashSet::new();
+    annotated(schema, true, &mut names, &mut wrong);
+    wrong
+}
+
+fn annotated(schema: &Value, reached: bool, names: &mut HashSet<String>, wrong: &mut Vec<String>) {
+    let members = match schema {
+        Value::Object(members) => members,
+        Value::Array(items) => {
+            for item in items {
+                annotated(item, false, names, wrong);
+            }
+            return;
         }
-        Ok(())
+        _ => return,
+    };
+    if let Some(name) = members.get("x-mcp-header") {
+        let text = name.as_str().unwrap_or_default();
+        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        let kind = members.get("type").and_then(Value::as_str);
+        if text.is_empty() || !text.chars().all(token) {
+            wrong.push(format!("{name} is no name of a header field"));
+        } else if !names.insert(text.to_ascii_lowercase()) {
+            wrong.push(format!("{name} stands twice"));
+        } else if !matches!(kind, Some("integer" | "string" | "boolean")) {
+            wrong.push(format!("{name} is no integer, string or boolean"));
+        } else if !reached {
+            wrong.push(format!("{name} is not reached through `properties` alone"));
+        }
+    }
+    for (word, inner) in members {
+        match (word.as_str(), inner) {
+            ("properties", Value::Object(properties)) => {
+                for property in properties.values() {
+                    annotated(property, reached, names, wrong);
+                }
+            }
+            ("default" | "const" | "enum" | "examples", _) => {}
+            _ => annotated(inner, false, names, wrong),
+        }
     }
 }
 
@@ -502,6 +642,40 @@ mod tests {
         assert_eq!(variable("a://{+path}/x"), Some("path"));
         assert_eq!(variable("a://{?q,r}"), Some("q"));
         assert_eq!(variable("a://b"), None);
+    }
+
+    #[test]
+    fn header_annotations_stand_where_they_may() {
+        let rows = [
+            (json!({"properties": {"a": {"type": "string", "x-mcp-header": "Region"}}}), ""),
+            (
+                json!({"properties": {"o": {"type": "object", "properties": {"a": {"type": "boolean", "x-mcp-header": "A"}}}}}),
+                "",
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}),
+                "\"a b\" is no name of a header field",
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": ""}}}),
+                "\"\" is no name of a header field",
+            ),
+            (
+                json!({"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}),
+                "\"A\" is no integer, string or boolean",
+            ),
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}}}),
+                "\"a\" stands twice",
+            ),
+            (
+                json!({"properties": {"l": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}}),
+                "\"A\" is not reached through `properties` alone",
+            ),
+        ];
+        for (schema, wrong) in rows {
+            assert_eq!(annotations(&schema).join("; "), wrong, "{schema}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -13,10 +15,11 @@ use super::super::transcript::{Record, Stop};
 use super::findings::{Findings, MessageKind, Requests};
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::http::{Endpoint, HttpLink};
+use crate::target::http::{Endpoint, HttpLink, Reply};
 use crate::target::lines::Piece;
 use crate::target::link;
 use crate::target::process::{Handle, Process};
+use crate::target::sse::{self, Event};
 
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "handshake";
@@ -44,9 +47,17 @@ enum Wire {
     },
     Posts {
         link: Arc<HttpLink>,
-        sender: mpsc::UnboundedSender<Result<String, Fault>>,
-        frames: mpsc::UnboundedReceiver<Result<String, Fault>>,
+        sender: mpsc::UnboundedSender<Came>,
+        frames: mpsc::UnboundedReceiver<Came>,
     },
+}
+
+/// What comes of a POST.
+enum Came {
+    /// A message, or why there is none.
+    Frame(Result<String, Fault>),
+    /// The events of a stream of the session, before its messages.
+    Stream(Vec<Event>),
 }
 
 /// The params of `initialize`: a client without capabilities.
@@ -159,7 +170,9 @@ impl Talk {
         let deadline = Instant::now() + waited;
         loop {
             let (message, kind) = self.message(deadline, waited).await?;
-            if kind == MessageKind::Response && message.get("id") == Some(id) {
+            let named = message.get("id").unwrap_or(&Value::Null);
+            // An answer under an id that nobody asked was found as such; what the server offers is seen all the same.
+            if kind == MessageKind::Response && (named == id || !self.requests.knows(named)) {
                 return Ok(message);
             }
         }
@@ -211,9 +224,9 @@ impl Talk {
             Wire::Posts { link, sender, .. } => {
                 let (link, sender) = (Arc::clone(link), sender.clone());
                 let task = tokio::spawn(async move {
-                    for frame in posted(&link, text.trim_end(), waited).await {
+                    for came in posted(&link, text.trim_end(), waited).await {
                         // The case may be over.
-                        let _over = sender.send(frame);
+                        let _over = sender.send(came);
                     }
                 });
                 let _still_due = tokio::time::timeout(HEAD_START, task).await;
@@ -249,7 +262,11 @@ impl Talk {
                 Wire::Posts { frames, .. } => match tokio::time::timeout(left, frames.recv()).await
                 {
                     Err(_) | Ok(None) => return Err(silent),
-                    Ok(Some(frame)) => frame?.into_bytes(),
+                    Ok(Some(Came::Frame(frame))) => frame?.into_bytes(),
+                    Ok(Some(Came::Stream(events))) => {
+                        self.findings.stream(&events, &mut self.requests);
+                        continue;
+                    }
                 },
             };
             self.record.received(&String::from_utf8_lossy(&bytes));
@@ -336,25 +353,95 @@ impl Talk {
 }
 
 /// What came back from one POST: messages, or why there are none.
-async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Result<String, Fault>> {
-    let reply = match link.post(text, waited).await {
-        Ok(reply) => reply,
-        Err(fault) => return vec![Err(fault)],
+async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Came> {
+    let alone = repeated(text);
+    let answer = match &alone {
+        Some(headers) => link.post_alone(text, headers, waited).await,
+        None => link.post(text, waited).await,
     };
-    let status = reply.status;
+    let reply = match answer {
+        Ok(reply) => reply,
+        Err(fault) => return vec![Came::Frame(Err(fault))],
+    };
+    if alone.is_none() && text.contains("\"initialize\"") {
+        link.adopt(&reply);
+    }
     let frames = reply.frames().into_iter();
     // An event without data only tells where a stream can be resumed.
     let frames: Vec<String> = frames.filter(|frame| !frame.trim().is_empty()).collect();
     let told =
         |frame: &String| serde_json::from_str::<Value>(frame).is_ok_and(|value| value.is_object());
-    if status >= 400 && !frames.iter().any(told) {
-        let body = frames.concat();
-        return vec![Err(Fault::Http {
-            message: format!(
-                "the server answered HTTP {status}: {}",
-                crate::target::fault::quote(&body)
-            ),
-        })];
+    if reply.status >= 400 && !frames.iter().any(told) {
+        let message = format!(
+            "the server answered HTTP {}: {}",
+            reply.status,
+            crate::target::fault::quote(&frames.concat())
+        );
+        return vec![Came::Frame(Err(Fault::Http { message }))];
     }
-    frames.into_iter().map(Ok).collect()
+    let stream = (alone.is_none() && is_stream(&reply)).then(|| sse::read(&reply.body));
+    let stream = stream.into_iter().map(Came::Stream);
+    stream
+        .chain(frames.into_iter().map(|frame| Came::Frame(Ok(frame))))
+        .collect()
+}
+
+fn is_stream(reply: &Reply) -> bool {
+    let kind = reply.header("content-type");
+    kind.is_some_and(|kind| kind.trim().starts_with("text/event-stream"))
+}
+
+/// The headers in which a request of the stateless revision says again what its body says, and by which it belongs to no session
+/// (2026-07-28, Streamable HTTP, Request Metadata); none for a message of another revision.
+fn repeated(text: &str) -> Option<Vec<(&'static str, String)>> {
+    let message = serde_json::from_str::<Value>(text).ok()?;
+    let at = |path: &str| message.pointer(path).and_then(Value::as_str);
+    let revision = at("/params/_meta/io.modelcontextprotocol~1protocolVersion")?;
+    let method = at("/method")?;
+    let name = match method {
+        "tools/call" | "prompts/get" => at("/params/name"),
+        "resources/read" => at("/params/uri"),
+        _ => None,
+    };
+    let mut headers = vec![
+        ("mcp-protocol-version", revision.to_owned()),
+        ("mcp-method", method.to_owned()),
+    ];
+    headers.extend(name.map(|name| ("mcp-name", header_value(name))));
+    Some(headers)
+}
+
+/// A text as a header can carry it: as it is, or in Base64 between marks (2026-07-28, Streamable HTTP, Value Encoding).
+pub fn header_value(text: &str) -> String {
+    let plain = |c: char| matches!(c, ' '..='~');
+    if text.chars().all(plain) && text.trim() == text && !text.starts_with("=?base64?") {
+        return text.to_owned();
+    }
+    encoded(text)
+}
+
+/// A text in Base64 between the marks that say so.
+pub fn encoded(text: &str) -> String {
+    format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stateless_request_repeats_itself_in_headers() {
+        let call = r#"{"id":1,"method":"tools/call","params":{"name":"ä","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let headers = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "=?base64?w6Q=?="),
+        ];
+        let headers = headers.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(repeated(call), Some(headers.to_vec()));
+        assert_eq!(repeated(r#"{"id":1,"method":"ping"}"#), None);
+        assert_eq!(header_value("a/b c"), "a/b c");
+        assert_eq!(header_value(" a"), "=?base64?IGE=?=");
+        assert_eq!(header_value("=?base64?YQ==?="), "=?base64?PT9iYXNlNjQ/WVE9PT89?=");
+    }
 }
