@@ -108,6 +108,22 @@ pub const FINDINGS: &[(&str, &str)] = &[
         "cache-hints",
         "results without `ttlMs` and `cacheScope`, or with other values than they may have",
     ),
+    (
+        "meta-keys",
+        "keys of `_meta` that are not of the form that they must have",
+    ),
+    (
+        "stray-cancellations",
+        "cancellations of what is no subscription",
+    ),
+    (
+        "minted",
+        "session ids for requests of the stateless revision",
+    ),
+    (
+        "buffered",
+        "event streams of the stateless revision without `X-Accel-Buffering: no`",
+    ),
     ("cache-scopes", "pages of a list with several scopes"),
     (
         "reserved-codes",

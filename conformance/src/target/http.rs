@@ -231,7 +231,12 @@ impl HttpLink {
         let frames = reply.frames();
         let mut values = frames.iter().filter_map(|frame| {
             let value = serde_json::from_str::<Value>(frame).ok()?;
-            Some(value.pointer("/result/protocolVersion")?.as_str()?.to_owned())
+            Some(
+                value
+                    .pointer("/result/protocolVersion")?
+                    .as_str()?
+                    .to_owned(),
+            )
         });
         if let Some(version) = values.next() {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,6 +5,7 @@ mod builtins;
 mod facts;
 mod features;
 mod golden;
+mod requirements;
 pub mod revisions;
 mod sources;
 
@@ -42,6 +43,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "rows of the source documents are proven",
         check: |project| Ok(Documents::read(&project.root)?.faults(&project.suite)),
+    },
+    Rule {
+        name: "each clause for any MCP server tries a requirement of MCP",
+        check: requirements::check,
     },
     Rule {
         name: "crates know only what they may know",

@@ -84,7 +84,10 @@ async fn metadata(
         }
     }
     let tried = places.join(", ");
-    findings.add("no-metadata", &format!("`WWW-Authenticate: {challenge}`; nothing at {tried}"));
+    findings.add(
+        "no-metadata",
+        &format!("`WWW-Authenticate: {challenge}`; nothing at {tried}"),
+    );
 }
 
 /// What a document of metadata lacks.
@@ -104,7 +107,9 @@ fn wrong(text: &str) -> Option<&'static str> {
 /// The origin and the path of an address; the path is empty at the root.
 fn parts(url: &str) -> Option<(&str, &str)> {
     let authority = url.find("://")? + 3;
-    let end = url[authority..].find('/').map_or(url.len(), |at| authority + at);
+    let end = url[authority..]
+        .find('/')
+        .map_or(url.len(), |at| authority + at);
     let path = url[end..].split(['?', '#']).next()?;
     Some((&url[..end], path.trim_end_matches('/')))
 }
@@ -126,14 +131,29 @@ mod tests {
     #[test]
     fn challenges_addresses_and_documents_are_read() {
         let challenge = r#"Bearer realm="a", resource_metadata="http://a/x", scope="b c""#;
-        assert_eq!(parameter(challenge, "resource_metadata").as_deref(), Some("http://a/x"));
-        assert_eq!(parameter("Bearer scope=a, x=b", "scope").as_deref(), Some("a"));
+        assert_eq!(
+            parameter(challenge, "resource_metadata").as_deref(),
+            Some("http://a/x")
+        );
+        assert_eq!(
+            parameter("Bearer scope=a, x=b", "scope").as_deref(),
+            Some("a")
+        );
         assert_eq!(parameter("Bearer", "scope"), None);
         assert_eq!(parts("http://a:1/mcp?x"), Some(("http://a:1", "/mcp")));
         assert_eq!(parts("http://a:1"), Some(("http://a:1", "")));
-        assert_eq!(wrong(r#"{"resource":"a","authorization_servers":["b"]}"#), None);
-        assert_eq!(wrong(r#"{"resource":"a","authorization_servers":[]}"#), Some("no `authorization_servers`"));
-        assert_eq!(wrong(r#"{"authorization_servers":["b"]}"#), Some("no `resource`"));
+        assert_eq!(
+            wrong(r#"{"resource":"a","authorization_servers":["b"]}"#),
+            None
+        );
+        assert_eq!(
+            wrong(r#"{"resource":"a","authorization_servers":[]}"#),
+            Some("no `authorization_servers`")
+        );
+        assert_eq!(
+            wrong(r#"{"authorization_servers":["b"]}"#),
+            Some("no `resource`")
+        );
         assert_eq!(wrong("<html>"), Some("no JSON object"));
     }
 }

@@ -248,6 +248,9 @@ impl Findings {
             return None;
         }
         let kind = self.frame(&message, text);
+        for key in odd_keys(&message) {
+            self.add("meta-keys", &quoted(key));
+        }
         match kind {
             MessageKind::Response => self.response(&message, text, requests),
             MessageKind::Request => self.request(&message, text, requests),
@@ -469,8 +472,18 @@ impl Findings {
             "notifications/message" if self.lock().logging == Some(false) => {
                 self.add("undeclared-logs", text);
             }
+            "notifications/cancelled" => self.cancelled(&params, text, requests),
             "notifications/progress" => self.progress(&params, text, requests),
             _ => {}
+        }
+    }
+
+    /// A server of the stateless revision has nothing to cancel but subscriptions.
+    fn cancelled(&self, params: &Value, text: &str, requests: &Requests) {
+        let id = params.get("requestId").unwrap_or(&Value::Null).to_string();
+        let asked = requests.asked.get(&id);
+        if asked.is_some_and(|asked| asked.stateless && asked.method != "subscriptions/listen") {
+            self.add("stray-cancellations", text);
         }
     }
 
@@ -500,6 +513,52 @@ impl Findings {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The keys of each `_meta` in a message that are of no form that keys may have: a name, or labels with dots between, a slash and a
+/// name (Base Protocol, `_meta`).
+fn odd_keys(value: &Value) -> Vec<&str> {
+    let mut odd = Vec::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(members) => {
+                for (name, inner) in members {
+                    match (name.as_str(), inner) {
+                        ("_meta", Value::Object(keys)) => {
+                            let keys = keys.keys().map(String::as_str);
+                            odd.extend(keys.filter(|key| !is_key(key)));
+                        }
+                        // What a tool answers and what its schemas say is its own.
+                        ("structuredContent" | "inputSchema" | "outputSchema", _) => {}
+                        _ => open.push(inner),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    odd
+}
+
+fn is_key(key: &str) -> bool {
+    let (prefix, name) = match key.rsplit_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let ends = |text: &str, first: fn(&char) -> bool| {
+        let last = |c: &char| c.is_ascii_alphanumeric();
+        text.chars().next().as_ref().is_some_and(first)
+            && text.chars().next_back().as_ref().is_some_and(last)
+    };
+    let of = |text: &str, others: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    };
+    let label = |label: &str| ends(label, char::is_ascii_alphabetic) && of(label, "-");
+    let named = name.is_empty() || ends(name, char::is_ascii_alphanumeric) && of(name, "-_.");
+    named && prefix.is_none_or(|prefix| prefix.split('.').all(label))
 }
 
 /// A line as people can read it, whatever is in it.
@@ -553,8 +612,7 @@ mod tests {
         assert_eq!(check(&sent, &lines), "");
     }
 
-    const STATELESS: &str =
-        r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+    const STATELESS: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
 
     #[test]
     fn what_the_stateless_revision_asks_of_results() {
@@ -622,6 +680,25 @@ mod tests {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             assert_eq!(check(&sent, &lines), word, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn keys_have_a_form() {
+        for key in [
+            "progressToken",
+            "io.modelcontextprotocol/serverInfo",
+            "a-1.b/",
+            "traceparent",
+            "x_y.z-1",
+        ] {
+            assert!(is_key(key), "{key}");
+        }
+        for key in ["a b", "/x", "1a/x", "a../x", "a-/x", "a/b/c", "_x", "x-"] {
+            assert!(!is_key(key), "{key}");
+        }
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"a":[{"_meta":{"a b":1}}]}}"#;
+        assert_eq!(check(&[call], &[answer]), "meta-keys");
     }
 
     #[test]

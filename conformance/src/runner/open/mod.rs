@@ -260,8 +260,7 @@ async fn begun(
             if let Ok(mut fresh) = fresh {
                 let waited = began.elapsed().max(DISCOVERY_MIN);
                 let patience = ground.patience;
-                let found =
-                    survey::stateless(&mut fresh, &ground.findings, patience, waited).await;
+                let found = survey::stateless(&mut fresh, &ground.findings, patience, waited).await;
                 fresh.end().await;
                 ground.survey.capabilities.extend(found.capabilities);
                 ground.survey.bindings.extend(found.bindings);

@@ -532,7 +532,9 @@ impl View<'_> {
     async fn pages(&mut self, method: &str) {
         let mut cursor: Option<Value> = None;
         for _ in 0..PAGES_MAX {
-            let params = cursor.as_ref().map_or(json!({}), |at| json!({"cursor": at}));
+            let params = cursor
+                .as_ref()
+                .map_or(json!({}), |at| json!({"cursor": at}));
             let params = meta(params);
             let asked = self.ask(method, Some(&params), self.patience.reply);
             let Ok(answer) = asked.await else {
@@ -647,7 +649,10 @@ mod tests {
     #[test]
     fn header_annotations_stand_where_they_may() {
         let rows = [
-            (json!({"properties": {"a": {"type": "string", "x-mcp-header": "Region"}}}), ""),
+            (
+                json!({"properties": {"a": {"type": "string", "x-mcp-header": "Region"}}}),
+                "",
+            ),
             (
                 json!({"properties": {"o": {"type": "object", "properties": {"a": {"type": "boolean", "x-mcp-header": "A"}}}}}),
                 "",

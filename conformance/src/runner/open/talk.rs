@@ -58,6 +58,8 @@ enum Came {
     Frame(Result<String, Fault>),
     /// The events of a stream of the session, before its messages.
     Stream(Vec<Event>),
+    /// What is wrong with an answer as such: a finding, and what was seen.
+    Wrong(&'static str, String),
 }
 
 /// The params of `initialize`: a client without capabilities.
@@ -267,6 +269,10 @@ impl Talk {
                         self.findings.stream(&events, &mut self.requests);
                         continue;
                     }
+                    Ok(Some(Came::Wrong(word, what))) => {
+                        self.findings.add(word, &what);
+                        continue;
+                    }
                 },
             };
             self.record.received(&String::from_utf8_lossy(&bytes));
@@ -379,11 +385,22 @@ async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Came> {
         );
         return vec![Came::Frame(Err(Fault::Http { message }))];
     }
-    let stream = (alone.is_none() && is_stream(&reply)).then(|| sse::read(&reply.body));
-    let stream = stream.into_iter().map(Came::Stream);
-    stream
-        .chain(frames.into_iter().map(|frame| Came::Frame(Ok(frame))))
-        .collect()
+    let mut came = Vec::new();
+    if alone.is_none() && is_stream(&reply) {
+        came.push(Came::Stream(sse::read(&reply.body)));
+    }
+    if alone.is_some() {
+        if let Some(id) = reply.header("mcp-session-id") {
+            came.push(Came::Wrong("minted", format!("`Mcp-Session-Id: {id}`")));
+        }
+        let told = reply.header("x-accel-buffering");
+        if is_stream(&reply) && told != Some("no") {
+            let what = format!("`X-Accel-Buffering: {}`", told.unwrap_or_default());
+            came.push(Came::Wrong("buffered", what));
+        }
+    }
+    came.extend(frames.into_iter().map(|frame| Came::Frame(Ok(frame))));
+    came
 }
 
 fn is_stream(reply: &Reply) -> bool {
@@ -442,6 +459,9 @@ mod tests {
         assert_eq!(repeated(r#"{"id":1,"method":"ping"}"#), None);
         assert_eq!(header_value("a/b c"), "a/b c");
         assert_eq!(header_value(" a"), "=?base64?IGE=?=");
-        assert_eq!(header_value("=?base64?YQ==?="), "=?base64?PT9iYXNlNjQ/WVE9PT89?=");
+        assert_eq!(
+            header_value("=?base64?YQ==?="),
+            "=?base64?PT9iYXNlNjQ/WVE9PT89?="
+        );
     }
 }

@@ -1,0 +1,245 @@
+//! What MCP asks of servers, and the clauses that try it: `spec/base/requirements.toml` names each clause of the pages `base.*`, and no
+//! other. Knows ids and sentences; knows nothing of servers.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use conformance::suite::{Level, Suite};
+use serde::Deserialize;
+
+use super::Project;
+
+const FILE: &str = "spec/base/requirements.toml";
+/// The page whose table counts the rows.
+const PAGE: &str = "conformance/mcp.md";
+/// The revisions that rows are of.
+const REVISIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
+/// The clauses that rows are joined with.
+const PREFIX: &str = "base.";
+/// Per cent of what can be seen that must be tried, of each revision.
+const TRIED_PERCENT_MIN: usize = 90;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Requirements {
+    requirement: Vec<Requirement>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Requirement {
+    revisions: Vec<String>,
+    section: String,
+    level: Level,
+    says: String,
+    /// The clauses that try it.
+    #[serde(default)]
+    clauses: Vec<String>,
+    /// Why nobody can see whether it is kept.
+    unseen: Option<String>,
+    /// The scenario of the official runner that tries it.
+    official: Option<String>,
+}
+
+pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
+    let read = |path: &str| {
+        std::fs::read_to_string(project.root.join(Path::new(path)))
+            .map_err(|error| format!("{path}: {error}"))
+    };
+    let requirements = parse(&read(FILE)?)?;
+    let mut wrong = faults(&requirements, &project.suite);
+    let page = read(PAGE)?;
+    let rows = REVISIONS.map(|revision| counted(&requirements, revision));
+    let stale = rows.iter().filter(|row| !page.contains(&**row));
+    wrong.extend(stale.map(|row| format!("{PAGE}: expected the row {row}")));
+    Ok(wrong)
+}
+
+fn parse(text: &str) -> Result<Vec<Requirement>, String> {
+    let read: Requirements = toml::from_str(text).map_err(|error| format!("{FILE}: {error}"))?;
+    Ok(read.requirement)
+}
+
+/// Rows that are joined with nothing, or with what is not there; clauses that no row names.
+fn faults(requirements: &[Requirement], suite: &Suite) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut named = BTreeSet::new();
+    for row in requirements {
+        let faults = row.faults(suite);
+        wrong.extend(
+            faults
+                .into_iter()
+                .map(|fault| format!("{FILE}: {}: {}: {fault}", row.section, row.says)),
+        );
+        named.extend(row.clauses.iter().map(String::as_str));
+    }
+    let clauses = suite.clauses.iter().map(|clause| clause.id.as_str());
+    let of_page = clauses.filter(|id| id.starts_with(PREFIX) && !named.contains(id));
+    wrong.extend(of_page.map(|id| format!("{FILE}: no requirement names {id}")));
+    for revision in REVISIONS {
+        let (_, seen, tried, _) = counts(requirements, revision);
+        if tried * 100 < seen * TRIED_PERCENT_MIN {
+            wrong.push(format!("{FILE}: {revision}: {tried} of {seen} are tried"));
+        }
+    }
+    wrong
+}
+
+impl Requirement {
+    fn faults(&self, suite: &Suite) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let revisions = self.revisions.iter();
+        let unknown = revisions.filter(|revision| !REVISIONS.contains(&revision.as_str()));
+        wrong.extend(unknown.map(|revision| format!("there is no revision {revision}")));
+        if let Some(why) = &self.unseen
+            && (why.trim().is_empty() || !self.clauses.is_empty())
+        {
+            wrong.push("expected either clauses, or `unseen` with a reason".to_owned());
+        }
+        let mut musts = 0;
+        for id in &self.clauses {
+            match suite.clause(id).filter(|_| id.starts_with(PREFIX)) {
+                None => wrong.push(format!("there is no clause {id}")),
+                Some(clause) => {
+                    musts += usize::from(!matches!(
+                        clause.level,
+                        SuiteLevel::Should | SuiteLevel::May
+                    ))
+                }
+            }
+        }
+        // Advice is never more than advice; what must be may be tried in part by advice.
+        if self.level == Level::Should && musts > 0 && musts == self.clauses.len() {
+            let clauses = self.clauses.join(", ");
+            wrong.push(format!("is advice, and {clauses} a duty"));
+        }
+        for revision in &self.revisions {
+            let sources = self.clauses.iter().filter_map(|id| suite.clause(id));
+            let told = |text: &str| {
+                text.contains(revision.as_str())
+                    || !REVISIONS.iter().any(|known| text.contains(known))
+            };
+            if !self.clauses.is_empty() && !sources.into_iter().any(|clause| told(&clause.sentence))
+            {
+                wrong.push(format!("no clause of it is of {revision}"));
+            }
+        }
+        wrong
+    }
+}
+
+/// How many rows a revision has, how many can be seen, are tried, and are tried by the official runner.
+fn counts(requirements: &[Requirement], revision: &str) -> (usize, usize, usize, usize) {
+    let of = |wanted: fn(&Requirement) -> bool| {
+        let rows = requirements.iter();
+        rows.filter(|row| row.revisions.iter().any(|own| own == revision) && wanted(row))
+            .count()
+    };
+    (
+        of(|_| true),
+        of(|row| row.unseen.is_none()),
+        of(|row| !row.clauses.is_empty()),
+        of(|row| row.unseen.is_none() && row.official.is_some()),
+    )
+}
+
+/// The row of the page's table.
+fn counted(requirements: &[Requirement], revision: &str) -> String {
+    let (all, seen, tried, official) = counts(requirements, revision);
+    format!("| {revision} | {all} | {seen} | {tried} | {official} |")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conformance::fixture;
+
+    const SPEC: &str = "# B {#base.a}\n\n- {#base.a.one} It MUST. (S; 2025-06-18)\n\n```wire open\nnever junk\n```\n\n\
+                        - {#base.a.two} It SHOULD. (S; RFC 1)\n\n```wire open\nnever junk\n```\n";
+
+    fn check(rows: &str) -> String {
+        let suite = fixture::page("base/a.md", SPEC.as_bytes()).expect("a page");
+        let requirements = parse(rows).expect("a table");
+        let wrong = faults(&requirements, &suite);
+        let plain = wrong.iter().map(|line| line.trim_start_matches(FILE));
+        Vec::from_iter(plain).join("\n")
+    }
+
+    fn row(revision: &str, level: &str, more: &str) -> String {
+        format!(
+            "[[requirement]]\nrevisions = [\"{revision}\"]\nsection = \"S\"\nlevel = \"{level}\"\nsays = \"x\"\n{more}\n"
+        )
+    }
+
+    #[test]
+    fn rows_and_clauses_are_joined() {
+        let one = row("2025-06-18", "MUST", "clauses = [\"base.a.one\"]");
+        let two = row("2026-07-28", "SHOULD", "clauses = [\"base.a.two\"]");
+        let unseen = row("2025-06-18", "MUST", "unseen = \"y\"");
+        assert_eq!(check(&format!("{one}{two}{unseen}")), "");
+        assert_eq!(check(&one), ": no requirement names base.a.two");
+    }
+
+    #[test]
+    fn what_is_not_joined_is_told() {
+        let both = "[\"base.a.one\", \"base.a.two\"]";
+        let whole = row("2025-06-18", "MUST", &format!("clauses = {both}"));
+        let rows = [
+            (
+                row("2025-06-18", "MUST", "clauses = [\"base.a.gone\"]"),
+                ": S: x: there is no clause base.a.gone",
+            ),
+            (
+                row("2024-01-01", "MUST", "unseen = \"y\""),
+                ": S: x: there is no revision 2024-01-01",
+            ),
+            (
+                row(
+                    "2025-06-18",
+                    "MUST",
+                    "unseen = \"y\"\nclauses = [\"base.a.one\"]",
+                ),
+                ": S: x: expected either clauses, or `unseen` with a reason",
+            ),
+            (
+                row("2025-06-18", "MUST", "unseen = \" \""),
+                ": S: x: expected either clauses, or `unseen` with a reason",
+            ),
+            (
+                row("2025-06-18", "SHOULD", "clauses = [\"base.a.one\"]"),
+                ": S: x: is advice, and base.a.one a duty",
+            ),
+            (
+                row("2026-07-28", "MUST", "clauses = [\"base.a.one\"]"),
+                ": S: x: no clause of it is of 2026-07-28",
+            ),
+            (
+                row("2025-11-25", "MUST", ""),
+                ": 2025-11-25: 0 of 1 are tried",
+            ),
+        ];
+        for (row, fault) in rows {
+            let told = check(&format!("{whole}{row}"));
+            assert!(told.contains(fault), "{row}: {told}");
+        }
+        assert!(parse(&row("2025-06-18", "MAY", "")).is_err());
+    }
+
+    #[test]
+    fn the_page_counts_the_rows() {
+        let rows = [
+            row(
+                "2025-06-18",
+                "MUST",
+                "clauses = [\"base.a.one\"]\nofficial = \"s\"",
+            ),
+            row("2025-06-18", "MUST", "unseen = \"y\""),
+            row("2025-06-18", "MUST", ""),
+        ];
+        let requirements = parse(&rows.concat()).expect("a table");
+        assert_eq!(
+            counted(&requirements, "2025-06-18"),
+            "| 2025-06-18 | 3 | 2 | 1 | 1 |"
+        );
+    }
+}
