@@ -100,12 +100,7 @@ impl Requirement {
         for id in &self.clauses {
             match suite.clause(id).filter(|_| id.starts_with(PREFIX)) {
                 None => wrong.push(format!("there is no clause {id}")),
-                Some(clause) => {
-                    musts += usize::from(!matches!(
-                        clause.level,
-                        SuiteLevel::Should | SuiteLevel::May
-                    ))
-                }
+                Some(clause) => musts += usize::from(clause.level == Level::Must),
             }
         }
         // Advice is never more than advice; what must be may be tried in part by advice.

@@ -38,6 +38,8 @@ use talk::Talk;
 const PROCESSES_PER_JOB: usize = 1;
 /// How long a server has at least to tell whether it speaks the stateless revision.
 const DISCOVERY_MIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long the first start may take, unless a time is given.
+const INSTALLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 /// A case that waits longer has a process of its own, so that others need not wait as well.
 const LONG_WAIT_MS: u64 = 400;
 /// How much longer than the first start any other start or answer may take: what runs beside it slows it down.
@@ -225,6 +227,10 @@ async fn begun(
     };
     let faulted =
         |fault: &Fault, stderr: String| Box::new(Trial::faulted(fault, "", stderr, false));
+    // Whoever sets no time of their own may start a server by a command that installs it first.
+    if session.patience.start == Patience::default().start {
+        ground.patience.start = INSTALLED_WITHIN;
+    }
     let mut talk = ground
         .talk()
         .map_err(|fault| faulted(&fault, String::new()))?;
@@ -242,6 +248,7 @@ async fn begun(
     let surveyed = async {
         let initialized = talk.shake().await?;
         let slow = began.elapsed() * STRETCH;
+        ground.patience.start = session.patience.start;
         ground.patience.start = ground.patience.start.max(slow);
         ground.patience.reply = ground.patience.reply.max(slow);
         ground.patience.exit = ground.patience.exit.max(slow);
