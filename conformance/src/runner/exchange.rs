@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::HttpMessage;
-use crate::suite::{Captures, HttpAction, HttpCase, HttpRequest, HttpStep};
+use crate::suite::{Captures, Control, HttpAction, HttpCase, HttpRequest, HttpStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::Endpoint;
