@@ -4,6 +4,7 @@
 mod edit;
 mod http;
 mod http_table;
+mod open_table;
 mod proxy;
 mod revision_table;
 mod state_table;
@@ -51,13 +52,15 @@ const fn over_http(name: &'static str, clause: &'static str, mutation: Mutation)
     }
 }
 
-/// Every mutant: those of protocol and language, then those of servers with state, those over HTTP, and those of revision 1.1.
+/// Every mutant: those of protocol and language, then those of servers with state, those over HTTP, those of revision 1.1, and those
+/// of what MCP asks of any server.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {
     [
         table::MUTANTS,
         state_table::MUTANTS,
         http_table::MUTANTS,
         revision_table::MUTANTS,
+        open_table::MUTANTS,
     ]
     .into_iter()
     .flatten()
@@ -120,6 +123,10 @@ pub enum Stream {
     DiesOnGarbage,
     /// Lines that cannot be read are not answered.
     SilentOnGarbage,
+    /// The process ends with its input, whatever is still to be answered.
+    ForgetsAtEnd,
+    /// A line that ends with a carriage return and a newline is not read.
+    WantsBareNewlines,
 }
 
 /// The mutant of that name, or the server that is right in another way.

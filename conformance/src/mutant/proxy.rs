@@ -15,6 +15,8 @@ use super::{Mutant, Mutation, Stream, edit, http};
 const SWAP_WAIT: Duration = Duration::from_millis(60);
 /// How long it holds it back while another call is being worked on.
 const SWAP_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long a mutant that forgets what is still to be answered takes to write an answer.
+const FORGETTING: Duration = Duration::from_millis(30);
 /// How long a mutant that does not end with its input lingers.
 const LINGER: Duration = Duration::from_secs(60);
 
@@ -109,12 +111,19 @@ impl Inward {
         let mut client = BufReader::new(std::io::stdin());
         let mut line = Vec::new();
         while let Ok(1..) = client.read_until(b'\n', &mut line) {
+            if self.mutation.is(Stream::WantsBareNewlines) && line.ends_with(b"\r\n") {
+                line.clear();
+                continue;
+            }
             let passed = self.pass(&line);
             let written = server.write_all(&passed).and_then(|()| server.flush());
             if written.is_err() {
                 return;
             }
             line.clear();
+        }
+        if self.mutation.is(Stream::ForgetsAtEnd) {
+            std::process::exit(0);
         }
     }
 
@@ -291,6 +300,11 @@ impl Outward {
         match stream {
             Stream::ExtraLine if is_call => {
                 say(b"evaluating");
+                say(text);
+            }
+            // The end of input is read before the answer to what came last is written.
+            Stream::ForgetsAtEnd => {
+                std::thread::sleep(FORGETTING);
                 say(text);
             }
             Stream::BlankLine => {
