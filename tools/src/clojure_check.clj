@@ -1,6 +1,7 @@
-;; Evaluates the programs of the standard input, a vector of [id program expected], in one JVM, and prints a
-;; line for each that gives something else: the id, the likeness, what is expected and what Clojure gives, tabs
-;; between. `expected` is the text of a value, or nil for a program that has to fail.
+;; Evaluates the programs of the standard input, a vector of [id program answers prints], in one JVM, and prints a
+;; line for each that gives or prints something else: the id, the likeness, what is expected and what Clojure gives,
+;; tabs between. An answer is the text of a value, or nil for a program that has to fail, and any of them will do;
+;; `prints` are the lines that it prints, or nil where nobody asks for them.
 (require '[clojure.edn :as edn] '[clojure.string :as string] '[clojure.set :as set] '[clojure.walk :as walk])
 
 (def patience-ms 2000)
@@ -83,12 +84,13 @@
   (if-let [inner (.getCause error)] (recur inner) error))
 
 (defn answer
-  "[:value v], or [:raised text]; nil when a name is not Clojure's."
+  "[:value v printed], or [:raised text printed]; nil when a name is not Clojure's."
   [program]
   (let [ns (fresh-ns)
+        out (java.io.StringWriter.)
         job (future
               (try
-                (binding [*ns* ns *out* (java.io.StringWriter.) *err* (java.io.StringWriter.)]
+                (binding [*ns* ns *out* out *err* (java.io.StringWriter.)]
                   [:value (plain (load-string program))])
                 (catch Throwable error
                   (let [error (cause error)
@@ -98,29 +100,41 @@
         found (deref job patience-ms [:raised "no answer in time"])]
     (future-cancel job)
     (remove-ns (ns-name ns))
-    found))
+    (when found (conj found (str out)))))
 
 (defn difference
-  "[likeness text] when Clojure's answer is not the expected one."
-  [wanted [how found]]
+  "[likeness expected text] when Clojure's answer is not the expected one, or it prints something else."
+  [expected wanted prints [how found printed]]
   (cond
-    (= how :raised) (when wanted ["-" (str "raised: " found)])
-    (nil? wanted) ["-" (pr-str found)]
-    (same? (first wanted) found) nil
-    :else [(likeness (first wanted) found) (pr-str found)]))
+    (= how :raised) (when wanted ["-" expected "raised"])
+    (nil? wanted) ["-" "fails" (pr-str found)]
+    (not (same? (first wanted) found)) [(likeness (first wanted) found) expected (pr-str found)]
+    (nil? prints) nil
+    :else (let [wanted (string/join (map #(str % "\n") prints))
+                printed (if (or (= printed "") (string/ends-with? printed "\n")) printed (str printed "\n"))]
+            (when (not= wanted printed) ["prints" (pr-str wanted) (pr-str printed)]))))
+
+(defn read-answer
+  "[value], or :unreadable."
+  [text]
+  (try [(plain (edn/read-string {:default (fn [_ v] v)} text))] (catch Throwable _ :unreadable)))
+
+(defn column
+  "Text that fits into a column, without what the JVM numbers anew each time."
+  [text]
+  (string/replace (string/replace text #"(?<=0x|@)[0-9a-f]+|(?<=program|eval|__)\d+" "")
+                  #"[\u0000-\u001f\u007f-\u009f\u2028\u2029]" #(format "\\u%04x" (int (first %)))))
 
 (let [cases (edn/read-string (slurp *in*))
       compared (atom 0)]
-  (doseq [[id program expected] cases]
+  (doseq [[id program answers prints] cases]
     (when-let [found (answer program)]
-      (let [wanted (when expected
-                     (try [(plain (edn/read-string {:default (fn [_ v] v)} expected))] (catch Throwable _ :unreadable)))]
-        (when-not (= wanted :unreadable)
+      (let [wanted (map #(when % (read-answer %)) answers)]
+        (when-not (some #{:unreadable} wanted)
           (swap! compared inc)
-          (when-let [[like text] (difference wanted found)]
-            (println (string/join "\t" [id like (or expected "fails")
-                                        (string/replace (subs text 0 (min answer-chars-max (count text)))
-                                                        #"[\t\r\n\f\u000b\u0085\u2028\u2029]" " ")])))))))
+          (let [differences (map #(difference %1 %2 prints found) answers wanted)]
+            (when-let [[like expected text] (and (every? some? differences) (first differences))]
+              (println (string/join "\t" (map column [id like expected (subs text 0 (min answer-chars-max (count text)))])))))))))
   (println (str "compared\t" @compared))
   (shutdown-agents)
   (System/exit 0))

@@ -4,6 +4,7 @@ mod bench;
 mod bless;
 mod check;
 mod clojure_check;
+mod clojure_suite;
 mod coverage;
 mod documents;
 mod echo;
@@ -46,7 +47,9 @@ enum Verb {
     /// Write what the cases send, as first inputs for the fuzzers.
     Seeds(seeds::Options),
     /// Run the corpus in JVM Clojure and list what differs, each with its divergence.
-    ClojureCheck,
+    ClojureCheck(clojure_check::Options),
+    /// Ask of this language what a suite of clojure.test files asserts and JVM Clojure holds.
+    ClojureSuite(clojure_suite::Options),
     /// Write the suite as one JSON bundle, checked against its JSON Schema.
     Export(export::Options),
 }
@@ -60,7 +63,8 @@ fn main() -> ExitCode {
         Verb::Bench(options) => bench::run(&options),
         Verb::Echo => echo::run(),
         Verb::Seeds(options) => seeds::run(&options),
-        Verb::ClojureCheck => clojure_check::run(),
+        Verb::ClojureCheck(options) => clojure_check::run(&options),
+        Verb::ClojureSuite(options) => clojure_suite::run(&options),
         Verb::Export(options) => export::run(&options),
     };
     match done {

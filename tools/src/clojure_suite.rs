@@ -1,0 +1,246 @@
+//! `cargo tool clojure-suite DIR`: the assertions of a suite of clojure.test files that hold in JVM Clojure, asked of this
+//! language, and the list of those that do not hold here, each with the divergence that says why. Knows nothing of how
+//! the suite's files are read: a script does that in a JVM.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Pulse, Reason, Value, run as evaluate};
+
+use crate::clojure_check::unrecorded;
+
+/// Takes the files apart, and prints what holds in its JVM.
+const SCRIPT: &str = include_str!("clojure_suite.clj");
+
+/// The assertions that differ: file, divergence and program, tabs between.
+const DIFFERENCES: &str = include_str!("clojure_suite.tsv");
+
+/// Divergences that revision 1.0 asks for, each with a clause of it that does: no later revision may agree with Clojure there.
+const DECIDED: &[(&str, &str)] = &[
+    ("clojure.lang.case", "forms.case.constants-only"),
+    ("clojure.lang.printing", "seqs.eager.vectors"),
+    ("clojure.library.bits", "numbers.+.adds"),
+    ("clojure.library.contains", "maps.contains?.kinds"),
+    ("clojure.library.counts", "seqs.counts.integers"),
+    ("clojure.library.empty-results", "maps.keys.keys"),
+    ("clojure.library.graphemes", "reader.characters.grapheme"),
+    ("clojure.library.key-paths", "order.sort-by.key"),
+    ("clojure.library.kinds", "strings.kinds.refused"),
+    ("clojure.library.merged", "maps.merge.kinds"),
+    ("clojure.library.numbers", "numbers.quot.truncates"),
+    ("clojure.library.order", "order.sort.order"),
+    ("clojure.library.out-of-range", "seqs.nth.range"),
+    ("clojure.library.parsing", "numbers.parse-long.text"),
+    ("clojure.library.predicates", "predicates.even?.holds"),
+    ("clojure.library.text", "strings.kinds.refused"),
+    ("clojure.library.vectors", "seqs.eager.vectors"),
+    ("clojure.reader.characters", "predicates.char?.holds"),
+    ("clojure.reader.unsupported", "discovery.meta.map"),
+];
+
+/// What an assertion may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Where the suite lies.
+#[derive(Args)]
+pub struct Options {
+    /// Directory on the class path of its files, such as `clojure-test-suite/test`
+    dir: PathBuf,
+    /// Print what differs as rows of the table, without a divergence where the table has none
+    #[arg(long)]
+    rows: bool,
+}
+
+/// An assertion that holds in the JVM.
+struct Assertion<'a> {
+    file: &'a str,
+    fails: bool,
+    program: &'a str,
+}
+
+/// What an assertion came to here.
+enum Verdict {
+    Agrees,
+    /// It is not written in this language: what it cannot read, or a name that is not there.
+    Outside(&'static str),
+    Differs(String),
+}
+
+/// Runs the suite and tells what differs.
+///
+/// Errors: Clojure is not there, or did not answer; a difference is not in the table, a row of the table tells of none,
+/// or its divergence is not on the page.
+pub fn run(options: &Options) -> Result<(), String> {
+    let dir = options
+        .dir
+        .canonicalize()
+        .map_err(|error| format!("{}: {error}", options.dir.display()))?;
+    let answers = crate::clojure_check::in_jvm("ptc-clojure-suite.clj", SCRIPT, &dir)?;
+    let mut table = table()?;
+    let (mut seen, mut agree, mut outside) = (0usize, 0usize, BTreeMap::new());
+    let (mut list, mut unexplained, mut causes) = (String::new(), 0usize, BTreeMap::new());
+    let mut told = BTreeSet::new();
+    for line in answers.lines() {
+        let assertion = Assertion::of(line)?;
+        seen += 1;
+        let answer = match assertion.verdict() {
+            Verdict::Agrees => {
+                agree += 1;
+                continue;
+            }
+            Verdict::Outside(why) => {
+                *outside.entry(why).or_insert(0usize) += 1;
+                continue;
+            }
+            Verdict::Differs(answer) => answer,
+        };
+        let key = (assertion.file, assertion.program);
+        let why = table.get(&key).copied().unwrap_or("-");
+        *causes.entry(why).or_insert(0usize) += 1;
+        unexplained += usize::from(why == "-");
+        if !options.rows {
+            list += &format!(
+                "{why}\t{}\t{}\t{answer}\n",
+                assertion.file, assertion.program
+            );
+        } else if told.insert(key) {
+            list += &format!("{}\t{why}\t{}\n", assertion.file, assertion.program);
+        }
+        told.insert(key);
+    }
+    table.retain(|key, _| !told.contains(key));
+    if options.rows {
+        crate::say(&list);
+        return Ok(());
+    }
+    for (why, count) in &causes {
+        list += &format!("{count:5} {why}\n");
+    }
+    for (why, count) in &outside {
+        list += &format!("{count:5} outside: {why}\n");
+    }
+    let inside = seen - outside.values().sum::<usize>();
+    let decided = causes
+        .iter()
+        .filter(|(why, _)| DECIDED.iter().any(|(id, _)| *id == **why))
+        .map(|(_, count)| count)
+        .sum::<usize>();
+    let percent = |of: usize| agree as f64 * 100.0 / of.max(1) as f64;
+    list += &format!(
+        "{seen} assertions hold in the JVM, {inside} of them are written in the language, {agree} agree ({:.2} %)\n\
+         of {decided} revision 1.0 asks for something else; of the other {}, {:.2} % agree\n",
+        percent(inside),
+        inside - decided,
+        percent(inside - decided),
+    );
+    crate::say(&list);
+    verdict(unexplained, &table)
+}
+
+/// What is wrong with the table.
+fn verdict(unexplained: usize, stale: &BTreeMap<(&str, &str), &str>) -> Result<(), String> {
+    let mut faults = Vec::new();
+    if unexplained > 0 {
+        faults.push(format!(
+            "{unexplained} differences (marked -) are in no row"
+        ));
+    }
+    for (file, program) in stale.keys() {
+        faults.push(format!("no difference any more: {file}\t{program}"));
+    }
+    let ids: BTreeSet<_> = table()?.into_values().collect();
+    faults.extend(unrecorded(ids.into_iter()));
+    let path = crate::root().join("spec/revisions/1.0.toml");
+    let revision =
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let unknown = DECIDED
+        .iter()
+        .filter(|(_, clause)| !revision.contains(&format!("\"{clause}\" =")));
+    faults.extend(unknown.map(|(_, clause)| format!("revision 1.0 has no {clause}")));
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(faults.join("\n")),
+    }
+}
+
+/// The divergence of each difference, by file and program.
+fn table() -> Result<BTreeMap<(&'static str, &'static str), &'static str>, String> {
+    let row = |line: &'static str| {
+        let mut columns = line.splitn(3, '\t');
+        match (columns.next(), columns.next(), columns.next()) {
+            (Some(file), Some(why), Some(program)) => Ok(((file, program), why)),
+            _ => Err(format!("a row without columns: {line}")),
+        }
+    };
+    DIFFERENCES.lines().map(row).collect()
+}
+
+impl<'a> Assertion<'a> {
+    fn of(line: &'a str) -> Result<Self, String> {
+        let mut columns = line.splitn(3, '\t');
+        match (columns.next(), columns.next(), columns.next()) {
+            (Some(file), Some(kind), Some(program)) => Ok(Assertion {
+                file,
+                fails: kind == "fails",
+                program,
+            }),
+            _ => Err(format!("an assertion without columns: {line}")),
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let host = Patient(Instant::now());
+        let program = Program::new(self.program);
+        let (outcome, _) = evaluate(&program, &Env::new(), &Limits::default(), &host);
+        match outcome.ended {
+            Ended::Error(error) if error.reason() == Reason::ParseError => {
+                Verdict::Outside("what the language does not read")
+            }
+            Ended::Error(error) if is_nameless(&error) => {
+                Verdict::Outside("names that are not there")
+            }
+            Ended::Error(error) if self.fails && error.reason() == Reason::RuntimeError => {
+                Verdict::Agrees
+            }
+            Ended::Error(error) => {
+                let message = error.message();
+                Verdict::Differs(message.replace(['\t', '\n', '\r'], " "))
+            }
+            Ended::Value(value) if !self.fails && is_true(&value) => Verdict::Agrees,
+            Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
+                let shown = ptc_lang::print::readable(&value);
+                Verdict::Differs(shown.chars().take(200).collect())
+            }
+        }
+    }
+}
+
+/// Whether it is about a name or a member that is not there.
+fn is_nameless(error: &Error) -> bool {
+    ["unbound_var", "unsupported_method"].contains(&error.code())
+        || ["unknown namespace ", " is not available in "]
+            .iter()
+            .any(|words| error.code() == "invalid_form" && error.message().contains(words))
+}
+
+fn is_true(value: &Value) -> bool {
+    !matches!(value, Value::Nil | Value::Bool(false))
+}
+
+/// A world with a clock only.
+struct Patient(Instant);
+
+impl Host for Patient {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+
+    fn pulse(&self) -> Pulse {
+        match self.0.elapsed() > PATIENCE {
+            true => Pulse::TimedOut,
+            false => Pulse::Continue,
+        }
+    }
+}
