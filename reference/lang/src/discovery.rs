@@ -36,6 +36,19 @@ const CLASSES: &[Class] = &[
         members: &["Boolean/parseBoolean"],
     },
     Class {
+        name: "java.lang.Character",
+        members: &[
+            "Character/digit",
+            "Character/getNumericValue",
+            "Character/isDigit",
+            "Character/isLetter",
+            "Character/isLetterOrDigit",
+            "Character/isLowerCase",
+            "Character/isUpperCase",
+            "Character/isWhitespace",
+        ],
+    },
+    Class {
         name: "java.lang.Double",
         members: &[
             "Double/NEGATIVE_INFINITY",
@@ -50,11 +63,27 @@ const CLASSES: &[Class] = &[
     },
     Class {
         name: "java.lang.Integer",
-        members: &["Integer/parseInt"],
+        members: &[
+            "Integer/MAX_VALUE",
+            "Integer/MIN_VALUE",
+            "Integer/parseInt",
+            "Integer/toBinaryString",
+            "Integer/toHexString",
+            "Integer/toOctalString",
+            "Integer/toString",
+        ],
     },
     Class {
         name: "java.lang.Long",
-        members: &["Long/parseLong"],
+        members: &[
+            "Long/MAX_VALUE",
+            "Long/MIN_VALUE",
+            "Long/parseLong",
+            "Long/toBinaryString",
+            "Long/toHexString",
+            "Long/toOctalString",
+            "Long/toString",
+        ],
     },
     Class {
         name: "java.lang.String",
@@ -75,21 +104,59 @@ const CLASSES: &[Class] = &[
         members: &["System/currentTimeMillis"],
     },
     Class {
+        name: "java.time.DayOfWeek",
+        members: &[".getValue"],
+    },
+    Class {
         name: "java.time.Duration",
-        members: &[".toDays", ".toMillis", "Duration/between"],
+        members: &[
+            ".getSeconds",
+            ".toDays",
+            ".toHours",
+            ".toMillis",
+            ".toMinutes",
+            ".toSeconds",
+            "Duration/between",
+        ],
     },
     Class {
         name: "java.time.Instant",
-        members: &["Instant/parse"],
+        members: &[
+            ".getEpochSecond",
+            ".isAfter",
+            ".isBefore",
+            ".isEqual",
+            ".toEpochMilli",
+            "Instant/now",
+            "Instant/ofEpochMilli",
+            "Instant/ofEpochSecond",
+            "Instant/parse",
+        ],
     },
     Class {
         name: "java.time.LocalDate",
         members: &[
+            ".getDayOfMonth",
+            ".getDayOfWeek",
+            ".getDayOfYear",
+            ".getMonth",
+            ".getMonthValue",
+            ".getYear",
             ".isAfter",
             ".isBefore",
+            ".isEqual",
             ".minusDays",
+            ".minusMonths",
+            ".minusWeeks",
+            ".minusYears",
             ".plusDays",
+            ".plusMonths",
+            ".plusWeeks",
+            ".plusYears",
             ".toEpochDay",
+            "LocalDate/now",
+            "LocalDate/of",
+            "LocalDate/ofEpochDay",
             "LocalDate/parse",
         ],
     },
@@ -315,4 +382,22 @@ pub fn search(query: &str) -> Vec<&'static Entry> {
     // The entries stand in order of their references, which decides between equals.
     found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     found.into_iter().map(|(_, entry)| entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class is listed whole: what only its members' names lead to is not found otherwise.
+    #[test]
+    fn every_member_is_listed_with_its_class() {
+        let listed = |name| CLASSES.iter().any(|class| class.members.contains(&name));
+        let members = builtins::all().filter(|builtin| builtin.section == Section::Interop);
+        for builtin in members.filter(|builtin| !builtin.bare || builtin.name.starts_with('.')) {
+            assert!(listed(builtin.name), "{} is in no class", builtin.name);
+        }
+        for name in CLASSES.iter().flat_map(|class| class.members) {
+            assert!(builtins::lookup(name).is_some(), "there is no {name}");
+        }
+    }
 }

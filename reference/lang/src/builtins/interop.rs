@@ -1,14 +1,20 @@
 //! Java names that programs use out of habit: methods of strings, static members, constants.
 //! Temporal ones are in `time`.
 
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind};
+
+use super::numbers::index;
 use super::strings::{
-    ends_with, includes, index_of, last_index_of, lower_case, parse_double, parse_long, part,
-    starts_with, string, upper_case,
+    append_text, ends_with, includes, index_of, last_index_of, lower_case, parse_double,
+    parse_long, part, starts_with, string, upper_case,
 };
-use super::{Builtin, Home, Section, between, constant, exactly, row};
+use super::{Body, Builtin, Home, Section, between, constant, exactly, fixed, row};
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::Value;
+use crate::value::shape::watched;
 
 /// The rows of this area.
 pub const ROWS: &[Builtin] = &[
@@ -118,10 +124,10 @@ pub const ROWS: &[Builtin] = &[
         "interop.Integer/parseInt",
         Section::Interop,
         &[Home::Integer],
-        exactly(1),
-        "(Integer/parseInt s)",
-        "Reads an integer from text; nil when the text is not one.",
-        parse_long,
+        between(1, 2),
+        "(Integer/parseInt s), (Integer/parseInt s radix)",
+        "Reads an integer from text, in base 10 or another; nil when the text is not one.",
+        parse_in_base,
     )
     .qualified(),
     row(
@@ -129,10 +135,222 @@ pub const ROWS: &[Builtin] = &[
         "interop.Long/parseLong",
         Section::Interop,
         &[Home::Long],
+        between(1, 2),
+        "(Long/parseLong s), (Long/parseLong s radix)",
+        "Reads an integer from text, in base 10 or another; nil when the text is not one.",
+        parse_in_base,
+    )
+    .qualified(),
+    row(
+        "Integer/toString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Integer],
+        between(1, 2),
+        "(Integer/toString n), (Integer/toString n radix)",
+        "Writes an integer in base 10 or another.",
+        to_string,
+    )
+    .qualified(),
+    row(
+        "Integer/toBinaryString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Integer],
         exactly(1),
-        "(Long/parseLong s)",
-        "Reads an integer from text; nil when the text is not one.",
-        parse_long,
+        "(Integer/toBinaryString n)",
+        "Writes an integer in base 2; a negative one as its 32 bits.",
+        |_, args| unsigned(args, 32, 1),
+    )
+    .qualified(),
+    row(
+        "Integer/toOctalString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Integer],
+        exactly(1),
+        "(Integer/toOctalString n)",
+        "Writes an integer in base 8; a negative one as its 32 bits.",
+        |_, args| unsigned(args, 32, 3),
+    )
+    .qualified(),
+    row(
+        "Integer/toHexString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Integer],
+        exactly(1),
+        "(Integer/toHexString n)",
+        "Writes an integer in base 16; a negative one as its 32 bits.",
+        |_, args| unsigned(args, 32, 4),
+    )
+    .qualified(),
+    fixed(
+        "Integer/MAX_VALUE",
+        "interop.bounds",
+        Section::Interop,
+        &[Home::Integer],
+        "The greatest integer of 32 bits.",
+        Body::Integer(i32::MAX as i64),
+    )
+    .qualified(),
+    fixed(
+        "Integer/MIN_VALUE",
+        "interop.bounds",
+        Section::Interop,
+        &[Home::Integer],
+        "The least integer of 32 bits.",
+        Body::Integer(i32::MIN as i64),
+    )
+    .qualified(),
+    row(
+        "Long/toString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Long],
+        between(1, 2),
+        "(Long/toString n), (Long/toString n radix)",
+        "Writes an integer in base 10 or another.",
+        to_string,
+    )
+    .qualified(),
+    row(
+        "Long/toBinaryString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Long],
+        exactly(1),
+        "(Long/toBinaryString n)",
+        "Writes an integer in base 2; a negative one as its 64 bits.",
+        |_, args| unsigned(args, 64, 1),
+    )
+    .qualified(),
+    row(
+        "Long/toOctalString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Long],
+        exactly(1),
+        "(Long/toOctalString n)",
+        "Writes an integer in base 8; a negative one as its 64 bits.",
+        |_, args| unsigned(args, 64, 3),
+    )
+    .qualified(),
+    row(
+        "Long/toHexString",
+        "interop.to-base",
+        Section::Interop,
+        &[Home::Long],
+        exactly(1),
+        "(Long/toHexString n)",
+        "Writes an integer in base 16; a negative one as its 64 bits.",
+        |_, args| unsigned(args, 64, 4),
+    )
+    .qualified(),
+    fixed(
+        "Long/MAX_VALUE",
+        "interop.bounds",
+        Section::Interop,
+        &[Home::Long],
+        "The greatest integer of 64 bits.",
+        Body::Integer(i64::MAX),
+    )
+    .qualified(),
+    fixed(
+        "Long/MIN_VALUE",
+        "interop.bounds",
+        Section::Interop,
+        &[Home::Long],
+        "The least integer of 64 bits.",
+        Body::Integer(i64::MIN),
+    )
+    .qualified(),
+    row(
+        "Character/isDigit",
+        "interop.characters",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/isDigit c)",
+        "Returns true for a decimal digit.",
+        |_, args| Ok(Value::Bool((is_digit)(character(args)?))),
+    )
+    .qualified(),
+    row(
+        "Character/isLetter",
+        "interop.characters",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/isLetter c)",
+        "Returns true for a letter.",
+        |_, args| Ok(Value::Bool((is_letter)(character(args)?))),
+    )
+    .qualified(),
+    row(
+        "Character/isLetterOrDigit",
+        "interop.characters",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/isLetterOrDigit c)",
+        "Returns true for a letter or a decimal digit.",
+        |_, args| Ok(Value::Bool((|c| is_letter(c) || is_digit(c))(character(args)?))),
+    )
+    .qualified(),
+    row(
+        "Character/isUpperCase",
+        "interop.characters",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/isUpperCase c)",
+        "Returns true for a letter in upper case.",
+        |_, args| Ok(Value::Bool((char::is_uppercase)(character(args)?))),
+    )
+    .qualified(),
+    row(
+        "Character/isLowerCase",
+        "interop.characters",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/isLowerCase c)",
+        "Returns true for a letter in lower case.",
+        |_, args| Ok(Value::Bool((char::is_lowercase)(character(args)?))),
+    )
+    .qualified(),
+    row(
+        "Character/isWhitespace",
+        "interop.characters",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/isWhitespace c)",
+        "Returns true for whitespace.",
+        |_, args| Ok(Value::Bool((char::is_whitespace)(character(args)?))),
+    )
+    .qualified(),
+    row(
+        "Character/getNumericValue",
+        "interop.characters.value",
+        Section::Interop,
+        &[Home::Character],
+        exactly(1),
+        "(Character/getNumericValue c)",
+        "Returns the value of a digit or of a letter from a, which is 10, to z; -1 for anything else.",
+        |_, args| digit(args, 36),
+    )
+    .qualified(),
+    row(
+        "Character/digit",
+        "interop.characters.value",
+        Section::Interop,
+        &[Home::Character],
+        exactly(2),
+        "(Character/digit c radix)",
+        "Returns the value of a digit in a base, -1 when it is none.",
+        |_, args| digit(args, radix(&args[1])?),
     )
     .qualified(),
     row(
@@ -231,6 +449,136 @@ fn position(args: &[Value], at: usize) -> Result<i64, Stop> {
         Value::Int(index) => Ok(*index),
         other => Err(wrong_type("an integer", other)),
     }
+}
+
+/// The base at which numbers are written, from 2 to 36.
+fn radix(value: &Value) -> Result<u32, Stop> {
+    match index(value)? {
+        base @ 2..=36 => Ok(base as u32),
+        base => Err(bad_value(format!("a base is from 2 to 36, got {base}"))),
+    }
+}
+
+fn parse_in_base(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let Some(base) = args.get(1) else {
+        return parse_long(eval, args);
+    };
+    let base = radix(base)?;
+    let Value::Str(text) = &args[0] else {
+        return Ok(Value::Nil);
+    };
+    eval.charge(text.len() / 16)?;
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let zeros = watched(unsigned.bytes().take_while(|byte| *byte == b'0')).count();
+    let digits = &unsigned[zeros..];
+    /// Digits of the longest one, which has base 2.
+    const DIGITS_MAX: usize = 64;
+    if unsigned.is_empty() || digits.len() > DIGITS_MAX {
+        return Ok(Value::Nil);
+    }
+    let sign = if text.starts_with('-') { "-" } else { "" };
+    let short = format!("{sign}0{digits}");
+    Ok(i64::from_str_radix(&short, base).map_or(Value::Nil, Value::Int))
+}
+
+fn to_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let base = args.get(1).map_or(Ok(10), radix)?;
+    match &args[0] {
+        Value::Int(int) if base != 10 => {
+            let mut left = int.unsigned_abs();
+            let mut digits = Vec::new();
+            while left > 0 || digits.is_empty() {
+                let digit = (left % u64::from(base)) as u32;
+                digits.push(char::from_digit(digit, base).unwrap_or('0'));
+                left /= u64::from(base);
+            }
+            if *int < 0 {
+                digits.push('-');
+            }
+            Ok(Value::from(digits.iter().rev().collect::<String>()))
+        }
+        Value::Int(_) | Value::BigInt(_) if base == 10 => {
+            let mut out = String::new();
+            append_text(eval, &mut out, &args[0])?;
+            Ok(Value::from(out))
+        }
+        Value::BigInt(_) => Err(bad_value(
+            "only an integer of 64 bits has other bases than 10",
+        )),
+        other => Err(wrong_type("an integer", other)),
+    }
+}
+
+/// The integer at 0 in groups of `bits` bits, as it stands in so many bits altogether.
+fn unsigned(args: &[Value], width: u32, bits: u32) -> Result<Value, Stop> {
+    let Value::Int(int) = &args[0] else {
+        return Err(wrong_type("an integer of 64 bits", &args[0]));
+    };
+    let word = match width {
+        32 => match i32::try_from(*int) {
+            Ok(int) => u64::from(int.cast_unsigned()),
+            Err(_) => {
+                return Err(bad_value(format!(
+                    "{int} has more than 32 bits: use Long instead of Integer"
+                )));
+            }
+        },
+        _ => int.cast_unsigned(),
+    };
+    Ok(Value::from(match bits {
+        1 => format!("{word:b}"),
+        3 => format!("{word:o}"),
+        _ => format!("{word:x}"),
+    }))
+}
+
+/// The character at 0: a string of one, or a code point.
+fn character(args: &[Value]) -> Result<char, Stop> {
+    let found = match &args[0] {
+        Value::Str(text) if text.count() == 1 => text.chars().next(),
+        Value::Int(code) => u32::try_from(*code).ok().and_then(char::from_u32),
+        _ => None,
+    };
+    found.ok_or_else(|| wrong_type("a character (a string of one)", &args[0]))
+}
+
+static LETTERS: LazyLock<ClassUnicode> = LazyLock::new(|| class(r"\p{L}"));
+static DIGITS: LazyLock<ClassUnicode> = LazyLock::new(|| class(r"\p{Nd}"));
+
+/// The characters that a class of the regex syntax names.
+fn class(pattern: &str) -> ClassUnicode {
+    match regex_syntax::parse(pattern).map(Hir::into_kind) {
+        Ok(HirKind::Class(Class::Unicode(class))) => class,
+        _ => ClassUnicode::empty(),
+    }
+}
+
+fn is_in(class: &ClassUnicode, character: char) -> bool {
+    let ranges = class.ranges();
+    let behind = ranges.partition_point(|range| range.start() <= character);
+    behind > 0 && character <= ranges[behind - 1].end()
+}
+
+fn is_letter(character: char) -> bool {
+    is_in(&LETTERS, character)
+}
+
+fn is_digit(character: char) -> bool {
+    is_in(&DIGITS, character)
+}
+
+/// The value of the digit at 0, -1 for what is none.
+fn digit(args: &[Value], base: u32) -> Result<Value, Stop> {
+    let character = character(args)?;
+    let found = character.to_digit(base).or_else(|| {
+        // Digits of a script stand together, in order.
+        let ranges = DIGITS.ranges();
+        let behind = ranges.partition_point(|range| range.start() <= character);
+        let range = ranges[..behind].last()?;
+        let value = (u32::from(character) - u32::from(range.start())) % 10;
+        (character <= range.end() && value < base).then_some(value)
+    });
+    Ok(found.map_or(Value::Int(-1), |value| Value::Int(i64::from(value))))
 }
 
 fn parse_boolean(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

@@ -15,6 +15,7 @@ mod numbers;
 mod order;
 mod predicates;
 mod regex;
+mod relations;
 mod seqs;
 mod strings;
 mod time;
@@ -67,8 +68,10 @@ pub struct Builtin {
 pub enum Body {
     /// A function.
     Function(Run),
-    /// A constant.
+    /// A float.
     Constant(f64),
+    /// An integer.
+    Integer(i64),
 }
 
 /// How many arguments a function takes.
@@ -192,6 +195,8 @@ pub enum Home {
     System,
     /// `java.lang.Boolean`
     Boolean,
+    /// `java.lang.Character`
+    Character,
     /// `java.lang.Double`
     Double,
     /// `java.lang.Float`
@@ -266,6 +271,11 @@ pub const NAMESPACES: &[Namespace] = &[
         title: "Interop functions",
     },
     Namespace {
+        id: Home::Character,
+        spellings: &["Character"],
+        title: "Interop functions",
+    },
+    Namespace {
         id: Home::Double,
         spellings: &["Double"],
         title: "Interop functions",
@@ -315,6 +325,7 @@ pub const TABLES: &[&[Builtin]] = &[
     order::ROWS,
     predicates::ROWS,
     regex::ROWS,
+    relations::ROWS,
     seqs::ROWS,
     strings::ROWS,
     time::ROWS,
@@ -333,6 +344,7 @@ pub const METHODS: &[&str] = &[
     ".getMonthValue",
     ".getSeconds",
     ".getTime",
+    ".getValue",
     ".getYear",
     ".indexOf",
     ".isAfter",
@@ -388,7 +400,7 @@ pub const fn row(
     }
 }
 
-/// A row of a constant, which may be written with its namespace or without.
+/// A row of a float, which may be written with its namespace or without.
 pub const fn constant(
     name: &'static str,
     id: &'static str,
@@ -396,6 +408,18 @@ pub const fn constant(
     homes: &'static [Home],
     doc: &'static str,
     value: f64,
+) -> Builtin {
+    fixed(name, id, section, homes, doc, Body::Constant(value))
+}
+
+/// A row of a number.
+pub const fn fixed(
+    name: &'static str,
+    id: &'static str,
+    section: Section,
+    homes: &'static [Home],
+    doc: &'static str,
+    run: Body,
 ) -> Builtin {
     Builtin {
         name,
@@ -406,7 +430,7 @@ pub const fn constant(
         arity: exactly(0),
         signatures: name,
         doc,
-        run: Body::Constant(value),
+        run,
         streams: None,
         defers: false,
     }
@@ -446,6 +470,7 @@ impl Builtin {
         match self.run {
             Body::Function(_) => Value::Builtin(self),
             Body::Constant(constant) => Value::Float(constant),
+            Body::Integer(integer) => Value::Int(integer),
         }
     }
 

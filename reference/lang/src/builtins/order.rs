@@ -332,7 +332,8 @@ fn sort_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(Value::vector(sort_keyed(eval, keyed, &comparator)?))
 }
 
-/// The item with the extreme key, the first of equals; items whose key is nil don't count.
+/// The item with the extreme key, the first of equals; items whose key is nil don't count, and NaN only where there is
+/// nothing else.
 fn extreme_by(eval: &mut Eval<'_>, key: &Value, items: Vec<Value>, better: Ordering) -> Result {
     super::seqs::key_function(key)?;
     let mut best: Option<(Value, Value)> = None;
@@ -343,6 +344,8 @@ fn extreme_by(eval: &mut Eval<'_>, key: &Value, items: Vec<Value>, better: Order
         }
         let wins = match &best {
             None => true,
+            Some(_) if is_nan(&found) => false,
+            Some((leader, _)) if is_nan(leader) => true,
             Some((leader, _)) => compared(eval, &found, leader)? == better,
         };
         if wins {

@@ -7,7 +7,7 @@
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
 use crate::clock;
-use crate::error::{Stop, bad_value, quoting, wrong_type};
+use crate::error::{Stop, at_item, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::print;
 use crate::sink::{Over, Sink};
@@ -174,6 +174,17 @@ pub const ROWS: &[Builtin] = &[
         "(str/reverse s)",
         "Returns the string backwards.",
         reversed,
+    )
+    .qualified(),
+    row(
+        "str/escape",
+        "strings.escape",
+        Section::Strings,
+        STRING,
+        exactly(2),
+        "(str/escape s cmap)",
+        "Replaces each character that a map or a function gives something for by the text of that.",
+        escape,
     )
     .qualified(),
     row(
@@ -720,6 +731,26 @@ fn reversed(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
         if let Value::Str(grapheme) = grapheme {
             out.push_str(grapheme);
         }
+    }
+    Ok(Value::from(out))
+}
+
+fn escape(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    string(args, 0)?;
+    super::callable(&args[1])?;
+    let graphemes = eval.items(&args[0])?;
+    let mut out = String::new();
+    for (at, grapheme) in graphemes.iter().enumerate() {
+        eval.charge(1)?;
+        let made = match &args[1] {
+            Value::Map(map) => map.get(grapheme).cloned().unwrap_or_default(),
+            function => {
+                let made = eval.call1(function, grapheme.clone());
+                made.map_err(|stop| at_item(stop, at))?
+            }
+        };
+        let part = if made.is_nil() { grapheme } else { &made };
+        append_text(eval, &mut out, part)?;
     }
     Ok(Value::from(out))
 }

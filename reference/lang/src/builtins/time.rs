@@ -245,6 +245,16 @@ pub const ROWS: &[Builtin] = &[
         |_, args| Ok(Value::from(WEEKDAYS[calendar(args)?.weekday().to_monday_zero_offset() as usize])),
     ),
     row(
+        ".getValue",
+        "time.fields.values",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.getValue month-or-day-of-week)",
+        "Returns the number of a month, or of a day of the week from Monday, from 1, by its name.",
+        number_of_name,
+    ),
+    row(
         ".plusWeeks",
         "time.plusMonths",
         Section::Interop,
@@ -410,6 +420,24 @@ const WEEKDAYS: [&str; 7] = [
     "SATURDAY",
     "SUNDAY",
 ];
+
+/// The number of the month or the day that 0 names.
+fn number_of_name(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let Value::Str(name) = &args[0] else {
+        return Err(wrong_type(
+            "the name of a month or of a day of the week",
+            &args[0],
+        ));
+    };
+    let place = |names: &[&str]| names.iter().position(|known| *known == name.as_str());
+    match place(&WEEKDAYS).or_else(|| place(&MONTHS)) {
+        Some(place) => Ok(Value::from(place + 1)),
+        None => Err(bad_value(quoting(
+            "expected the name of a month or of a day of the week, such as \"MAY\" or \"SUNDAY\", got ",
+            &args[0],
+        ))),
+    }
+}
 
 /// The moment that it is, as the host's clock says.
 fn now(eval: &mut Eval<'_>) -> Value {

@@ -35,7 +35,10 @@ impl Error {
         }
         // What the reader found says where it is itself.
         let mut lines: Vec<String> = match &self.kind {
-            Kind::Read(_) => Vec::new(),
+            Kind::Read(error) => {
+                let around = called_around(program, error.span.start as usize);
+                around.and_then(absent).into_iter().collect()
+            }
             _ => self.placed(program, veil).into_iter().collect(),
         };
         match &self.place.way_out {
@@ -119,6 +122,28 @@ fn line_and_column(text: &str, at: usize) -> (usize, usize) {
         before.matches('\n').count() + 1,
         before[start..].chars().count() + 1,
     )
+}
+
+/// The name in front of the list that `at` stands in.
+fn called_around(program: &str, at: usize) -> Option<&str> {
+    let from = program.floor_char_boundary(at.saturating_sub(FORM_BYTES_MAX));
+    let before = program.get(from..at)?;
+    let mut closed = 0usize;
+    let open = before.bytes().rposition(|byte| match byte {
+        b')' => {
+            closed += 1;
+            false
+        }
+        b'(' if closed > 0 => {
+            closed -= 1;
+            false
+        }
+        byte => byte == b'(',
+    })?;
+    let inside = before.get(open + 1..)?;
+    inside
+        .split(|c: char| c.is_whitespace() || "()[]{}'\"`,;".contains(c))
+        .next()
 }
 
 /// A form on one line, cut.
