@@ -102,9 +102,10 @@ impl Run<'_> {
                     &text,
                 );
                 self.step.tool_calls.push(record.clone());
-                let feedback = match &record.error {
-                    Some(error) => error_block(error),
-                    None => feedback_of(&content),
+                let told = feedback_of(&content);
+                let feedback = match record.error.is_some() {
+                    true => error_block(&told),
+                    false => told,
                 };
                 (end, feedback)
             }

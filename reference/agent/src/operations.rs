@@ -163,7 +163,9 @@ fn op_task_run(input: &Json) -> Result<Json, Json> {
         ProgramEnd::Value(value) => ("value", value),
         ProgramEnd::Returned(value) => ("return", value),
         ProgramEnd::Failed(value) => ("fail", value),
-        ProgramEnd::Error { reason, message } => {
+        ProgramEnd::Error {
+            reason, message, ..
+        } => {
             return Err(state(
                 json!({ "reason": reason.name(), "message": message }),
             ));

@@ -37,6 +37,8 @@ pub(crate) enum ProgramEnd {
     Error {
         reason: ErrorReason,
         message: String,
+        /// Where it is and what to do about it, a line each.
+        explained: String,
     },
 }
 
@@ -59,6 +61,7 @@ pub(crate) fn run_program(
         end: ProgramEnd::Error {
             reason: ErrorReason::ParseError,
             message,
+            explained: String::new(),
         },
         prints: Vec::new(),
         env: env.clone(),
@@ -76,24 +79,25 @@ pub(crate) fn run_program(
         Ended::Value(value) => ProgramEnd::Value(value),
         Ended::Return(value) => ProgramEnd::Returned(value),
         Ended::Fail(value) => ProgramEnd::Failed(value),
-        Ended::Error(error) => match error.reason() {
-            Reason::ParseError => ProgramEnd::Error {
-                reason: ErrorReason::ParseError,
-                message: error.message(),
-            },
-            Reason::RuntimeError => ProgramEnd::Error {
-                reason: ErrorReason::RuntimeError,
-                message: error.message(),
-            },
-            Reason::Timeout | Reason::Cancelled => ProgramEnd::Error {
-                reason: ErrorReason::Timeout,
-                message: format!("execution exceeded {}ms limit", timeout.as_millis()),
-            },
-            Reason::MemoryLimit => ProgramEnd::Error {
-                reason: ErrorReason::MemoryLimit,
-                message: format!("heap limit {heap_bytes} bytes exceeded"),
-            },
-        },
+        Ended::Error(error) => {
+            let (reason, message) = match error.reason() {
+                Reason::ParseError => (ErrorReason::ParseError, error.message()),
+                Reason::RuntimeError => (ErrorReason::RuntimeError, error.message()),
+                Reason::Timeout | Reason::Cancelled => (
+                    ErrorReason::Timeout,
+                    format!("execution exceeded {}ms limit", timeout.as_millis()),
+                ),
+                Reason::MemoryLimit => (
+                    ErrorReason::MemoryLimit,
+                    format!("heap limit {heap_bytes} bytes exceeded"),
+                ),
+            };
+            ProgramEnd::Error {
+                reason,
+                message,
+                explained: error.explained(source, &|quoted| quoted.to_owned()),
+            }
+        }
     };
     ProgramRun {
         end,

@@ -424,10 +424,18 @@ impl Run<'_> {
                     Some(result.into()),
                 ))
             }
-            ProgramEnd::Error { reason, message } => {
+            ProgramEnd::Error {
+                reason,
+                message,
+                explained,
+            } => {
                 record.error = Some(message.clone());
                 self.note_failure(reason.name(), &message);
-                Evaluated::told(render_error(reason, &message, None, None))
+                let feedback = match explained.is_empty() {
+                    true => message.clone(),
+                    false => format!("{message}\n{explained}"),
+                };
+                Evaluated::told(render_error(reason, &message, Some(feedback.into()), None))
             }
         }
     }
