@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::conclusion::{Conclusion, judged_share, percent};
-use super::{Run, Status};
+use super::{Run, Status, levels};
 
 pub fn render(run: &Run) -> String {
     let passed = run.count(Status::Pass);
@@ -29,7 +29,7 @@ pub fn render(run: &Run) -> String {
     };
     let badge = json!({
         "schemaVersion": 1,
-        "label": "PTC-Lisp conformance",
+        "label": format!("{} conformance", levels::subject(run)),
         "message": message,
         "color": color,
     });

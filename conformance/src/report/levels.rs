@@ -131,7 +131,14 @@ impl Level {
     }
 }
 
-/// What the run shows of each level.
+/// What the run is about: any MCP server, when it tried nothing but what MCP asks of each, or the family's language.
+pub fn subject(run: &Run) -> &'static str {
+    let of_mcp = |page: &str| LEVELS[0].holds(page);
+    let any_server = !run.cases.is_empty() && run.cases.iter().all(|case| of_mcp(&case.page));
+    if any_server { MCP } else { "PTC-Lisp" }
+}
+
+/// What the run shows of each level; of a run that is about any MCP server, of that level alone.
 pub fn standings(run: &Run) -> Vec<Standing> {
     let of = |level: &'static Level| {
         let mut standing = Standing {
@@ -153,7 +160,8 @@ pub fn standings(run: &Run) -> Vec<Standing> {
         }
         standing
     };
-    LEVELS.iter().map(of).collect()
+    let shown = if subject(run) == MCP { 1 } else { LEVELS.len() };
+    LEVELS[..shown].iter().map(of).collect()
 }
 
 /// The badges of all levels by name, each in the shape that shields.io's endpoint reads.
@@ -183,6 +191,33 @@ pub fn badges(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_about_any_server_speaks_of_mcp_alone() {
+        let case = |page: &str| crate::report::CaseRecord {
+            page: page.to_owned(),
+            ..crate::report::CaseRecord::default()
+        };
+        let mut run = Run {
+            format: crate::report::FORMAT,
+            harness: String::new(),
+            target: String::new(),
+            server: None,
+            suite_cases: 3,
+            partial: false,
+            interrupted: false,
+            strict: false,
+            duration_ms: 1,
+            cases: vec![case("base.http"), case("base.tools")],
+            complaints: Vec::new(),
+        };
+        assert_eq!((subject(&run), standings(&run).len()), (MCP, 1));
+        run.cases.push(case("mcp.http"));
+        assert_eq!(subject(&run), "PTC-Lisp");
+        assert_eq!(standings(&run).len(), LEVELS.len());
+        run.cases.clear();
+        assert_eq!(subject(&run), "PTC-Lisp");
+    }
 
     #[test]
     fn every_page_belongs_to_one_level() {

@@ -10,7 +10,8 @@ const CASES_OF_CAUSE_MAX: usize = 50;
 
 pub fn render(run: &Run) -> String {
     let verdict = run.conclusion().words();
-    let mut text = format!("## PTC-Lisp conformance: {verdict}\n\n");
+    let subject = levels::subject(run);
+    let mut text = format!("## {subject} conformance: {verdict}\n\n");
     text.push_str(&format!("Target: `{}`", run.target));
     if let Some(server) = &run.server {
         text.push_str(&format!(" ({})", cell(server)));
