@@ -75,7 +75,7 @@ pub const LEVELS: &[Level] = &[
     Level {
         name: "sessions",
         means: "keeps definitions between programs, and tells what it ran",
-        pages: &["mcp.sessions", "mcp.debug"],
+        pages: &["mcp.sessions", "mcp.session_store", "mcp.debug"],
     },
     Level {
         name: "aggregator",

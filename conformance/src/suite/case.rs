@@ -62,6 +62,7 @@ const FLAGS: &[(&str, &str, Asks)] = &[
     ("http_trusted_proxy", "trusted_proxies", Asks::Always),
     ("isolation", "isolation", Asks::Always),
     ("memory_watermark_percent", "memory_watermark", Asks::Always),
+    ("session_store", "session_store", Asks::Always),
 ];
 
 /// When a flag asks for its capability.

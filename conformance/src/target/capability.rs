@@ -142,6 +142,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "evaluates programs in processes where `isolation` says so",
     ),
     row(
+        "session_store",
+        Known::Declared,
+        "keeps sessions where `session_store` says",
+    ),
+    row(
         "memory_watermark",
         Known::Declared,
         "is busy above `memory_watermark_percent`",

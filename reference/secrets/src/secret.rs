@@ -43,6 +43,11 @@ impl Secret {
         self.0.as_bytes().ct_eq(presented).into()
     }
 
+    /// Lends the text to a library that logs in by itself and takes nothing else, for one call.
+    pub fn lend<T>(&self, login: impl FnOnce(&str) -> T) -> T {
+        login(self.expose())
+    }
+
     pub(crate) fn expose(&self) -> &str {
         &self.0
     }

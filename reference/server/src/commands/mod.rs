@@ -4,6 +4,7 @@ mod agent;
 mod doctor;
 mod eval;
 mod repl;
+mod session;
 mod testee;
 
 use crate::agentic::{self, Agentic};
@@ -13,6 +14,9 @@ use crate::evaluation::isolation::Evaluation;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::Terms;
 use crate::server::{PACKAGE_VERSION, Server};
+use crate::sessions::Shared;
+#[cfg(target_os = "linux")]
+use crate::sessions::store::Address;
 use crate::settings::flags::{FLAGS, FlagKind, Group};
 use crate::settings::{HttpSettings, Settings};
 use crate::transport::http;
@@ -28,6 +32,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 struct Command {
     name: &'static str,
@@ -55,6 +60,11 @@ const COMMANDS: &[Command] = &[
         name: "eval",
         doc: "Run a program from a file, standard input or the command line.",
         run: crate::commands::eval::main,
+    },
+    Command {
+        name: "session",
+        doc: "List, show, export and delete the sessions of a store.",
+        run: crate::commands::session::main,
     },
     Command {
         name: "version",
@@ -186,6 +196,9 @@ fn secrets(settings: &Settings) -> RedactorBuilder {
     if let Some(token) = settings.http.as_ref().and_then(|http| http.token.as_ref()) {
         secrets.add(token);
     }
+    if let Some(store) = &settings.sessions.store.address {
+        store.add_secrets(&mut secrets);
+    }
     if settings.agentic.enabled {
         agentic::register_keys(&environment, &mut secrets);
     }
@@ -206,7 +219,15 @@ fn serve(settings: Settings) -> Result<(), String> {
             let _ = std::fs::create_dir_all(traces);
         }
         // Threads that are started later are kept too; there are none yet.
-        crate::evaluation::isolation::confine_server(traces);
+        let store = match &settings.sessions.store.address {
+            Some(Address::Directory(path)) => Some(path.as_path()),
+            _ => None,
+        };
+        if let Some(store) = store {
+            let _ = std::fs::create_dir_all(store);
+        }
+        let written: Vec<&Path> = traces.into_iter().chain(store).collect();
+        crate::evaluation::isolation::confine_server(&written);
     }
     // Plain stdio needs no executor, and starts quicker without.
     let executor = match config.is_some() || settings.http.is_some() {
@@ -232,6 +253,14 @@ fn serve(settings: Settings) -> Result<(), String> {
     // Set here and nowhere else.
     let _ = scrub_set.set(redactor.clone());
     let mut server = Server::new(settings, &log, redactor, upstreams, agentic);
+    let shares = server.settings.sessions.enabled || server.settings.http.is_some();
+    if shares && server.settings.sessions.store.address.is_some() {
+        let limit = Duration::from_millis(server.program_timeout_ms());
+        let opened = Shared::open(&server.settings.sessions, limit, &server.log);
+        let shared = opened.map_err(|message| server.redactor.scrub(message).into_inner())?;
+        let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
+        server.sessions.keep_in(shared);
+    }
     if server.settings.isolated {
         let started = evaluation(&server);
         let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;

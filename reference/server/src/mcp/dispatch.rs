@@ -14,6 +14,7 @@ use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
+use crate::sessions::Told;
 use crate::settings::Level;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_upstream::TraceContext;
@@ -282,7 +283,16 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     };
     log_named(server, Level::Debug, "notifications_cancelled", &id);
     match connection.cancel(&id) {
-        None => log_named(server, Level::Debug, "cancelled_unknown", &id),
+        None => {
+            log_named(server, Level::Debug, "cancelled_unknown", &id);
+            // It may run on another node.
+            if let Some(shared) = server.sessions.shared() {
+                shared.tell(&Told::Cancel {
+                    session: connection.owner.clone(),
+                    call: id,
+                });
+            }
+        }
         Some(answer) => {
             log_named(server, Level::Info, "cancelled_in_flight", &id);
             answer_cancelled(server, connection, id, answer);
@@ -582,9 +592,7 @@ fn run(
     let mut followed = observed.take();
     connection.finish(call, || {
         // From here on the call can't be cancelled any more.
-        if let Some(commit) = commit {
-            commit();
-        }
+        let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
         let reply = server.redactor.scrub(reply);
         stopped(server, &id, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {

@@ -96,6 +96,19 @@ impl Payload {
         self.fields.is_empty()
     }
 
+    /// The object as text that [`Payload::from_kept`] reads, with what is to be scrubbed told from what is not.
+    pub fn kept(&self) -> String {
+        Field::Object(self.clone()).kept().to_string()
+    }
+
+    /// The object that [`Payload::kept`] wrote.
+    pub fn from_kept(text: &str) -> Option<Payload> {
+        match Field::from_kept(serde_json::from_str(text).ok()?)? {
+            Field::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
     /// Appends the object as compact JSON.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
@@ -148,6 +161,77 @@ impl From<String> for Name {
 const OWN_WORDS: &[&str] = &["code", "effect", "reason", "status", "value_kind"];
 
 impl Field {
+    /// Its kind and itself. What was scrubbed as it was put together is scrubbed again where it is read.
+    fn kept(&self) -> serde_json::Value {
+        use serde_json::json;
+        match self {
+            Field::Null => json!(["null"]),
+            Field::Bool(on) => json!(["bool", on]),
+            Field::Int(int) => json!(["int", int]),
+            Field::Float(float) => json!(["float", float]),
+            Field::Text(text) => json!(["text", text]),
+            Field::Clean(text) => json!(["text", text.as_str()]),
+            Field::Own(text) => json!(["own", text]),
+            Field::Exact(text) => json!(["exact", text]),
+            Field::Json(text) => json!(["json", text]),
+            Field::OwnJson(text) => json!(["own-json", text]),
+            Field::List(items) => {
+                json!(["list", items.iter().map(Field::kept).collect::<Vec<_>>()])
+            }
+            Field::Object(object) => {
+                let fields = object.fields.iter().map(|(name, field)| {
+                    let own = matches!(name, Name::Own(_));
+                    json!([own, name.text(), field.kept()])
+                });
+                json!(["object", fields.collect::<Vec<_>>()])
+            }
+        }
+    }
+
+    fn from_kept(value: serde_json::Value) -> Option<Field> {
+        use serde_json::Value;
+        let Value::Array(parts) = value else {
+            return None;
+        };
+        let mut parts = parts.into_iter();
+        let kind = parts.next()?;
+        let rest = parts.next();
+        Some(match (kind.as_str()?, rest) {
+            ("null", None) => Field::Null,
+            ("bool", Some(Value::Bool(on))) => Field::Bool(on),
+            ("int", Some(int)) => Field::Int(int.as_i64()?),
+            ("float", Some(float)) => Field::Float(float.as_f64()?),
+            ("text", Some(Value::String(text))) => Field::Text(text),
+            ("own", Some(Value::String(text))) => Field::Own(Cow::Owned(text)),
+            ("exact", Some(Value::String(text))) => Field::Exact(text),
+            ("json", Some(Value::String(text))) => Field::Json(text),
+            ("own-json", Some(Value::String(text))) => Field::OwnJson(Cow::Owned(text)),
+            ("list", Some(Value::Array(items))) => Field::List(
+                items
+                    .into_iter()
+                    .map(Field::from_kept)
+                    .collect::<Option<_>>()?,
+            ),
+            ("object", Some(Value::Array(fields))) => {
+                let mut object = Payload::new();
+                for field in fields {
+                    let Value::Array(parts) = field else {
+                        return None;
+                    };
+                    let [own, name, field] = <[Value; 3]>::try_from(parts).ok()?;
+                    let name = name.as_str()?.to_owned();
+                    let name = match own.as_bool()? {
+                        true => Name::Own(Cow::Owned(name)),
+                        false => Name::Outside(name),
+                    };
+                    object.set(name, Field::from_kept(field)?);
+                }
+                Field::Object(object)
+            }
+            _ => return None,
+        })
+    }
+
     /// Appends the value as compact JSON.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {

@@ -36,6 +36,12 @@ ptc_protocol::reasons! {
         Arguments = "session_args_error",
         /// There are no sessions on this server.
         Disabled = "sessions_disabled",
+        /// The store that keeps sessions can't be reached.
+        StoreUnavailable = "session_store_unavailable",
+        /// The turn was overtaken on another node, or took longer than its lease.
+        LeaseLost = "session_lease_lost",
+        /// This server can't read what the store holds of the session.
+        Unreadable = "session_unreadable",
     }
 }
 

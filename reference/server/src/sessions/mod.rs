@@ -1,9 +1,17 @@
 //! Stateful sessions: who owns them, how long they live, what they keep, and that one program runs at a time in each.
 //!
 //! Knows nothing of MCP or of how programs run; a program hands in the surroundings that it left.
+//!
+//! Without a store the sessions of a process are in its memory alone, and nothing here waits for anything. With one (`shared`)
+//! a session lives in the store, and here only for as long as a request takes.
 
+pub mod record;
+mod shared;
 pub mod size;
+pub mod store;
 pub mod view;
+
+pub use shared::{Listed, NewProtocol, Shared, Told};
 
 use crate::clock;
 use crate::mcp::connection::Call;
@@ -17,10 +25,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// All sessions of a process.
+/// All sessions of a process, or of all that share its store.
 pub struct Sessions {
     settings: SessionSettings,
     registry: Mutex<Registry>,
+    shared: Option<Arc<Shared>>,
 }
 
 #[derive(Default)]
@@ -53,8 +62,10 @@ pub struct Session {
 
 /// What changes in a session.
 #[derive(Clone)]
-struct State {
+pub struct State {
     env: Env,
+    /// Definitions in it.
+    bindings: usize,
     /// How many of `*1 *2 *3` hold a result.
     results: usize,
     turn: u64,
@@ -65,14 +76,21 @@ struct State {
     updated_micros: i64,
     used: Instant,
     running: Option<Arc<Running>>,
+    /// A program runs in it on another node.
+    elsewhere: bool,
     closed: bool,
 }
 
 /// A program that runs in a session. While it is held and not cancelled, the session is busy.
 #[derive(Default)]
-struct Running {
+pub struct Running {
     call: OnceLock<Arc<Call>>,
+    /// Ends the call, and answers it, when another node closed the session.
+    end: OnceLock<End>,
 }
+
+/// Ends a call.
+pub type End = Box<dyn Fn() + Send + Sync>;
 
 /// Why a session can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +107,16 @@ pub enum Refused {
     Full,
     /// The owner has as many as it may.
     OwnerFull,
+    /// The store can't be reached.
+    Away,
+    /// The store went away while a turn was committed.
+    Unconfirmed,
+    /// Another turn began, or the time for this one ended, before it was committed.
+    Lost,
+    /// This node can't read what the store holds.
+    Unreadable,
+    /// The store can't hold it.
+    Unkept,
 }
 
 impl Refused {
@@ -98,7 +126,10 @@ impl Refused {
             Refused::Closed => SessionReason::Closed,
             Refused::Foreign => SessionReason::Foreign,
             Refused::Busy => SessionReason::Busy,
-            Refused::Full | Refused::OwnerFull => SessionReason::LimitExceeded,
+            Refused::Full | Refused::OwnerFull | Refused::Unkept => SessionReason::LimitExceeded,
+            Refused::Away | Refused::Unconfirmed => SessionReason::StoreUnavailable,
+            Refused::Lost => SessionReason::LeaseLost,
+            Refused::Unreadable => SessionReason::Unreadable,
         }
     }
 
@@ -111,6 +142,15 @@ impl Refused {
             Refused::Busy => "an eval is already running for this session",
             Refused::Full => "maximum number of sessions reached",
             Refused::OwnerFull => "maximum number of sessions for this owner reached",
+            Refused::Away => "the session store is unavailable; nothing was changed",
+            Refused::Unconfirmed => {
+                "the session store became unavailable; whether this turn was kept is not known"
+            }
+            Refused::Lost => {
+                "this node lost the session before the turn was committed; nothing was kept"
+            }
+            Refused::Unreadable => "this server cannot read what the store holds of the session",
+            Refused::Unkept => "what the session holds is too large for the store",
         }
     }
 }
@@ -119,6 +159,14 @@ impl Refused {
 pub struct Turn {
     pub session: Arc<Session>,
     token: Arc<Running>,
+    /// The right to commit it to a store.
+    lease: Option<Arc<shared::Leased>>,
+}
+
+/// A turn as it is made permanent.
+pub enum Packed {
+    Here(State),
+    Stored(shared::Packed),
 }
 
 /// What a program leaves behind.
@@ -192,12 +240,28 @@ impl Sessions {
         Sessions {
             settings,
             registry: Mutex::new(Registry::default()),
+            shared: None,
         }
+    }
+
+    /// Keeps sessions in a store from now on.
+    pub fn keep_in(&mut self, shared: Option<Arc<Shared>>) {
+        self.shared = shared;
+    }
+
+    /// The store, where there is one.
+    pub fn shared(&self) -> Option<&Arc<Shared>> {
+        self.shared.as_ref()
     }
 
     /// Whether there can be sessions at all.
     pub fn are_enabled(&self) -> bool {
         self.settings.enabled
+    }
+
+    /// Whether they can be used: false while their store is away.
+    pub fn are_ready(&self) -> bool {
+        self.shared.as_ref().is_none_or(|shared| shared.is_ready())
     }
 
     /// A new session of `owner`; `ttl_ms` shortens its life.
@@ -210,6 +274,10 @@ impl Sessions {
         title: Option<String>,
         ttl_ms: Option<u64>,
     ) -> Result<Arc<Session>, Refused> {
+        let ttl_ms = ttl_ms.unwrap_or(u64::MAX).min(self.settings.ttl_ms);
+        if let Some(shared) = &self.shared {
+            return shared.start(owner, title, ttl_ms);
+        }
         let mut registry = self.registry();
         self.sweep_locked(&mut registry);
         if registry.live.len() >= self.settings.count_max {
@@ -224,29 +292,16 @@ impl Sessions {
         {
             return Err(Refused::OwnerFull);
         }
-        let ttl_ms = ttl_ms.unwrap_or(u64::MAX).min(self.settings.ttl_ms);
         let now = clock::now_micros();
         let session = Arc::new(Session {
-            id: format!("ptcs_{}", crate::token::random(18)),
+            id: new_id(),
             owner: owner.to_owned(),
             title,
             created_micros: now,
             expires_micros: now
                 .saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
             expires: later(Instant::now(), ttl_ms),
-            state: Mutex::new(State {
-                env: Env::new().noting_results(),
-                results: 0,
-                turn: 0,
-                memory_bytes: size::of_named(std::iter::empty()),
-                prints: VecDeque::new(),
-                tool_calls: VecDeque::new(),
-                upstream_calls: VecDeque::new(),
-                updated_micros: now,
-                used: Instant::now(),
-                running: None,
-                closed: false,
-            }),
+            state: Mutex::new(State::empty(now)),
         });
         registry.live.insert(session.id.clone(), session.clone());
         Ok(session)
@@ -257,6 +312,9 @@ impl Sessions {
     /// # Errors
     /// Why not.
     pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, Refused> {
+        if let Some(shared) = &self.shared {
+            return shared.find(id, owner);
+        }
         let mut registry = self.registry();
         let Some(session) = registry.live.get(id).cloned() else {
             return Err(match registry.closed.iter().any(|closed| closed == id) {
@@ -274,32 +332,94 @@ impl Sessions {
         }
     }
 
+    /// Begins a turn in the session `id`.
+    ///
+    /// # Errors
+    /// As [`Sessions::find`] and [`Session::begin`].
+    pub fn begin(&self, id: &str, owner: &str) -> Result<Turn, Refused> {
+        match &self.shared {
+            Some(shared) => shared.begin(id, owner),
+            None => self.find(id, owner)?.begin(),
+        }
+    }
+
+    /// Removes definitions of a session and clears what `clear` names, which is a use of it. Gives the session and the names
+    /// that were there.
+    ///
+    /// # Errors
+    /// As [`Sessions::begin`].
+    pub fn forget(
+        &self,
+        id: &str,
+        owner: &str,
+        bindings: &[String],
+        clear: &[Clear],
+    ) -> Result<(Arc<Session>, Vec<String>), Refused> {
+        if self.shared.is_none() {
+            let session = self.find(id, owner)?;
+            let removed = session.forget(bindings, clear)?;
+            session.touch();
+            return Ok((session, removed));
+        }
+        let turn = self.begin(id, owner)?;
+        turn.restore()?;
+        let session = turn.session.clone();
+        session.state().running = None;
+        let removed = session.forget(bindings, clear)?;
+        let state = session.state().clone();
+        turn.commit(turn.pack_state(state)?)?;
+        Ok((session, removed))
+    }
+
     /// The live sessions of `owner`, the last changed first.
-    pub fn list(&self, owner: &str) -> Vec<Arc<Session>> {
-        let mut registry = self.registry();
-        self.sweep_locked(&mut registry);
-        let mut own: Vec<_> = registry
-            .live
-            .values()
-            .filter(|session| session.owner == owner)
-            .cloned()
-            .collect();
+    ///
+    /// # Errors
+    /// [`Refused::Away`], with a store.
+    pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, Refused> {
+        let mut own: Vec<_> = match &self.shared {
+            Some(shared) => shared.list(owner)?,
+            None => {
+                let mut registry = self.registry();
+                self.sweep_locked(&mut registry);
+                let live = registry.live.values();
+                live.filter(|session| session.owner == owner)
+                    .cloned()
+                    .collect()
+            }
+        };
         own.sort_by_cached_key(|session| std::cmp::Reverse(session.state().updated_micros));
-        own
+        Ok(own)
     }
 
     /// How many are live.
     pub fn count(&self) -> usize {
-        self.registry().live.len()
+        match &self.shared {
+            Some(shared) => shared.count(),
+            None => self.registry().live.len(),
+        }
     }
 
-    /// Closes a session. A program that runs in it is not waited for: see [`Session::running`].
-    pub fn close(&self, session: &Arc<Session>) {
-        self.registry().close(session);
+    /// Closes a session. A program that runs in it is not waited for; its call is given, where it runs here.
+    ///
+    /// # Errors
+    /// As [`Sessions::find`].
+    pub fn close(&self, id: &str, owner: &str) -> Result<Option<Arc<Call>>, Refused> {
+        let running = match &self.shared {
+            Some(shared) => shared.close(id, owner)?,
+            None => {
+                let session = self.find(id, owner)?;
+                self.registry().close(&session);
+                session.state().running.clone()
+            }
+        };
+        Ok(running.and_then(|running| running.call.get().cloned()))
     }
 
     /// Closes all sessions of an owner that is gone.
     pub fn forget_owner(&self, owner: &str) {
+        if let Some(shared) = &self.shared {
+            return shared.forget_owner(owner);
+        }
         let mut registry = self.registry();
         let own: Vec<_> = registry
             .live
@@ -312,7 +432,11 @@ impl Sessions {
 
     /// Closes whatever is over.
     pub fn sweep(&self) {
-        self.sweep_locked(&mut self.registry());
+        match &self.shared {
+            // Where the store is away, it is swept later.
+            Some(shared) => drop(shared.sweep()),
+            None => self.sweep_locked(&mut self.registry()),
+        }
     }
 
     /// `limits` of the replies.
@@ -340,7 +464,8 @@ impl Sessions {
         let settings = &self.settings;
         let mut env = leaving.env.with_context(Map::new());
         let definitions = env.definitions();
-        let count = definitions.len() as u64;
+        let definitions_count = definitions.len();
+        let count = definitions_count as u64;
         within("max_bindings", count, settings.bindings_max as u64, None)?;
         let memory_bytes =
             size::of_named(definitions.iter().map(|(name, value, _)| (*name, *value)));
@@ -365,6 +490,7 @@ impl Sessions {
         env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices));
         let mut state = turn.session.state().clone();
         state.env = env;
+        state.bindings = definitions_count;
         state.results = (state.results + 1).min(RESULTS_MAX);
         state.memory_bytes = memory_bytes;
         state.turn += 1;
@@ -472,11 +598,70 @@ impl Registry {
     }
 }
 
+/// A new id: a secret of its owner.
+fn new_id() -> String {
+    format!("ptcs_{}", crate::token::random(18))
+}
+
+/// Whether commits to a store skip what makes them safe: the fault that the test of histories has to find.
+fn careless() -> bool {
+    #[cfg(feature = "checks")]
+    {
+        static ON: OnceLock<bool> = OnceLock::new();
+        *ON.get_or_init(|| std::env::var_os("PTC_CHECKS_CARELESS_COMMITS").is_some())
+    }
+    #[cfg(not(feature = "checks"))]
+    false
+}
+
+/// Waits before a commit, where a test wants leases to end before.
+fn dawdle() {
+    if let Some(wait) = told_by_test("PTC_CHECKS_SLOW_COMMITS_MS") {
+        std::thread::sleep(wait);
+    }
+}
+
+/// How long leases last, where a test says so.
+fn hasty() -> Option<Duration> {
+    told_by_test("PTC_CHECKS_LEASE_MS")
+}
+
+fn told_by_test(_name: &str) -> Option<Duration> {
+    #[cfg(feature = "checks")]
+    {
+        let ms = std::env::var(_name).ok()?.parse().ok()?;
+        Some(Duration::from_millis(ms))
+    }
+    #[cfg(not(feature = "checks"))]
+    None
+}
+
 impl State {
+    /// Of a session that nobody used yet.
+    fn empty(now_micros: i64) -> Self {
+        State {
+            env: Env::new().noting_results(),
+            bindings: 0,
+            results: 0,
+            turn: 0,
+            memory_bytes: size::of_named(std::iter::empty()),
+            prints: VecDeque::new(),
+            tool_calls: VecDeque::new(),
+            upstream_calls: VecDeque::new(),
+            updated_micros: now_micros,
+            used: Instant::now(),
+            running: None,
+            elsewhere: false,
+            closed: false,
+        }
+    }
+
     fn is_running(&self) -> bool {
-        self.running
+        let here = self
+            .running
             .as_ref()
-            .is_some_and(|running| !running.call.get().is_some_and(|call| call.is_cancelled()))
+            .is_some_and(|running| !running.call.get().is_some_and(|call| call.is_cancelled()));
+        here || self.elsewhere
     }
 }
 
@@ -498,12 +683,8 @@ impl Session {
         Ok(Turn {
             session: self.clone(),
             token,
+            lease: None,
         })
-    }
-
-    /// The call whose program runs here, when one does.
-    pub fn running(&self) -> Option<Arc<Call>> {
-        self.state().running.as_ref()?.call.get().cloned()
     }
 
     /// The surroundings that the last turn left.
@@ -522,7 +703,7 @@ impl Session {
     pub fn summary(&self) -> Payload {
         let state = self.state();
         Payload::new()
-            .with("binding_count", state.env.definitions().len())
+            .with("binding_count", state.bindings)
             .with("created_at", clock::text(self.created_micros))
             .with(
                 "eval_status",
@@ -595,6 +776,7 @@ impl Session {
                 .iter()
                 .map(|(name, value, _)| (*name, *value)),
         );
+        state.bindings = env.definitions().len();
         state.env = env;
         Ok(removed)
     }
@@ -609,10 +791,59 @@ impl Turn {
     pub fn belongs_to(&self, call: &Arc<Call>) {
         // A turn belongs to one call, so there is nothing set before.
         let _ = self.token.call.set(call.clone());
+        if let Some(lease) = &self.lease {
+            let lease = Arc::downgrade(lease);
+            call.on_cancel(move || {
+                if let Some(lease) = lease.upgrade() {
+                    lease.release();
+                }
+            });
+        }
+    }
+
+    /// Notes how the call is ended when another node closes the session.
+    pub fn ends_by(&self, end: End) {
+        if self.lease.is_some() {
+            let _ = self.token.end.set(end);
+        }
+    }
+
+    /// Reads what the session holds, where it comes from a store. Takes as long as that is large.
+    ///
+    /// # Errors
+    /// [`Refused::Unreadable`].
+    pub fn restore(&self) -> Result<(), Refused> {
+        match &self.lease {
+            Some(lease) => lease.restore(&self.session),
+            None => Ok(()),
+        }
+    }
+
+    /// A turn as it is made permanent. Takes as long as the session is large, with a store.
+    ///
+    /// # Errors
+    /// [`Refused::Unkept`].
+    pub fn pack(&self, ready: Ready) -> Result<Packed, Refused> {
+        self.pack_state(ready.state)
+    }
+
+    fn pack_state(&self, state: State) -> Result<Packed, Refused> {
+        match &self.lease {
+            Some(lease) => lease.pack(&self.session, state).map(Packed::Stored),
+            None => Ok(Packed::Here(state)),
+        }
     }
 
     /// Makes a turn permanent, unless the session was closed or given to another turn meanwhile.
-    pub fn commit(&self, ready: Ready) {
+    ///
+    /// # Errors
+    /// With a store, that it was not, or that nobody knows.
+    pub fn commit(&self, packed: Packed) -> Result<(), Refused> {
+        let kept = match (packed, &self.lease) {
+            (Packed::Here(kept), _) => kept,
+            (Packed::Stored(packed), Some(lease)) => return lease.commit(&packed),
+            (Packed::Stored(_), None) => return Err(Refused::Lost),
+        };
         let mut state = self.session.state();
         let own = state
             .running
@@ -620,9 +851,10 @@ impl Turn {
             .is_some_and(|running| Arc::ptr_eq(running, &self.token));
         if own && !state.closed {
             let running = state.running.take();
-            *state = ready.state;
+            *state = kept;
             state.running = running;
         }
+        Ok(())
     }
 }
 
@@ -743,11 +975,11 @@ mod tests {
             Some(Refused::Foreign)
         );
         assert_eq!(sessions.find("ptcs_x", "a").err(), Some(Refused::NotFound));
-        sessions.close(&session);
+        sessions.close(&session.id, "a").ok().unwrap();
         assert_eq!(sessions.find(&session.id, "b").err(), Some(Refused::Closed));
         assert!(sessions.start("a", None, None).is_ok());
         sessions.forget_owner("a");
-        assert_eq!(sessions.list("a").len(), 0);
+        assert_eq!(sessions.list("a").ok().unwrap().len(), 0);
     }
 
     #[test]
@@ -765,7 +997,7 @@ mod tests {
             .ok()
             .unwrap();
         assert_eq!(ready.notices.len(), 1);
-        turn.commit(ready);
+        turn.commit(turn.pack(ready).ok().unwrap()).ok().unwrap();
         assert_eq!(
             ptc_lang::print::readable(&session.env().history()[0]),
             "{:lisp_session_preview true}"

@@ -300,6 +300,9 @@ flags! {
     }
     Sessions {
         switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");
+        Flag::new("session-store", FlagKind::Text, Value::Text(Some("memory:"), |to, text| to.store = text), "Where sessions are kept: memory:, file:DIR, redis://HOST:PORT/DB, rediss:// for TLS, redis+sentinel://A,B/MASTER or redis+cluster://A,B.");
+        text("session-store-key-file", None, |to, path| to.settings.sessions.store.key_file = Some(path), "File with 32 bytes, best as 64 hex digits, that sessions are encrypted with in their store.");
+        switch("session-store-optional", false, |to, on| to.settings.sessions.store.optional = on, "Starts even where the session store can't be reached.");
         positive("max-sessions", 64, |to, n| to.settings.sessions.count_max = size(n), "Live sessions in the process.");
         positive("max-sessions-per-owner", 16, |to, n| to.settings.sessions.per_owner_max = size(n), "Live sessions of one owner.");
         positive("session-ttl-ms", 1_800_000, |to, n| to.settings.sessions.ttl_ms = n, "Longest life of a session in milliseconds.");

@@ -3,6 +3,7 @@
 pub mod flags;
 pub mod values;
 
+use crate::sessions::store::Address;
 use crate::transport::http::TrustedProxies;
 use ptc_secrets::Secret;
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
@@ -145,6 +146,18 @@ pub struct SessionSettings {
     pub prints: HistoryCap,
     pub tool_calls: HistoryCap,
     pub upstream_calls: HistoryCap,
+    pub store: StoreSettings,
+}
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, Default)]
+pub struct StoreSettings {
+    /// None for the memory of the process.
+    pub address: Option<Address>,
+    /// File of the key that they are encrypted with.
+    pub key_file: Option<String>,
+    /// The server starts without the store.
+    pub optional: bool,
 }
 
 /// Bounds of a history list.
@@ -333,6 +346,7 @@ pub struct Draft {
     trusted_proxies: Vec<String>,
     metrics: bool,
     metrics_path: String,
+    store: String,
 }
 
 impl Settings {
@@ -375,6 +389,7 @@ impl Draft {
             .concurrent_calls
             .unwrap_or_else(|| cpus().min(CONCURRENT_CALLS_MAX));
         let isolated = self.isolated;
+        self.judge_store()?;
         let mut settings = std::mem::take(&mut self.settings);
         if self.http_enabled {
             settings.http = Some(self.judge_http(settings.frame_bytes)?);
@@ -386,6 +401,19 @@ impl Draft {
             .is_some_and(|http| !http.is_loopback());
         settings.isolated = isolated.unwrap_or(cfg!(target_os = "linux") && reachable);
         Ok(settings)
+    }
+
+    fn judge_store(&mut self) -> Result<(), String> {
+        let store = &mut self.settings.sessions.store;
+        store.address = Address::read(&self.store).map_err(|problem| {
+            format!(
+                "--session-store / PTC_RUNNER_MCP_SESSION_STORE is no address of a store: {problem}"
+            )
+        })?;
+        if store.key_file.is_some() && store.address.is_none() {
+            return Err("--session-store-key-file needs a --session-store".into());
+        }
+        Ok(())
     }
 
     fn judge_http(self, frame_bytes: usize) -> Result<HttpSettings, String> {
@@ -504,6 +532,8 @@ mod tests {
                 flags::FlagKind::Bool => "false",
                 _ if flag.name == "http-host" => "127.0.0.1",
                 _ if flag.name == "env-file" => "",
+                _ if flag.name == "session-store" => "memory:",
+                _ if flag.name == "session-store-key-file" => "",
                 _ => "5000",
             };
             assert!(

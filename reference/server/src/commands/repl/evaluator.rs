@@ -1,6 +1,8 @@
 //! One REPL's evaluations: definitions that stay, budgets per evaluation, upstreams when configured, text to show.
 
 use std::borrow::Cow;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,6 +20,7 @@ use super::options::{Display, Options};
 use crate::clock;
 use crate::evaluation::as_runtime_error;
 use crate::render::redact;
+use crate::sessions::record::{Patience, SNAPSHOT_BYTES_MAX};
 
 /// Native stack of the thread that evaluates.
 const STACK_BYTES: usize = 16 << 20;
@@ -99,6 +102,49 @@ impl Evaluator {
                 Err(_) => evaluate(),
             }
         })
+    }
+
+    /// Writes what was defined, and the last results, to a file that only its owner reads.
+    ///
+    /// # Errors
+    /// The sentence that says why not. A file that was there is as it was then.
+    pub fn save(&self, path: &str) -> Result<(), String> {
+        let wrong = |cause: String| format!("Error saving {path}: {cause}");
+        let bytes = self
+            .env
+            .snapshot(SNAPSHOT_BYTES_MAX, &Patience::new())
+            .map_err(|error| wrong(error.to_string()))?;
+        let fresh = format!("{path}.{}.new", crate::token::random(9));
+        let written = std::fs::OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .mode(0o600)
+            .open(&fresh)
+            .and_then(|mut file| {
+                file.write_all(&bytes)?;
+                file.sync_all()
+            })
+            .and_then(|()| std::fs::rename(&fresh, path));
+        written.map_err(|error| {
+            let _ = std::fs::remove_file(&fresh);
+            wrong(error.to_string())
+        })
+    }
+
+    /// Goes on with what [`Evaluator::save`] wrote, in place of what there is.
+    ///
+    /// # Errors
+    /// The sentence that says why not; everything is as it was then.
+    pub fn restore(&mut self, path: &str) -> Result<(), String> {
+        let wrong = |cause: String| format!("Error restoring {path}: {cause}");
+        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let limits = Limits {
+            memory_bytes: self.limits.memory_bytes.saturating_mul(4),
+            ..self.limits.clone()
+        };
+        self.env = Env::restore(&bytes, &limits, &Patience::new())
+            .map_err(|error| wrong(error.to_string()))?;
+        Ok(())
     }
 
     /// A value as anyone may see it.

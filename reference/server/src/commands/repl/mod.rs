@@ -34,12 +34,26 @@ pub fn main(arguments: &[String]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let status = run(&options, &mut evaluator);
+    let status = in_session(&options, &mut evaluator);
     evaluator.end();
     match status {
         Ok(()) => ExitCode::SUCCESS,
         Err(()) => ExitCode::FAILURE,
     }
+}
+
+/// Goes on with the session of a file that is there, and keeps what is left, however the last program went.
+fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
+    let told = |message: String| eprintln!("{message}");
+    let Some(path) = &options.session else {
+        return run(options, evaluator);
+    };
+    if std::path::Path::new(path).exists() {
+        evaluator.restore(path).map_err(told)?;
+    }
+    let status = run(options, evaluator);
+    evaluator.save(path).map_err(told)?;
+    status
 }
 
 /// Expressions first, then a script, and a prompt only when neither was given.

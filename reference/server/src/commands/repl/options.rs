@@ -63,6 +63,8 @@ pub struct Options {
     pub load: Option<String>,
     /// A file, or `-`.
     pub script: Option<String>,
+    /// The file that definitions come from, and go to.
+    pub session: Option<String>,
     /// Prompt even though input is a pipe.
     pub interactive: bool,
     /// How values are shown.
@@ -121,6 +123,13 @@ const FLAGS: &[Flag] = &[
         takes: Some("FILE"),
         default: "",
         doc: "Run a file, then prompt.",
+    },
+    Flag {
+        name: "session",
+        short: None,
+        takes: Some("FILE"),
+        default: "",
+        doc: "Go on with what FILE holds, and keep there what is left.",
     },
     Flag {
         name: "interactive",
@@ -268,6 +277,7 @@ pub fn read(words: &[String], env: impl Fn(&str) -> Option<String>) -> Result<Wa
             .map(|(_, value)| value.clone())
             .collect(),
         load: last("load"),
+        session: last("session"),
         script,
         interactive: last("interactive").is_some(),
         display: one_of("display", last("display"), DISPLAYS)?,

@@ -64,6 +64,24 @@ const COMMANDS: &[Command] = &[
         run: set_display,
     },
     Command {
+        name: "save",
+        takes: " <file>",
+        doc: "Keep definitions and the last results in a file",
+        run: |evaluator, path| match evaluator.save(path) {
+            Ok(()) => format!("Saved {path}"),
+            Err(message) => message,
+        },
+    },
+    Command {
+        name: "restore",
+        takes: " <file>",
+        doc: "Go on with what a file keeps",
+        run: |evaluator, path| match evaluator.restore(path) {
+            Ok(()) => format!("Restored {path}"),
+            Err(message) => message,
+        },
+    },
+    Command {
         name: QUIT,
         takes: "",
         doc: "Leave, as Ctrl+D does",

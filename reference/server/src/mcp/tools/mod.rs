@@ -75,12 +75,15 @@ impl Work {
     }
 }
 
+/// Makes permanent what a program did, or gives the reply that says why it is not.
+pub type Commit = Box<dyn FnOnce() -> Option<ToolReply> + Send>;
+
 /// What came of a program.
 pub struct Done {
     /// The reply; `None` when the program was ended and nobody is to be told.
     pub reply: Option<ToolReply>,
     /// Makes permanent what the program did, once it is certain that its call was not cancelled.
-    pub commit: Option<Box<dyn FnOnce() + Send>>,
+    pub commit: Option<Commit>,
 }
 
 impl Done {

@@ -133,7 +133,7 @@ pub fn list(request: &Request<'_>) -> ToolReply {
             return wrong("lisp_session_list takes no arguments");
         }
         enabled(request)?;
-        let own = request.server.sessions.list(&request.connection.owner);
+        let own = request.server.sessions.list(&request.connection.owner)?;
         let summaries: Vec<Payload> = own.iter().map(|session| session.summary()).collect();
         Ok(Payload::new()
             .with("count", summaries.len())
@@ -166,11 +166,12 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
         let arguments = object(request)?;
         let bindings = bindings(arguments.get("bindings"))?;
         let clear = clear(arguments.get("clear"))?;
-        let session = session(request, arguments)?;
-        let removed = session
-            .forget(&bindings, &clear)
-            .map_err(|refused| Problem::Named(refused, session.id.clone()))?;
-        session.touch();
+        let id = session_id(request, arguments)?;
+        let (session, removed) = request
+            .server
+            .sessions
+            .forget(&id, &request.connection.owner, &bindings, &clear)
+            .map_err(|refused| naming(refused, &id))?;
         let words: Vec<&str> = clear.iter().filter_map(|target| word_of(*target)).collect();
         Ok(Payload::new()
             .with("cleared", words)
@@ -202,9 +203,11 @@ pub fn close(request: &Request<'_>) -> ToolReply {
                 _ => reason.compact(),
             },
         };
-        let session = session(request, arguments)?;
-        let running = session.running();
-        request.server.sessions.close(&session);
+        let id = session_id(request, arguments)?;
+        let running = request
+            .server
+            .sessions
+            .close(&id, &request.connection.owner)?;
         if let Some(call) = running {
             // Sessions belong to one connection, so the call does too.
             if let Some(answer) = request.connection.cancel_call(&call) {
@@ -219,7 +222,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
         Ok(Payload::new()
             .with("closed", true)
             .with("reason", reason)
-            .with("session_id", Field::word(session.id.clone()))
+            .with("session_id", Field::word(id.into_owned()))
             .with("status", "ok"))
     })())
 }
@@ -242,7 +245,12 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let stdio = request.connection.transport == Transport::Stdio;
     let turn = Arc::new(turn);
     let began = Arc::clone(&turn);
+    let (connection, ending) = (request.connection.clone(), request.server.clone());
     let run = move |call: &Arc<Call>| {
+        let refused = |refused: Refused| ToolReply::new(Problem::Session(refused).payload(), view);
+        if let Err(unreadable) = turn.restore() {
+            return Done::of(refused(unreadable));
+        }
         let job = Job {
             program: &program,
             context: &context,
@@ -252,6 +260,10 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
         };
         match evaluation::in_session(&job, &turn) {
             Turned::Kept { payload, ready } => {
+                let packed = match turn.pack(*ready) {
+                    Ok(packed) => packed,
+                    Err(unkept) => return Done::of(refused(unkept)),
+                };
                 let stored = changed_keys(&payload).map(|keys| format!("stored: {keys}"));
                 let suffix = suffix([stored, upstream_calls(&payload, view)]);
                 let reply = ToolReply {
@@ -260,7 +272,10 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                 };
                 Done {
                     reply: Some(reply),
-                    commit: Some(Box::new(move || turn.commit(*ready))),
+                    commit: Some(Box::new(move || {
+                        let lost = turn.commit(packed).err()?;
+                        Some(ToolReply::new(Problem::Session(lost).payload(), view))
+                    })),
                 }
             }
             Turned::Failed(payload) => {
@@ -285,7 +300,15 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     };
     Ok(Work {
         // A program that waits for its thread can be cancelled like one that runs.
-        admitted: Some(Box::new(move |call| began.belongs_to(call))),
+        admitted: Some(Box::new(move |call| {
+            began.belongs_to(call);
+            let call = call.clone();
+            began.ends_by(Box::new(move || {
+                if let Some(answer) = connection.cancel_call(&call) {
+                    dispatch::answer_cancelled(&ending, &connection, call.id.clone(), answer);
+                }
+            }));
+        })),
         run: Box::new(run),
     })
 }
@@ -365,13 +388,19 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
 /// Begins a turn in the session `id`, when its state allows one.
 fn begin(request: &Request<'_>, id: &str) -> Result<Turn, Problem> {
     enabled(request)?;
-    let session = request
+    request
         .server
         .sessions
-        .find(id, &request.connection.owner)?;
-    session
-        .begin()
-        .map_err(|refused| Problem::Named(refused, session.id.clone()))
+        .begin(id, &request.connection.owner)
+        .map_err(|refused| naming(refused, id))
+}
+
+/// A session that is busy is there, and named.
+fn naming(refused: Refused, id: &str) -> Problem {
+    match refused {
+        Refused::Busy => Problem::Named(refused, id.to_owned()),
+        _ => Problem::Session(refused),
+    }
 }
 
 /// The changed names of a reply, joined; `None` when there are none.
@@ -402,14 +431,17 @@ fn enabled(request: &Request<'_>) -> Result<(), Problem> {
 }
 
 fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, Problem> {
+    let id = session_id(request, arguments)?;
+    let sessions = &request.server.sessions;
+    Ok(sessions.find(&id, &request.connection.owner)?)
+}
+
+fn session_id<'a>(request: &Request<'_>, arguments: Json<'a>) -> Result<Cow<'a, str>, Problem> {
     let Some(id) = arguments.get("session_id").and_then(Json::as_str) else {
         return wrong("session_id must be a non-empty string");
     };
     enabled(request)?;
-    Ok(request
-        .server
-        .sessions
-        .find(&id, &request.connection.owner)?)
+    Ok(id)
 }
 
 fn first_unknown(arguments: Json<'_>, known: &[Argument]) -> Option<String> {

@@ -10,6 +10,7 @@ use crate::digest;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
 use crate::server::Server;
+use crate::sessions::Told;
 use crate::settings::{HttpSettings, Level};
 use ptc_rpc::Id;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Endpoint {
         };
         let owner = format!("token:{}", settings.owner_hash);
         Endpoint {
-            sessions: SessionStore::new(&settings),
+            sessions: SessionStore::new(&settings, server.sessions.shared().cloned()),
             rate_limit: settings
                 .rate_limit
                 .filter(|_| settings.checked_token().is_some())
@@ -160,6 +161,42 @@ impl Endpoint {
         for (session, why) in self.sessions.take_expired(now) {
             self.ended(&session, why.name());
         }
+    }
+
+    /// Acts from now on on what other nodes tell of protocol sessions.
+    pub fn listen(self: &Arc<Self>) {
+        let Some(shared) = self.server.sessions.shared() else {
+            return;
+        };
+        let endpoint = Arc::downgrade(self);
+        shared.hear(move |told, key| {
+            let Some(endpoint) = endpoint.upgrade() else {
+                return;
+            };
+            let Some(session) = endpoint.sessions.told_of(key) else {
+                return;
+            };
+            match told {
+                Told::Cancel { call, .. } => {
+                    let connection = &session.connection;
+                    if let Some(answer) = connection.cancel(call) {
+                        dispatch::answer_cancelled(
+                            &endpoint.server,
+                            connection,
+                            call.clone(),
+                            answer,
+                        );
+                    }
+                }
+                Told::Ended { .. } => {
+                    if endpoint.sessions.drop_here(&session) {
+                        session.connection.drain();
+                        endpoint.cancel_all(&session.connection);
+                    }
+                }
+                Told::Closed => {}
+            }
+        });
     }
 
     /// Ends a session; the log says why.

@@ -6,7 +6,7 @@ use super::access_log::AccessRecord;
 use super::body::Posted;
 use super::endpoint::Endpoint;
 use super::refusal::Refusal;
-use super::session_store::{Full, Session};
+use super::session_store::{Full, Missing, Session};
 use super::stateless;
 use crate::digest;
 use crate::mcp::connection::{Answer, Connection, RequestContext, STATELESS_REVISION};
@@ -62,7 +62,10 @@ impl NamedSession {
             record.session(digest::short(id.as_bytes()));
         }
         let found = endpoint.sessions().find(id, owner, Instant::now());
-        found.map(NamedSession).ok_or(Refusal::UnknownSession)
+        found.map(NamedSession).map_err(|missing| match missing {
+            Missing::Unknown => Refusal::UnknownSession,
+            Missing::Away => Refusal::StoreAway,
+        })
     }
 }
 
@@ -158,15 +161,11 @@ impl Exchange<'_> {
         let now = Instant::now();
         // Expired sessions don't count against the limits.
         endpoint.sweep_sessions(now);
-        let session = endpoint
-            .sessions()
-            .open(owner, now)
-            .map_err(|full| match full {
-                Full::Server => {
-                    self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED)
-                }
-                Full::Owner => self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT),
-            })?;
+        let refused = |full: Full| match full {
+            Full::Server => self.refusal(StatusCode::SERVICE_UNAVAILABLE, id.clone(), SATURATED),
+            Full::Owner => self.refusal(StatusCode::TOO_MANY_REQUESTS, id.clone(), OWNER_LIMIT),
+        };
+        let session = endpoint.sessions().open(owner, now).map_err(refused)?;
         let server = endpoint.server();
         let context = self.context();
         let handled = dispatch::handle(server, &session.connection, &context, frame, || {
@@ -175,6 +174,7 @@ impl Exchange<'_> {
         let Handled::Now(reply) = handled else {
             return Err(Refusal::Internal);
         };
+        endpoint.sessions().share(&session).map_err(refused)?;
         let session_hash = digest::short(session.id.as_bytes());
         server
             .log

@@ -64,7 +64,9 @@ pub async fn serve(
     }
     // Without it a small reply waits for an acknowledgement that is itself delayed.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    accept::serve(Arc::new(Endpoint::new(server, settings)), listener, stop).await;
+    let endpoint = Arc::new(Endpoint::new(server, settings));
+    endpoint.listen();
+    accept::serve(endpoint, listener, stop).await;
     Ok(())
 }
 

@@ -39,6 +39,8 @@ pub enum Refusal {
     MissingSession,
     /// It names a session that there isn't.
     UnknownSession,
+    /// It names a session that only the store would know, which is away.
+    StoreAway,
     /// It asks for a session, and names one.
     SessionChosenByClient,
     /// It speaks another revision than its session.
@@ -86,6 +88,10 @@ impl Refusal {
             Refusal::UnsupportedMediaType => {
                 let text = "unsupported media type";
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, text, KeepAlive)
+            }
+            Refusal::StoreAway => {
+                let text = "session store unavailable";
+                (StatusCode::SERVICE_UNAVAILABLE, text, KeepAlive)
             }
             Refusal::EmptyBody => (StatusCode::BAD_REQUEST, "empty body", KeepAlive),
             Refusal::PayloadTooLarge => (

@@ -1,7 +1,12 @@
 //! Protocol sessions of the HTTP endpoint: ids, caps, expiry. Knows nothing of requests or PTC sessions.
+//!
+//! Where nodes share a store, it says which sessions there are; what is here is what this node has seen of them, with the
+//! calls that run here.
 
 use crate::digest;
-use crate::mcp::connection::{Connection, Transport};
+use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
+use crate::sessions::store::Key;
+use crate::sessions::{NewProtocol, Refused, Shared};
 use crate::settings::HttpSettings;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +32,15 @@ pub struct SessionStore {
     ttl: Duration,
     idle: Duration,
     live: Mutex<HashMap<String, Arc<Session>>>,
+    shared: Option<Arc<Shared>>,
+}
+
+/// Why there is no session to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Unknown,
+    /// The store would know, and is away.
+    Away,
 }
 
 /// Which cap a new session meets.
@@ -55,7 +69,7 @@ impl Expired {
 }
 
 impl SessionStore {
-    pub fn new(settings: &HttpSettings) -> Self {
+    pub fn new(settings: &HttpSettings, shared: Option<Arc<Shared>>) -> Self {
         SessionStore {
             count_max: settings.sessions_max,
             per_owner_max: settings.sessions_per_owner_max,
@@ -63,6 +77,7 @@ impl SessionStore {
             ttl: Duration::from_millis(settings.session_ttl_ms),
             idle: Duration::from_millis(settings.session_idle_ms),
             live: Mutex::new(HashMap::new()),
+            shared,
         }
     }
 
@@ -72,6 +87,13 @@ impl SessionStore {
     /// The cap that is met; the process's is looked at first.
     pub fn open(&self, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Full> {
         let mut live = self.live();
+        if self.shared.is_some() {
+            // The store counts, once the revision is agreed on.
+            let session =
+                self.session(format!("mcp_{}", crate::token::random(24)), owner_hash, now);
+            live.insert(session.id.clone(), session.clone());
+            return Ok(session);
+        }
         if live.len() >= self.count_max {
             return Err(Full::Server);
         }
@@ -83,37 +105,110 @@ impl SessionStore {
         {
             return Err(Full::Owner);
         }
-        let id = format!("mcp_{}", crate::token::random(24));
+        let session = self.session(format!("mcp_{}", crate::token::random(24)), owner_hash, now);
+        live.insert(session.id.clone(), session.clone());
+        Ok(session)
+    }
+
+    fn session(&self, id: String, owner_hash: &str, now: Instant) -> Arc<Session> {
         let transport = Transport::Http {
             owner_hash: owner_hash.to_owned(),
             session_hash: digest::short(id.as_bytes()),
         };
-        let session = Arc::new(Session {
+        Arc::new(Session {
             connection: Connection::new(id.clone(), transport, self.in_flight_max),
             owner_hash: owner_hash.to_owned(),
             created: now,
             used: Mutex::new(now),
             ended: AtomicBool::new(false),
-            id: id.clone(),
+            id,
+        })
+    }
+
+    /// Makes a session whose revision is agreed on valid on every node. While the store is away it is this node's alone.
+    ///
+    /// # Errors
+    /// The cap that is met.
+    pub fn share(&self, session: &Session) -> Result<(), Full> {
+        let Some(shared) = &self.shared else {
+            return Ok(());
+        };
+        let told = shared.share_protocol(&NewProtocol {
+            id: &session.id,
+            owner: &session.owner_hash,
+            revision: session.connection.revision(),
+            ttl: self.ttl,
+            idle: self.idle,
+            count_max: self.count_max,
+            per_owner_max: self.per_owner_max,
         });
-        live.insert(id, session.clone());
+        let full = match told {
+            Err(Refused::Full) => Full::Server,
+            Err(Refused::OwnerFull) => Full::Owner,
+            _ => return Ok(()),
+        };
+        self.live().remove(&session.id);
+        Err(full)
+    }
+
+    /// The live session `id` of this owner, now used.
+    ///
+    /// # Errors
+    /// A foreign or expired one is not there.
+    pub fn find(&self, id: &str, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Missing> {
+        let here = self.live().get(id).cloned();
+        let here = here.filter(|session| session.owner_hash == owner_hash);
+        let session = match &self.shared {
+            None => here
+                .filter(|session| self.expiry(session, now).is_none())
+                .ok_or(Missing::Unknown)?,
+            Some(shared) => match (shared.find_protocol(id, owner_hash), here) {
+                (Ok(_), Some(session)) | (Err(Refused::Away), Some(session)) => session,
+                (Ok(revision), None) => {
+                    let session = self.session(id.to_owned(), owner_hash, now);
+                    let known = SESSION_REVISIONS
+                        .into_iter()
+                        .find(|known| *known == revision);
+                    session
+                        .connection
+                        .use_revision(known.ok_or(Missing::Unknown)?);
+                    let mut live = self.live();
+                    live.entry(id.to_owned()).or_insert(session).clone()
+                }
+                (Err(Refused::Away), None) => return Err(Missing::Away),
+                (Err(_), here) => {
+                    if let Some(session) = here {
+                        self.live().remove(&session.id);
+                    }
+                    return Err(Missing::Unknown);
+                }
+            },
+        };
+        session.touch(now);
         Ok(session)
     }
 
-    /// The live session `id` of this owner, now used. A foreign or expired one is not there.
-    pub fn find(&self, id: &str, owner_hash: &str, now: Instant) -> Option<Arc<Session>> {
-        let session = self.live().get(id).cloned()?;
-        if session.owner_hash != owner_hash || self.expiry(&session, now).is_some() {
-            return None;
-        }
-        session.touch(now);
-        Some(session)
+    /// What this node has of a session that another one tells of.
+    pub fn told_of(&self, key: &Key) -> Option<Arc<Session>> {
+        let live = self.live();
+        live.values()
+            .find(|session| Key::of(&session.id) == *key)
+            .cloned()
+    }
+
+    /// Takes a session out of what this node has; true for the one caller that did.
+    pub fn drop_here(&self, session: &Session) -> bool {
+        self.live().remove(&session.id);
+        !session.ended.swap(true, Ordering::AcqRel)
     }
 
     /// Takes a session out; true for the one caller that did.
     pub fn close(&self, session: &Session) -> bool {
-        self.live().remove(&session.id);
-        !session.ended.swap(true, Ordering::AcqRel)
+        let closed = self.drop_here(session);
+        if let (true, Some(shared)) = (closed, &self.shared) {
+            shared.close_protocol(&session.id, &session.owner_hash);
+        }
+        closed
     }
 
     /// Takes out whatever has expired. What is left counts towards the caps.
@@ -123,6 +218,13 @@ impl SessionStore {
             .values()
             .filter_map(|session| Some((session.clone(), self.expiry(session, now)?)))
             .collect();
+        if self.shared.is_some() {
+            // The store ends sessions; this node forgets what nobody used here.
+            for (session, _) in &due {
+                self.drop_here(session);
+            }
+            return Vec::new();
+        }
         due.into_iter()
             .filter(|(session, _)| self.close(session))
             .collect()
@@ -134,6 +236,9 @@ impl SessionStore {
 
     /// How many are live.
     pub fn count(&self, now: Instant) -> usize {
+        if let Some(Ok(count)) = self.shared.as_ref().map(|shared| shared.count_protocol()) {
+            return count;
+        }
         let live = self.live();
         let alive = live
             .values()
@@ -176,7 +281,8 @@ mod tests {
             .chain(arguments.iter().copied())
             .map(str::to_owned)
             .collect();
-        SessionStore::new(&Settings::read(&arguments, |_| None).unwrap().http.unwrap())
+        let settings = Settings::read(&arguments, |_| None).unwrap().http.unwrap();
+        SessionStore::new(&settings, None)
     }
 
     #[test]
@@ -199,9 +305,9 @@ mod tests {
     fn nobody_finds_a_foreign_session() {
         let (sessions, now) = (sessions(&[]), Instant::now());
         let session = sessions.open("a", now).ok().unwrap();
-        assert!(sessions.find(&session.id, "a", now).is_some());
-        assert!(sessions.find(&session.id, "b", now).is_none());
-        assert!(sessions.find("mcp_x", "a", now).is_none());
+        assert!(sessions.find(&session.id, "a", now).is_ok());
+        assert!(sessions.find(&session.id, "b", now).is_err());
+        assert!(sessions.find("mcp_x", "a", now).is_err());
     }
 
     #[test]
@@ -214,12 +320,12 @@ mod tests {
         let after = |ms| start + Duration::from_millis(ms);
         let session = sessions.open("a", start).ok().unwrap();
         for ms in [200, 400, 600, 800] {
-            assert!(sessions.find(&session.id, "a", after(ms)).is_some());
+            assert!(sessions.find(&session.id, "a", after(ms)).is_ok());
         }
-        assert!(sessions.find(&session.id, "a", after(1000)).is_none());
+        assert!(sessions.find(&session.id, "a", after(1000)).is_err());
         assert_eq!(sessions.take_expired(after(1000))[0].1, Expired::Ttl);
         let other = sessions.open("a", start).ok().unwrap();
-        assert!(sessions.find(&other.id, "a", after(300)).is_none());
+        assert!(sessions.find(&other.id, "a", after(300)).is_err());
         assert_eq!(sessions.take_expired(after(300))[0].1, Expired::Idle);
         assert_eq!(sessions.count(after(1000)), 0);
     }

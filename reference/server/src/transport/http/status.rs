@@ -36,6 +36,8 @@ pub async fn ready(
         busy("draining")
     } else if endpoint.sessions().is_full(Instant::now()) {
         busy("saturated")
+    } else if !endpoint.server().sessions.are_ready() {
+        busy("session_store_unavailable")
     } else {
         let payload = Payload::new()
             .with(
@@ -63,7 +65,11 @@ pub async fn metrics(
     };
     let counters = server.counters.as_ref();
     let text = counters.map(|counters| counters.render(&gauges));
-    let mut response = mcp::plain(StatusCode::OK, text.unwrap_or_default());
+    let mut text = text.unwrap_or_default();
+    if let Some(store) = server.sessions.shared() {
+        text.push_str(&store.metrics());
+    }
+    let mut response = mcp::plain(StatusCode::OK, text);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""One server to its clients, three behind HAProxy in truth: every request goes to the next of three processes, which share a
+Redis of their own. Takes the flags of `ptc start --http`, and ends with its input, a signal, or the first process that ends.
+
+    PTC=target/release/ptc conformance/foreign/cluster/cluster.py start --http --http-port 7332 --sessions
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+NODES = 3
+PTC = os.environ.get("PTC", "ptc")
+CONFIG = """
+global
+    maxconn 1024
+    stats socket {directory}/haproxy.sock
+defaults
+    mode http
+    timeout connect 2s
+    timeout client 120s
+    timeout server 120s
+    timeout http-request 60s
+    option http-keep-alive
+frontend mcp
+    bind {host}:{port}
+    default_backend nodes
+backend nodes
+    balance roundrobin
+    option forwardfor
+    http-reuse safe
+{servers}
+"""
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def answers(port, host="127.0.0.1"):
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+def taken(arguments, name, default):
+    """The value of a flag, and the arguments without it."""
+    rest, value, at = [], default, 0
+    while at < len(arguments):
+        word = arguments[at]
+        if word == f"--{name}" and at + 1 < len(arguments):
+            value, at = arguments[at + 1], at + 2
+        elif word.startswith(f"--{name}="):
+            value, at = word.split("=", 1)[1], at + 1
+        else:
+            rest.append(word)
+            at += 1
+    return value, rest
+
+
+def main():
+    arguments = sys.argv[1:]
+    port, arguments = taken(arguments, "http-port", os.environ.get("PTC_RUNNER_MCP_HTTP_PORT", "7332"))
+    host, _ = taken(arguments, "http-host", "127.0.0.1")
+    if "--http" not in arguments or not port.isdigit():
+        os.execvp(PTC, [PTC, *sys.argv[1:]])
+    directory = tempfile.mkdtemp(prefix="ptc-cluster-")
+    processes = []
+
+    def end(status):
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in processes:
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        shutil.rmtree(directory, ignore_errors=True)
+        sys.exit(status)
+
+    signal.signal(signal.SIGTERM, lambda *_: end(0))
+    signal.signal(signal.SIGINT, lambda *_: end(0))
+
+    def until(done):
+        since = time.monotonic()
+        while not done():
+            for process in processes:
+                if process.poll() is not None:
+                    end(process.returncode or 1)
+            if time.monotonic() - since > 20:
+                print("the cluster does not start", file=sys.stderr)
+                end(1)
+            time.sleep(0.01)
+
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    store = free_port()
+    redis = ["redis-server", "--port", str(store), "--bind", "127.0.0.1", "--save", "", "--dir", directory]
+    processes.append(subprocess.Popen(redis, **quiet))
+    until(lambda: answers(store))
+    environment = os.environ | {"PTC_RUNNER_MCP_SESSION_STORE": f"redis://127.0.0.1:{store}"}
+    ports = [free_port() for _ in range(NODES)]
+    for node in ports:
+        command = [PTC, *arguments, "--http-port", str(node)]
+        # Of what all of them log the first one's is enough: the others say the same of other requests.
+        log = None if node == ports[0] else subprocess.DEVNULL
+        processes.append(subprocess.Popen(command, env=environment, stderr=log, **quiet))
+    address = "127.0.0.1" if host in ("localhost", "0.0.0.0") else host
+    until(lambda: all(answers(node, address) for node in ports))
+    servers = "\n".join(f"    server node{at} {address}:{node}" for at, node in enumerate(ports))
+    config = os.path.join(directory, "haproxy.cfg")
+    with open(config, "w") as file:
+        bind = "127.0.0.1" if host == "localhost" else host
+        file.write(CONFIG.format(directory=directory, host=bind, port=port, servers=servers))
+    processes.append(subprocess.Popen(["haproxy", "-db", "-q", "-f", config], stderr=subprocess.DEVNULL, **quiet))
+    until(lambda: answers(int(port), address))
+    while all(process.poll() is None for process in processes):
+        time.sleep(0.05)
+    end(next(process.returncode for process in processes if process.poll() is not None) or 1)
+
+
+main()

@@ -1,0 +1,141 @@
+//! `ptc session`: what operators ask of a session store. Takes the flags of `ptc start` that say which store that is.
+
+use super::environment;
+use crate::clock;
+use crate::diagnostics::log::Log;
+use crate::sessions::{Listed, Shared};
+use crate::settings::{Level, Settings};
+use ptc_secrets::Redactor;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const USAGE: &str = "\
+Usage: ptc session list --session-store URL
+       ptc session show ID --session-store URL
+       ptc session export ID [FILE] --session-store URL
+       ptc session delete ID --session-store URL
+
+list shows the live sessions of a store, show the definitions of one. export writes what one defined as a snapshot, which
+`ptc repl --session FILE` goes on with; without FILE to standard output. delete closes one; a program that runs in it is not kept.
+To look at a session is a use of it: its idle time starts again.
+
+--session-store and --session-store-key-file as `ptc start` takes them, and their environment variables.
+";
+
+/// Runs the command with the words behind `session`.
+pub fn main(arguments: &[String]) -> ExitCode {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        return super::print(USAGE);
+    }
+    match run(arguments) {
+        Ok(bytes) => {
+            // A reader that went away has read enough.
+            let _ = std::io::stdout().write_all(&bytes);
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
+    let flags = arguments.iter().position(|word| word.starts_with("--"));
+    let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let settings = Settings::read(flags, environment)?;
+    let mut secrets = Redactor::builder();
+    if let Some(address) = &settings.sessions.store.address {
+        address.add_secrets(&mut secrets);
+    }
+    let log = Log::to_stderr(Level::Error, secrets.build());
+    let opened = Shared::open(&settings.sessions, Duration::ZERO, &log)?;
+    let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
+    let find = |id: &str| {
+        let all = store
+            .list_all()
+            .map_err(|refused| refused.message().to_owned())?;
+        let found = all.into_iter().find(|listed| listed.head.id == id);
+        found.ok_or_else(|| format!("the store has no live session {id}"))
+    };
+    match words.as_slice() {
+        ["list"] => {
+            let all = store
+                .list_all()
+                .map_err(|refused| refused.message().to_owned())?;
+            let mut text = format!(
+                "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} title\n",
+                "id", "turn", "bindings", "bytes", "status", "last used"
+            );
+            text.extend(all.iter().map(row));
+            Ok(text.into_bytes())
+        }
+        ["show", id] => {
+            let listed = find(id)?;
+            let env = store
+                .env_of(&listed)
+                .map_err(|refused| refused.message().to_owned())?;
+            let mut text = row(&listed);
+            for (name, value, _) in env.definitions() {
+                let shown = ptc_lang::print::preview(value, SHOWN_ITEMS, SHOWN_CHARS).text;
+                text.push_str(&format!("{name} = {shown}\n"));
+            }
+            Ok(text.into_bytes())
+        }
+        ["export", id, file @ ..] if file.len() <= 1 => {
+            let listed = find(id)?;
+            let bytes = store
+                .export(&listed)
+                .map_err(|refused| refused.message().to_owned())?;
+            match file.first() {
+                None => Ok(bytes),
+                Some(path) => std::fs::write(path, bytes)
+                    .map(|()| Vec::new())
+                    .map_err(|error| format!("cannot write {path}: {error}")),
+            }
+        }
+        ["delete", id] => {
+            let listed = find(id)?;
+            store
+                .delete(&listed)
+                .map_err(|refused| refused.message().to_owned())?;
+            Ok(format!("closed {id}\n").into_bytes())
+        }
+        _ => Err(USAGE.trim_end().to_owned()),
+    }
+}
+
+/// Items and characters of a value that are shown.
+const SHOWN_ITEMS: usize = 10;
+const SHOWN_CHARS: usize = 200;
+
+fn row(listed: &Listed) -> String {
+    let head = &listed.head;
+    format!(
+        "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} {}\n",
+        head.id,
+        head.turn,
+        head.bindings,
+        head.memory_bytes,
+        if listed.record.running {
+            "running"
+        } else {
+            "idle"
+        },
+        clock::text(listed.record.times.used),
+        printable(head.title.as_deref().unwrap_or_default()),
+    )
+}
+
+/// A title is a client's: it moves no cursor and adds no lines.
+fn printable(title: &str) -> String {
+    title
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}

@@ -1,0 +1,141 @@
+//! What a store gets to keep of a session, as bytes: a head, which lists show, and a body with all the rest. Both are CBOR, and
+//! sealed.
+
+use super::{HELD_TIMES, State};
+use crate::clock;
+use crate::render::payload::Payload;
+use minicbor::{Decode, Encode};
+use ptc_lang::{Env, Host, Limits, Pulse};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What lists show.
+#[derive(Clone, Debug, Encode, Decode)]
+pub struct Head {
+    #[n(0)]
+    pub id: String,
+    #[n(1)]
+    pub title: Option<String>,
+    #[n(2)]
+    pub bindings: u64,
+    #[n(3)]
+    pub memory_bytes: u64,
+    #[n(4)]
+    pub turn: u64,
+}
+
+/// All the rest.
+#[derive(Debug, Encode, Decode)]
+struct Body {
+    /// A snapshot of the language.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    env: Vec<u8>,
+    #[n(1)]
+    results: u64,
+    #[n(2)]
+    prints: Vec<String>,
+    /// The histories of calls, each call as a payload keeps itself.
+    #[n(3)]
+    tool_calls: Vec<String>,
+    #[n(4)]
+    upstream_calls: Vec<String>,
+}
+
+/// Bytes of the largest snapshot.
+pub const SNAPSHOT_BYTES_MAX: usize = 64 << 20;
+/// What writing or reading one may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Memory beyond a session's own that reading one may take.
+const READING_BYTES: u64 = 64 << 20;
+
+/// A clock, and nothing else of the world.
+pub struct Patience(Instant);
+
+impl Patience {
+    pub fn new() -> Self {
+        Patience(Instant::now() + PATIENCE)
+    }
+}
+
+impl Host for Patience {
+    fn now_micros(&self) -> i64 {
+        clock::now_micros()
+    }
+
+    fn pulse(&self) -> Pulse {
+        match Instant::now() >= self.0 {
+            true => Pulse::TimedOut,
+            false => Pulse::Continue,
+        }
+    }
+}
+
+impl Head {
+    pub fn of(id: &str, title: Option<&str>, state: &State) -> Self {
+        Head {
+            id: id.to_owned(),
+            title: title.map(str::to_owned),
+            bindings: state.bindings as u64,
+            memory_bytes: state.memory_bytes,
+            turn: state.turn,
+        }
+    }
+
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
+        minicbor::to_vec(self).map_err(|error| error.to_string())
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        minicbor::decode(bytes).map_err(|error| error.to_string())
+    }
+}
+
+/// The body of a session.
+///
+/// # Errors
+/// Why it can't be written: it is too large.
+pub fn body(state: &State) -> Result<Vec<u8>, String> {
+    let env = state
+        .env
+        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::new())
+        .map_err(|error| error.to_string())?;
+    let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::kept).collect();
+    let body = Body {
+        env,
+        results: state.results as u64,
+        prints: state.prints.iter().cloned().collect(),
+        tool_calls: kept(&state.tool_calls),
+        upstream_calls: kept(&state.upstream_calls),
+    };
+    minicbor::to_vec(body).map_err(|error| error.to_string())
+}
+
+/// Fills in what a body holds; the bytes may be anybody's.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), String> {
+    let body: Body = minicbor::decode(body).map_err(|error| error.to_string())?;
+    let limits = Limits {
+        memory_bytes: memory_bytes
+            .saturating_mul(HELD_TIMES * 4)
+            .saturating_add(READING_BYTES),
+        ..Limits::default()
+    };
+    state.env =
+        Env::restore(&body.env, &limits, &Patience::new()).map_err(|error| error.to_string())?;
+    state.bindings = state.env.definitions().len();
+    state.results = usize::try_from(body.results)
+        .unwrap_or(0)
+        .min(super::RESULTS_MAX);
+    state.prints = body.prints.into();
+    let read = |calls: Vec<String>| {
+        let calls = calls
+            .iter()
+            .map(|call| Payload::from_kept(call).ok_or("a call is unreadable"));
+        calls.collect::<Result<VecDeque<_>, _>>()
+    };
+    state.tool_calls = read(body.tool_calls)?;
+    state.upstream_calls = read(body.upstream_calls)?;
+    Ok(())
+}

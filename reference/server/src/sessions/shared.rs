@@ -1,0 +1,814 @@
+//! Sessions in a store: what a node does to run a program in one that any node may have used before.
+//!
+//! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. What a node read or committed
+//! it remembers by its stamp, so that the next turn reads a few facts only.
+
+use super::record::{self, Head};
+use super::store::{
+    self, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore, Space,
+};
+use super::{Refused, Running, Session, State, Turn, later};
+use crate::diagnostics::log::Log;
+use crate::settings::{Level, SessionSettings};
+use ptc_lang::Env;
+use ptc_rpc::Id;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// A store and what this node knows of it.
+pub struct Shared {
+    store: Box<dyn SessionStore>,
+    /// Sessions of the protocol, for HTTP.
+    protocol: Box<dyn SessionStore>,
+    seal: Seal,
+    address: String,
+    log: Log,
+    settings: SessionSettings,
+    /// How long a lease lasts: a program's own limit and the time to keep what it leaves.
+    term: Duration,
+    recent: Mutex<VecDeque<(Key, String, State)>>,
+    /// Programs that run here.
+    running: Mutex<HashMap<Key, Weak<Running>>>,
+    /// Acts on what nodes tell of the protocol's sessions.
+    hears: OnceLock<Hears>,
+    away: AtomicBool,
+    /// The mark of the key was looked at.
+    marked: AtomicBool,
+    asked: Mutex<Instant>,
+    count: AtomicUsize,
+    /// What was asked of the store, for metrics.
+    pub measured: Measured,
+}
+
+/// Acts on what was told of the session with this key.
+type Hears = Box<dyn Fn(&Told, &Key) + Send + Sync>;
+
+/// What metrics say of a store.
+#[derive(Default)]
+pub struct Measured {
+    pub requests: AtomicU64,
+    pub micros: AtomicU64,
+    pub failures: AtomicU64,
+    /// Turns that another node's kept away.
+    pub busy: AtomicU64,
+    /// Turns that were lost with their lease.
+    pub lost: AtomicU64,
+    pub written_bytes: AtomicU64,
+    pub read_bytes: AtomicU64,
+}
+
+/// Sessions whose content a node remembers.
+const RECENT_MAX: usize = 64;
+/// Time that a lease lasts beyond the program's own limit: what it leaves is written and sent meanwhile.
+const LEASE_SLACK: Duration = Duration::from_secs(3);
+/// Without an answer for so long the store is asked before it is called ready.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+/// What the mark says once it is opened.
+const MARK: &[u8] = b"ptc session store";
+
+impl Shared {
+    /// Opens the store that the settings name, if they name one. `program` is the longest that a program may take.
+    ///
+    /// # Errors
+    /// The sentence that says which store can't be used and why.
+    pub fn open(
+        settings: &SessionSettings,
+        program: Duration,
+        log: &Log,
+    ) -> Result<Option<Arc<Shared>>, String> {
+        let Some(address) = &settings.store.address else {
+            return Ok(None);
+        };
+        let seal = match &settings.store.key_file {
+            Some(path) => Seal::from_file(path).map_err(|cause| {
+                format!("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {cause}")
+            })?,
+            None => Seal::none(),
+        };
+        let unusable = |cause: String| unusable(address, &cause);
+        let shared = Shared {
+            store: store::open(address, Space::Programs).map_err(unusable)?,
+            protocol: store::open(address, Space::Protocol).map_err(unusable)?,
+            seal,
+            address: address.to_string(),
+            log: log.clone(),
+            settings: settings.clone(),
+            term: super::hasty().unwrap_or(program + LEASE_SLACK),
+            recent: Mutex::default(),
+            running: Mutex::default(),
+            hears: OnceLock::new(),
+            away: AtomicBool::new(false),
+            marked: AtomicBool::new(false),
+            asked: Mutex::new(Instant::now()),
+            count: AtomicUsize::new(0),
+            measured: Measured::default(),
+        };
+        match shared.check_mark() {
+            Ok(()) => {}
+            Err(Failure::Away(cause)) if settings.store.optional && !shared.is_marked() => {
+                shared.told_away(&cause);
+            }
+            Err(failure) => return Err(unusable(failure.to_string())),
+        }
+        log.event(Level::Info, "session_store", None, |fields| {
+            fields
+                .text("address", &shared.address)
+                .flag("encrypted", shared.seal.is_on());
+        });
+        let shared = Arc::new(shared);
+        let listening = Arc::downgrade(&shared);
+        shared.store.listen(Box::new(move |message| {
+            let shared = listening.upgrade();
+            if let Some(shared) = &shared {
+                shared.heard(message);
+            }
+            shared.is_some()
+        }));
+        Ok(Some(shared))
+    }
+
+    /// Tells all nodes. Where the store is away nobody hears it: what is told only makes an end come sooner.
+    pub fn tell(&self, told: &Told) {
+        let message = told.to_text();
+        // Who waits for a directory waits for nothing.
+        let _ = self.ask(|store| store.tell(&message));
+    }
+
+    /// Acts on what nodes tell of the protocol's sessions, by their keys, from now on.
+    pub fn hear(&self, act: impl Fn(&Told, &Key) + Send + Sync + 'static) {
+        // There is one listener to a process.
+        let _ = self.hears.set(Box::new(act));
+    }
+
+    fn heard(&self, message: &str) {
+        let Some((told, key)) = Told::from_text(message) else {
+            return;
+        };
+        match told {
+            Told::Closed => {
+                let running = lock(&self.running).get(&key).and_then(Weak::upgrade);
+                if let Some(end) = running.as_ref().and_then(|running| running.end.get()) {
+                    end();
+                }
+            }
+            Told::Cancel { .. } | Told::Ended { .. } => {
+                if let Some(act) = self.hears.get() {
+                    act(&told, &key);
+                }
+            }
+        }
+    }
+
+    /// Whether this node's key is the store's. A store that never was marked gets the mark.
+    fn check_mark(&self) -> Answer<()> {
+        let away = |cause: String| Failure::Away(cause);
+        let fresh = self.seal.seal(MARK, "mark").map_err(away)?;
+        let mark = self.store.mark(&fresh)?;
+        self.marked.store(true, Ordering::Release);
+        match self.seal.open(&mark, "mark") {
+            Ok(text) if text == MARK => Ok(()),
+            Ok(_) => Err(away("it is marked by something else".into())),
+            Err(cause) => Err(away(format!(
+                "the key is not the one of what it holds (--session-store-key-file): {cause}"
+            ))),
+        }
+    }
+
+    /// The store answered once, so that what is wrong since is no matter of reaching it.
+    fn is_marked(&self) -> bool {
+        self.marked.load(Ordering::Acquire)
+    }
+
+    /// Asks the store, and notes how that went.
+    fn ask<T>(&self, ask: impl FnOnce(&dyn SessionStore) -> Answer<T>) -> Result<T, Refused> {
+        self.ask_of(&*self.store, ask)
+    }
+
+    fn ask_of<T>(
+        &self,
+        store: &dyn SessionStore,
+        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+    ) -> Result<T, Refused> {
+        let since = Instant::now();
+        let answer = blocking(|| {
+            // Started while the store was away.
+            if !self.is_marked() {
+                self.check_mark()?;
+            }
+            ask(store)
+        });
+        let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.measured.requests.fetch_add(1, Ordering::Relaxed);
+        self.measured.micros.fetch_add(micros, Ordering::Relaxed);
+        match answer {
+            Err(Failure::Away(cause)) => {
+                self.measured.failures.fetch_add(1, Ordering::Relaxed);
+                self.told_away(&cause);
+                Err(Refused::Away)
+            }
+            Err(Failure::Refused(refused)) => {
+                self.told_back();
+                match refused {
+                    Refused::Busy => self.measured.busy.fetch_add(1, Ordering::Relaxed),
+                    Refused::Lost => self.measured.lost.fetch_add(1, Ordering::Relaxed),
+                    _ => 0,
+                };
+                Err(refused)
+            }
+            Ok(answer) => {
+                self.told_back();
+                Ok(answer)
+            }
+        }
+    }
+
+    /// The log tells once that the store is away.
+    fn told_away(&self, cause: &str) {
+        if !self.away.swap(true, Ordering::AcqRel) {
+            self.log
+                .event(Level::Error, "session_store_unavailable", None, |fields| {
+                    fields.text("address", &self.address).text("cause", cause);
+                });
+        }
+    }
+
+    fn told_back(&self) {
+        *lock(&self.asked) = Instant::now();
+        if self.away.swap(false, Ordering::AcqRel) {
+            self.log
+                .event(Level::Info, "session_store_back", None, |fields| {
+                    fields.text("address", &self.address);
+                });
+        }
+    }
+
+    /// Whether sessions can be used; asks the store when nobody did of late.
+    pub fn is_ready(&self) -> bool {
+        if self.away.load(Ordering::Acquire) || lock(&self.asked).elapsed() > READY_WITHIN {
+            return self.sweep();
+        }
+        true
+    }
+
+    /// Closes what is over. False when the store is away.
+    pub fn sweep(&self) -> bool {
+        let left = self.ask(|store| store.sweep());
+        if let Ok(count) = left {
+            self.count.store(count, Ordering::Relaxed);
+        }
+        left.is_ok()
+    }
+
+    /// What was asked of the store, as Prometheus text.
+    pub fn metrics(&self) -> String {
+        let Measured {
+            requests,
+            micros,
+            failures,
+            busy,
+            lost,
+            written_bytes,
+            read_bytes,
+        } = &self.measured;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed).to_string();
+        let seconds = Duration::from_micros(micros.load(Ordering::Relaxed)).as_secs_f64();
+        let up = u8::from(!self.away.load(Ordering::Acquire));
+        let rows = [
+            (
+                "requests_total",
+                "counter",
+                "Requests to the session store.",
+                count(requests),
+            ),
+            (
+                "failures_total",
+                "counter",
+                "Requests that the session store did not answer.",
+                count(failures),
+            ),
+            (
+                "seconds_total",
+                "counter",
+                "Time that requests to the session store took.",
+                seconds.to_string(),
+            ),
+            (
+                "busy_total",
+                "counter",
+                "Turns that another one kept away.",
+                count(busy),
+            ),
+            (
+                "lost_total",
+                "counter",
+                "Turns whose lease ended before they were committed.",
+                count(lost),
+            ),
+            (
+                "written_bytes_total",
+                "counter",
+                "Bytes of sessions that were committed.",
+                count(written_bytes),
+            ),
+            (
+                "read_bytes_total",
+                "counter",
+                "Bytes of sessions that were read.",
+                count(read_bytes),
+            ),
+            (
+                "up",
+                "gauge",
+                "Whether the session store answered the last time.",
+                up.to_string(),
+            ),
+        ];
+        let mut text = String::new();
+        for (name, kind, help, value) in rows {
+            let name = format!("ptc_lisp_session_store_{name}");
+            text.push_str(&format!(
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
+            ));
+        }
+        text
+    }
+
+    /// How many sessions lived in the store when it was last swept.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub fn start(
+        self: &Arc<Self>,
+        owner: &str,
+        title: Option<String>,
+        ttl_ms: u64,
+    ) -> Result<Arc<Session>, Refused> {
+        let id = super::new_id();
+        let key = Key::of(&id);
+        let stamp = crate::token::random(18);
+        let state = State::empty(0);
+        let head = Head::of(&id, title.as_deref(), &state).to_bytes();
+        let (head, body) = self.sealed(&key, &stamp, head, record::body(&state))?;
+        let times = self.ask(|store| {
+            store.create(&New {
+                key: &key,
+                owner: &store::owner_of(owner),
+                ttl: Duration::from_millis(ttl_ms),
+                idle: Duration::from_millis(self.settings.idle_ms),
+                count_max: self.settings.count_max,
+                per_owner_max: self.settings.per_owner_max,
+                stamp: &stamp,
+                content: Content {
+                    head: &head,
+                    body: &body,
+                },
+            })
+        })?;
+        self.remember(&key, &stamp, &state);
+        let record = Record {
+            key,
+            owner: store::owner_of(owner),
+            version: 0,
+            stamp,
+            times,
+            running: false,
+            head,
+            body: None,
+        };
+        self.session(&record, owner, state)
+    }
+
+    fn sealed(
+        &self,
+        key: &Key,
+        stamp: &str,
+        head: Result<Vec<u8>, String>,
+        body: Result<Vec<u8>, String>,
+    ) -> Result<(Vec<u8>, Vec<u8>), Refused> {
+        let seal = |part: &str, bytes: Result<Vec<u8>, String>| {
+            let place = place(part, key, stamp);
+            bytes
+                .and_then(|bytes| self.seal.seal(&bytes, &place))
+                .map_err(|_| Refused::Unkept)
+        };
+        Ok((seal("head", head)?, seal("body", body)?))
+    }
+
+    fn head(&self, record: &Record) -> Result<Head, Refused> {
+        let place = place("head", &record.key, &record.stamp);
+        let head = self.seal.open(&record.head, &place);
+        head.and_then(|head| Head::read(&head))
+            .map_err(|cause| self.unreadable(&record.key, &cause))
+    }
+
+    /// The log says why a session can't be read; its owner is told that it can't.
+    fn unreadable(&self, key: &Key, cause: &str) -> Refused {
+        self.log
+            .event(Level::Error, "session_unreadable", None, |fields| {
+                fields.text("cause", cause).text("key", key.as_str());
+            });
+        Refused::Unreadable
+    }
+
+    /// A session of this node for the time of a request.
+    fn session(&self, record: &Record, owner: &str, state: State) -> Result<Arc<Session>, Refused> {
+        let head = self.head(record)?;
+        let times = record.times;
+        let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or(0);
+        Ok(Arc::new(Session {
+            id: head.id,
+            owner: owner.to_owned(),
+            title: head.title,
+            created_micros: times.created,
+            expires_micros: times.expires,
+            expires: later(tokio::time::Instant::now(), left / 1000),
+            state: Mutex::new(State {
+                turn: head.turn,
+                memory_bytes: head.memory_bytes,
+                bindings: usize::try_from(head.bindings).unwrap_or(usize::MAX),
+                updated_micros: times.used,
+                elsewhere: record.running,
+                ..state
+            }),
+        }))
+    }
+
+    /// The session, to be looked at.
+    pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, Refused> {
+        let key = Key::of(id);
+        let known = self.recalled(&key);
+        let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
+        let record = self.ask(|store| store.read(&key, &store::owner_of(owner), stamp))?;
+        let session = self.session(
+            &record,
+            owner,
+            known.map_or_else(|| State::empty(0), |(_, state)| state),
+        )?;
+        if let Some(body) = &record.body {
+            self.fill(&session, &record.key, &record.stamp, body)?;
+        }
+        Ok(session)
+    }
+
+    /// Reads a body into a session, and remembers it.
+    fn fill(&self, session: &Session, key: &Key, stamp: &str, body: &[u8]) -> Result<(), Refused> {
+        self.measured
+            .read_bytes
+            .fetch_add(body.len() as u64, Ordering::Relaxed);
+        let mut state = session.state();
+        let opened = self.seal.open(body, &place("body", key, stamp));
+        opened
+            .and_then(|body| record::restore(&mut state, &body, self.settings.memory_bytes))
+            .map_err(|cause| self.unreadable(key, &cause))?;
+        self.remember(key, stamp, &state);
+        Ok(())
+    }
+
+    /// Takes the lease of a session for one turn.
+    pub fn begin(self: &Arc<Self>, id: &str, owner: &str) -> Result<Turn, Refused> {
+        let key = Key::of(id);
+        let known = self.recalled(&key);
+        let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
+        let holder = crate::token::random(18);
+        let (record, lease) = self
+            .ask(|store| store.acquire(&key, &store::owner_of(owner), stamp, &holder, self.term))?;
+        let leased = Leased {
+            shared: self.clone(),
+            lease,
+            stamp: record.stamp.clone(),
+            ended: AtomicBool::new(false),
+            body: Mutex::new(record.body.clone()),
+        };
+        let session = self.session(
+            &record,
+            owner,
+            known.map_or_else(|| State::empty(0), |(_, state)| state),
+        )?;
+        let token = Arc::new(Running::default());
+        session.state().running = Some(token.clone());
+        lock(&self.running).insert(key, Arc::downgrade(&token));
+        Ok(Turn {
+            session,
+            token,
+            lease: Some(Arc::new(leased)),
+        })
+    }
+
+    /// Closes a session; gives what runs in it here.
+    pub fn close(&self, id: &str, owner: &str) -> Result<Option<Arc<Running>>, Refused> {
+        let key = Key::of(id);
+        self.ask(|store| store.close(&key, &store::owner_of(owner)))?;
+        lock(&self.recent).retain(|(known, ..)| *known != key);
+        let here = lock(&self.running).get(&key).and_then(Weak::upgrade);
+        if here.is_none() {
+            let message = Told::closed(&key);
+            let _ = self.ask(|store| store.tell(&message));
+        }
+        Ok(here)
+    }
+
+    pub fn forget_owner(&self, owner: &str) {
+        // Where the store is away, their time closes them.
+        let _ = self.ask(|store| store.close_owner(&store::owner_of(owner)));
+    }
+
+    pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, Refused> {
+        let records = self.ask(|store| store.list(Some(&store::owner_of(owner))))?;
+        records
+            .iter()
+            .map(|record| self.session(record, owner, State::empty(0)))
+            .collect()
+    }
+
+    /// Every live session, for operators; the last used first. What this node can't read is not among them.
+    pub fn list_all(&self) -> Result<Vec<Listed>, Refused> {
+        let mut records = self.ask(|store| store.list(None))?;
+        records.sort_by_key(|record| std::cmp::Reverse(record.times.used));
+        let listed = records.into_iter().filter_map(|record| {
+            let head = self.head(&record).ok()?;
+            Some(Listed { head, record })
+        });
+        Ok(listed.collect())
+    }
+
+    /// What a session defined.
+    pub fn env_of(&self, listed: &Listed) -> Result<Env, Refused> {
+        let Listed { record, .. } = listed;
+        let read = self.ask(|store| store.read(&record.key, &record.owner, None))?;
+        let session = self.session(&read, "", State::empty(0))?;
+        self.fill(
+            &session,
+            &read.key,
+            &read.stamp,
+            read.body.as_deref().unwrap_or_default(),
+        )?;
+        Ok(session.env())
+    }
+
+    /// The same as a snapshot.
+    pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, Refused> {
+        let env = self.env_of(listed)?;
+        env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::new())
+            .map_err(|_| Refused::Unkept)
+    }
+
+    /// Closes a session, whoever owns it.
+    pub fn delete(&self, listed: &Listed) -> Result<(), Refused> {
+        let Listed { record, .. } = listed;
+        self.ask(|store| store.close(&record.key, &record.owner))?;
+        let message = Told::closed(&record.key);
+        self.ask(|store| store.tell(&message))
+    }
+
+    fn recalled(&self, key: &Key) -> Option<(String, State)> {
+        let recent = lock(&self.recent);
+        let known = recent.iter().find(|(known, ..)| known == key);
+        known.map(|(_, stamp, state)| (stamp.clone(), state.clone()))
+    }
+
+    fn remember(&self, key: &Key, stamp: &str, state: &State) {
+        let mut recent = lock(&self.recent);
+        recent.retain(|(known, ..)| known != key);
+        if recent.len() >= RECENT_MAX {
+            recent.pop_front();
+        }
+        let state = State {
+            running: None,
+            elsewhere: false,
+            ..state.clone()
+        };
+        recent.push_back((key.clone(), stamp.to_owned(), state));
+    }
+
+    /// Makes a session of the protocol valid on every node.
+    pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), Refused> {
+        let key = Key::of(new.id);
+        let stamp = crate::token::random(18);
+        let head = self
+            .seal
+            .seal(new.revision.as_bytes(), &place("revision", &key, &stamp));
+        let head = head.map_err(|_| Refused::Unkept)?;
+        let new = New {
+            key: &key,
+            owner: &store::owner_of(new.owner),
+            ttl: new.ttl,
+            idle: new.idle,
+            count_max: new.count_max,
+            per_owner_max: new.per_owner_max,
+            stamp: &stamp,
+            content: Content {
+                head: &head,
+                body: b"",
+            },
+        };
+        self.ask_of(&*self.protocol, |store| store.create(&new))
+            .map(drop)
+    }
+
+    /// The revision of a session of the protocol, which is used now.
+    pub fn find_protocol(&self, id: &str, owner: &str) -> Result<String, Refused> {
+        let key = Key::of(id);
+        let record = self.ask_of(&*self.protocol, |store| {
+            store.read(&key, &store::owner_of(owner), None)
+        })?;
+        let revision = self
+            .seal
+            .open(&record.head, &place("revision", &key, &record.stamp));
+        revision
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()))
+            .map_err(|cause| self.unreadable(&key, &cause))
+    }
+
+    /// Ends a session of the protocol on every node.
+    pub fn close_protocol(&self, id: &str, owner: &str) {
+        let key = Key::of(id);
+        // Where the store is away, its time ends it.
+        if self
+            .ask_of(&*self.protocol, |store| {
+                store.close(&key, &store::owner_of(owner))
+            })
+            .is_ok()
+        {
+            self.tell(&Told::Ended {
+                session: id.to_owned(),
+            });
+        }
+    }
+
+    /// How many sessions of the protocol live on all nodes.
+    pub fn count_protocol(&self) -> Result<usize, Refused> {
+        self.ask_of(&*self.protocol, |store| store.sweep())
+    }
+}
+
+/// A session of the protocol that no other node knows yet.
+pub struct NewProtocol<'a> {
+    pub id: &'a str,
+    pub owner: &'a str,
+    pub revision: &'a str,
+    pub ttl: Duration,
+    pub idle: Duration,
+    pub count_max: usize,
+    pub per_owner_max: usize,
+}
+
+/// What nodes tell each other. On the way sessions are named by their keys: ids are secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A session of programs was closed: what runs in it is in vain.
+    Closed,
+    /// A client cancelled a call of its protocol session that is not known where it said so.
+    Cancel { session: String, call: Id },
+    /// A protocol session ended.
+    Ended { session: String },
+}
+
+impl Told {
+    fn closed(key: &Key) -> String {
+        format!("closed {}", key.as_str())
+    }
+
+    fn to_text(&self) -> String {
+        match self {
+            Told::Closed => String::new(),
+            Told::Cancel { session, call } => {
+                format!("cancel {} {}", Key::of(session).as_str(), call.as_json())
+            }
+            Told::Ended { session } => format!("ended {}", Key::of(session).as_str()),
+        }
+    }
+
+    /// What is told, and the key of the session. Anybody who reaches the store may have written it.
+    fn from_text(text: &str) -> Option<(Told, Key)> {
+        let (word, rest) = text.split_once(' ')?;
+        let (key, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let told = match word {
+            "closed" => Told::Closed,
+            "ended" => Told::Ended {
+                session: String::new(),
+            },
+            "cancel" => Told::Cancel {
+                session: String::new(),
+                call: Id::from_json(ptc_rpc::parse(rest.as_bytes()).ok()?),
+            },
+            _ => return None,
+        };
+        Some((told, Key::told(key)))
+    }
+}
+
+/// A session as operators see it.
+pub struct Listed {
+    pub head: Head,
+    pub record: Record,
+}
+
+/// Why a store can't be used.
+fn unusable(address: &Address, cause: &str) -> String {
+    format!("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")
+}
+
+fn place(part: &str, key: &Key, stamp: &str) -> String {
+    format!("{part} {} {stamp}", key.as_str())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does what waits for a store without holding up the executor's other work.
+fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|executor| executor.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// A lease that ends with a commit, with its release, or when it is dropped.
+pub struct Leased {
+    shared: Arc<Shared>,
+    lease: Lease,
+    /// The stamp of what was read.
+    stamp: String,
+    ended: AtomicBool,
+    /// What was read, until it is needed.
+    body: Mutex<Option<Vec<u8>>>,
+}
+
+/// What a turn leaves behind, as the store takes it.
+pub struct Packed {
+    state: State,
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Leased {
+    /// Fills in what the session holds, where this node does not know it.
+    pub fn restore(&self, session: &Session) -> Result<(), Refused> {
+        let body = lock(&self.body).take();
+        match body {
+            Some(body) => self
+                .shared
+                .fill(session, &self.lease.key, &self.stamp, &body),
+            None => Ok(()),
+        }
+    }
+
+    pub fn pack(&self, session: &Session, state: State) -> Result<Packed, Refused> {
+        let head = Head::of(&session.id, session.title.as_deref(), &state).to_bytes();
+        let (key, holder) = (&self.lease.key, &self.lease.holder);
+        let (head, body) = self
+            .shared
+            .sealed(key, holder, head, record::body(&state))?;
+        Ok(Packed { state, head, body })
+    }
+
+    pub fn commit(&self, packed: &Packed) -> Result<(), Refused> {
+        if self.ended.swap(true, Ordering::AcqRel) {
+            return Err(Refused::Lost);
+        }
+        let content = Content {
+            head: &packed.head,
+            body: &packed.body,
+        };
+        self.shared
+            .measured
+            .written_bytes
+            .fetch_add(packed.body.len() as u64, Ordering::Relaxed);
+        super::dawdle();
+        let committed = self.shared.ask(|store| store.commit(&self.lease, content));
+        if committed.is_ok() {
+            self.shared
+                .remember(&self.lease.key, &self.lease.holder, &packed.state);
+        }
+        committed.map_err(|refused| match refused {
+            // It may have come that far.
+            Refused::Away => Refused::Unconfirmed,
+            refused => refused,
+        })
+    }
+
+    pub fn release(&self) {
+        if !self.ended.swap(true, Ordering::AcqRel) {
+            // Where the store is away, the lease ends by its deadline.
+            let _ = self.shared.ask(|store| store.release(&self.lease));
+        }
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        self.release();
+        let mut running = lock(&self.shared.running);
+        if running
+            .get(&self.lease.key)
+            .is_some_and(|running| running.strong_count() == 0)
+        {
+            running.remove(&self.lease.key);
+        }
+    }
+}

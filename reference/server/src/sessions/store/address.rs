@@ -1,0 +1,294 @@
+//! The address of a store, as `--session-store` has it.
+
+use ptc_secrets::{RedactorBuilder, Secret};
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a store is.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// `file:DIR`
+    Directory(PathBuf),
+    /// `redis://…` and its relatives
+    Redis(RedisAddress),
+}
+
+/// One or more Redis or Valkey servers.
+#[derive(Clone, Debug)]
+pub struct RedisAddress {
+    pub kind: Kind,
+    /// Over TLS.
+    pub tls: bool,
+    /// `host:port` each.
+    pub servers: Vec<String>,
+    pub user: Option<String>,
+    pub password: Option<Secret>,
+    pub database: i64,
+}
+
+/// How servers belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    One,
+    /// Sentinels that know where the master of this name is.
+    Sentinel(String),
+    Cluster,
+}
+
+/// The schemes and what they say.
+const SCHEMES: &[(&str, &str, bool)] = &[
+    ("redis", "", false),
+    ("rediss", "", true),
+    ("redis+sentinel", "sentinel", false),
+    ("rediss+sentinel", "sentinel", true),
+    ("redis+cluster", "cluster", false),
+    ("rediss+cluster", "cluster", true),
+];
+
+const DEFAULT_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+impl Address {
+    /// Reads an address; `memory:` is none.
+    ///
+    /// # Errors
+    /// What is wrong with it. The text is not repeated: it may hold a password.
+    pub fn read(text: &str) -> Result<Option<Address>, String> {
+        if text == "memory:" {
+            return Ok(None);
+        }
+        if let Some(path) = text.strip_prefix("file:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return match path.is_empty() {
+                true => Err("file: needs a directory, as in file:/var/lib/ptc".into()),
+                false => Ok(Some(Address::Directory(PathBuf::from(path)))),
+            };
+        }
+        let known = || {
+            let schemes: Vec<String> = SCHEMES
+                .iter()
+                .map(|(scheme, ..)| format!("{scheme}://"))
+                .collect();
+            format!("it begins with memory:, file: or {}", schemes.join(", "))
+        };
+        let (scheme, rest) = text.split_once("://").ok_or_else(known)?;
+        let (_, kind, tls) = SCHEMES
+            .iter()
+            .find(|(known, ..)| *known == scheme)
+            .ok_or_else(known)?;
+        RedisAddress::read(kind, *tls, rest).map(|redis| Some(Address::Redis(redis)))
+    }
+
+    /// Registers what no reply or log line may show.
+    pub fn add_secrets(&self, secrets: &mut RedactorBuilder) {
+        if let Address::Redis(RedisAddress {
+            password: Some(password),
+            ..
+        }) = self
+        {
+            secrets.add(password);
+        }
+    }
+}
+
+impl RedisAddress {
+    fn read(kind: &str, tls: bool, rest: &str) -> Result<Self, String> {
+        let (rest, query) = rest
+            .split_once('?')
+            .map_or((rest, ""), |(rest, query)| (rest, query));
+        if !query.is_empty() {
+            return Err("it may have no parameters behind a question mark".into());
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, authority),
+        };
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, "")))
+        {
+            None => (None, None),
+            Some((user, password)) => {
+                let decode = |text: &str| {
+                    decoded(text).ok_or("user or password are not percent-encoded as in a URL")
+                };
+                (Some(decode(user)?), Some(decode(password)?))
+            }
+        };
+        let mut path = path.split('/').filter(|part| !part.is_empty());
+        let kind = match kind {
+            "sentinel" => Kind::Sentinel(
+                path.next()
+                    .ok_or("behind the sentinels it needs the master's name, as in redis+sentinel://a,b/mymaster")?
+                    .to_owned(),
+            ),
+            "cluster" => Kind::Cluster,
+            _ => Kind::One,
+        };
+        let database = match path.next() {
+            None => 0,
+            Some(number) => number
+                .parse()
+                .ok()
+                .filter(|number| (0..=65_535).contains(number))
+                .ok_or("the database behind the slash is a number")?,
+        };
+        if path.next().is_some() || (kind == Kind::Cluster && database != 0) {
+            return Err("there is more behind its slash than it may have".into());
+        }
+        let port = match kind {
+            Kind::Sentinel(_) => SENTINEL_PORT,
+            Kind::One | Kind::Cluster => DEFAULT_PORT,
+        };
+        let servers = hosts
+            .split(',')
+            .map(|server| with_port(server, port))
+            .collect::<Result<Vec<_>, _>>()?;
+        if kind == Kind::One && servers.len() > 1 {
+            return Err("several servers need redis+sentinel:// or redis+cluster://".into());
+        }
+        Ok(RedisAddress {
+            kind,
+            tls,
+            servers,
+            user: user.filter(|user| !user.is_empty()),
+            password: password.filter(|text| !text.is_empty()).map(Secret::new),
+            database,
+        })
+    }
+}
+
+/// `host:port`, with the default where there is none.
+fn with_port(server: &str, default: u16) -> Result<String, String> {
+    let wrong = || "it names no host and port, as in redis://127.0.0.1:6379".to_owned();
+    let (host, port) = match server.strip_prefix('[') {
+        Some(v6) => {
+            let (host, port) = v6.split_once(']').ok_or_else(wrong)?;
+            (format!("[{host}]"), port.strip_prefix(':'))
+        }
+        None => match server.split_once(':') {
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (server.to_owned(), None),
+        },
+    };
+    let port = match port {
+        None => default,
+        Some(port) => port
+            .parse::<u16>()
+            .ok()
+            .filter(|port| *port > 0)
+            .ok_or_else(wrong)?,
+    };
+    let usual = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    match !host.is_empty() && host.chars().all(usual) {
+        true => Ok(format!("{host}:{port}")),
+        false => Err(wrong()),
+    }
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        match first {
+            b'%' => {
+                let digits = tail.get(..2)?;
+                let digits = std::str::from_utf8(digits).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                rest = &tail[2..];
+            }
+            other => {
+                bytes.push(*other);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Without the password: what logs and messages name.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Directory(path) => write!(f, "file:{}", path.display()),
+            Address::Redis(redis) => {
+                let kind = match redis.kind {
+                    Kind::One => "",
+                    Kind::Sentinel(_) => "+sentinel",
+                    Kind::Cluster => "+cluster",
+                };
+                let tls = if redis.tls { "s" } else { "" };
+                write!(f, "redis{tls}{kind}://{}", redis.servers.join(","))?;
+                if let Kind::Sentinel(master) = &redis.kind {
+                    write!(f, "/{master}")?;
+                }
+                match redis.database {
+                    0 => Ok(()),
+                    database => write!(f, "/{database}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_without_their_passwords() {
+        for (text, shown) in [
+            ("file:/tmp/x", "file:/tmp/x"),
+            ("file:///tmp/x", "file:/tmp/x"),
+            ("file:x", "file:x"),
+            ("redis://h", "redis://h:6379"),
+            ("redis://:p%40ss@h:1/2", "redis://h:1/2"),
+            ("rediss://u:p@[::1]:7", "rediss://[::1]:7"),
+            (
+                "redis+sentinel://a,b:5/main",
+                "redis+sentinel://a:26379,b:5/main",
+            ),
+            (
+                "redis+sentinel://a/main/3",
+                "redis+sentinel://a:26379/main/3",
+            ),
+            ("rediss+cluster://a,b", "rediss+cluster://a:6379,b:6379"),
+        ] {
+            let address = Address::read(text).unwrap().unwrap();
+            assert_eq!(address.to_string(), shown);
+        }
+        assert!(Address::read("memory:").unwrap().is_none());
+        let Some(Address::Redis(redis)) = Address::read("redis://me:p%40ss@h").unwrap() else {
+            panic!("it is one")
+        };
+        assert!(redis.password.unwrap().matches(b"p@ss"));
+        assert_eq!(redis.user.as_deref(), Some("me"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_repeating_it() {
+        for text in [
+            "",
+            "memory",
+            "file:",
+            "redis:",
+            "http://secret@h",
+            "redis://",
+            "redis://h:0",
+            "redis://h:x",
+            "redis://secret@h/x",
+            "redis://:secret%4@h",
+            "redis://:secret%zz@h",
+            "redis://a,b",
+            "redis+sentinel://a",
+            "redis+cluster://a/1",
+            "redis://h/1/secret",
+            "redis://h?secret=1",
+            "redis://secret secret",
+            "redis://[::1",
+            "REDIS://h",
+        ] {
+            let error = Address::read(text).unwrap_err();
+            assert!(!error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! A directory as a store, for one machine: what is in it outlives the process, and several processes may share it.
+//!
+//! A session is a small file with what is judged by, replaced by renaming, and one with its body, which is written and synced
+//! before the small file names it. One lock on the directory makes an operation one step; the kernel frees it with the process
+//! that holds it.
+
+use super::super::Refused;
+use super::{
+    Answer, CLOSED_MAX, Content, Failure, Key, Lease, New, Record, SessionStore, Times, micros,
+};
+use crate::clock;
+use minicbor::{Decode, Encode};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+/// A directory that keeps sessions.
+pub struct Directory {
+    path: PathBuf,
+}
+
+/// What is judged by, and what lists show.
+#[derive(Clone, Debug, Encode, Decode)]
+struct Entry {
+    #[n(0)]
+    owner: String,
+    #[n(1)]
+    version: u64,
+    #[n(2)]
+    created: i64,
+    #[n(3)]
+    expires: i64,
+    #[n(4)]
+    used: i64,
+    #[n(5)]
+    idle: i64,
+    /// The last fencing token that was given.
+    #[n(6)]
+    fence: u64,
+    /// The one that the body was committed with; it names its file.
+    #[n(7)]
+    committed: u64,
+    /// Who took the lease, and until when it holds; zero without one.
+    #[n(8)]
+    holder: String,
+    #[n(9)]
+    until: i64,
+    #[cbor(n(10), with = "minicbor::bytes")]
+    head: Vec<u8>,
+    #[n(11)]
+    stamp: String,
+}
+
+impl Entry {
+    fn over_at(&self) -> i64 {
+        self.expires
+            .min(self.used.saturating_add(self.idle).max(self.until))
+    }
+
+    fn record(&self, key: &Key, now: i64) -> Record {
+        Record {
+            key: key.clone(),
+            owner: self.owner.clone(),
+            version: self.version,
+            stamp: self.stamp.clone(),
+            times: Times {
+                created: self.created,
+                expires: self.expires,
+                used: self.used,
+                now,
+            },
+            running: self.until > now,
+            head: self.head.clone(),
+            body: None,
+        }
+    }
+}
+
+/// How long an operation waits for another process's.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks at the lock.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Bodies that nothing names are removed once they are so old: nobody is about to commit them.
+const STRAY_AFTER: Duration = Duration::from_secs(3600);
+
+const HEAD: &str = "head";
+/// What a body is called that no session names yet.
+const STRAY: &str = "new";
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Away(error.to_string())
+    }
+}
+
+/// The directory while no other operation touches it.
+struct Held<'a> {
+    path: &'a Path,
+    now: i64,
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes the directory where there is none, and tries it.
+    ///
+    /// # Errors
+    /// Why it can't be used.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder
+            .create(path)
+            .map_err(|error| format!("cannot make the directory: {error}"))?;
+        let directory = Directory {
+            path: path.to_owned(),
+        };
+        let held = directory.hold().map_err(|failure| failure.to_string())?;
+        let tried = held.path.join("tried");
+        write(&tried, b"").map_err(|error| format!("cannot write: {error}"))?;
+        std::fs::remove_file(&tried).map_err(|error| format!("cannot remove: {error}"))?;
+        held.remove_strays()
+            .map_err(|failure| failure.to_string())?;
+        drop(held);
+        Ok(directory)
+    }
+
+    fn hold(&self) -> Answer<Held<'_>> {
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.path.join("lock"))?;
+        let since = Instant::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if since.elapsed() < PATIENCE => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Failure::Away("another process holds its lock".into()));
+                }
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
+        }
+        Ok(Held {
+            path: &self.path,
+            now: clock::now_micros(),
+            _lock: lock,
+        })
+    }
+
+    fn body_path(&self, key: &Key, committed: u64) -> PathBuf {
+        self.path.join(body_name(key, committed))
+    }
+}
+
+fn body_name(key: &Key, committed: u64) -> String {
+    format!("{}.{committed}", key.as_str())
+}
+
+/// Writes a file that survives the machine's end once this returned.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+impl Held<'_> {
+    fn head_path(&self, key: &Key) -> PathBuf {
+        self.path.join(format!("{}.{HEAD}", key.as_str()))
+    }
+
+    fn entry(&self, key: &Key) -> Answer<Option<Entry>> {
+        let bytes = match std::fs::read(self.head_path(key)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let entry = minicbor::decode(&bytes).map_err(|error| {
+            Failure::Away(format!("{}.{HEAD} is damaged: {error}", key.as_str()))
+        })?;
+        Ok(Some(entry))
+    }
+
+    /// Replaces what is judged by. A lease need not survive the machine; a commit does.
+    fn put(&self, key: &Key, entry: &Entry, lasting: bool) -> Answer<()> {
+        let bytes = minicbor::to_vec(entry).map_err(|error| Failure::Away(error.to_string()))?;
+        let fresh = self.path.join("fresh");
+        if lasting {
+            write(&fresh, &bytes)?;
+        } else {
+            let mut file = OpenOptions::new()
+                .create(true)
+                .truncate(true)
+                .write(true)
+                .mode(0o600)
+                .open(&fresh)?;
+            file.write_all(&bytes)?;
+        }
+        std::fs::rename(&fresh, self.head_path(key))?;
+        if lasting {
+            File::open(self.path)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> Answer<Vec<Key>> {
+        let mut keys = Vec::new();
+        for file in std::fs::read_dir(self.path)? {
+            let name = file?.file_name();
+            let key = name.to_str().and_then(|name| name.strip_suffix(".head"));
+            keys.extend(key.map(|key| Key(key.to_owned())));
+        }
+        Ok(keys)
+    }
+
+    /// What lives, once what is over is closed.
+    fn live(&self) -> Answer<Vec<(Key, Entry)>> {
+        let mut live = Vec::new();
+        for key in self.keys()? {
+            match self.entry(&key)? {
+                Some(entry) if entry.over_at() <= self.now => self.close(&key, &entry)?,
+                Some(entry) => live.push((key, entry)),
+                None => {}
+            }
+        }
+        Ok(live)
+    }
+
+    /// The session that `owner` may use.
+    fn find(&self, key: &Key, owner: &str) -> Answer<Entry> {
+        let Some(entry) = self.entry(key)? else {
+            return Err(
+                match self.closed()?.iter().any(|closed| closed == key.as_str()) {
+                    true => Refused::Closed.into(),
+                    false => Refused::NotFound.into(),
+                },
+            );
+        };
+        if entry.over_at() <= self.now {
+            self.close(key, &entry)?;
+            return Err(Refused::Closed.into());
+        }
+        match entry.owner == owner {
+            true => Ok(entry),
+            false => Err(Refused::Foreign.into()),
+        }
+    }
+
+    fn closed(&self) -> Answer<Vec<String>> {
+        match std::fs::read_to_string(self.path.join("closed")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            text => Ok(text?.lines().map(str::to_owned).collect()),
+        }
+    }
+
+    fn close(&self, key: &Key, entry: &Entry) -> Answer<()> {
+        let mut closed = self.closed()?;
+        closed.push(key.as_str().to_owned());
+        let from = closed.len().saturating_sub(CLOSED_MAX);
+        let fresh = self.path.join("fresh");
+        write(&fresh, closed[from..].join("\n").as_bytes())?;
+        std::fs::rename(&fresh, self.path.join("closed"))?;
+        std::fs::remove_file(self.head_path(key))?;
+        self.remove_body(key, entry.committed);
+        Ok(())
+    }
+
+    /// A body that stays behind is a stray, and removed as one.
+    fn remove_body(&self, key: &Key, committed: u64) {
+        let _ = std::fs::remove_file(self.path.join(body_name(key, committed)));
+    }
+
+    /// Reads a body, unless the asker has that version.
+    fn body(&self, key: &Key, entry: &Entry, known: Option<&str>) -> Answer<Option<Vec<u8>>> {
+        if known == Some(entry.stamp.as_str()) {
+            return Ok(None);
+        }
+        let path = self.path.join(body_name(key, entry.committed));
+        Ok(Some(std::fs::read(path)?))
+    }
+
+    fn remove_strays(&self) -> Answer<()> {
+        for file in std::fs::read_dir(self.path)? {
+            let file = file?;
+            let name = file.file_name();
+            let Some((key, number)) = name.to_str().and_then(|name| name.rsplit_once('.')) else {
+                continue;
+            };
+            let named = match number.parse::<u64>() {
+                Ok(number) => {
+                    let entry = self.entry(&Key(key.to_owned()))?;
+                    entry.is_some_and(|entry| entry.committed == number)
+                }
+                Err(_) => number != STRAY,
+            };
+            let age = SystemTime::now().duration_since(file.metadata()?.modified()?);
+            if !named && age.is_ok_and(|age| age > STRAY_AFTER) {
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SessionStore for Directory {
+    fn mark(&self, fresh: &[u8]) -> Answer<Vec<u8>> {
+        let held = self.hold()?;
+        let path = held.path.join("mark");
+        match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                write(&path, fresh)?;
+                Ok(fresh.to_vec())
+            }
+            bytes => Ok(bytes?),
+        }
+    }
+
+    fn create(&self, new: &New<'_>) -> Answer<Times> {
+        let held = self.hold()?;
+        // Asked again: the first answer was lost.
+        if let Some(entry) = held.entry(new.key)? {
+            return Ok(entry.record(new.key, held.now).times);
+        }
+        let live = held.live()?;
+        if live.len() >= new.count_max {
+            return Err(Refused::Full.into());
+        }
+        let own = live.iter().filter(|(_, entry)| entry.owner == new.owner);
+        if own.count() >= new.per_owner_max {
+            return Err(Refused::OwnerFull.into());
+        }
+        write(&self.body_path(new.key, 0), new.content.body)?;
+        let times = Times {
+            created: held.now,
+            expires: held.now.saturating_add(micros(new.ttl)),
+            used: held.now,
+            now: held.now,
+        };
+        let entry = Entry {
+            owner: new.owner.to_owned(),
+            version: 0,
+            created: times.created,
+            expires: times.expires,
+            used: times.used,
+            idle: micros(new.idle),
+            fence: 0,
+            committed: 0,
+            holder: String::new(),
+            until: 0,
+            head: new.content.head.to_vec(),
+            stamp: new.stamp.to_owned(),
+        };
+        held.put(new.key, &entry, true)?;
+        Ok(times)
+    }
+
+    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+        let held = self.hold()?;
+        let mut entry = held.find(key, owner)?;
+        let record = Record {
+            body: held.body(key, &entry, known)?,
+            ..entry.record(key, held.now)
+        };
+        entry.used = held.now;
+        held.put(key, &entry, false)?;
+        Ok(record)
+    }
+
+    fn acquire(
+        &self,
+        key: &Key,
+        owner: &str,
+        known: Option<&str>,
+        holder: &str,
+        term: Duration,
+    ) -> Answer<(Record, Lease)> {
+        let held = self.hold()?;
+        let mut entry = held.find(key, owner)?;
+        let again = entry.until > held.now && entry.holder == holder;
+        if entry.until > held.now && !again {
+            return Err(Refused::Busy.into());
+        }
+        let record = Record {
+            body: held.body(key, &entry, known)?,
+            running: false,
+            ..entry.record(key, held.now)
+        };
+        if !again {
+            entry.fence += 1;
+            holder.clone_into(&mut entry.holder);
+            entry.until = held.now.saturating_add(micros(term));
+            held.put(key, &entry, false)?;
+        }
+        let lease = Lease {
+            key: key.clone(),
+            fence: entry.fence,
+            version: entry.version,
+            holder: holder.to_owned(),
+        };
+        Ok((record, lease))
+    }
+
+    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+        // Before the lock: others need not wait for the disk.
+        let fresh = self
+            .path
+            .join(format!("{}.{STRAY}", crate::token::random(18)));
+        write(&fresh, content.body)?;
+        let held = self.hold()?;
+        let committed = (|| {
+            let Some(mut entry) = held.entry(&lease.key)? else {
+                return Err(Refused::Closed.into());
+            };
+            if entry.committed == lease.fence {
+                return Ok(());
+            }
+            if entry.expires <= held.now {
+                held.close(&lease.key, &entry)?;
+                return Err(Refused::Closed.into());
+            }
+            let holds = entry.fence == lease.fence && entry.until > held.now;
+            if (!holds || entry.version != lease.version) && !super::super::careless() {
+                return Err(Refused::Lost.into());
+            }
+            std::fs::rename(&fresh, self.body_path(&lease.key, lease.fence))?;
+            let before = std::mem::replace(&mut entry.committed, lease.fence);
+            entry.version = lease.version + 1;
+            entry.used = held.now;
+            entry.until = 0;
+            entry.head = content.head.to_vec();
+            entry.stamp.clone_from(&lease.holder);
+            held.put(&lease.key, &entry, true)?;
+            held.remove_body(&lease.key, before);
+            Ok(())
+        })();
+        // Gone already, unless it was refused.
+        let _ = std::fs::remove_file(&fresh);
+        committed
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        let held = self.hold()?;
+        if let Some(mut entry) = held.entry(&lease.key)?
+            && entry.fence == lease.fence
+            && entry.until > 0
+        {
+            entry.until = 0;
+            entry.used = held.now;
+            held.put(&lease.key, &entry, false)?;
+        }
+        Ok(())
+    }
+
+    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
+        let held = self.hold()?;
+        let entry = held.find(key, owner)?;
+        held.close(key, &entry)
+    }
+
+    fn close_owner(&self, owner: &str) -> Answer<()> {
+        let held = self.hold()?;
+        for (key, entry) in held.live()? {
+            if entry.owner == owner {
+                held.close(&key, &entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
+        let held = self.hold()?;
+        let live = held.live()?;
+        let wanted = live
+            .iter()
+            .filter(|(_, entry)| owner.is_none_or(|owner| entry.owner == owner));
+        Ok(wanted
+            .map(|(key, entry)| entry.record(key, held.now))
+            .collect())
+    }
+
+    fn sweep(&self) -> Answer<usize> {
+        Ok(self.hold()?.live()?.len())
+    }
+}

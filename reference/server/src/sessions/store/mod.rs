@@ -1,0 +1,277 @@
+//! Where sessions are kept when they are to outlive a process: one trait, a directory and Redis behind it.
+//!
+//! A store holds records: bytes that it can't read and a few facts that it judges by. Each operation is one atomic step, so
+//! nodes that share a store agree on who may use a session, which of them runs a program in it, and how many there are. Knows
+//! nothing of programs, values or MCP.
+//!
+//! **Leases.** A node that runs a program in a session holds its lease: a fencing token, which is a number that grows with each
+//! lease of that session, and a deadline by the store's clock. A commit names the token and the version that it
+//! began with, and the store takes it in the same step in which it compares both; a node that was stopped beyond its deadline
+//! therefore commits nothing, whatever it believes.
+
+mod address;
+mod file;
+mod redis;
+mod seal;
+
+pub use address::Address;
+pub use seal::Seal;
+
+use super::Refused;
+use std::fmt;
+use std::time::Duration;
+
+/// What a store knows a session by: a digest of its id, which stays a secret of its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(String);
+
+impl Key {
+    /// The key of the session `id`.
+    pub fn of(id: &str) -> Self {
+        Key(digest(id))
+    }
+
+    /// A key as another node wrote it.
+    pub fn told(text: &str) -> Self {
+        Key(text.to_owned())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Hex digits of digests in keys and owners: 128 bits, which nobody meets twice by chance.
+const DIGEST_DIGITS: usize = 32;
+
+/// What a store knows an owner by.
+pub fn owner_of(owner: &str) -> String {
+    digest(owner)
+}
+
+fn digest(text: &str) -> String {
+    let mut hex = crate::digest::hex(text.as_bytes());
+    hex.truncate(DIGEST_DIGITS);
+    hex
+}
+
+/// A session that is not in the store yet.
+pub struct New<'a> {
+    pub key: &'a Key,
+    pub owner: &'a str,
+    pub ttl: Duration,
+    /// Unused for so long, it is over.
+    pub idle: Duration,
+    /// Sessions in the store.
+    pub count_max: usize,
+    /// Sessions of the owner.
+    pub per_owner_max: usize,
+    pub stamp: &'a str,
+    pub content: Content<'a>,
+}
+
+/// What only nodes can read. They seal it for its place, which the key and the stamp name.
+#[derive(Clone, Copy)]
+pub struct Content<'a> {
+    /// What lists show.
+    pub head: &'a [u8],
+    /// All the rest.
+    pub body: &'a [u8],
+}
+
+/// When a session came to be and when it ends, in microseconds since 1970 by the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    pub created: i64,
+    pub expires: i64,
+    /// The last use.
+    pub used: i64,
+    /// The moment of the answer.
+    pub now: i64,
+}
+
+/// A session as a store has it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub key: Key,
+    pub owner: String,
+    /// Commits so far.
+    pub version: u64,
+    /// Random text that came with the last of them: what one knows by its stamp is the same content, even where a store was
+    /// restored from a copy and counts its versions again.
+    pub stamp: String,
+    pub times: Times,
+    /// A program runs in it, on whatever node.
+    pub running: bool,
+    pub head: Vec<u8>,
+    /// Absent where nobody asked, and where the stamp is the one that the asker has.
+    pub body: Option<Vec<u8>>,
+}
+
+/// The right to commit once.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    pub key: Key,
+    /// The fencing token.
+    pub fence: u64,
+    /// The version that it began with.
+    pub version: u64,
+    /// Who holds it, for this one lease: random text, which stamps what is committed.
+    pub holder: String,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The session can't be used.
+    Refused(Refused),
+    /// The store can't be reached, or answers what makes no sense.
+    Away(String),
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Failure::Refused(refused)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(refused) => f.write_str(refused.message()),
+            Failure::Away(cause) => f.write_str(cause),
+        }
+    }
+}
+
+/// What a store answers.
+pub type Answer<T> = Result<T, Failure>;
+
+/// A place that keeps sessions for several processes. Every operation may be repeated with the same arguments when its answer was
+/// lost, and may block for a short, bounded time.
+pub trait SessionStore: Send + Sync {
+    /// Puts `fresh` into the store unless a mark is there, and gives the one that is.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn mark(&self, fresh: &[u8]) -> Answer<Vec<u8>>;
+
+    /// Adds a session.
+    ///
+    /// # Errors
+    /// [`Refused::Full`], [`Refused::OwnerFull`].
+    fn create(&self, new: &New<'_>) -> Answer<Times>;
+
+    /// Reads a session, which is a use of it. Without `known`, or where that is not its stamp, with its body.
+    ///
+    /// # Errors
+    /// [`Refused::NotFound`], [`Refused::Closed`], [`Refused::Foreign`], looked at in this order.
+    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record>;
+
+    /// Takes the lease of a session for `term` and reads it. `holder` tells a repeated request from another one.
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`], then [`Refused::Busy`].
+    fn acquire(
+        &self,
+        key: &Key,
+        owner: &str,
+        known: Option<&str>,
+        holder: &str,
+        term: Duration,
+    ) -> Answer<(Record, Lease)>;
+
+    /// Replaces a session's content, counts its version up and ends the lease.
+    ///
+    /// # Errors
+    /// [`Refused::Closed`] where the session is gone, [`Refused::Lost`] where the lease is.
+    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()>;
+
+    /// Ends a lease without a commit. It is no fault when it ended before.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn release(&self, lease: &Lease) -> Answer<()>;
+
+    /// Closes a session, whoever runs a program in it.
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`].
+    fn close(&self, key: &Key, owner: &str) -> Answer<()>;
+
+    /// Closes what belongs to an owner that is gone.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn close_owner(&self, owner: &str) -> Answer<()>;
+
+    /// The live sessions of an owner, or of all; without bodies, in no order.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>>;
+
+    /// Closes whatever is over, and counts what is left.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn sweep(&self) -> Answer<usize>;
+
+    /// Tells all nodes something, this one among them. Who is away does not hear it; who can't be told, as by a directory, never
+    /// does.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn tell(&self, _message: &str) -> Answer<()> {
+        Ok(())
+    }
+
+    /// Hears what nodes tell, on a thread of its own, for as long as `heard` says that somebody listens.
+    fn listen(&self, _heard: Heard) {}
+}
+
+/// Takes a message; false when nobody wants more.
+pub type Heard = Box<dyn Fn(&str) -> bool + Send>;
+
+/// Closed sessions that a store remembers, to be told from ids that never were.
+const CLOSED_MAX: usize = 1024;
+
+/// Opens a store.
+///
+/// # Errors
+/// The cause, without credentials.
+pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, String> {
+    match address {
+        Address::Directory(path) => {
+            let path = path.join(space.name());
+            Ok(Box::new(file::Directory::open(&path)?))
+        }
+        Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, space)?)),
+    }
+}
+
+/// What is kept apart in one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// Sessions of programs.
+    Programs,
+    /// Sessions of the protocol.
+    Protocol,
+}
+
+impl Space {
+    const fn name(self) -> &'static str {
+        match self {
+            Space::Programs => "programs",
+            Space::Protocol => "protocol",
+        }
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+mod tests;

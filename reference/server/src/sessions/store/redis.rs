@@ -1,0 +1,550 @@
+//! Redis or Valkey as a store: each operation is one script, which the server runs as one step, and one round trip.
+//!
+//! All keys share the hash tag `{ptc}`, so that a script finds all of them on one server of a cluster. Connections block, with
+//! short timeouts, on the thread that asks; a few are kept for the next. After a failure nobody else waits for the store: what
+//! is asked is refused at once while one thread looks whether it is back.
+
+use super::super::Refused;
+use super::address::{Kind, RedisAddress};
+use super::{
+    Answer, CLOSED_MAX, Content, Failure, Heard, Key, Lease, New, Record, SessionStore, Space,
+    Times, micros,
+};
+use redis::cluster::{ClusterClient, ClusterConnection};
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
+    RedisConnectionInfo, RedisError, Script, ScriptInvocation, TlsMode, Value,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a connection may take to be made, and an answer to come.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
+/// Between two looks whether the store is back.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Connections that are kept while nobody uses them.
+const IDLE_MAX: usize = 16;
+
+/// What every script begins with. Numbers are written in full: Lua would shorten them.
+const PRELUDE: &str = include_str!("scripts/prelude.lua");
+
+macro_rules! scripts {
+    ($($name:ident),*) => {
+        /// The operations.
+        struct Scripts { $($name: Script,)* }
+
+        impl Scripts {
+            fn new() -> Self {
+                Scripts { $($name: Script::new(&format!(
+                    "{PRELUDE}\n{}", include_str!(concat!("scripts/", stringify!($name), ".lua"))
+                )),)* }
+            }
+        }
+    };
+}
+
+scripts!(
+    mark,
+    create,
+    read,
+    acquire,
+    commit,
+    release,
+    close,
+    close_owner,
+    list,
+    sweep,
+    tell
+);
+
+/// One or more Redis servers.
+pub struct Redis {
+    /// The root of all keys.
+    root: String,
+    scripts: Scripts,
+    shared: Arc<Shared>,
+}
+
+/// What the thread that looks for the store has, too.
+struct Shared {
+    servers: Servers,
+    idle: Mutex<Vec<Box<dyn Link>>>,
+    /// Nobody answered the last time.
+    away: AtomicBool,
+    /// A thread looks for it.
+    looking: AtomicBool,
+}
+
+enum Servers {
+    One(Client),
+    Sentinel(Mutex<SentinelClient>),
+    /// And one of its servers, which hears what is told to any.
+    Cluster(Box<ClusterClient>, Client),
+}
+
+/// A connection to one server, or to several.
+trait Link: Send {
+    fn like(&mut self) -> &mut dyn ConnectionLike;
+}
+
+impl Link for redis::Connection {
+    fn like(&mut self) -> &mut dyn ConnectionLike {
+        self
+    }
+}
+
+impl Link for ClusterConnection {
+    fn like(&mut self) -> &mut dyn ConnectionLike {
+        self
+    }
+}
+
+impl Redis {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The cause.
+    pub fn open(address: &RedisAddress, space: Space) -> Result<Self, String> {
+        Ok(Redis {
+            root: format!("{{ptc}}:{}:", space.name()),
+            scripts: Scripts::new(),
+            shared: Arc::new(Shared {
+                servers: Servers::of(address).map_err(|error| cause(&error))?,
+                idle: Mutex::default(),
+                away: AtomicBool::new(false),
+                looking: AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// Runs a script, once more on a new connection where an old one is broken: each may be repeated.
+    fn run<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Answer<T> {
+        self.run_noting(call).map(|(answer, _)| answer)
+    }
+
+    /// The same, with whether it was asked twice: then the first time may have done it already.
+    fn run_noting<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Answer<(T, bool)> {
+        let mut twice = false;
+        let shared = &self.shared;
+        if shared.away.load(Ordering::Acquire) {
+            return Err(Failure::Away("it did not answer a moment ago".into()));
+        }
+        let kept = shared.idle().pop();
+        if let Some(mut link) = kept {
+            match call.invoke(link.like()) {
+                Ok(answer) => {
+                    shared.keep(link);
+                    return Ok((answer, false));
+                }
+                Err(error) if error.is_timeout() => return Err(shared.lose(&error)),
+                // The connection may be older than the server.
+                Err(error) if is_lost(&error) => {
+                    shared.idle().clear();
+                    twice = true;
+                }
+                Err(error) => return Err(Failure::Away(cause(&error))),
+            }
+        }
+        let asked = shared.connect().and_then(|mut link| {
+            let answer = call.invoke(link.like())?;
+            Ok((link, answer))
+        });
+        match asked {
+            Ok((link, answer)) => {
+                shared.keep(link);
+                Ok((answer, twice))
+            }
+            Err(error) if is_lost(&error) => Err(shared.lose(&error)),
+            Err(error) => Err(Failure::Away(cause(&error))),
+        }
+    }
+}
+
+/// Whether the fault is the way to the server, or its state, rather than the question.
+fn is_lost(error: &RedisError) -> bool {
+    use redis::{ErrorKind, ServerErrorKind};
+    error.is_io_error()
+        || error.is_unrecoverable_error()
+        || error.is_cluster_error()
+        || matches!(
+            error.kind(),
+            ErrorKind::AuthenticationFailed
+                | ErrorKind::Server(
+                    ServerErrorKind::BusyLoading
+                        | ServerErrorKind::MasterDown
+                        | ServerErrorKind::ReadOnly
+                )
+        )
+}
+
+/// The words of an error: what it is, and what is behind it.
+fn cause(error: &RedisError) -> String {
+    error.to_string()
+}
+
+impl Shared {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Link>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, link: Box<dyn Link>) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_MAX {
+            idle.push(link);
+        }
+    }
+
+    fn connect(&self) -> Result<Box<dyn Link>, RedisError> {
+        match &self.servers {
+            Servers::One(client) => bounded(client.get_connection_with_timeout(CONNECT_TIMEOUT)?),
+            Servers::Sentinel(client) => bounded(
+                client
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .get_connection()?,
+            ),
+            Servers::Cluster(client, _) => Ok(Box::new(client.get_connection()?)),
+        }
+    }
+
+    /// Notes that the store is away, and has one thread look for it.
+    fn lose(self: &Arc<Self>, error: &RedisError) -> Failure {
+        self.idle().clear();
+        self.away.store(true, Ordering::Release);
+        if !self.looking.swap(true, Ordering::AcqRel) {
+            let shared = Arc::downgrade(self);
+            let started = std::thread::Builder::new()
+                .name("store".into())
+                .spawn(move || {
+                    loop {
+                        std::thread::sleep(LOOK_AGAIN);
+                        let Some(shared) = shared.upgrade() else {
+                            return;
+                        };
+                        if shared.answers() {
+                            shared.looking.store(false, Ordering::Release);
+                            shared.away.store(false, Ordering::Release);
+                            return;
+                        }
+                    }
+                });
+            if started.is_err() {
+                // Without a thread the next one who asks looks.
+                self.looking.store(false, Ordering::Release);
+                self.away.store(false, Ordering::Release);
+            }
+        }
+        Failure::Away(cause(error))
+    }
+
+    /// Hears what is told until nobody listens.
+    fn hear(&self, channel: &str, heard: &Heard) -> Result<(), RedisError> {
+        let mut link = match &self.servers {
+            Servers::One(client) | Servers::Cluster(_, client) => {
+                client.get_connection_with_timeout(CONNECT_TIMEOUT)?
+            }
+            Servers::Sentinel(client) => client
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get_connection()?,
+        };
+        let mut told = link.as_pubsub();
+        told.subscribe(channel)?;
+        loop {
+            let message: String = told.get_message()?.get_payload()?;
+            if !heard(&message) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn answers(&self) -> bool {
+        let asked = self.connect().and_then(|mut link| {
+            redis::cmd("PING").query::<Value>(link.like())?;
+            Ok(link)
+        });
+        asked.map(|link| self.keep(link)).is_ok()
+    }
+}
+
+fn bounded(link: redis::Connection) -> Result<Box<dyn Link>, RedisError> {
+    link.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    link.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    Ok(Box::new(link))
+}
+
+impl Servers {
+    fn of(address: &RedisAddress) -> Result<Self, RedisError> {
+        if address.tls {
+            // Another part of the process may have been first.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let infos = address
+            .servers
+            .iter()
+            .map(|server| info(address, server))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(match &address.kind {
+            Kind::One => {
+                let one = infos.into_iter().next();
+                let one =
+                    one.ok_or((redis::ErrorKind::InvalidClientConfig, "no server is named"))?;
+                Servers::One(Client::open(one)?)
+            }
+            Kind::Sentinel(master) => {
+                let addresses = infos.into_iter().map(|info| info.addr().clone());
+                let mut builder =
+                    SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
+                        .set_client_to_redis_db(address.database);
+                if address.tls {
+                    builder = builder
+                        .set_client_to_redis_tls_mode(TlsMode::Secure)
+                        .set_client_to_sentinel_tls_mode(TlsMode::Secure);
+                }
+                if let Some(user) = &address.user {
+                    builder = builder.set_client_to_redis_username(user);
+                }
+                if let Some(password) = &address.password {
+                    builder = password.lend(|text| builder.set_client_to_redis_password(text));
+                }
+                Servers::Sentinel(Mutex::new(builder.build()?))
+            }
+            Kind::Cluster => {
+                let one = infos.first().cloned();
+                let one =
+                    one.ok_or((redis::ErrorKind::InvalidClientConfig, "no server is named"))?;
+                let all = ClusterClient::builder(infos)
+                    .connection_timeout(CONNECT_TIMEOUT)
+                    .response_timeout(ANSWER_TIMEOUT)
+                    .retries(2)
+                    .build()?;
+                Servers::Cluster(Box::new(all), Client::open(one)?)
+            }
+        })
+    }
+}
+
+fn info(address: &RedisAddress, server: &str) -> Result<ConnectionInfo, RedisError> {
+    let scheme = if address.tls { "rediss" } else { "redis" };
+    let addr: ConnectionAddr = format!("{scheme}://{server}")
+        .into_connection_info()?
+        .addr()
+        .clone();
+    let mut login = RedisConnectionInfo::default().set_db(address.database);
+    if let Some(user) = &address.user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = &address.password {
+        login = password.lend(|text| login.set_password(text));
+    }
+    Ok(addr.into_connection_info()?.set_redis_settings(login))
+}
+
+/// Answers of scripts begin with a word; all but `ok` refuse.
+fn refused(word: &str) -> Failure {
+    match word {
+        "not_found" => Refused::NotFound.into(),
+        "closed" => Refused::Closed.into(),
+        "foreign" => Refused::Foreign.into(),
+        "busy" => Refused::Busy.into(),
+        "full" => Refused::Full.into(),
+        "owner_full" => Refused::OwnerFull.into(),
+        "lost" => Refused::Lost.into(),
+        other => Failure::Away(format!("it answers {other:?}")),
+    }
+}
+
+/// The parts behind an `ok`.
+fn parts(answer: Vec<Value>) -> Answer<Parts> {
+    let mut parts = answer.into_iter();
+    match parts.next() {
+        Some(word) => match text(word)?.as_str() {
+            "ok" => Ok(Parts(parts)),
+            word => Err(refused(word)),
+        },
+        None => Err(unreadable()),
+    }
+}
+
+struct Parts(std::vec::IntoIter<Value>);
+
+impl Parts {
+    fn next<T: FromRedisValue>(&mut self) -> Answer<T> {
+        let value = self.0.next().ok_or_else(unreadable)?;
+        T::from_redis_value(value).map_err(|_| unreadable())
+    }
+
+    fn times(&mut self) -> Answer<Times> {
+        Ok(Times {
+            created: self.next()?,
+            expires: self.next()?,
+            used: self.next()?,
+            now: self.next()?,
+        })
+    }
+
+    /// A record without its body.
+    fn record(&mut self, key: Key) -> Answer<Record> {
+        Ok(Record {
+            key,
+            owner: self.next()?,
+            times: self.times()?,
+            version: self.next()?,
+            stamp: self.next()?,
+            running: self.next::<i64>()? != 0,
+            head: self.next()?,
+            body: None,
+        })
+    }
+}
+
+fn text(value: Value) -> Answer<String> {
+    String::from_redis_value(value).map_err(|_| unreadable())
+}
+
+fn unreadable() -> Failure {
+    Failure::Away("it answers what no script of ours does".into())
+}
+
+impl SessionStore for Redis {
+    fn mark(&self, fresh: &[u8]) -> Answer<Vec<u8>> {
+        self.run(self.scripts.mark.key(&self.root).arg(fresh))
+    }
+
+    fn create(&self, new: &New<'_>) -> Answer<Times> {
+        let mut call = self.scripts.create.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(new.key.as_str())
+            .arg(new.owner)
+            .arg(micros(new.ttl))
+            .arg(micros(new.idle))
+            .arg(new.count_max)
+            .arg(new.per_owner_max)
+            .arg(new.stamp)
+            .arg(new.content.head)
+            .arg(new.content.body);
+        parts(self.run(&call)?)?.times()
+    }
+
+    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+        let mut call = self.scripts.read.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(key.as_str())
+            .arg(owner)
+            .arg(known.unwrap_or_default());
+        let mut parts = parts(self.run(&call)?)?;
+        let mut record = parts.record(key.clone())?;
+        record.body = parts.next()?;
+        Ok(record)
+    }
+
+    fn acquire(
+        &self,
+        key: &Key,
+        owner: &str,
+        known: Option<&str>,
+        holder: &str,
+        term: Duration,
+    ) -> Answer<(Record, Lease)> {
+        let mut call = self.scripts.acquire.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(key.as_str())
+            .arg(owner)
+            .arg(known.unwrap_or_default())
+            .arg(holder)
+            .arg(micros(term));
+        let mut parts = parts(self.run(&call)?)?;
+        let mut record = parts.record(key.clone())?;
+        record.body = parts.next()?;
+        let lease = Lease {
+            key: key.clone(),
+            fence: parts.next()?,
+            version: record.version,
+            holder: holder.to_owned(),
+        };
+        Ok((record, lease))
+    }
+
+    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+        let mut call = self.scripts.commit.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(lease.key.as_str())
+            .arg(lease.fence)
+            .arg(lease.version)
+            .arg(&lease.holder)
+            .arg(content.head)
+            .arg(content.body)
+            .arg(u8::from(super::super::careless()));
+        let (answer, twice) = self.run_noting(&call)?;
+        // Connections to a cluster ask again by themselves, and don't say so.
+        let twice = twice || matches!(self.shared.servers, Servers::Cluster(..));
+        match parts(answer) {
+            // The first time may have committed it before others went on: nobody may say that it was not.
+            Err(Failure::Refused(_)) if twice => {
+                let cause = "the connection broke while a turn was committed";
+                Err(Failure::Away(cause.into()))
+            }
+            told => told.map(drop),
+        }
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        let mut call = self.scripts.release.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(lease.key.as_str())
+            .arg(lease.fence);
+        parts(self.run(&call)?).map(drop)
+    }
+
+    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
+        let mut call = self.scripts.close.key(&self.root);
+        call.arg(CLOSED_MAX).arg(key.as_str()).arg(owner);
+        parts(self.run(&call)?).map(drop)
+    }
+
+    fn close_owner(&self, owner: &str) -> Answer<()> {
+        let mut call = self.scripts.close_owner.key(&self.root);
+        call.arg(CLOSED_MAX).arg(owner);
+        parts(self.run(&call)?).map(drop)
+    }
+
+    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
+        let mut call = self.scripts.list.key(&self.root);
+        call.arg(CLOSED_MAX).arg(owner.unwrap_or_default());
+        let mut parts = parts(self.run(&call)?)?;
+        let count: usize = parts.next()?;
+        (0..count)
+            .map(|_| {
+                let key = Key(parts.next()?);
+                parts.record(key)
+            })
+            .collect()
+    }
+
+    fn sweep(&self) -> Answer<usize> {
+        let mut call = self.scripts.sweep.key(&self.root);
+        call.arg(CLOSED_MAX);
+        parts(self.run(&call)?)?.next()
+    }
+
+    fn tell(&self, message: &str) -> Answer<()> {
+        let mut call = self.scripts.tell.key(&self.root);
+        call.arg(CLOSED_MAX).arg(message);
+        parts(self.run(&call)?).map(drop)
+    }
+
+    fn listen(&self, heard: Heard) {
+        let (shared, channel) = (self.shared.clone(), format!("{}told", self.root));
+        // Without a thread this node hears nothing, as when the store is away.
+        let _ = std::thread::Builder::new()
+            .name("told".into())
+            .spawn(move || {
+                while shared.hear(&channel, &heard).is_err() {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+            });
+    }
+}

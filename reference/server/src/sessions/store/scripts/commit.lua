@@ -1,0 +1,14 @@
+-- key fence version stamp head body careless
+local key, fence, version = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local f = facts(key)
+if not f then return { 'closed' } end
+-- Asked again: the first answer was lost.
+if f.committed == fence then return { 'ok' } end
+if f.expires <= now then shut(key) return { 'closed' } end
+local holds = f.fence == fence and f['until'] > now
+if (not holds or f.version ~= version) and ARGV[8] ~= '1' then return { 'lost' } end
+f.used = now
+f['until'] = 0
+redis.call('HSET', at(key), 'version', num(version + 1), 'committed', num(fence), 'stamp', ARGV[5], 'head', ARGV[6], 'body', ARGV[7])
+put(key, f)
+return { 'ok' }

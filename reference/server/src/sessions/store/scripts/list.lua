@@ -1,0 +1,17 @@
+-- owner, or nothing for all
+sweep()
+local keys
+if ARGV[2] == '' then keys = redis.call('ZRANGE', root .. 'sessions', 0, -1)
+else keys = redis.call('SMEMBERS', root .. 'owner:' .. ARGV[2]) end
+local answer, count = { 'ok', 0 }, 0
+for _, key in ipairs(keys) do
+  local f = facts(key)
+  if f then
+    count = count + 1
+    table.insert(answer, key)
+    for _, part in ipairs({ told(f) }) do table.insert(answer, part) end
+    table.insert(answer, redis.call('HGET', at(key), 'head'))
+  end
+end
+answer[2] = count
+return answer

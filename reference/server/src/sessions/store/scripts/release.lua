@@ -1,0 +1,8 @@
+-- key fence
+local f = facts(ARGV[2])
+if f and f.fence == tonumber(ARGV[3]) and f['until'] > 0 then
+  f['until'] = 0
+  f.used = now
+  put(ARGV[2], f)
+end
+return { 'ok' }

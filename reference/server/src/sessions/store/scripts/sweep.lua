@@ -1,0 +1,2 @@
+sweep()
+return { 'ok', redis.call('ZCARD', root .. 'sessions') }

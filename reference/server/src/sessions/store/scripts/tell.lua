@@ -1,0 +1,3 @@
+-- message
+redis.call('PUBLISH', root .. 'told', ARGV[2])
+return { 'ok' }

@@ -1,0 +1,347 @@
+//! The same rules behind each store: what one answers to a random history, the other does, too. Redis is asked where
+//! `redis-server` is installed.
+
+use super::*;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A redis-server of its own on a socket of the directory, ended when dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn redis(directory: &Path) -> Option<(Server, String)> {
+    let port = port();
+    let child = Command::new("redis-server")
+        .args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+        ])
+        .arg("--dir")
+        .arg(directory)
+        .stdout(Stdio::null())
+        .spawn()
+        .inspect_err(|error| eprintln!("not asked: redis-server: {error}"))
+        .ok()?;
+    let server = Server(child);
+    let url = format!("redis://127.0.0.1:{port}");
+    for _ in 0..500 {
+        let address = Address::read(&url).unwrap().unwrap();
+        let store = open(&address, Space::Programs).unwrap();
+        if store.sweep().is_ok() {
+            return Some((server, url));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("redis-server does not answer");
+}
+
+/// What a store said, but for its clock.
+fn told(answer: Answer<Record>) -> String {
+    match answer {
+        Ok(record) => format!(
+            "{} {} {} {} {:?} {:?}",
+            record.version,
+            record.stamp,
+            record.running,
+            record.times.expires - record.times.created,
+            record.head,
+            record.body,
+        ),
+        Err(failure) => failure.to_string(),
+    }
+}
+
+/// Asks a store for a random history that no clock decides.
+fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let keys: Vec<Key> = (0..4)
+        .map(|number| Key::of(&format!("{seed}/{number}")))
+        .collect();
+    let owners = [owner_of("a"), owner_of("b")];
+    let mut leases: Vec<Lease> = Vec::new();
+    let mut said = Vec::new();
+    for step in 0..60 {
+        let key = &keys[random.usize(..keys.len())];
+        let owner = &owners[usize::from(random.u8(..10) == 0)];
+        let content = [step];
+        let content = Content {
+            head: &content,
+            body: &content,
+        };
+        let known = random.bool().then(|| format!("{}", random.u8(..60)));
+        said.push(match random.u8(..12) {
+            0..3 => {
+                let new = New {
+                    key,
+                    owner,
+                    ttl: Duration::from_secs(1_000),
+                    idle: Duration::from_secs(100),
+                    count_max: 3,
+                    per_owner_max: 2,
+                    stamp: "new",
+                    content,
+                };
+                // Created again, it stays as it is; an id is never used twice otherwise.
+                match store.create(&new) {
+                    Ok(times) => format!("made {}", times.expires - times.created),
+                    Err(failure) => failure.to_string(),
+                }
+            }
+            3..5 => told(store.read(key, owner, known.as_deref())),
+            5..8 => {
+                let holder = step.to_string();
+                match store.acquire(
+                    key,
+                    owner,
+                    known.as_deref(),
+                    &holder,
+                    Duration::from_secs(100),
+                ) {
+                    Ok((record, lease)) => {
+                        let again =
+                            store.acquire(key, owner, None, &holder, Duration::from_secs(1));
+                        assert_eq!(again.unwrap().1.fence, lease.fence);
+                        let said = format!("{} {}", lease.fence, told(Ok(record)));
+                        leases.push(lease);
+                        said
+                    }
+                    Err(failure) => failure.to_string(),
+                }
+            }
+            8..10 if !leases.is_empty() => {
+                // Old leases are tried as well.
+                let lease = &leases[random.usize(..leases.len())];
+                format!(
+                    "{:?} {:?}",
+                    store.commit(lease, content),
+                    store.commit(lease, content)
+                )
+            }
+            10 if !leases.is_empty() => {
+                let lease = &leases[random.usize(..leases.len())];
+                format!("{:?}", store.release(lease))
+            }
+            11 if random.u8(..3) == 0 => format!("{:?}", store.close(key, owner)),
+            _ => {
+                let mut records = store.list(Some(owner)).unwrap();
+                records.sort_by(|left, right| left.key.cmp(&right.key));
+                let records: Vec<String> =
+                    records.into_iter().map(|record| told(Ok(record))).collect();
+                format!("{} of {:?}: {records:?}", records.len(), store.sweep())
+            }
+        });
+    }
+    for owner in &owners {
+        store.close_owner(owner).unwrap();
+    }
+    assert_eq!(store.sweep(), Ok(0));
+    said
+}
+
+#[test]
+fn stores_agree_on_random_histories() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(
+        &Address::Directory(directory.path().join("store")),
+        Space::Programs,
+    )
+    .unwrap();
+    let Some((_server, url)) = redis(directory.path()) else {
+        // The rules alone: an acknowledged commit is what is read next.
+        history(&*file, 1);
+        return;
+    };
+    let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+    for seed in 0..25 {
+        let (left, right) = (history(&*file, seed), history(&*redis, seed));
+        for (step, (left, right)) in left.iter().zip(&right).enumerate() {
+            assert_eq!(left, right, "seed {seed}, step {step}");
+        }
+    }
+}
+
+/// What every store does with time.
+fn lives(store: &dyn SessionStore, name: &str) {
+    let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
+    let (owner, content) = (
+        owner_of("a"),
+        Content {
+            head: b"h",
+            body: b"b",
+        },
+    );
+    let start = |name: &str, ttl, idle| {
+        let key = Key::of(name);
+        let new = New {
+            key: &key,
+            owner: &owner,
+            ttl: Duration::from_millis(ttl),
+            idle: Duration::from_millis(idle),
+            count_max: 9,
+            per_owner_max: 9,
+            stamp: "s",
+            content,
+        };
+        store.create(&new).unwrap();
+        key
+    };
+    let lease =
+        |key: &Key, term| store.acquire(key, &owner, None, name, Duration::from_millis(term));
+
+    // A lease that ended commits nothing, though nobody else took it.
+    let key = start("term", 60_000, 60_000);
+    let (_, late) = lease(&key, 30).unwrap();
+    wait(60);
+    assert_eq!(
+        store.commit(&late, content),
+        Err(Refused::Lost.into()),
+        "{name}"
+    );
+    let (_, next) = lease(&key, 10_000).unwrap();
+    assert!(next.fence > late.fence);
+    assert_eq!(
+        store.commit(&late, content),
+        Err(Refused::Lost.into()),
+        "{name}"
+    );
+    assert_eq!(store.commit(&next, content), Ok(()), "{name}");
+    assert_eq!(store.read(&key, &owner, None).unwrap().version, 1, "{name}");
+
+    // A program that runs is no idleness.
+    let key = start("idle", 60_000, 80);
+    let (_, running) = lease(&key, 10_000).unwrap();
+    wait(120);
+    assert_eq!(store.commit(&running, content), Ok(()), "{name}");
+    assert!(store.read(&key, &owner, None).is_ok(), "{name}");
+    wait(120);
+    assert_eq!(
+        store.read(&key, &owner, None).err(),
+        Some(Refused::Closed.into()),
+        "{name}"
+    );
+
+    // Nothing outlives its time, whoever runs in it.
+    let key = start("ttl", 80, 60_000);
+    let (_, running) = lease(&key, 10_000).unwrap();
+    wait(120);
+    assert_eq!(
+        store.commit(&running, content),
+        Err(Refused::Closed.into()),
+        "{name}"
+    );
+    assert_eq!(
+        store.read(&key, &owner, None).err(),
+        Some(Refused::Closed.into()),
+        "{name}"
+    );
+
+    // Closed by others meanwhile.
+    let key = start("closed", 60_000, 60_000);
+    let (_, running) = lease(&key, 10_000).unwrap();
+    store.close(&key, &owner).unwrap();
+    assert_eq!(
+        store.commit(&running, content),
+        Err(Refused::Closed.into()),
+        "{name}"
+    );
+    assert_eq!(store.release(&running), Ok(()), "{name}");
+}
+
+#[test]
+fn lives_and_leases_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(
+        &Address::Directory(directory.path().join("store")),
+        Space::Programs,
+    )
+    .unwrap();
+    lives(&*file, "file");
+    if let Some((_server, url)) = redis(directory.path()) {
+        let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+        lives(&*redis, "redis");
+    }
+}
+
+#[test]
+fn a_store_that_went_away_is_found_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some((server, url)) = redis(directory.path()) else {
+        return;
+    };
+    let store = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
+    assert_eq!(store.sweep(), Ok(0));
+    drop(server);
+    assert!(matches!(store.sweep(), Err(Failure::Away(_))));
+    let port = url.rsplit_once(':').unwrap().1;
+    let child = Command::new("redis-server")
+        .args(["--port", port, "--bind", "127.0.0.1", "--save", ""])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _server = Server(child);
+    let found = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        store.sweep() == Ok(0)
+    });
+    assert!(found);
+}
+
+#[test]
+fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let address = Address::Directory(directory.path().join("store"));
+    let (key, owner) = (Key::of("k"), owner_of("a"));
+    let first = open(&address, Space::Programs).unwrap();
+    let new = New {
+        key: &key,
+        owner: &owner,
+        ttl: Duration::from_secs(60),
+        idle: Duration::from_secs(60),
+        count_max: 1,
+        per_owner_max: 1,
+        stamp: "s",
+        content: Content {
+            head: b"h",
+            body: b"b",
+        },
+    };
+    first.create(&new).unwrap();
+    drop(first);
+    let second = open(&address, Space::Programs).unwrap();
+    assert_eq!(
+        second.read(&key, &owner, None).unwrap().body.as_deref(),
+        Some(&b"b"[..])
+    );
+    // Half a file is a fault of the store, not a session that never was.
+    let head = directory
+        .path()
+        .join(format!("store/programs/{}.head", key.as_str()));
+    std::fs::write(&head, b"\x8a").unwrap();
+    assert!(matches!(
+        second.read(&key, &owner, None),
+        Err(Failure::Away(_))
+    ));
+    std::fs::write(directory.path().join("file"), b"").unwrap();
+    assert!(
+        open(
+            &Address::Directory(directory.path().join("file")),
+            Space::Programs
+        )
+        .is_err()
+    );
+}

@@ -1,0 +1,778 @@
+//! Several servers with one store, as processes: sessions move between them, nothing that was acknowledged is lost, and what they
+//! say of a session can have happened one after the other.
+//!
+//! Redis is asked where `redis-server` is installed; the directory always.
+//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc-server --test cluster` disturbs for longer.
+#![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+
+use serde_json::{Value, json};
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const REVISION: &str = "2026-07-28";
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A process that ends with its owner.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "{what} takes too long"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Where sessions are kept while a test runs.
+enum Store {
+    Directory(PathBuf),
+    Redis {
+        server: Mutex<Process>,
+        port: u16,
+        directory: PathBuf,
+    },
+}
+
+impl Store {
+    /// The stores that can be tried here.
+    fn all(directory: &Path) -> Vec<Store> {
+        let mut all = vec![Store::Directory(directory.join("store"))];
+        all.extend(Store::redis(directory));
+        all
+    }
+
+    fn redis(directory: &Path) -> Option<Store> {
+        let port = free_port();
+        match redis_server(port, directory) {
+            Ok(server) => Some(Store::Redis {
+                server: Mutex::new(server),
+                port,
+                directory: directory.to_owned(),
+            }),
+            Err(error) => {
+                eprintln!("skipped: redis-server is not installed here: {error}");
+                None
+            }
+        }
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Store::Directory(path) => format!("file:{}", path.display()),
+            Store::Redis { port, .. } => format!("redis://127.0.0.1:{port}"),
+        }
+    }
+
+    /// Ends the store as a crash would, and starts it again on what it had written.
+    fn restart(&self) {
+        if let Store::Redis {
+            server,
+            port,
+            directory,
+        } = self
+        {
+            let mut server = server.lock().unwrap();
+            let _ = server.0.kill();
+            let _ = server.0.wait();
+            *server = redis_server(*port, directory).unwrap();
+        }
+    }
+}
+
+/// A redis-server that loses nothing which it acknowledged.
+fn redis_server(port: u16, directory: &Path) -> std::io::Result<Process> {
+    let child = Command::new("redis-server")
+        .args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+        ])
+        .args(["--appendonly", "yes", "--appendfsync", "always"])
+        .arg("--dir")
+        .arg(directory)
+        .stdout(Stdio::null())
+        .spawn()?;
+    let server = Process(child);
+    until("redis-server", || {
+        let mut answer = [0; 5];
+        TcpStream::connect(("127.0.0.1", port)).is_ok_and(|mut stream| {
+            stream.write_all(b"PING\r\n").is_ok()
+                && stream.read_exact(&mut answer).is_ok()
+                && answer == *b"+PONG"
+        })
+    });
+    Ok(server)
+}
+
+/// One server of the cluster.
+struct Node {
+    process: Process,
+    address: SocketAddr,
+}
+
+impl Node {
+    fn start(store: &str, flags: &[&str], environment: &[(&str, &str)]) -> Node {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let child = Command::new(env!("CARGO_BIN_EXE_ptc"))
+            .args([
+                "start",
+                "--http",
+                "--sessions",
+                "--log-level",
+                "error",
+                "--max-concurrent-calls",
+                "16",
+            ])
+            .args([
+                "--http-port",
+                &address.port().to_string(),
+                "--session-store",
+                store,
+            ])
+            .args(flags)
+            .envs(environment.iter().copied())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let node = Node {
+            process: Process(child),
+            address,
+        };
+        until("a server's start", || TcpStream::connect(address).is_ok());
+        node
+    }
+
+    fn request(&self, head: &str, body: &str) -> std::io::Result<(u16, Value)> {
+        request(self.address, head, body)
+    }
+
+    /// Calls a tool in the revision without protocol sessions, in which the token's owner is everywhere the same.
+    fn call(&self, tool: &str, arguments: &Value) -> std::io::Result<Value> {
+        call(self.address, tool, arguments)
+    }
+
+    fn eval(&self, session: &str, program: &str) -> Value {
+        self.call(
+            "session_eval",
+            &json!({"session_id": session, "program": program}),
+        )
+        .unwrap()
+    }
+
+    fn is_running(&self, session: &str) -> bool {
+        let inspected = self
+            .call("session_inspect", &json!({"session_id": session}))
+            .unwrap();
+        inspected["session"]["eval_status"] == json!("running")
+    }
+
+    fn new_session(&self) -> String {
+        let started = self.call("session_start", &json!({})).unwrap();
+        started["session_id"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{started}"))
+            .to_owned()
+    }
+}
+
+fn request(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16, Value)> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_nodelay(true)?;
+    let request = format!(
+        "{head}\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let broken = || std::io::Error::other(format!("half an answer: {answer:?}"));
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(broken)?;
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(broken)?;
+    Ok((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+}
+
+fn call(address: SocketAddr, tool: &str, arguments: &Value) -> std::io::Result<Value> {
+    let tool = format!("lisp_{tool}");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments,
+        "_meta": {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextprotocol/clientCapabilities": {}}}});
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}"
+    );
+    let (_, reply) = request(address, &head, &body.to_string())?;
+    let result = &reply["result"];
+    // Behind the value stands what the turn defined.
+    let text = result["content"][0]["text"]
+        .as_str()
+        .and_then(|text| text.lines().next());
+    let text = json!(text);
+    Ok(match &result["structuredContent"] {
+        Value::Object(_) => result["structuredContent"].clone(),
+        _ if result["isError"] == json!(true) => {
+            let text = text.as_str().unwrap_or_default();
+            json!({"status": "error", "reason": text.split(':').next(), "text": text})
+        }
+        _ if result.is_object() => json!({"status": "ok", "text": text}),
+        _ => reply,
+    })
+}
+
+fn shown(text: &str) -> Value {
+    json!(format!("user=> {text}"))
+}
+
+#[test]
+fn sessions_move_between_servers_and_outlive_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
+    let flags = [
+        "--session-store-key-file",
+        key.to_str().unwrap(),
+        "--max-sessions",
+        "2",
+    ];
+    for store in Store::all(directory.path()) {
+        let url = store.url();
+        let start = || Node::start(&url, &flags, &[]);
+        let (first, second) = (start(), start());
+        let session = first.new_session();
+        first.eval(
+            &session,
+            "(do (def n 40) (def add (let [k 2] (fn [x] (+ x k)))) (println \"a word\"))",
+        );
+        assert_eq!(
+            second.eval(&session, "(do (def n (add n)) n)")["text"],
+            shown("42")
+        );
+        assert_eq!(first.eval(&session, "n")["text"], shown("42"));
+        let listed = second.call("session_list", &json!({})).unwrap();
+        assert_eq!(listed["sessions"][0]["turn"], json!(3), "{listed}");
+        // The caps count for both.
+        let other = second.new_session();
+        let full = first.call("session_start", &json!({})).unwrap();
+        assert_eq!(full["reason"], json!("session_limit_exceeded"), "{full}");
+        // Closing and forgetting hold everywhere.
+        first
+            .call("session_close", &json!({"session_id": other}))
+            .unwrap();
+        assert_eq!(second.eval(&other, "1")["reason"], json!("session_closed"));
+        second
+            .call(
+                "session_forget",
+                &json!({"session_id": session, "bindings": ["add"]}),
+            )
+            .unwrap();
+        let inspected = first
+            .call(
+                "session_inspect",
+                &json!({"session_id": session, "view": "prints"}),
+            )
+            .unwrap();
+        assert_eq!(
+            inspected["session"]["binding_count"],
+            json!(1),
+            "{inspected}"
+        );
+        assert!(inspected.to_string().contains("a word"), "{inspected}");
+        drop(first);
+        drop(second);
+        store.restart();
+        let third = start();
+        assert_eq!(third.eval(&session, "(inc n)")["text"], shown("43"));
+        // Operators see it, and a prompt goes on with it.
+        let operator = |words: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
+                .args(words)
+                .args(["--session-store", &url])
+                .args(&flags[..2])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{words:?}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert!(operator(&["session", "list"]).contains(&session));
+        assert!(operator(&["session", "show", &session]).contains("n = 42"));
+        let kept = directory.path().join("kept");
+        let kept = kept.to_str().unwrap();
+        operator(&["session", "export", &session, kept]);
+        let prompt = Command::new(env!("CARGO_BIN_EXE_ptc"))
+            .args(["repl", "--session", kept, "-e", "(+ n 1)"])
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&prompt.stdout),
+            "43\n",
+            "{prompt:?}"
+        );
+        operator(&["session", "delete", &session]);
+        assert_eq!(third.eval(&session, "n")["reason"], json!("session_closed"));
+        // Without the key, or with another one, nobody starts on it.
+        let refused = Command::new(env!("CARGO_BIN_EXE_ptc"))
+            .args(["start", "--sessions", "--session-store", &url])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("there is no key"), "{said}");
+    }
+}
+
+#[test]
+fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let start = || Node::start(&store.url(), &["--program-timeout-ms", "3000"], &[]);
+        let (first, second) = (start(), start());
+        let session = first.new_session();
+        first.eval(&session, "(def n 1)");
+        let address = first.address;
+        let running = session.clone();
+        let turn = std::thread::spawn(move || {
+            let endless = json!({"session_id": running, "program": "(do (def n 2) (loop [i 0] (recur (inc i))))"});
+            call(address, "session_eval", &endless)
+        });
+        until("a turn", || second.is_running(&session));
+        assert_eq!(second.eval(&session, "n")["reason"], json!("session_busy"));
+        let forgotten = second
+            .call(
+                "session_forget",
+                &json!({"session_id": session, "bindings": ["n"]}),
+            )
+            .unwrap();
+        assert_eq!(forgotten["reason"], json!("session_busy"), "{forgotten}");
+        let inspected = second
+            .call("session_inspect", &json!({"session_id": session}))
+            .unwrap();
+        assert_eq!(
+            inspected["session"]["eval_status"],
+            json!("running"),
+            "{inspected}"
+        );
+        drop(first);
+        assert!(turn.join().unwrap().is_err());
+        // Its lease ends by the store's clock.
+        until("a lease", || {
+            second.eval(&session, "n")["text"] == shown("1")
+        });
+    }
+}
+
+/// A counter that a session keeps.
+#[derive(Clone, Debug, Default)]
+struct Counter(i64);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Asked {
+    Add,
+    Read,
+}
+
+impl SequentialSpec for Counter {
+    type Op = Asked;
+    type Ret = i64;
+
+    fn invoke(&mut self, asked: &Asked) -> i64 {
+        if *asked == Asked::Add {
+            self.0 += 1;
+        }
+        self.0
+    }
+}
+
+/// What clients saw of one session, in the order in which they asked and were answered.
+type History = LinearizabilityTester<usize, Counter>;
+
+/// Clients ask nodes for one session until `time` is over; gives what they saw, and how many turns were acknowledged.
+fn clients(
+    addresses: &[SocketAddr],
+    session: &str,
+    turns: usize,
+    count: usize,
+) -> (History, usize) {
+    let history = Arc::new(Mutex::new(History::new(Counter(0))));
+    let (names, kept) = (AtomicUsize::new(count), AtomicUsize::new(0));
+    let left = AtomicUsize::new(turns);
+    std::thread::scope(|scope| {
+        for client in 0..count {
+            let (history, names, kept, left) = (history.clone(), &names, &kept, &left);
+            scope.spawn(move || {
+                let (mut name, mut at) = (client, client);
+                loop {
+                    let Ok(turn) = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                        left.checked_sub(1)
+                    }) else {
+                        return;
+                    };
+                    let (asked, program) = match turn % 4 {
+                        0 => (Asked::Read, "n"),
+                        _ => (Asked::Add, "(do (def n (inc n)) n)"),
+                    };
+                    history.lock().unwrap().on_invoke(name, asked).unwrap();
+                    let since = Instant::now();
+                    loop {
+                        at += 1;
+                        let arguments = json!({"session_id": session, "program": program});
+                        let reply =
+                            call(addresses[at % addresses.len()], "session_eval", &arguments);
+                        let reply =
+                            reply.unwrap_or_else(|error| json!({"reason": error.to_string()}));
+                        let reason = reply["reason"].as_str().unwrap_or_default();
+                        let number = reply["text"]
+                            .as_str()
+                            .and_then(|text| text.strip_prefix("user=> ")?.parse().ok());
+                        if let Some(number) = number {
+                            kept.fetch_add(1, Ordering::AcqRel);
+                            history.lock().unwrap().on_return(name, number).unwrap();
+                            break;
+                        }
+                        // These say that nothing was done, and may be asked again.
+                        let undone = [
+                            "session_busy",
+                            "session_lease_lost",
+                            "timeout",
+                            "busy",
+                            "Connection refused",
+                        ];
+                        let nothing = reply["text"]
+                            .as_str()
+                            .is_some_and(|text| text.contains("nothing was changed"));
+                        if !(nothing || undone.iter().any(|word| reason.starts_with(word)))
+                            || since.elapsed() > Duration::from_secs(60)
+                        {
+                            // Whether it was done is not known: it stays open for ever, and its client is another one from now on.
+                            name = names.fetch_add(1, Ordering::AcqRel);
+                            break;
+                        }
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            });
+        }
+    });
+    let history = Arc::into_inner(history).unwrap().into_inner().unwrap();
+    (history, kept.into_inner())
+}
+
+fn seconds() -> Duration {
+    let seconds = std::env::var("PTC_CLUSTER_SECONDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(8))
+}
+
+#[test]
+fn what_is_acknowledged_can_have_happened_one_after_the_other() {
+    use nix::sys::signal::Signal;
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let url = store.url();
+        let start = || Node::start(&url, &["--program-timeout-ms", "500"], &[]);
+        let mut nodes = vec![start(), start(), start()];
+        let (since, mut acknowledged) = (Instant::now(), 0);
+        let mut random = fastrand::Rng::with_seed(7);
+        while since.elapsed() < seconds() {
+            let session = nodes[0].new_session();
+            assert_eq!(
+                nodes[0].eval(&session, "(do (def n 0) n)")["text"],
+                shown("0")
+            );
+            let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+            let done = AtomicBool::new(false);
+            let (history, kept) = std::thread::scope(|scope| {
+                let asking = scope.spawn(|| {
+                    let seen = clients(&addresses, &session, 24, 4);
+                    done.store(true, Ordering::Release);
+                    seen
+                });
+                while !done.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(random.u64(20..200)));
+                    let node = random.usize(..nodes.len());
+                    match random.u8(..4) {
+                        0 => {
+                            nodes[node].process.signal(Signal::SIGSTOP);
+                            std::thread::sleep(Duration::from_millis(random.u64(50..600)));
+                            nodes[node].process.signal(Signal::SIGCONT);
+                        }
+                        1 => store.restart(),
+                        // The others go on with what this one held.
+                        2 => nodes[node].process.signal(Signal::SIGKILL),
+                        _ => {}
+                    }
+                }
+                asking.join().unwrap()
+            });
+            acknowledged += kept;
+            assert!(
+                history.is_consistent(),
+                "{url}: no order explains what was seen: {history:?}"
+            );
+            for node in &mut nodes {
+                if node.process.0.try_wait().unwrap().is_some() {
+                    *node = start();
+                }
+            }
+            let close = json!({"session_id": session});
+            until("the store", || {
+                nodes[0]
+                    .call("session_close", &close)
+                    .is_ok_and(|reply| reply["reason"] != json!("session_store_unavailable"))
+            });
+        }
+        println!("{url}: {acknowledged} turns acknowledged, in an order that is possible");
+        assert!(acknowledged > 0);
+    }
+}
+
+#[test]
+fn a_commit_after_its_lease_is_told_and_the_fault_of_taking_it_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let url = store.url();
+        // Leases end while commits wait.
+        let lease = ("PTC_CHECKS_LEASE_MS", "1000");
+        let slow = ("PTC_CHECKS_SLOW_COMMITS_MS", "4000");
+        let flags = ["--program-timeout-ms", "20000"];
+        let careful = Node::start(&url, &flags, &[lease, slow]);
+        let careless = Node::start(
+            &url,
+            &flags,
+            &[lease, slow, ("PTC_CHECKS_CARELESS_COMMITS", "1")],
+        );
+        let other = Node::start(&url, &flags, &[]);
+        for (node, safe) in [(&careful, true), (&careless, false)] {
+            let session = other.new_session();
+            other.eval(&session, "(def n 0)");
+            let (address, running) = (node.address, session.clone());
+            let mut history = History::new(Counter(0));
+            history.on_invoke(0, Asked::Add).unwrap();
+            let late = std::thread::spawn(move || {
+                let program = json!({"session_id": running, "program": "(do (def n (inc n)) n)"});
+                call(address, "session_eval", &program).unwrap()
+            });
+            until("the turn", || other.is_running(&session));
+            assert_eq!(other.eval(&session, "n")["reason"], json!("session_busy"));
+            // Its lease ends before it commits; another turn takes its place.
+            until("the lease", || {
+                other.eval(&session, "n")["text"] == shown("0")
+            });
+            history.on_invoke(1, Asked::Add).unwrap();
+            let number = other.eval(&session, "(do (def n (inc n)) n)");
+            assert_eq!(number["text"], shown("1"), "{number}");
+            history.on_return(1, 1).unwrap();
+            let late = late.join().unwrap();
+            if safe {
+                assert_eq!(late["reason"], json!("session_lease_lost"), "{late}");
+            } else {
+                assert_eq!(late["text"], shown("1"), "{late}");
+                history.on_return(0, 1).unwrap();
+            }
+            assert_eq!(history.is_consistent(), safe, "{history:?}");
+            assert_eq!(other.eval(&session, "n")["text"], shown("1"));
+        }
+    }
+}
+
+#[test]
+fn without_its_store_a_server_says_so_and_goes_on_once_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let node = Node::start(&store.url(), &[], &[]);
+    let session = node.new_session();
+    node.eval(&session, "(def n 1)");
+    let ready = || node.request("GET /ready HTTP/1.1", "").unwrap();
+    assert_eq!(ready().0, 200);
+    if let Store::Redis { server, .. } = &store {
+        let _ = server.lock().unwrap().0.kill();
+    }
+    until("its end", || {
+        node.eval(&session, "n")["reason"] == json!("session_store_unavailable")
+    });
+    assert_eq!(
+        ready(),
+        (503, json!({"status": "session_store_unavailable"}))
+    );
+    let alone = node.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
+    assert_eq!(alone["text"], shown("3"));
+    store.restart();
+    until("its return", || {
+        node.eval(&session, "n")["text"] == shown("1")
+    });
+    assert_eq!(ready().0, 200);
+}
+
+/// What a node answers in the revision with protocol sessions: the status, the session's header and the body.
+fn in_protocol(
+    address: SocketAddr,
+    session: Option<&str>,
+    method: &str,
+    body: &str,
+) -> (u16, Option<String>, Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let session = session
+        .map(|id| format!("Mcp-Session-Id: {id}\r\n"))
+        .unwrap_or_default();
+    let request = format!(
+        "{method} /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{session}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let named = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("mcp-session-id")
+            .then(|| value.to_owned())
+    });
+    (
+        status,
+        named,
+        serde_json::from_str(body).unwrap_or(Value::Null),
+    )
+}
+
+#[test]
+fn protocol_sessions_are_valid_on_every_server() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let start = || {
+            Node::start(
+                &store.url(),
+                &["--program-timeout-ms", "20000", "--http-max-sessions", "1"],
+                &[],
+            )
+        };
+        let (first, second) = (start(), start());
+        let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+            "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}})
+        .to_string();
+        let (status, id, reply) = in_protocol(first.address, None, "POST", &initialize);
+        assert_eq!(
+            (status, &reply["result"]["protocolVersion"]),
+            (200, &json!("2025-06-18")),
+            "{reply}"
+        );
+        let id = id.unwrap();
+        // The cap counts for both, and the revision holds on both.
+        assert_eq!(
+            in_protocol(second.address, None, "POST", &initialize).0,
+            503
+        );
+        let call = |node: &Node, number: u64, tool: &str, arguments: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+            in_protocol(node.address, Some(&id), "POST", &body.to_string())
+        };
+        let (_, _, started) = call(&first, 2, "lisp_session_start", json!({}));
+        let session = started["result"]["structuredContent"]["session_id"].clone();
+        call(
+            &first,
+            3,
+            "lisp_session_eval",
+            json!({"session_id": session, "program": "(def n 41)"}),
+        );
+        let (_, _, reply) = call(
+            &second,
+            4,
+            "lisp_session_eval",
+            json!({"session_id": session, "program": "(inc n)"}),
+        );
+        assert_eq!(
+            reply["result"]["content"][0]["text"],
+            shown("42"),
+            "{reply}"
+        );
+        // A restart keeps it.
+        drop(first);
+        let first = start();
+        let (_, _, reply) = call(
+            &first,
+            5,
+            "lisp_session_eval",
+            json!({"session_id": session, "program": "n"}),
+        );
+        assert_eq!(
+            reply["result"]["content"][0]["text"],
+            shown("41"),
+            "{reply}"
+        );
+        if matches!(store, Store::Redis { .. }) {
+            // A cancellation reaches the program where it runs.
+            let endless = json!({"session_id": session, "program": "(loop [i 0] (recur (inc i)))"});
+            std::thread::scope(|scope| {
+                let running = scope.spawn(|| call(&first, 6, "lisp_session_eval", endless));
+                until("a turn", || {
+                    let inspected = call(
+                        &second,
+                        7,
+                        "lisp_session_inspect",
+                        json!({"session_id": session}),
+                    );
+                    inspected.2.to_string().contains("\"running\"")
+                });
+                let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
+                assert_eq!(
+                    in_protocol(second.address, Some(&id), "POST", &cancel.to_string()).0,
+                    202
+                );
+                let (_, _, reply) = running.join().unwrap();
+                assert!(reply.to_string().contains("cancelled"), "{reply}");
+            });
+            let (_, _, reply) = call(
+                &second,
+                8,
+                "lisp_session_eval",
+                json!({"session_id": session, "program": "n"}),
+            );
+            assert_eq!(
+                reply["result"]["content"][0]["text"],
+                shown("41"),
+                "{reply}"
+            );
+        }
+        assert_eq!(in_protocol(second.address, Some(&id), "DELETE", "").0, 202);
+        let (status, _, _) = call(&first, 9, "lisp_eval", json!({"program": "1"}));
+        assert_eq!(status, 404);
+    }
+}
