@@ -64,7 +64,7 @@ impl Server {
         upstreams: Option<Arc<Runtime>>,
         agentic: Agentic,
     ) -> Arc<Self> {
-        let log = log.scrubbing_with(redactor.clone());
+        let log = log.clone();
         let diagnostics = &settings.diagnostics;
         let observers = Observers {
             ring: diagnostics.debug_tool.then(|| {

@@ -6,7 +6,7 @@ use crate::render::payload::{Field, Payload};
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_secrets::{ConfigDocument, RedactorBuilder};
 use ptc_upstream::{
-    Entry, Kept, Lookup, Options, Runtime, SnapshotMode, Surroundings, ptc_metrics, resolve_path,
+    Configured, Entry, Kept, Lookup, Options, SnapshotMode, Surroundings, ptc_metrics, resolve_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,24 +25,18 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Starts every configured upstream.
+/// Reads the upstreams config; `secrets` learns what is secret in it.
 ///
 /// # Errors
 /// The sentence to print before exiting with status 1.
-pub async fn start(
+pub fn read(
     path: &Path,
     settings: &Settings,
-    secrets: RedactorBuilder,
-) -> Result<Arc<Runtime>, String> {
+    secrets: &mut RedactorBuilder,
+) -> Result<Configured, String> {
     let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
-    Runtime::start(
-        document,
-        options(&settings.upstreams),
-        secrets,
-        &environment,
-    )
-    .await
-    .map_err(|fault| fault.to_string())
+    let options = options(&settings.upstreams);
+    Configured::read(&document, options, secrets, &environment).map_err(|fault| fault.to_string())
 }
 
 /// How the upstream runtime is started.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ptc_lang::{Discovery, Value};
 use ptc_secrets::ConfigDocument;
-use ptc_upstream::{Cancel, Limits, Options, ProgramCalls, Runtime};
+use ptc_upstream::{Cancel, Configured, Limits, Options, ProgramCalls, Runtime};
 use row::{Row, median};
 use serde_json::{Value as Json, json};
 
@@ -102,11 +102,9 @@ async fn start(upstreams: &[(&str, Json)]) -> Arc<Runtime> {
         limits,
         ..Options::default()
     };
-    Runtime::start(document, options, ptc_secrets::Redactor::builder(), &|_| {
-        None
-    })
-    .await
-    .unwrap()
+    let mut secrets = ptc_secrets::Redactor::builder();
+    let configured = Configured::read(&document, options, &mut secrets, &|_| None).unwrap();
+    configured.start(secrets.build()).await.unwrap()
 }
 
 fn program(runtime: &Arc<Runtime>) -> ProgramCalls {

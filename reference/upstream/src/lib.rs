@@ -35,7 +35,7 @@ pub use limits::Limits;
 pub use metrics::{estimated_tokens, metrics_block, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
-pub use runtime::{Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
+pub use runtime::{Configured, Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
 pub use tool::{Tool, Toolset};
 pub use trace_context::TraceContext;
 pub use transport::carrier::{Carried, Carrier};

@@ -1,11 +1,12 @@
 //! The upstream runtime: every configured upstream of one process, started together, recovered one by one.
 //! Knows transports and snapshots; knows nothing of programs.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ptc_secrets::{
     AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed, Secret,
@@ -110,37 +111,128 @@ impl Executor {
     }
 }
 
-/// Why the runtime did not start. `Display` is what the operator reads; no credential is in it.
+/// The first upstream, in name order, that could not be started, listed or compiled. `Display` is what the operator reads; no
+/// credential is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StartFault {
-    /// The config was refused.
-    Config(ConfigFault),
-    /// An upstream could not be started, listed or compiled; the first of them in name order.
-    Upstream { name: String, message: String },
+pub struct StartFault {
+    pub name: String,
+    pub message: String,
 }
 
 impl StartFault {
     fn scrubbed(self, redactor: &Redactor) -> Self {
-        match self {
-            Self::Config(fault) => Self::Config(fault.scrubbed(redactor)),
-            Self::Upstream { name, message } => Self::Upstream {
-                name: redactor.scrub(name).into_inner(),
-                message: redactor.scrub(message).into_inner(),
-            },
+        Self {
+            name: redactor.scrub(self.name).into_inner(),
+            message: redactor.scrub(self.message).into_inner(),
         }
     }
 }
 
 impl fmt::Display for StartFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(fault) => fault.fmt(f),
-            Self::Upstream { name, message } => write!(f, "upstream {name}: {message}"),
-        }
+        write!(f, "upstream {}: {}", self.name, self.message)
     }
 }
 
 impl std::error::Error for StartFault {}
+
+/// Upstreams whose entries were read: what is secret in them is known, and nothing is started.
+pub struct Configured {
+    upstreams: Vec<(UpstreamConfig, AuthHeaders)>,
+    options: Options,
+    warnings: Vec<String>,
+}
+
+impl Configured {
+    /// Reads the entries of `document`, and adds what is secret in them to `scrub`.
+    ///
+    /// # Errors
+    /// The refusal of an entry, with no credential in it. `scrub` is used up then.
+    pub fn read(
+        document: &ConfigDocument,
+        options: Options,
+        scrub: &mut RedactorBuilder,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigFault> {
+        let mut warnings = Vec::new();
+        // What an entry takes over from the environment is as secret as a credential.
+        let taken = RefCell::new(Vec::new());
+        let noting = |name: &str| {
+            let value = env(name)?;
+            let secret = Secret::new(value.clone());
+            if !secret.is_short() && !INHERITED.contains(&name) {
+                taken.borrow_mut().push(secret);
+            }
+            Some(value)
+        };
+        let configs = parse_entries(document, &noting, &options.own, &mut warnings);
+        for secret in taken.into_inner() {
+            scrub.add(&secret);
+        }
+        document.credentials.register(scrub);
+        for name in document.credentials.short_names() {
+            warnings.push(format!(
+                "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
+            ));
+        }
+        let refused = |fault: ConfigFault, scrub: &mut RedactorBuilder| {
+            fault.scrubbed(&std::mem::take(scrub).build())
+        };
+        let configs = configs.map_err(|fault| refused(fault, scrub))?;
+        let mut upstreams = Vec::with_capacity(configs.len());
+        for config in configs {
+            match AuthHeaders::emit(config.transport.auth(), &document.credentials, scrub) {
+                Ok(auth) => upstreams.push((config, auth)),
+                Err((index, fault)) => {
+                    let path =
+                        ["upstreams", &config.name, "auth", &index.to_string()].map(str::to_owned);
+                    let fault = document.fault(&path, format!("upstream {}: {fault}", config.name));
+                    return Err(refused(fault, scrub));
+                }
+            }
+        }
+        Ok(Self {
+            upstreams,
+            options,
+            warnings,
+        })
+    }
+
+    /// Starts every upstream as the options say; nothing of what `redactor` knows is let out. Runs inside a tokio runtime, on
+    /// which later calls run too.
+    ///
+    /// # Errors
+    /// The first upstream that would not start.
+    pub async fn start(self, redactor: Redactor) -> Result<Arc<Runtime>, StartFault> {
+        let options = self.options;
+        let upstream = |(config, auth): (UpstreamConfig, AuthHeaders)| {
+            let name = config.name.clone();
+            (
+                name,
+                Upstream::new(config, auth, &redactor, &options.surroundings),
+            )
+        };
+        let upstreams = self.upstreams.into_iter().map(upstream).collect();
+        let executor = Executor {
+            handle: tokio::runtime::Handle::current(),
+            driver: options.surroundings.driver.clone(),
+        };
+        let runtime = Arc::new(Runtime {
+            upstreams,
+            redactor,
+            options,
+            executor,
+            warnings: self.warnings,
+        });
+        match runtime.start_all().await {
+            Ok(()) => Ok(runtime),
+            Err(fault) => {
+                runtime.shutdown().await;
+                Err(fault.scrubbed(&runtime.redactor))
+            }
+        }
+    }
+}
 
 /// The running upstreams. Shared by everything that evaluates programs.
 pub struct Runtime {
@@ -152,87 +244,6 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Starts every upstream of `document` as `options` say. `scrub` holds what else is secret in this process; the finished
-    /// scrub set is [`redactor`](Self::redactor). Runs inside a tokio runtime, on which later calls run too.
-    pub async fn start(
-        document: ConfigDocument,
-        options: Options,
-        mut scrub: RedactorBuilder,
-        env: &(dyn Fn(&str) -> Option<String> + Sync),
-    ) -> Result<Arc<Self>, StartFault> {
-        let mut warnings = Vec::new();
-        // What an entry takes over from the environment is as secret as a credential.
-        let taken = Mutex::new(Vec::new());
-        let noting = |name: &str| {
-            let value = env(name)?;
-            let secret = Secret::new(value.clone());
-            if !secret.is_short() && !INHERITED.contains(&name) {
-                taken
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(secret);
-            }
-            Some(value)
-        };
-        let configs = parse_entries(&document, &noting, &options.own, &mut warnings);
-        for secret in taken.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            scrub.add(&secret);
-        }
-        document.credentials.register(&mut scrub);
-        for name in document.credentials.short_names() {
-            warnings.push(format!(
-                "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
-            ));
-        }
-        let configs = match configs {
-            Ok(configs) => configs,
-            Err(fault) => return Err(StartFault::Config(fault.scrubbed(&scrub.build()))),
-        };
-        let mut auths = Vec::with_capacity(configs.len());
-        for config in &configs {
-            match AuthHeaders::emit(config.transport.auth(), &document.credentials, &mut scrub) {
-                Ok(auth) => auths.push(auth),
-                Err((index, fault)) => {
-                    let path =
-                        ["upstreams", &config.name, "auth", &index.to_string()].map(str::to_owned);
-                    let fault = document.fault(&path, format!("upstream {}: {fault}", config.name));
-                    return Err(StartFault::Config(fault.scrubbed(&scrub.build())));
-                }
-            }
-        }
-        drop(document);
-        let redactor = scrub.build();
-        let upstreams = configs
-            .into_iter()
-            .zip(auths)
-            .map(|(config, auth)| {
-                let name = config.name.clone();
-                (
-                    name,
-                    Upstream::new(config, auth, &redactor, &options.surroundings),
-                )
-            })
-            .collect();
-        let executor = Executor {
-            handle: tokio::runtime::Handle::current(),
-            driver: options.surroundings.driver.clone(),
-        };
-        let runtime = Arc::new(Self {
-            upstreams,
-            redactor,
-            options,
-            executor,
-            warnings,
-        });
-        match runtime.start_all().await {
-            Ok(()) => Ok(runtime),
-            Err(fault) => {
-                runtime.shutdown().await;
-                Err(fault.scrubbed(&runtime.redactor))
-            }
-        }
-    }
-
     /// The scrub set of the process.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
@@ -352,7 +363,7 @@ impl Runtime {
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
                 let message = fault.told(&self.redactor);
-                first = Some(StartFault::Upstream { name, message });
+                first = Some(StartFault { name, message });
             }
         }
         first.map_or(Ok(()), Err)

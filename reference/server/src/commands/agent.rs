@@ -191,17 +191,21 @@ fn run_agent(options: &Options) -> Result<String, String> {
     let environment = |variable: &str| std::env::var(variable).ok();
     let mut secrets = Redactor::builder();
     agentic::register_keys(&environment, &mut secrets);
-    let (runtime, redactor) = match config.get("upstreams").and_then(Json::as_str) {
-        None => (None, secrets.build()),
+    let configured = match config.get("upstreams").and_then(Json::as_str) {
+        None => None,
         Some(file) => {
             let settings = Settings::read(&[], |_| None)?;
-            let path = directory.join(file);
-            let started = upstreams::start(&path, &settings, secrets);
-            let runtime = executor.block_on(started)?;
-            let redactor = runtime.redactor().clone();
-            (Some(runtime), redactor)
+            Some(upstreams::read(
+                &directory.join(file),
+                &settings,
+                &mut secrets,
+            )?)
         }
     };
+    let redactor = secrets.build();
+    let started =
+        configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
+    let runtime = started.transpose().map_err(|fault| fault.to_string())?;
     let tools = Tools {
         directory,
         runtime: runtime.clone(),

@@ -98,14 +98,21 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     {
         findings.note(FAIL, &message);
     }
-    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
+    let log = |redactor: &Redactor| Log::to_stderr(settings.diagnostics.level, redactor.clone());
     let Some(path) = config else {
         findings.note(OK, "upstream servers: none");
+        let (log, redactor) = (log(&findings.redactor), findings.redactor.clone());
         return limits(
-            &Server::new(settings, &log, Redactor::empty(), None, agentic),
+            &Server::new(settings, &log, redactor, None, agentic),
             findings,
         );
     };
+    let mut secrets = super::secrets(&settings);
+    let configured = match upstreams::read(&path, &settings, &mut secrets) {
+        Ok(configured) => configured,
+        Err(message) => return findings.note(FAIL, &format!("upstream servers: {message}")),
+    };
+    findings.redactor = secrets.build();
     let executor = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -115,14 +122,9 @@ fn examine(arguments: &[String], findings: &mut Findings) {
             return findings.note(FAIL, &format!("cannot start the I/O runtime: {error}"));
         }
     };
-    match executor.block_on(upstreams::start(
-        &path,
-        &settings,
-        super::secrets(&settings),
-    )) {
-        Err(message) => findings.note(FAIL, &format!("upstream servers: {message}")),
+    match executor.block_on(configured.start(findings.redactor.clone())) {
+        Err(fault) => findings.note(FAIL, &format!("upstream servers: {fault}")),
         Ok(runtime) => {
-            findings.redactor = runtime.redactor().clone();
             let names: Vec<&str> = runtime.names().collect();
             let names = match names.is_empty() {
                 true => "none".to_owned(),
@@ -148,6 +150,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(WARN, &warning);
             }
             let redactor = runtime.redactor().clone();
+            let log = log(&redactor);
             let server = Server::new(settings, &log, redactor, Some(runtime), agentic);
             limits(&server, findings);
             server.shut_down(Some(executor.handle()));

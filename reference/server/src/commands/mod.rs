@@ -207,7 +207,7 @@ fn secrets(settings: &Settings) -> RedactorBuilder {
 
 /// Starts everything, serves, and ends everything.
 fn serve(settings: Settings) -> Result<(), String> {
-    let secrets = secrets(&settings);
+    let mut secrets = secrets(&settings);
     let agentic = Agentic::read(&settings.agentic)?;
     let config = upstreams::config_path(&settings);
     upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())?;
@@ -239,19 +239,20 @@ fn serve(settings: Settings) -> Result<(), String> {
         ),
         false => None,
     };
-    let log = Log::to_stderr(settings.diagnostics.level, Redactor::empty());
-    let scrub_set = events::install(log.clone());
-    let (redactor, upstreams) = match (&executor, config) {
-        (Some(executor), Some(path)) => {
-            let started = executor.block_on(upstreams::start(&path, &settings, secrets));
+    let configured = config.map(|path| upstreams::read(&path, &settings, &mut secrets));
+    let configured = configured.transpose()?;
+    let redactor = secrets.build();
+    let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
+    events::install(log.clone());
+    let upstreams = match (&executor, configured) {
+        (Some(executor), Some(configured)) => {
+            let started = executor.block_on(configured.start(redactor.clone()));
             // What the upstreams said may tell why.
-            let runtime = started.inspect_err(|_| log.flush())?;
-            (runtime.redactor().clone(), Some(runtime))
+            let started = started.inspect_err(|_| log.flush());
+            Some(started.map_err(|fault| fault.to_string())?)
         }
-        _ => (secrets.build(), None),
+        _ => None,
     };
-    // Set here and nowhere else.
-    let _ = scrub_set.set(redactor.clone());
     let mut server = Server::new(settings, &log, redactor, upstreams, agentic);
     let shares = server.settings.sessions.enabled || server.settings.http.is_some();
     if shares && server.settings.sessions.store.address.is_some() {

@@ -4,17 +4,12 @@
 
 use crate::diagnostics::log::{Fields, Log};
 use crate::settings::Level;
-use ptc_secrets::Redactor;
-use std::sync::{Arc, OnceLock};
 use tracing::field::{Field, Visit};
 use tracing::span;
 use tracing::{Event, Metadata, Subscriber};
 
 /// Where the libraries' events go.
-struct Events {
-    log: Log,
-    redactor: Arc<OnceLock<Redactor>>,
-}
+struct Events(Log);
 
 /// Only this workspace's own libraries are listened to.
 const TARGETS: &str = "ptc_";
@@ -23,17 +18,10 @@ const UNNAMED: &str = "library_event";
 /// The field that names the event.
 const EVENT: &str = "event";
 
-/// Sends the libraries' events to `log` from now on. Until the scrub set is put into what is returned, lines are as scrubbed as
-/// their authors made them. Once a process; later calls change nothing.
-pub fn install(log: Log) -> Arc<OnceLock<Redactor>> {
-    let redactor = Arc::new(OnceLock::new());
-    let events = Events {
-        log,
-        redactor: redactor.clone(),
-    };
+/// Sends the libraries' events to `log` from now on. Once a process; later calls change nothing.
+pub fn install(log: Log) {
     // Another subscriber can only be that of a test in the same process.
-    let _ = tracing::subscriber::set_global_default(events);
-    redactor
+    let _ = tracing::subscriber::set_global_default(Events(log));
 }
 
 fn level(metadata: &Metadata<'_>) -> Level {
@@ -49,16 +37,14 @@ impl Subscriber for Events {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
             && metadata.target().starts_with(TARGETS)
-            && self.log.takes(level(metadata))
+            && self.0.takes(level(metadata))
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut said = Said::default();
         event.record(&mut said);
         let name = said.name.as_deref().unwrap_or(UNNAMED);
-        let redactor = self.redactor.get().cloned().unwrap_or_default();
-        let log = self.log.scrubbing_with(redactor);
-        log.event(level(event.metadata()), name, None, |fields| {
+        self.0.event(level(event.metadata()), name, None, |fields| {
             said.fields.sort();
             for (name, value) in &said.fields {
                 value.write(name, fields);

@@ -80,14 +80,6 @@ impl Log {
         }
     }
 
-    /// The same log, scrubbing with another set.
-    pub fn scrubbing_with(&self, redactor: Redactor) -> Self {
-        Log {
-            redactor,
-            ..self.clone()
-        }
-    }
-
     /// Whether lines of `level` are written at all.
     pub fn takes(&self, level: Level) -> bool {
         self.lines.is_some() && level >= self.level

@@ -166,10 +166,14 @@ fn server(
         },
         ..upstreams::options(&settings.upstreams)
     };
-    let started = Runtime::start(document, options, Redactor::builder(), &nothing);
+    let mut secrets = Redactor::builder();
+    let configured = Configured::read(&document, options, &mut secrets, &nothing);
+    let redactor = secrets.build();
+    let started = configured
+        .expect("the entries are right")
+        .start(redactor.clone());
     let upstreams = executor.block_on(started).expect("the peers start");
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-    let redactor = upstreams.redactor().clone();
     let mut server = Server::new(
         settings,
         &Log::nowhere(),

@@ -13,7 +13,7 @@ use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
 };
 use ptc_secrets::{ConfigDocument, Redactor};
-use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
+use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 use serde_json::json;
 
 use super::options::{Display, Options};
@@ -372,14 +372,11 @@ fn start_upstreams(
         surroundings: crate::upstreams::surroundings(),
         ..ptc_upstream::Options::default()
     };
-    let runtime = executor
-        .block_on(Runtime::start(
-            document,
-            settings,
-            Redactor::builder(),
-            &env,
-        ))
-        .map_err(|fault| fault.to_string())?;
+    let mut secrets = Redactor::builder();
+    let configured = Configured::read(&document, settings, &mut secrets, &env);
+    let configured = configured.map_err(|fault| fault.to_string())?;
+    let started = executor.block_on(configured.start(secrets.build()));
+    let runtime = started.map_err(|fault| fault.to_string())?;
     Ok((executor, runtime))
 }
 

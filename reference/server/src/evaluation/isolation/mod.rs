@@ -72,8 +72,12 @@ impl Evaluation {
         pool::Processes::start(terms).map(Evaluation::Process)
     }
 
-    /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended.
+    /// Evaluates a program as [`ptc_lang::run_metered`] does. Blocks until it ended, so never on a thread of the executor.
     pub fn run(&self, program: &Program, env: &Env, place: &EvaluationContext<'_>) -> Ran {
+        debug_assert!(
+            tokio::task::try_id().is_none(),
+            "a program runs inside a task"
+        );
         match self {
             Evaluation::Thread => {
                 let (outcome, after) = ptc_lang::run_metered(program, env, place.meter);
