@@ -162,7 +162,15 @@ fn in_both(case: &Value) -> Option<Program> {
     let ours = case.get("context").is_some()
         || expect.get("truncated").is_some()
         || ["data/", "tool/"].iter().any(|name| text.contains(name));
-    if ours {
+    let parallel = ["(pmap ", "(pcalls "]
+        .iter()
+        .any(|form| text.contains(form));
+    // What the clock says, and which thread defines a name last, is another answer each time.
+    let random = text.contains("util.Date)")
+        || text.contains("Date.)")
+        || text.contains("/now)")
+        || parallel && text.contains("(def ");
+    if ours || random {
         return None;
     }
     let parallel = ["(pmap ", "(pcalls "]

@@ -122,6 +122,60 @@ fn sessions_keep_what_they_hold() {
             "15511210043330985984000000",
         ),
         (&["(def f #(vector % %2 %&))", "(f 1 2 3)"], "[1 2 [3]]"),
+        (
+            &[
+                "(def xf (comp (map inc) (filter odd?) (take 2)))",
+                "[(into [] xf (range 9)) (sequence xf [4 6 8]) (into #{} xf [])]",
+            ],
+            "[[1 3] [5 7] #{}]",
+        ),
+        (
+            &[
+                "(def big 2)",
+                "(def xf (remove (fn [x] (> x big))))",
+                "(def ys (comp xf (partition-all 2) cat (interpose :s)))",
+                "(def big 1)",
+                "[(transduce xf + 0 [1 2 3]) (into [] ys [1 0 5])]",
+            ],
+            "[1 [1 :s 0]]",
+        ),
+        (
+            &[
+                "(def steps {:d dedupe :x [(distinct) (take-nth 2) (map-indexed vector) (drop-while neg?)]})",
+                "[(into [] (first (:x steps)) [1 1 2]) (into [] (last (:x steps)) [-1 2 -3]) (into [] ((:d steps)) [1 1 2 1])]",
+            ],
+            "[[1 2] [2 -3] [1 2 1]]",
+        ),
+        (
+            &[
+                "(def r (reduced {:n [1 (reduced 2)]}))",
+                "[(reduced? r) (unreduced r) (reduced? (second (:n (unreduced r))))]",
+            ],
+            "[true {:n [1 #fn[anonymous]]} true]",
+        ),
+        (
+            &[
+                "(defn until [limit] (fn [sum x] (if (> x limit) (reduced sum) (+ sum x))))",
+                "(def f (until 2))",
+                "[(reduce f 0 [1 2 3 4]) (reduce f (range)) (reduce (:f {:f f}) 5 [])]",
+            ],
+            "[3 3 5]",
+        ),
+        (
+            &[
+                "(def xs (map inc (range 1000)))",
+                "(def ys (take 3 (iterate inc 5)))",
+                "[(count xs) (last xs) ys]",
+            ],
+            "[1000 1000 [5 6 7]]",
+        ),
+        (
+            &[
+                "(def known [set/join Character/isDigit str/escape Integer/parseInt Long/MAX_VALUE])",
+                "(let [[join digit? escape parse most] known] [(join [{:a 1}] [{:a 1 :b 2}]) (digit? \"5\") (escape \"a<\" {\"<\" \"&lt;\"}) (parse \"ff\" 16) most])",
+            ],
+            "[#{{:a 1 :b 2}} true \"a&lt;\" 255 9223372036854775807]",
+        ),
         (&["(def f (->> 5 (fn [])))", "(f)"], "5"),
         (
             &[
