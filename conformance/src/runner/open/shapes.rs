@@ -95,6 +95,16 @@ mod tests {
             ),
             (
                 "InitializeResult",
+                r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1","icons":[{"src":"data:image/png;base64,AA"}]}}"#,
+                true,
+            ),
+            (
+                "InitializeResult",
+                r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1","icons":[{"src":"./a.png"}]}}"#,
+                false,
+            ),
+            (
+                "InitializeResult",
                 r#"{"protocolVersion":"2025-11-25","serverInfo":{"name":"a","version":"1"}}"#,
                 false,
             ),
