@@ -59,7 +59,7 @@ pub const MUTANTS: &[Mutant] = &[
         "open-batches",
         "base.messages.form.batches",
         |frame, method| {
-            if method == "ping" {
+            if method == "prompts/list" {
                 *frame = Json::Array(vec![frame.clone()]);
             }
         },
@@ -93,7 +93,7 @@ pub const MUTANTS: &[Mutant] = &[
         "open-odd-meta",
         "base.messages.form.meta",
         |frame, method| {
-            if method == "ping" && frame.get("result").is_some() {
+            if method == "tools/list" && frame.get("result").is_some() {
                 let meta = Json::parse(r#"{"a key":1}"#).unwrap_or(Json::Null);
                 set(frame, &["result"], "_meta", meta);
             }
