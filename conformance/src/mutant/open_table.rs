@@ -1,6 +1,6 @@
 //! Mutants of what MCP asks of any server (the clauses `base.*`): what authors of servers do wrong. The functions that need more than a line
-//! stand below the table. Cancellation and progress have none here: the reference lists no tool that is slow or tells of progress; servers of
-//! others with those faults stand in `conformance/foreign/faulty`.
+//! stand below the table. Cancellation, progress and structured results have none here: the reference lists no tool that is slow, tells of
+//! progress or has an output schema; servers of others with those faults stand in `conformance/foreign/faulty`.
 
 use crate::json::Json;
 
@@ -136,15 +136,6 @@ pub const MUTANTS: &[Mutant] = &[
     // Tools and lists.
     reply("open-unknown-tool", "base.tools.call.unknown", succeeds),
     reply("open-any-arguments", "base.tools.call.arguments", succeeds),
-    reply(
-        "open-breaks-output-schema",
-        "base.tools.structured.schema",
-        |frame, method| {
-            if method == "tools/call" {
-                set(frame, &["result"], "structuredContent", Json::from(7));
-            }
-        },
-    ),
     reply(
         "open-content-as-text",
         "base.tools.call.shape",
