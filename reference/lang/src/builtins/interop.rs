@@ -273,7 +273,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Character/isDigit c)",
         "Returns true for a decimal digit.",
-        |_, args| Ok(Value::Bool((is_digit)(character(args)?))),
+        |_, args| Ok(Value::Bool(is_digit(character(args)?))),
     )
     .qualified(),
     row(
@@ -284,7 +284,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Character/isLetter c)",
         "Returns true for a letter.",
-        |_, args| Ok(Value::Bool((is_letter)(character(args)?))),
+        |_, args| Ok(Value::Bool(is_letter(character(args)?))),
     )
     .qualified(),
     row(
@@ -295,7 +295,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Character/isLetterOrDigit c)",
         "Returns true for a letter or a decimal digit.",
-        |_, args| Ok(Value::Bool((|c| is_letter(c) || is_digit(c))(character(args)?))),
+        |_, args| Ok(Value::Bool(is_letter_or_digit(character(args)?))),
     )
     .qualified(),
     row(
@@ -306,7 +306,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Character/isUpperCase c)",
         "Returns true for a letter in upper case.",
-        |_, args| Ok(Value::Bool((char::is_uppercase)(character(args)?))),
+        |_, args| Ok(Value::Bool(char::is_uppercase(character(args)?))),
     )
     .qualified(),
     row(
@@ -317,7 +317,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Character/isLowerCase c)",
         "Returns true for a letter in lower case.",
-        |_, args| Ok(Value::Bool((char::is_lowercase)(character(args)?))),
+        |_, args| Ok(Value::Bool(char::is_lowercase(character(args)?))),
     )
     .qualified(),
     row(
@@ -328,7 +328,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(Character/isWhitespace c)",
         "Returns true for whitespace.",
-        |_, args| Ok(Value::Bool((char::is_whitespace)(character(args)?))),
+        |_, args| Ok(Value::Bool(char::is_whitespace(character(args)?))),
     )
     .qualified(),
     row(
@@ -561,6 +561,10 @@ fn is_in(class: &ClassUnicode, character: char) -> bool {
 
 fn is_letter(character: char) -> bool {
     is_in(&LETTERS, character)
+}
+
+fn is_letter_or_digit(character: char) -> bool {
+    is_letter(character) || is_digit(character)
 }
 
 fn is_digit(character: char) -> bool {
