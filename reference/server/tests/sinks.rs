@@ -208,6 +208,8 @@ const COMMANDS: &[(&[&str], &str)] = &[
             "--replay",
             "replay.jsonl",
             "--transcript",
+            "--record",
+            RECORDING,
         ],
         "",
     ),
@@ -223,6 +225,9 @@ const COMMANDS: &[(&[&str], &str)] = &[
         "",
     ),
 ];
+
+/// Where an agent's exchanges are recorded.
+const RECORDING: &str = "recording.jsonl";
 
 /// Members of an entry of an upstreams config that is refused, with a credential where none belongs.
 const REFUSED: &[&str] = &[
@@ -347,6 +352,11 @@ fn no_command_shows_a_credential() {
             let filled: Vec<&str> = filled.iter().map(String::as_str).collect();
             let told = told_by(dir, &filled, &fill(input, &form));
             *markers += veiled(&filled.join(" "), &told);
+            if words.contains(&RECORDING) {
+                let recording = std::fs::read_to_string(dir.join(RECORDING)).unwrap();
+                let found = veiled("the recording", &recording);
+                assert!(found > 0, "what was said is recorded: {recording}");
+            }
         }
     }
     for ((words, _), markers) in COMMANDS.iter().zip(markers) {
@@ -532,4 +542,98 @@ fn no_answer_of_http_shows_a_credential() {
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(veiled("the log", &log.join().unwrap()) > 0);
+}
+
+/// What an upstream over HTTP answers, `§` for the credential that it was sent: each in turn, to whatever it is asked.
+const HTTP_FAULTS: &[&str] = &[
+    "HTTP/1.1 500 §\r\nX-§: §\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nbroke with §",
+    "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/§?t=§\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"§\"\r\nConnection: close\r\n\r\n{\"error\":\"§ is not welcome\"}",
+    "HTTP/1.1 200 OK\r\nContent-Type: §/§\r\nConnection: close\r\n\r\n§",
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":\"§\",\"error\":{\"code\":1,\"message\":\"§\",\"data\":\"§\"}}",
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{\"§\":[\"§\"",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\nevent: §\ndata: §\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"§\",\"params\":{\"§\":\"§\"}}\n\n",
+    "HTTP/1.1 200 OK\r\n§\r\n\r\n",
+    "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 9999\r\nConnection: close\r\n\r\n<p>§</p>",
+    "§ is no HTTP\r\n\r\n",
+];
+
+/// Answers every request with the next fault.
+fn faulty_upstream() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // It ends with the test.
+    std::thread::spawn(move || {
+        let faults = HTTP_FAULTS.iter().cycle();
+        for (stream, fault) in listener.incoming().zip(faults) {
+            let Ok(mut stream) = stream else { return };
+            let mut asked = [0; 16 * 1024];
+            let _ = stream.set_read_timeout(Some(std::time::Duration::from_secs(5)));
+            let _ = stream.read(&mut asked);
+            let _ = stream.write_all(fault.replace('§', SECRET).as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn no_fault_of_an_upstream_over_http_shows_a_credential() {
+    const API: &str = r#"{"openapi":"3.0.0","info":{"title":"§","version":"1"},"paths":{"/x":{"get":{"operationId":"getx","parameters":[{"name":"q","in":"query","schema":{"type":"string"}}],"responses":{"200":{"description":"§"}}}}}}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let port = faulty_upstream();
+    std::fs::write(dir.join("api.json"), API.replace('§', SECRET)).unwrap();
+    let auth = serde_json::json!([{"scheme": "bearer", "binding": "c"}]);
+    let entry = serde_json::json!({
+        "credentials": {"c": {"source": "literal", "value": SECRET}},
+        "upstreams": {
+            "web": {
+                "transport": "mcp_http", "url": format!("http://127.0.0.1:{port}/{SECRET}"),
+                "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
+            },
+            "api": {
+                "transport": "openapi", "base_url": format!("http://127.0.0.1:{port}"), "schema_file": "api.json",
+                "include_operations": ["getx"], "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
+            },
+        },
+    });
+    std::fs::write(dir.join("upstreams.json"), entry.to_string()).unwrap();
+    let config = ["--upstreams-config", "upstreams.json"];
+    let program = format!(
+        "(let [calls (mapv (fn [i] [(tool/call {{:server \"api\" :tool \"getx\" :args {{:q \"{SECRET}\"}}}}) (tool/call {{:server \"web\" :tool \"{SECRET}\"}})]) (range 12))] [calls (dir \"api\") (tool/servers)])"
+    );
+    let mut markers = 0;
+    for words in [
+        &["eval", "-e", &program][..],
+        &["repl", "--display", "envelope", "-e", &program],
+        &["doctor"],
+        &["eval", "-e", "(dir \"web\")"],
+        &["eval", "-e", "(doc \"web/x\")"],
+    ] {
+        let words = [words, &config].concat();
+        markers += veiled(&words.join(" "), &told_by(dir, &words, ""));
+    }
+    let call = serde_json::json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "lisp_eval", "arguments": {"program": program}},
+    });
+    let start = [
+        &[
+            "start",
+            "--debug-tool",
+            "--log-level",
+            "debug",
+            "--response-profile",
+            "debug",
+            "--trace-payloads",
+            "full",
+            "--trace-dir",
+            "traces",
+        ][..],
+        &config,
+    ]
+    .concat();
+    markers += veiled("start", &told_by(dir, &start, &format!("{call}\n")));
+    traces_are_veiled(dir);
+    assert!(markers > 50, "only {markers} markers: was anything quoted?");
 }

@@ -290,16 +290,14 @@ impl Map {
 #[inline(never)]
 fn underscored(name: &str) -> Text {
     const SLICE_BYTES: usize = 16 * 1024;
-    let mut under = name.to_owned().into_bytes();
-    for slice in under.chunks_mut(SLICE_BYTES) {
+    let (mut under, mut rest) = (String::with_capacity(name.len()), name);
+    while !rest.is_empty() {
         clock::goes_on(SLICE_BYTES / 4);
-        for byte in slice {
-            if *byte == b'-' {
-                *byte = b'_';
-            }
-        }
+        let (slice, more) = rest.split_at(rest.floor_char_boundary(SLICE_BYTES));
+        under.push_str(&slice.replace('-', "_"));
+        rest = more;
     }
-    Text::from(String::from_utf8(under).expect("one byte of ASCII for another"))
+    Text::from(under)
 }
 
 /// Makes keys with the same name in two kinds the first of them, in `items` that are in the order of writing.

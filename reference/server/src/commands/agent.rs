@@ -15,7 +15,7 @@ use ptc_lang::error::Quote;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value};
 use ptc_protocol::{json_to_value, to_json_value};
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, scrub_json_text};
 use ptc_upstream::{Cancel, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 
@@ -220,7 +220,7 @@ fn run_agent(options: &Options) -> Result<String, String> {
         .model
         .as_deref()
         .or_else(|| config.get("model").and_then(Json::as_str));
-    let model = open(options, model)?;
+    let model = open(options, model, &redactor)?;
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
@@ -364,7 +364,11 @@ fn check_keys(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn open(options: &Options, model: Option<&str>) -> Result<Box<dyn Llm>, String> {
+fn open(
+    options: &Options,
+    model: Option<&str>,
+    redactor: &Redactor,
+) -> Result<Box<dyn Llm>, String> {
     let words = |error: ptc_agent::LlmError| error.to_string();
     let model: Box<dyn Llm> = match (&options.replay, model) {
         (Some(file), _) => Box::new(open_replay(file).map_err(words)?),
@@ -383,8 +387,39 @@ fn open(options: &Options, model: Option<&str>) -> Result<Box<dyn Llm>, String> 
         Some(path) => {
             let file = std::fs::File::create(path)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
-            Ok(Box::new(Recorder::new(model, file)))
+            let veiled = VeiledLines {
+                redactor: redactor.clone(),
+                line: Vec::new(),
+                sink: file,
+            };
+            Ok(Box::new(Recorder::new(model, veiled)))
         }
+    }
+}
+
+/// Lines of JSON on their way to a file, scrubbed one by one.
+struct VeiledLines<W> {
+    redactor: Redactor,
+    line: Vec<u8>,
+    sink: W,
+}
+
+impl<W: Write> Write for VeiledLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                let line = String::from_utf8_lossy(&line);
+                let clean = scrub_json_text(&line, &self.redactor);
+                self.sink.write_all(clean.as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.sink.flush()
     }
 }
 

@@ -2,7 +2,7 @@
 //! can be undone, by whoever runs in the process. Knows no programs.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr,
@@ -75,21 +75,36 @@ pub fn landlock() -> bool {
     ruleset.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
-/// Keeps this process, and all that it starts, from writing anywhere in the file system but below `writable`. For a server
-/// that starts nothing but processes that evaluate: upstream servers are programs of their own, and write where they must.
-/// False where the kernel can't.
-pub fn keep_from_writing(writable: &[&Path]) -> bool {
+/// Keeps this process, and all that it starts, from writing anywhere in the file system but below `writable`, and from running
+/// any program but its own. For a server that starts nothing but processes that evaluate: upstream servers are programs of their
+/// own, and write where they must. False where the kernel can't.
+pub fn keep_from_files(writable: &[&Path]) -> bool {
     let abi = ABI::V6;
     let write = AccessFs::from_write(abi);
+    let own = std::iter::once("/proc/self/exe".into()).chain(loader());
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(write)
+        .handle_access(write | AccessFs::Execute)
         .and_then(|ruleset| ruleset.create())
+        .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(own, AccessFs::Execute)))
         // Where output is sent that nobody wants.
         .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(["/dev/null"], write)))
         .and_then(|ruleset| ruleset.add_rules(path_beneath_rules(writable, write)))
         .and_then(|ruleset| ruleset.restrict_self());
     ruleset.is_ok_and(|status| status.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// What loads a program that is linked dynamically, as this one was: the kernel runs it, too.
+fn loader() -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mut paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let loads = |path: &&str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        name.starts_with("ld-") && name.contains(".so")
+    };
+    paths.find(loads).map(PathBuf::from)
 }
 
 /// What a server never asks the kernel for, nor the processes that evaluate for it: to look into other processes, to change what the
@@ -268,6 +283,30 @@ fn filter(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_program_but_its_own_is_run() {
+        let runs = |program: &Path| {
+            let run = std::process::Command::new(program).arg("--list").output();
+            run.map_err(|error| error.raw_os_error())
+        };
+        let other = std::fs::canonicalize("/bin/sh").expect("a shell");
+        let other = other.as_path();
+        assert!(runs(other).is_ok(), "free, it may");
+        std::thread::scope(|scope| {
+            let held = scope.spawn(|| {
+                if !keep_from_files(&[]) {
+                    return;
+                }
+                assert_eq!(runs(other).err(), Some(Some(libc::EACCES)));
+                let own = runs(Path::new("/proc/self/exe"));
+                assert!(own.is_ok_and(|output| output.status.success()));
+                let written = std::fs::write(std::env::temp_dir().join("ptc-held"), "x");
+                assert!(written.is_err());
+            });
+            held.join().expect("what must hold holds");
+        });
+    }
 
     #[test]
     fn what_a_server_never_needs_is_refused() {
