@@ -1,7 +1,7 @@
 //! `ptc agent run AGENT.toml`: runs an agent from the shell, its tools being commands, PTC-Lisp functions or upstream
 //! tools. Reads files and starts processes; the run itself is the agent crate's.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
