@@ -584,31 +584,47 @@ fn no_fault_of_an_upstream_over_http_shows_a_credential() {
     let port = faulty_upstream();
     std::fs::write(dir.join("api.json"), API.replace('§', SECRET)).unwrap();
     let auth = serde_json::json!([{"scheme": "bearer", "binding": "c"}]);
-    let entry = serde_json::json!({
-        "credentials": {"c": {"source": "literal", "value": SECRET}},
-        "upstreams": {
-            "web": {
-                "transport": "mcp_http", "url": format!("http://127.0.0.1:{port}/{SECRET}"),
-                "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
-            },
-            "api": {
-                "transport": "openapi", "base_url": format!("http://127.0.0.1:{port}"), "schema_file": "api.json",
-                "include_operations": ["getx"], "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
-            },
-        },
-    });
-    std::fs::write(dir.join("upstreams.json"), entry.to_string()).unwrap();
-    let config = ["--upstreams-config", "upstreams.json"];
+    let entry = |name: &str, upstream: serde_json::Value| {
+        let config = serde_json::json!({
+            "credentials": {"c": {"source": "literal", "value": SECRET}},
+            "upstreams": {name: upstream},
+        });
+        let file = format!("{name}.json");
+        std::fs::write(dir.join(&file), config.to_string()).unwrap();
+    };
+    let url = format!("http://127.0.0.1:{port}");
+    entry(
+        "web",
+        serde_json::json!({
+            "transport": "mcp_http", "url": format!("{url}/{SECRET}"),
+            "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
+        }),
+    );
+    entry(
+        "service",
+        serde_json::json!({
+            "transport": "openapi", "base_url": url, "schema_file": "api.json", "include_operations": ["getx"],
+            "allow_insecure_http": true, "allow_insecure_auth": true, "auth": auth,
+        }),
+    );
+    // A server of MCP that answers like this does not even start: what is said of it, time and again.
+    for round in 0..HTTP_FAULTS.len() {
+        for words in [&["doctor"][..], &["start"]] {
+            let words = [words, &["--upstreams-config", "web.json"]].concat();
+            let told = told_by(dir, &words, "");
+            veiled(&format!("{} in round {round}", words.join(" ")), &told);
+            assert!(told.contains("web"), "{words:?}: {told}");
+        }
+    }
+    let config = ["--upstreams-config", "service.json"];
     let program = format!(
-        "(let [calls (mapv (fn [i] [(tool/call {{:server \"api\" :tool \"getx\" :args {{:q \"{SECRET}\"}}}}) (tool/call {{:server \"web\" :tool \"{SECRET}\"}})]) (range 12))] [calls (dir \"api\") (tool/servers)])"
+        "[(mapv (fn [i] (tool/call {{:server \"service\" :tool \"getx\" :args {{:q \"{SECRET}\"}}}})) (range 20)) (dir \"service\") (tool/servers)]"
     );
     let mut markers = 0;
     for words in [
         &["eval", "-e", &program][..],
         &["repl", "--display", "envelope", "-e", &program],
         &["doctor"],
-        &["eval", "-e", "(dir \"web\")"],
-        &["eval", "-e", "(doc \"web/x\")"],
     ] {
         let words = [words, &config].concat();
         markers += veiled(&words.join(" "), &told_by(dir, &words, ""));
@@ -635,5 +651,5 @@ fn no_fault_of_an_upstream_over_http_shows_a_credential() {
     .concat();
     markers += veiled("start", &told_by(dir, &start, &format!("{call}\n")));
     traces_are_veiled(dir);
-    assert!(markers > 50, "only {markers} markers: was anything quoted?");
+    assert!(markers > 10, "only {markers} markers: was anything quoted?");
 }
