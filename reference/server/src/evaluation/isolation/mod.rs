@@ -102,9 +102,9 @@ impl Evaluation {
     }
 }
 
-/// Keeps the server itself from writing files but below `written`, from running other programs, and from what only administrators of a
-/// machine do, where it starts
-/// no upstream servers. Where it does, it must be able to start what they are, and what holds it would hold them.
+/// Keeps the server itself from writing files but below `written`, from running other programs, and from what only administrators of
+/// a machine do, where it starts no upstream servers. Where it does, it must be able to start what they are, and what holds it would
+/// hold them.
 #[cfg(target_os = "linux")]
 pub fn confine_server(written: &[&std::path::Path]) {
     // Where the kernel can't, the processes that evaluate are still held by their own filter.
