@@ -431,10 +431,10 @@ impl Upstream {
     /// Makes the tools known, starting the upstream when that takes it. With `refresh`, an upstream that said that its tools
     /// changed is asked again.
     pub async fn ensure_tools(&self, refresh: bool) -> Result<Arc<Toolset>, WorldFault> {
-        if let Some(tools) = self.tools() {
-            if !(refresh && self.transport.take_list_changed()) {
-                return Ok(tools);
-            }
+        if let Some(tools) = self.tools()
+            && !(refresh && self.transport.take_list_changed())
+        {
+            return Ok(tools);
         }
         let raw = self.transport.list_tools().await?;
         let tools = Arc::new(Toolset::new(raw, &self.config.name, &self.redactor));

@@ -135,8 +135,11 @@ pub(crate) struct Setting {
 pub(crate) struct TransportRow {
     pub name: &'static str,
     pub keys: &'static [&'static [&'static str]],
-    pub read: fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>,
+    pub read: Read,
 }
+
+/// Reads an entry; what is odd but harmless in it is added to the warnings.
+type Read = fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>;
 
 /// Every transport.
 pub(crate) const TRANSPORTS: &[TransportRow] = &[stdio::ROW, mcp_http::ROW, openapi::ROW];

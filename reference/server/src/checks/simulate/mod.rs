@@ -26,7 +26,7 @@ use peers::{CANARY, Manner, NAMES, Peers, Start};
 use ptc_lang::Branching;
 use ptc_rpc::Frame;
 use ptc_secrets::{ConfigDocument, Redactor};
-use ptc_upstream::{Driver, Runtime, Surroundings};
+use ptc_upstream::{Configured, Driver, Surroundings};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeMap;
