@@ -353,6 +353,47 @@ fn sessions_move_between_servers_and_outlive_them() {
     }
 }
 
+/// Turns each bit of the bodies that a directory holds.
+fn damage(directory: &Path) {
+    let mut damaged = 0;
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name.contains('.') && !name.ends_with(".head") {
+            let bytes: Vec<u8> = std::fs::read(&path).unwrap();
+            std::fs::write(&path, bytes.iter().map(|byte| !byte).collect::<Vec<u8>>()).unwrap();
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+}
+
+#[test]
+fn what_no_server_can_read_is_told_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("store");
+    let url = format!("file:{}", store.display());
+    let node = Node::start(&url, &[], &[]);
+    let session = node.new_session();
+    node.eval(&session, "(def a 41)");
+    drop(node);
+    damage(&store.join("programs"));
+    let node = Node::start(&url, &[], &[]);
+    for _ in 0..2 {
+        let refused = node.eval(&session, "a");
+        assert_eq!(refused["reason"], json!("session_unreadable"), "{refused}");
+    }
+    let other = node.new_session();
+    assert_eq!(node.eval(&other, "(+ 40 2)")["text"], shown("42"));
+    // Mended, it is what it was.
+    node.call("session_close", &json!({"session_id": other}))
+        .unwrap();
+    drop(node);
+    damage(&store.join("programs"));
+    let node = Node::start(&url, &[], &[]);
+    assert_eq!(node.eval(&session, "(inc a)")["text"], shown("42"));
+}
+
 #[test]
 fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! Every name in a table of the reference (settings, methods, tools, reasons) is the business of a clause: a case below one uses it.
-//! Builtins and special forms have a rule of their own. Knows the tables; knows nothing of what the names mean.
+//! Where no case can show a clause, and it says why, its sentence counts. Builtins and special forms have a rule of their own. Knows the tables; knows nothing of what the names mean.
 
 use std::collections::HashSet;
 
@@ -7,15 +7,24 @@ use conformance::suite::Suite;
 
 use super::Project;
 
-/// Words that cases below clauses are made of.
+/// Words that cases below clauses are made of, and sentences that no case can show.
 struct Words(HashSet<String>);
 
 impl Words {
     fn of(suite: &Suite) -> Result<Words, String> {
         let mut words = HashSet::new();
+        let mut texts = Vec::new();
         for case in suite.cases.iter().filter(|case| !case.clauses.is_empty()) {
-            let text =
-                serde_json::to_string(case).map_err(|error| format!("{}: {error}", case.id))?;
+            texts.push(
+                serde_json::to_string(case).map_err(|error| format!("{}: {error}", case.id))?,
+            );
+        }
+        let untested = suite
+            .clauses
+            .iter()
+            .filter(|clause| clause.untested.is_some());
+        texts.extend(untested.map(|clause| clause.sentence.clone()));
+        for text in &texts {
             let parts = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-/".contains(c)));
             for part in parts.filter(|part| !part.is_empty()) {
                 if !words.contains(part) {
@@ -96,5 +105,11 @@ mod tests {
         assert!(!words(&format!("# A {{#a}}\n\n{case}")).has("busy"));
         let below = format!("# A {{#a}}\n\n- {{#a.b}} It MUST be so.\n\n{case}");
         assert!(words(&below).has("busy") && !words(&below).has("shutting_down"));
+        let sentence = |attribute: &str| {
+            words(&format!(
+                "# A {{#a}}\n\n- {{#a.b{attribute}}} It MUST be `busy`.\n"
+            ))
+        };
+        assert!(sentence(" untested: why").has("busy") && !sentence("").has("busy"));
     }
 }

@@ -57,7 +57,13 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
 
 fn parse(text: &str) -> Result<Vec<Requirement>, String> {
     let read: Requirements = toml::from_str(text).map_err(|error| format!("{FILE}: {error}"))?;
-    Ok(read.requirement)
+    match read.requirement.iter().find(|row| row.level == Level::May) {
+        Some(row) => Err(format!(
+            "{FILE}: {}: expected MUST or SHOULD; a MAY asks for nothing",
+            row.says
+        )),
+        None => Ok(read.requirement),
+    }
 }
 
 /// Rows that are joined with nothing, or with what is not there; clauses that no row names.
