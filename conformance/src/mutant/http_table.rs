@@ -5,19 +5,7 @@ use crate::json::Json;
 
 use super::edit::at;
 use super::http::Message;
-use super::{Mutant, Mutation, over_http};
-
-const fn answer(
-    name: &'static str,
-    clause: &'static str,
-    edit: fn(&mut Message, &Message),
-) -> Mutant {
-    over_http(name, clause, Mutation::HttpAnswer(edit))
-}
-
-const fn request(name: &'static str, clause: &'static str, edit: fn(&mut Message)) -> Mutant {
-    over_http(name, clause, Mutation::HttpRequest(edit))
-}
+use super::{Mutant, Mutation, answer, http_request, over_http};
 
 const fn flag(
     name: &'static str,
@@ -70,12 +58,12 @@ pub const MUTANTS: &[Mutant] = &[
         },
     ),
     // Where a request comes from, and how long it is.
-    request("http-any-host", "mcp.http.origin.host", |request| {
+    http_request("http-any-host", "mcp.http.origin.host", |request| {
         if request.field("host").is_some() {
             request.set_field("Host", "127.0.0.1");
         }
     }),
-    request("http-any-origin", "mcp.http.origin.browser", |request| {
+    http_request("http-any-origin", "mcp.http.origin.browser", |request| {
         request.drop_field("origin")
     }),
     answer(
@@ -83,14 +71,14 @@ pub const MUTANTS: &[Mutant] = &[
         "mcp.http.origin.browser",
         |answer, _| status(answer, 403, 401),
     ),
-    request(
+    http_request(
         "http-allow-list-ignored",
         "mcp.http.origin.allowed",
         |request| {
             request.drop_field("origin");
         },
     ),
-    request(
+    http_request(
         "http-near-origin-passes",
         "mcp.http.origin.near",
         |request| {
@@ -103,12 +91,12 @@ pub const MUTANTS: &[Mutant] = &[
     answer("http-no-cors", "mcp.http.pages.answers", |answer, _| {
         answer.drop_field("access-control-allow-origin");
     }),
-    request(
+    http_request(
         "http-preflight-needs-token",
         "mcp.http.pages.preflight",
         |request| request.drop_field("access-control-request-method"),
     ),
-    request(
+    http_request(
         "http-images-elsewhere-pass",
         "mcp.http.pages.elsewhere",
         |request| request.drop_field("sec-fetch-site"),
@@ -119,7 +107,7 @@ pub const MUTANTS: &[Mutant] = &[
         "--http-trusted-proxy",
         "0.0.0.0/0",
     ),
-    request(
+    http_request(
         "http-proxies-say-nothing",
         "mcp.http.proxies.counted",
         |request| {
@@ -170,7 +158,7 @@ pub const MUTANTS: &[Mutant] = &[
             }
         },
     ),
-    request(
+    http_request(
         "http-token-in-any-case",
         "mcp.http.bearer.wrong",
         |request| {
@@ -180,7 +168,7 @@ pub const MUTANTS: &[Mutant] = &[
             }
         },
     ),
-    request(
+    http_request(
         "http-first-token-counts",
         "mcp.http.bearer.two",
         |request| {
@@ -220,7 +208,7 @@ pub const MUTANTS: &[Mutant] = &[
         "1",
     ),
     // Bodies.
-    request("http-any-type", "mcp.http.bodies.type", |request| {
+    http_request("http-any-type", "mcp.http.bodies.type", |request| {
         if request.field("content-type").is_some() {
             request.set_field("Content-Type", "application/json");
         }
@@ -278,7 +266,7 @@ pub const MUTANTS: &[Mutant] = &[
             answer.drop_field("mcp-session-id");
         },
     ),
-    request(
+    http_request(
         "http-session-not-needed",
         "mcp.http.sessions.missing",
         |request| {
@@ -301,7 +289,7 @@ pub const MUTANTS: &[Mutant] = &[
             status(answer, 400, 200);
         },
     ),
-    request(
+    http_request(
         "http-version-unchecked",
         "mcp.http.sessions.version",
         |request| {
@@ -331,7 +319,7 @@ pub const MUTANTS: &[Mutant] = &[
             status(answer, 202, 204);
         },
     ),
-    request(
+    http_request(
         "http-delete-ignored",
         "mcp.http.sessions.delete",
         |request| {
@@ -400,7 +388,7 @@ pub const MUTANTS: &[Mutant] = &[
         "99999999",
     ),
     // The revision without sessions.
-    request(
+    http_request(
         "http-stateless-needs-session",
         "mcp.stateless.http.call",
         |request| {
@@ -412,7 +400,7 @@ pub const MUTANTS: &[Mutant] = &[
         "mcp.stateless.http.mismatch",
         |answer, _| status(answer, 400, 200),
     ),
-    request(
+    http_request(
         "http-name-encoded-unread",
         "mcp.stateless.http.encoded",
         |request| {

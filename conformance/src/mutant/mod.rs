@@ -52,6 +52,30 @@ const fn over_http(name: &'static str, clause: &'static str, mutation: Mutation)
     }
 }
 
+/// What a server's standard output says of a request, edited.
+const fn reply(name: &'static str, clause: &'static str, edit: fn(&mut Json, &str)) -> Mutant {
+    over_stdio(name, clause, Mutation::Reply(edit))
+}
+
+/// What a tool answers over standard streams, edited.
+const fn payload(name: &'static str, clause: &'static str, edit: fn(&mut Json)) -> Mutant {
+    over_stdio(name, clause, Mutation::Payload(edit))
+}
+
+/// What a listener answers, edited.
+const fn answer(
+    name: &'static str,
+    clause: &'static str,
+    edit: fn(&mut Message, &Message),
+) -> Mutant {
+    over_http(name, clause, Mutation::HttpAnswer(edit))
+}
+
+/// What a listener is asked, edited.
+const fn http_request(name: &'static str, clause: &'static str, edit: fn(&mut Message)) -> Mutant {
+    over_http(name, clause, Mutation::HttpRequest(edit))
+}
+
 /// Every mutant: those of protocol and language, then those of servers with state, those over HTTP, those of revision 1.1, and those
 /// of what MCP asks of any server.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {

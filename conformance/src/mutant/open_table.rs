@@ -5,12 +5,7 @@
 use crate::json::Json;
 
 use super::edit::{at, set};
-use super::http::Message;
-use super::{Mutant, Mutation, Stream, over_http, over_stdio};
-
-const fn reply(name: &'static str, clause: &'static str, edit: fn(&mut Json, &str)) -> Mutant {
-    over_stdio(name, clause, Mutation::Reply(edit))
-}
+use super::{Mutant, Mutation, Stream, answer, over_http, over_stdio, reply};
 
 const fn request(name: &'static str, clause: &'static str, edit: fn(&mut Json)) -> Mutant {
     over_stdio(name, clause, Mutation::Request(edit))
@@ -18,14 +13,6 @@ const fn request(name: &'static str, clause: &'static str, edit: fn(&mut Json)) 
 
 const fn stream(name: &'static str, clause: &'static str, stream: Stream) -> Mutant {
     over_stdio(name, clause, Mutation::Stream(stream))
-}
-
-const fn answer(
-    name: &'static str,
-    clause: &'static str,
-    edit: fn(&mut Message, &Message),
-) -> Mutant {
-    over_http(name, clause, Mutation::HttpAnswer(edit))
 }
 
 /// All of them, in the order of the pages.

@@ -4,8 +4,7 @@
 use crate::json::Json;
 
 use super::edit::{at, remove, set};
-use super::http::Message;
-use super::{Mutant, Mutation, over_http, over_stdio as row};
+use super::{Mutant, Mutation, http_request, over_stdio as row, payload, reply};
 
 /// A mutant that takes one symbol for another, named after both.
 macro_rules! taken {
@@ -16,18 +15,6 @@ macro_rules! taken {
             Mutation::Symbol($from, $to),
         )
     };
-}
-
-const fn reply(name: &'static str, clause: &'static str, edit: fn(&mut Json, &str)) -> Mutant {
-    row(name, clause, Mutation::Reply(edit))
-}
-
-const fn payload(name: &'static str, clause: &'static str, edit: fn(&mut Json)) -> Mutant {
-    row(name, clause, Mutation::Payload(edit))
-}
-
-const fn request(name: &'static str, clause: &'static str, edit: fn(&mut Message)) -> Mutant {
-    over_http(name, clause, Mutation::HttpRequest(edit))
 }
 
 /// All of them, in the order of the specification.
@@ -223,7 +210,7 @@ pub const MUTANTS: &[Mutant] = &[
         }),
     ),
     // The listener.
-    request(
+    http_request(
         "http-proxies-one-line",
         "mcp.http.proxies.lines",
         |request| {
@@ -233,7 +220,7 @@ pub const MUTANTS: &[Mutant] = &[
             }
         },
     ),
-    request(
+    http_request(
         "http-sessions-in-any-case",
         "mcp.http.sessions.near",
         |request| {
@@ -246,10 +233,10 @@ pub const MUTANTS: &[Mutant] = &[
             }
         },
     ),
-    request("http-sites-unread", "mcp.http.pages.sites", |request| {
+    http_request("http-sites-unread", "mcp.http.pages.sites", |request| {
         request.drop_field("sec-fetch-site");
     }),
-    request(
+    http_request(
         "http-stateless-names-unread",
         "mcp.stateless.http.name",
         |request| {

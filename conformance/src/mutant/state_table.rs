@@ -4,7 +4,7 @@
 use crate::json::Json;
 
 use super::edit::{self, at, remove, set};
-use super::{Mutant, Mutation, over_stdio as row};
+use super::{Mutant, Mutation, over_stdio as row, payload};
 
 const fn flag(
     name: &'static str,
@@ -17,10 +17,6 @@ const fn flag(
 
 const fn printed(name: &'static str, clause: &'static str, edit: fn(&str) -> String) -> Mutant {
     row(name, clause, Mutation::Printed(edit))
-}
-
-const fn payload(name: &'static str, clause: &'static str, edit: fn(&mut Json)) -> Mutant {
-    row(name, clause, Mutation::Payload(edit))
 }
 
 /// All of them, in the order of the specification.

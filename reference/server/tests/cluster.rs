@@ -206,6 +206,12 @@ impl Node {
 }
 
 fn request(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16, Value)> {
+    let (status, _, reply) = exchange(address, head, body)?;
+    Ok((status, reply))
+}
+
+/// The status, the header fields and the JSON that answer a request.
+fn exchange(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16, String, Value)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.set_nodelay(true)?;
@@ -223,7 +229,8 @@ fn request(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16,
         .nth(1)
         .and_then(|word| word.parse().ok())
         .ok_or_else(broken)?;
-    Ok((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+    let reply = serde_json::from_str(body).unwrap_or(Value::Null);
+    Ok((status, head.to_owned(), reply))
 }
 
 fn call(address: SocketAddr, tool: &str, arguments: &Value) -> std::io::Result<Value> {
@@ -686,32 +693,17 @@ fn in_protocol(
     method: &str,
     body: &str,
 ) -> (u16, Option<String>, Value) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
     let session = session
-        .map(|id| format!("Mcp-Session-Id: {id}\r\n"))
+        .map(|id| format!("\r\nMcp-Session-Id: {id}"))
         .unwrap_or_default();
-    let request = format!(
-        "{method} /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{session}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let head = format!("{method} /mcp HTTP/1.1{session}");
+    let (status, head, reply) = exchange(address, &head, body).unwrap();
     let named = head.lines().find_map(|line| {
         let (name, value) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("mcp-session-id")
             .then(|| value.to_owned())
     });
-    (
-        status,
-        named,
-        serde_json::from_str(body).unwrap_or(Value::Null),
-    )
+    (status, named, reply)
 }
 
 #[test]
