@@ -45,7 +45,7 @@ const STDERR_BYTES_MAX: usize = 1024 * 1024;
 /// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a child that closed its input may take to end by itself: how it ended says more.
-const ENDING: Duration = Duration::from_millis(250);
+const ENDING: Duration = Duration::from_secs(1);
 
 pub(super) const ROW: TransportRow = TransportRow {
     name: "mcp_stdio",
