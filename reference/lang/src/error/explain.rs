@@ -273,22 +273,27 @@ fn form(problem: &str) -> Option<String> {
 }
 
 fn called_as(function: &str) -> Option<String> {
-    let shape = match function {
+    match function {
         "recur" => {
-            Some("(recur value …), with as many values as the loop or the function has names")
+            return Some(
+                "`recur` is called as (recur value …), with as many values as the loop or the function has names"
+                    .into(),
+            );
         }
-        "a map" => Some("(m key) or (m key default)"),
-        "a set" => Some("(s member)"),
-        "a vector" => Some("(v index); (get v index default) does without an error"),
-        _ if function.starts_with(':') => Some("(:key m) or (:key m default)"),
-        _ => None,
-    };
-    if let Some(shape) = shape {
-        return Some(
-            format!("`{function}` is called as {shape}")
-                .replace("`a ", "a ")
-                .replace("` is", " is"),
-        );
+        "a map" => return Some("a map is called as (m key) or (m key default)".into()),
+        "a set" => return Some("a set is called as (s member)".into()),
+        "a vector" => {
+            return Some(
+                "a vector is called as (v index); (get v index default) does without an error"
+                    .into(),
+            );
+        }
+        _ if function.starts_with(':') => {
+            return Some(format!(
+                "`{function}` is called as (:key m) or (:key m default)"
+            ));
+        }
+        _ => {}
     }
     let builtin = builtins::lookup(function)?;
     Some(format!("`{function}` is called as {}", builtin.signatures))
