@@ -29,6 +29,9 @@ pub struct Options {
     /// Only in files whose path contains this; repeatable
     #[arg(long = "in", value_name = "PATH")]
     within: Vec<String>,
+    /// With `--quick`, judge only by pages whose name begins with this, such as `lib.`; repeatable
+    #[arg(long = "by", value_name = "PAGE", requires = "quick")]
+    by: Vec<String>,
     /// Judge those again that were not caught, by every case that comes past them: the suite has grown
     #[arg(long)]
     again: bool,
@@ -157,7 +160,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         bench.full(&mut sample, &suite)?;
     }
     let mut quick = match options.quick {
-        true => Some(bench.quick(options.again)?),
+        true => Some(bench.quick(options)?),
         false => None,
     };
     for at in 0..sample.faults.len() {
@@ -345,17 +348,22 @@ impl Bench {
     }
 
     /// Servers that run on, with a switch.
-    fn quick(&self, whole: bool) -> Result<quick::Quick, String> {
+    fn quick(&self, options: &Options) -> Result<quick::Quick, String> {
         let map = self.home.join("map");
         let file = quick::Map::new(&map)?;
         self.script(&format!("PLANTED_FAULT_MAP='{}'", map.display()))?;
-        let suite = conformance::fixture::load(&self.pages()).map_err(|error| error.to_string())?;
+        let mut suite =
+            conformance::fixture::load(&self.pages()).map_err(|error| error.to_string())?;
+        suite.cases.retain(|case| {
+            let page = page_name(case);
+            options.by.is_empty() || options.by.iter().any(|by| page.starts_with(by.as_str()))
+        });
         let quick = quick::Quick::begin(
             suite,
             &self.home.join("ptc"),
             file,
             &self.home.join("seen.json"),
-            whole,
+            options.again,
         )?;
         crate::say(&format!("{} cases judge\n", quick.cases()));
         Ok(quick)
