@@ -75,4 +75,6 @@ pub struct CommandRun {
     pub stderr: Vec<u8>,
     /// The files that the case names, afterwards; absent ones are not in the map.
     pub files: IndexMap<String, Vec<u8>>,
+    /// What the peers that the case names received, a JSON line each.
+    pub received: IndexMap<String, String>,
 }

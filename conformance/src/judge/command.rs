@@ -1,10 +1,10 @@
 //! Judges a command that ran to its end.
 
-use super::{Judged, mismatch, text};
+use super::{Judged, line, mismatch, text};
 use crate::observed::CommandRun;
-use crate::suite::{Captures, CliExpect, FileExpect, Text};
+use crate::suite::{Captures, CliExpect, FileExpect, LineMatch, Received, Text};
 
-/// Judges exit status, output and files.
+/// Judges exit status, output, files, and what peers received.
 ///
 /// # Errors
 /// The first difference.
@@ -40,7 +40,40 @@ pub fn command(expect: &CliExpect, run: &CommandRun) -> Judged {
             (FileExpect::Text(expected), Some(observed)) => bytes(&what, expected, observed)?,
         }
     }
-    Ok(())
+    expect
+        .received
+        .iter()
+        .try_for_each(|wanted| received(wanted, run))
+}
+
+fn received(wanted: &Received, run: &CommandRun) -> Judged {
+    let what = format!("peer {}", wanted.peer);
+    let lines = run.received.get(&wanted.peer).map_or("", String::as_str);
+    let shown = wanted.pattern.source();
+    let pattern = LineMatch::Json(wanted.pattern.clone());
+    let mut found = None;
+    for candidate in lines.lines() {
+        match line(&pattern, candidate, &mut Captures::new()) {
+            Ok(true) => found = Some(candidate),
+            Ok(false) => {}
+            Err(error) => return Err(mismatch(what, shown, error)),
+        }
+    }
+    match (found, wanted.present) {
+        (Some(_), true) | (None, false) => Ok(()),
+        (Some(candidate), false) => {
+            Err(mismatch(what, format!("no message like {shown}"), candidate))
+        }
+        (None, true) => {
+            let last: Vec<&str> = lines.lines().rev().take(5).collect();
+            let count = lines.lines().count();
+            let observed = format!(
+                "none of {count} messages; the last ones: {}",
+                last.join(" | ")
+            );
+            Err(mismatch(what, format!("a message like {shown}"), observed))
+        }
+    }
 }
 
 fn bytes(what: &str, expected: &Text, observed: &[u8]) -> Judged {

@@ -790,6 +790,7 @@ fn commands_are_judged() {
         stdout: b"a 1\n".to_vec(),
         stderr: Vec::new(),
         files: [("x".to_owned(), b"y\n".to_vec())].into_iter().collect(),
+        ..CommandRun::default()
     };
     let wrong = [
         right.clone(),

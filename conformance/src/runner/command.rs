@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
+use crate::peer::stage;
 use crate::suite::{Captures, CliCase, TargetSpec, Text};
 use crate::target::Patience;
 use crate::target::fault::Fault;
@@ -84,6 +85,7 @@ async fn attempt(
     ));
     let run = CommandRun {
         files: files(case, &work)?,
+        received: received(case, &directory)?,
         ..run
     };
     let verdict = match judge::command(&case.expect, &run) {
@@ -175,7 +177,20 @@ async fn finish(spawn: &Spawn, stdin: &[u8], waited: Duration) -> Result<Command
         stdout,
         stderr: process.handle().stderr().text().into_bytes(),
         files: IndexMap::new(),
+        received: IndexMap::new(),
     })
+}
+
+fn received(case: &CliCase, directory: &Path) -> Result<IndexMap<String, String>, Refusal> {
+    let mut all = IndexMap::new();
+    for wanted in &case.expect.received {
+        let Some(lines) = stage::received(directory, &wanted.peer) else {
+            let message = format!("the target block names no peer `{}`", wanted.peer);
+            return Err(Refusal::Harness(message));
+        };
+        all.insert(wanted.peer.clone(), lines);
+    }
+    Ok(all)
 }
 
 fn files(case: &CliCase, work: &Path) -> Result<IndexMap<String, Vec<u8>>, Refusal> {

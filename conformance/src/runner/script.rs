@@ -187,6 +187,14 @@ fn cli(body: &CliCase, lines: &mut Vec<String>) {
             FileExpect::Text(text) => format!("file {name}: {}", text.source()),
         });
     }
+    for wanted in &body.expect.received {
+        let not = if wanted.present { "" } else { "not " };
+        lines.push(format!(
+            "peer {} {not}received {}",
+            wanted.peer,
+            wanted.pattern.source()
+        ));
+    }
 }
 
 /// One step that all transports share.

@@ -721,9 +721,23 @@ pub struct CliExpect {
     /// Files afterwards, by relative path.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub files: IndexMap<String, FileExpect>,
+    /// What peers have received by then, or have not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub received: Vec<Received>,
     /// Milliseconds; absent: the runner's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_ms: Option<u64>,
+}
+
+/// A message that a peer got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Received {
+    /// Its name in the target block.
+    pub peer: String,
+    /// `false` asserts absence.
+    pub present: bool,
+    /// The message.
+    pub pattern: Pattern,
 }
 
 /// A file after a command.

@@ -37,7 +37,7 @@ pub use self::case::{
     BLOCK_KINDS, BlockKind, BodyExpect, CallCase, CallExpect, Case, CaseBody, CliCase, CliExpect,
     CljCase, Control, ExpectLine, FileExpect, FixtureCase, FixtureExpect, HeaderExpect, HttpAction,
     HttpCase, HttpRequest, HttpResponse, HttpStep, LineMatch, MessageExpect, Outcome,
-    ProgramExpect, Raised, Reason, Returned, WireAction, WireCase, WireStep,
+    ProgramExpect, Raised, Reason, Received, Returned, WireAction, WireCase, WireStep,
 };
 pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};

@@ -351,12 +351,43 @@ impl<'ast> Visit<'ast> for Finder<'_> {
                     vec![Part::Text(other)],
                 );
             }
+            Lit::Str(text) if is_word(&text.value()) => {
+                let other = format!("{}_", text.value());
+                let what = format!("{:?} becomes {other:?}", text.value());
+                self.instead(span, what, vec![Part::Text(format!("{other:?}"))]);
+            }
             _ => {}
+        }
+    }
+
+    /// Words in what is made of JSON and in lists: keys and values alike.
+    fn visit_expr_macro(&mut self, expression: &'ast syn::ExprMacro) {
+        let name = expression.mac.path.segments.last();
+        if !name.is_some_and(|name| MACROS.iter().any(|known| name.ident == known)) {
+            return;
+        }
+        let mut words = Vec::new();
+        words_in(expression.mac.tokens.clone(), &mut words);
+        let whole = self.range(expression.span());
+        for (span, word) in words {
+            let here = self.range(span);
+            let other = format!("{word}_");
+            let on = vec![
+                Part::Source(whole.start..here.start),
+                Part::Text(format!("{other:?}")),
+                Part::Source(here.end..whole.end),
+            ];
+            self.instead(expression.span(), format!("{word:?} becomes {other:?}"), on);
         }
     }
 
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
         let name = call.method.to_string();
+        if name == "expect" {
+            // What it says is for people who debug.
+            self.visit_expr(&call.receiver);
+            return;
+        }
         for (_, other) in WORDS.iter().filter(|(word, _)| *word == name) {
             let (whole, method) = (self.range(call.span()), self.range(call.method.span()));
             let what = format!("{name} becomes {other} in {}", self.shown(call.span()));
@@ -494,6 +525,35 @@ fn of_type(of: &Type) -> Vec<String> {
             }
         }
         _ => Vec::new(),
+    }
+}
+
+/// Macros whose words are looked into.
+const MACROS: &[&str] = &["json", "vec"];
+
+/// Keys, names of headers, reasons: what somebody reads who is no person.
+fn is_word(text: &str) -> bool {
+    text.len() > 1
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-/.$".contains(&byte))
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+fn words_in(tokens: proc_macro2::TokenStream, found: &mut Vec<(Span, String)>) {
+    for token in tokens {
+        match token {
+            proc_macro2::TokenTree::Group(group) => words_in(group.stream(), found),
+            proc_macro2::TokenTree::Literal(literal) => {
+                let span = literal.span();
+                if let Lit::Str(text) = Lit::new(literal)
+                    && is_word(&text.value())
+                {
+                    found.push((span, text.value()));
+                }
+            }
+            _ => {}
+        }
     }
 }
 

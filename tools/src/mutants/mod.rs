@@ -50,7 +50,9 @@ pub struct Options {
 }
 
 /// The packages whose faults the suite must catch.
-const JUDGED: &[&str] = &["lang", "protocol", "rpc", "upstream", "secrets", "server"];
+const JUDGED: &[&str] = &[
+    "lang", "protocol", "rpc", "upstream", "secrets", "agent", "server",
+];
 /// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
 /// another feature, or a run with `--isolation process` comes past.
 const LEFT_OUT: &[&str] = &[
