@@ -61,9 +61,11 @@ fn received(wanted: &Received, run: &CommandRun) -> Judged {
     }
     match (found, wanted.present) {
         (Some(_), true) | (None, false) => Ok(()),
-        (Some(candidate), false) => {
-            Err(mismatch(what, format!("no message like {shown}"), candidate))
-        }
+        (Some(candidate), false) => Err(mismatch(
+            what,
+            format!("no message like {shown}"),
+            candidate,
+        )),
         (None, true) => {
             let last: Vec<&str> = lines.lines().rev().take(5).collect();
             let count = lines.lines().count();
