@@ -1,6 +1,6 @@
 //! Rewrites `golden/`. Writes nowhere else, least of all into `spec/`.
 
-use std::process::Command;
+use conformance::target::reference::cargo;
 
 use crate::golden::FILES;
 
@@ -22,7 +22,7 @@ pub fn run() -> Result<(), String> {
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         eprintln!("golden/{} changed", file.name);
     }
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let status = cargo()
         .args(["test", "--quiet", "--workspace", "--test", "golden"])
         .current_dir(crate::root())
         .env("INSTA_UPDATE", "always")

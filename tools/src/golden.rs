@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use conformance::suite::Suite;
+use conformance::target::reference::cargo;
 use serde_json::Value;
 
 use crate::coverage::Coverage;
@@ -102,8 +103,7 @@ fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
     let mut command = match std::env::var_os(BINARY) {
         Some(binary) => Command::new(binary),
         None => {
-            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-            let mut command = Command::new(cargo);
+            let mut command = cargo();
             command.args(["run", "--quiet", "-p", "ptc-server", "--bin", "ptc", "--"]);
             command
         }

@@ -34,8 +34,7 @@ pub fn build() -> Result<PathBuf, String> {
 /// A message, when there is no workspace here or the build fails; cargo's own go to standard error.
 pub fn release(package: &str, binary: &str) -> Result<PathBuf, String> {
     let root = workspace()?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = cargo()
         .args(["build", "--release", "-p", package, "--bin", binary])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(&root)
@@ -54,6 +53,24 @@ pub fn release(package: &str, binary: &str) -> Result<PathBuf, String> {
         .filter_map(|line| serde_json::from_str::<Message>(line).ok())
         .find_map(|message| message.executable)
         .ok_or_else(|| format!("cargo built no executable of package {package}"))
+}
+
+/// The cargo that started this program, or the one that is installed.
+///
+/// Of what a cargo tells the program that it runs about its package nothing is passed on: build scripts that look at it would
+/// take each build for another one, and what stands on them would be built again each time.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let of_a_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if name
+            .to_str()
+            .is_some_and(|name| of_a_package.iter().any(|start| name.starts_with(start)))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A message of cargo's; only the one about the executable matters.

@@ -138,7 +138,7 @@ fn printed(package: &str, example: &str) -> Result<Vec<Row>, String> {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = conformance::target::reference::cargo();
     command
         .args(arguments)
         .current_dir(crate::root())

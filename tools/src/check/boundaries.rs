@@ -2,7 +2,8 @@
 //! dependencies of tests don't count.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+
+use conformance::target::reference::cargo;
 
 use super::Project;
 
@@ -90,7 +91,7 @@ pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
 
 /// The names of everything that `package` is built of when it is built alone: what others ask of the same crates doesn't count.
 fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>, String> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = cargo()
         .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
         .args(["--package", package])
         .current_dir(&project.root)

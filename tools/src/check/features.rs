@@ -2,7 +2,8 @@
 //! command, which builds one after the other, builds no crate twice. Reads what cargo says of each of the two.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
+
+use conformance::target::reference::cargo;
 
 use super::Project;
 
@@ -33,7 +34,7 @@ fn differences(harness: &Features, server: &Features) -> Vec<String> {
 }
 
 fn features(project: &Project, package: &str) -> Result<Features, String> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = cargo()
         .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
         .args(["--format", "{p}\t{f}", "--package", package])
         .current_dir(&project.root)

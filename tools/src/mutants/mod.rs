@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use conformance::report::{Run, Status};
 use conformance::suite::{Suite, page_name};
+use conformance::target::reference::cargo;
 use serde::{Deserialize, Serialize};
 
 /// What is planted, and how long it is judged.
@@ -443,7 +444,7 @@ impl Bench {
         &self,
         ranges: &HashMap<String, Vec<(std::ops::Range<usize>, u32)>>,
     ) -> Result<BTreeSet<u32>, String> {
-        let output = Command::new(cargo())
+        let output = cargo()
             .args([
                 "build",
                 "--quiet",
@@ -671,7 +672,7 @@ fn failed(run: &Run) -> Option<String> {
 
 /// The harness, of the present sources.
 fn harness() -> Result<PathBuf, String> {
-    let status = Command::new(cargo())
+    let status = cargo()
         .args([
             "build",
             "--quiet",
@@ -689,10 +690,6 @@ fn harness() -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::root().join("target"), PathBuf::from);
     Ok(target.join("debug/ptc-conformance"))
-}
-
-fn cargo() -> std::ffi::OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 /// The files that faults are planted into, with their texts.
