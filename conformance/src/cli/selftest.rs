@@ -19,6 +19,12 @@ use super::{FAILED, PASSED, load, say};
 /// Waits for a mutant, in milliseconds: a mutant that keeps silent is not to be waited for long.
 const REPLY_MS: u64 = 3000;
 
+/// What open exchanges may call: a program that is quick, and one that runs until it is stopped.
+const TOOLS: [&str; 2] = [
+    "lisp_eval={\"program\":\"(+ 1 2)\"}",
+    "lisp_eval={\"program\":\"(loop [n 0] (recur (inc n)))\"}",
+];
+
 /// Mutants that no case catches, each with the reason. All others must be caught, and one that is caught is no exception.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
@@ -237,6 +243,6 @@ fn orders(argv: Vec<String>, way: Way) -> Orders {
         patience,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         fail_fast: false,
-        tools: vec!["lisp_eval={\"program\":\"(+ 1 2)\"}".to_owned()],
+        tools: TOOLS.map(str::to_owned).to_vec(),
     }
 }

@@ -135,6 +135,12 @@ pub enum Stream {
     AnswersNotifications,
     /// Calls that were cancelled are answered all the same.
     AnswersCancelled,
+    /// Before a call is answered its progress goes back.
+    ProgressBackwards,
+    /// The progress of a call goes on behind its answer.
+    ProgressLate,
+    /// A call tells of the progress of a token that nobody gave.
+    ProgressOfNobody,
     /// Replies end with a carriage return.
     CarriageReturn,
     /// The process ends with a status of its own.

@@ -1,6 +1,8 @@
 //! Mutants of what MCP asks of any server (the clauses `base.*`): what authors of servers do wrong. The functions that need more than a line
-//! stand below the table. Cancellation, progress and structured results have none here: the reference lists no tool that is slow, tells of
-//! progress or has an output schema; servers of others with those faults stand in `conformance/foreign/faulty`.
+//! stand below the table. Input that is wanted first and headers of parameters have none here: the reference has no tool with either;
+//! servers with those faults stand in `conformance/foreign/faulty`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::json::Json;
 
@@ -150,7 +152,102 @@ pub const MUTANTS: &[Mutant] = &[
             }
         },
     ),
+    reply(
+        "open-input-schema-broken",
+        "base.tools.list.input",
+        |frame, method| {
+            if method == "tools/list" {
+                each_tool(frame, "inputSchema", r#"{"type":"numeral"}"#);
+            }
+        },
+    ),
+    reply(
+        "open-output-schema-broken",
+        "base.tools.list.output",
+        |frame, method| {
+            if method == "tools/list" {
+                each_tool(frame, "outputSchema", r#"{"type":"numeral"}"#);
+            }
+        },
+    ),
+    reply(
+        "open-output-schema-not-kept",
+        "base.tools.structured.everywhere",
+        |frame, method| {
+            let wanted = r#"{"type":"object","required":["touchstone"]}"#;
+            if method == "tools/list" {
+                each_tool(frame, "outputSchema", wanted);
+            }
+            if method == "tools/call" && frame.get("result").is_some() {
+                let other = Json::parse(r#"{"other":1}"#).unwrap_or(Json::Null);
+                set(frame, &["result"], "structuredContent", other);
+            }
+        },
+    ),
+    reply(
+        "open-output-schema-no-structure",
+        "base.tools.structured.everywhere",
+        |frame, method| {
+            if method == "tools/list" {
+                each_tool(frame, "outputSchema", r#"{"type":"object"}"#);
+            }
+            if method == "tools/call" {
+                super::edit::remove(frame, &["result"], "structuredContent");
+            }
+        },
+    ),
+    // Utilities.
+    stream(
+        "open-answers-cancelled",
+        "base.utilities.cancellation.response",
+        Stream::AnswersCancelled,
+    ),
+    stream(
+        "open-progress-backwards",
+        "base.utilities.progress.increases",
+        Stream::ProgressBackwards,
+    ),
+    stream(
+        "open-progress-late",
+        "base.utilities.progress.stops",
+        Stream::ProgressLate,
+    ),
+    stream(
+        "open-progress-of-nobody",
+        "base.utilities.progress.tokens",
+        Stream::ProgressOfNobody,
+    ),
     // The revision without sessions.
+    reply(
+        "open-lists-shrink",
+        "base.stateless.requests.lists",
+        |frame, method| {
+            static CALLED: AtomicBool = AtomicBool::new(false);
+            if method == "tools/call" {
+                CALLED.store(true, Ordering::Relaxed);
+            }
+            if method == "tools/list"
+                && CALLED.load(Ordering::Relaxed)
+                && let Some(Json::Array(tools)) = at(frame, &["result", "tools"])
+            {
+                tools.clear();
+            }
+        },
+    ),
+    reply(
+        "open-lists-ask-for-input",
+        "base.stateless.input.form",
+        |frame, method| {
+            if method == "tools/list" && at(frame, &["result", "resultType"]).is_some() {
+                set(
+                    frame,
+                    &["result"],
+                    "resultType",
+                    Json::from("input_required"),
+                );
+            }
+        },
+    ),
     reply(
         "open-no-result-type",
         "base.stateless.requests.result",
@@ -285,6 +382,16 @@ pub const MUTANTS: &[Mutant] = &[
         },
     ),
 ];
+
+/// Each tool that is listed has another schema.
+fn each_tool(frame: &mut Json, name: &str, schema: &str) {
+    let schema = Json::parse(schema).unwrap_or(Json::Null);
+    if let Some(Json::Array(tools)) = at(frame, &["result", "tools"]) {
+        for tool in tools {
+            set(tool, &[], name, schema.clone());
+        }
+    }
+}
 
 /// A call that was refused succeeds.
 fn succeeds(frame: &mut Json, method: &str) {

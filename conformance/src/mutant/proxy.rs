@@ -81,7 +81,8 @@ impl Mutation {
     }
 }
 
-/// What both directions know: the method of each request, ids of calls in the order they came, ids that were cancelled.
+/// What both directions know: the method and the progress token of each request, ids of calls in the order they came, ids that were
+/// cancelled.
 #[derive(Default)]
 struct Desk(Mutex<Notes>);
 
@@ -90,6 +91,8 @@ struct Notes {
     methods: HashMap<String, String>,
     calls: Vec<String>,
     cancelled: HashSet<String>,
+    /// Progress tokens by the id of their request.
+    tokens: HashMap<String, Json>,
 }
 
 impl Desk {
@@ -183,6 +186,10 @@ impl Inward {
                 let id = id.to_string();
                 if method == "tools/call" {
                     notes.calls.push(id.clone());
+                }
+                let meta = frame.get("params").and_then(|params| params.get("_meta"));
+                if let Some(token) = meta.and_then(|meta| meta.get("progressToken")) {
+                    notes.tokens.insert(id.clone(), token.clone());
                 }
                 notes.methods.insert(id, method.to_owned());
             }
@@ -315,6 +322,20 @@ impl Outward {
                 say(text);
                 say(text);
             }
+            Stream::ProgressBackwards => {
+                self.progress(id, &[2, 1]);
+                say(text);
+            }
+            Stream::ProgressLate => {
+                say(text);
+                self.progress(id, &[1]);
+            }
+            Stream::ProgressOfNobody => {
+                if self.desk.lock().tokens.contains_key(id) {
+                    tell_progress(&Json::from("of nobody"), 1);
+                }
+                say(text);
+            }
             Stream::Lost if is_call && self.calls.is_multiple_of(3) => {}
             Stream::SwappedIds if is_call => self.swap(frame, id),
             Stream::Unbroken if is_call => self.in_order(frame),
@@ -324,6 +345,15 @@ impl Outward {
                 say(&line);
             }
             _ => say(text),
+        }
+    }
+
+    /// Tells of the progress of a request that wants to know of it.
+    fn progress(&self, id: &str, steps: &[i64]) {
+        if let Some(token) = self.desk.lock().tokens.get(id) {
+            for step in steps {
+                tell_progress(token, *step);
+            }
         }
     }
 
@@ -362,6 +392,14 @@ impl Outward {
             say(reply.to_string().as_bytes());
         }
     }
+}
+
+fn tell_progress(token: &Json, step: i64) {
+    let params = format!("{{\"progressToken\":{token},\"progress\":{step}}}");
+    let frame = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{params}}}"
+    );
+    say(frame.as_bytes());
 }
 
 /// Writes a line. A client that closed its end has seen enough.

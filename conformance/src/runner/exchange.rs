@@ -19,6 +19,7 @@ use crate::target::sse;
 use crate::verdict::Verdict;
 
 use super::open::findings::Findings;
+use super::open::stateless;
 use super::served::{SPARED, Server, sends_end};
 use super::transcript::{Record, Stop, differs, unmet};
 use super::trial::Trial;
@@ -39,6 +40,8 @@ pub struct Manner {
     pub findings: Arc<Findings>,
     /// Session and revision, where there is a session.
     pub headers: Vec<(String, String)>,
+    /// Whether requests are said as the stateless revision has them.
+    pub stateless: bool,
 }
 
 /// What a client sends with every request.
@@ -69,10 +72,12 @@ pub async fn play(
         open: Vec::new(),
         usual: None,
         findings: None,
+        stateless: false,
         asked_get: false,
     };
     if let Some(manner) = manner {
         play.findings = Some(manner.findings);
+        play.stateless = manner.stateless;
         play.record.captures = manner.captures;
         let usual = USUAL_HEADERS.map(|(name, value)| (name.to_owned(), value.to_owned()));
         play.usual = Some(usual.into_iter().chain(manner.headers).collect());
@@ -105,6 +110,8 @@ struct Play<'a> {
     open: Vec<Exchange>,
     /// What was found, in an open exchange.
     findings: Option<Arc<Findings>>,
+    /// Whether requests are said as the stateless revision has them.
+    stateless: bool,
     /// Whether the last request was a GET.
     asked_get: bool,
     /// Headers of every request of an open exchange.
@@ -342,10 +349,15 @@ impl Play<'_> {
     fn compose(&self, request: &HttpRequest) -> Result<Vec<u8>, Stop> {
         let text = |text: &crate::suite::Text| self.record.bytes(text);
         let body = request.body.as_ref().map(text).transpose()?;
+        let (body, repeated) = self.worded(body);
+        let mut headers = Vec::with_capacity(request.headers.len());
+        for (name, value) in &request.headers {
+            headers.push((self.name(name)?, text(value)?));
+        }
         let path = String::from_utf8_lossy(&text(&request.path)?).into_owned();
         let mut bytes = format!("{} {} HTTP/1.1\r\n", request.method, self.path(path)).into_bytes();
         let given = |name: &str| {
-            let mut names = request.headers.iter();
+            let mut names = headers.iter();
             names.any(|(given, _)| given.eq_ignore_ascii_case(name))
         };
         let mut field = |name: &str, value: &[u8]| {
@@ -358,14 +370,13 @@ impl Play<'_> {
             let host = address(&self.endpoint.url).unwrap_or_default();
             field("Host", host.as_bytes());
         }
-        for (name, value) in &request.headers {
-            let value = text(value)?;
+        for (name, value) in &headers {
             // An open exchange leaves out a usual header by giving it no value.
             if self.usual.is_none() || !value.is_empty() {
-                field(name, &value);
+                field(name, value);
             }
         }
-        for (name, value) in self.usual.iter().flatten() {
+        for (name, value) in self.usual.iter().flatten().chain(&repeated) {
             let bodiless = request.body.is_none() && name == "Content-Type";
             if !given(name) && !bodiless {
                 field(name, value.as_bytes());
@@ -385,6 +396,41 @@ impl Play<'_> {
         bytes.extend_from_slice(b"\r\n");
         bytes.extend(body.unwrap_or_default());
         Ok(bytes)
+    }
+
+    /// A body as an open exchange says it, and the headers that say a part of it again.
+    fn worded(&self, body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Vec<(String, String)>) {
+        let (Some(findings), Some(body)) = (&self.findings, body.as_ref()) else {
+            return (body, Vec::new());
+        };
+        let Ok(text) = std::str::from_utf8(body) else {
+            return (Some(body.clone()), Vec::new());
+        };
+        if self.stateless {
+            let said = stateless::message(text);
+            let headers = stateless::headers(&said, findings);
+            let headers = headers.unwrap_or_else(|| stateless::of_notification(&said));
+            return (Some(said.into_bytes()), headers);
+        }
+        let message = serde_json::from_str(text).unwrap_or_default();
+        (
+            Some(body.clone()),
+            stateless::parameters(&message, findings),
+        )
+    }
+
+    /// The name of a header, which may end with a value that a survey found.
+    fn name(&self, name: &str) -> Result<String, Stop> {
+        let Some((start, capture)) = name.split_once("{{") else {
+            return Ok(name.to_owned());
+        };
+        let known = self.record.captures.get(capture.trim_end_matches("}}"));
+        match known.and_then(Json::as_str) {
+            Some(end) => Ok(format!("{start}{end}")),
+            None => Err(Stop::Verdict(Verdict::HarnessError {
+                message: format!("nothing was captured for the header {name}"),
+            })),
+        }
     }
 
     /// Cases write `/mcp`; a server that runs elsewhere has its own path.

@@ -138,6 +138,10 @@ pub const FINDINGS: &[(&str, &str)] = &[
         "results that ask for input that the client did not declare",
     ),
     (
+        "varying-lists",
+        "lists that differ from one connection to another at the same time",
+    ),
+    (
         "undeclared-embedded",
         "embedded resources without the capability `resources`",
     ),

@@ -194,6 +194,17 @@ pub const CAPABILITIES: &[Capability] = &[
         Known::Surveyed,
         "tells of changes to whoever listens, in the stateless revision",
     ),
+    row("mcp-initialize", Known::Surveyed, "answers `initialize`"),
+    row(
+        "mcp-stateless-only",
+        Known::Surveyed,
+        "speaks no revision before 2026-07-28",
+    ),
+    row(
+        "mcp-cancelled",
+        Known::Surveyed,
+        "is told of cancellations by `notifications/cancelled`, as revision 2026-07-28 has it over standard streams alone",
+    ),
     row(
         "mcp-2025-11-25",
         Known::Surveyed,

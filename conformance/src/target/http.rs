@@ -202,7 +202,7 @@ impl HttpLink {
     pub async fn post_alone(
         &self,
         body: &str,
-        headers: &[(&str, String)],
+        headers: &[(String, String)],
         patience: Duration,
     ) -> Result<Reply, Fault> {
         let mut request = self
@@ -212,7 +212,7 @@ impl HttpLink {
             .timeout(patience)
             .body(body.to_owned());
         for (name, value) in headers {
-            request = request.header(*name, value);
+            request = request.header(name, value);
         }
         self.finish(request, patience).await
     }

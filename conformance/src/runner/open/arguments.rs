@@ -50,6 +50,11 @@ pub fn wrong(schema: &Value, validator: &Validator, right: &Value) -> Option<Val
     all.find(|made| !validator.is_valid(made))
 }
 
+/// A value that a schema without references accepts.
+pub fn sample(schema: &Value) -> Option<Value> {
+    make(schema, schema, 0)
+}
+
 fn make(schema: &Value, root: &Value, depth: usize) -> Option<Value> {
     if depth > DEPTH_MAX {
         return None;

@@ -32,6 +32,13 @@ const CACHEABLE: &[&str] = &[
 /// Methods whose results may ask for input first (2026-07-28, Multi Round-Trip Requests).
 const ASKING: &[&str] = &["tools/call", "prompts/get", "resources/read"];
 
+/// What a server may ask for in a result of them, with the capability of the client that it needs (2026-07-28, Multi Round-Trip Requests).
+const INPUTS: &[(&str, &str)] = &[
+    ("elicitation/create", "elicitation"),
+    ("sampling/createMessage", "sampling"),
+    ("roots/list", "roots"),
+];
+
 /// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
@@ -54,6 +61,8 @@ pub struct Asked {
     pub token: Option<String>,
     /// Whether it says that it is of the stateless revision.
     pub stateless: bool,
+    /// The capabilities that it declares itself, as it does in that revision.
+    pub declares: Vec<String>,
     /// Whether it asks for another page than the first.
     pub goes_on: bool,
     /// Whether it was answered.
@@ -89,6 +98,7 @@ struct State {
     logging: Option<bool>,
     resources: Option<bool>,
     outputs: HashMap<String, Validator>,
+    mirrored: HashMap<String, Vec<(String, String)>>,
 }
 
 impl Requests {
@@ -124,6 +134,8 @@ impl Requests {
         let at = |path: &str| message.pointer(path);
         let token = at("/params/_meta/progressToken").map(Value::to_string);
         let revision = at("/params/_meta/io.modelcontextprotocol~1protocolVersion");
+        let declares = at("/params/_meta/io.modelcontextprotocol~1clientCapabilities");
+        let declares = declares.and_then(Value::as_object);
         let asked = Asked {
             method: method.to_owned(),
             tool: at("/params/name")
@@ -131,6 +143,9 @@ impl Requests {
                 .map(str::to_owned),
             token,
             stateless: revision.is_some(),
+            declares: declares
+                .map(|all| all.keys().cloned().collect())
+                .unwrap_or_default(),
             goes_on: at("/params/cursor").is_some(),
             answered: false,
         };
@@ -219,6 +234,16 @@ impl Findings {
     /// Tells the schema of a tool's structured results.
     pub fn output(&self, tool: &str, schema: Validator) {
         self.lock().outputs.insert(tool.to_owned(), schema);
+    }
+
+    /// Tells which parameters of a tool headers say again: where they stand among its arguments, and the names of their headers.
+    pub fn mirrors(&self, tool: &str, parameters: Vec<(String, String)>) {
+        self.lock().mirrored.insert(tool.to_owned(), parameters);
+    }
+
+    /// What was told of these parameters.
+    pub fn mirrored(&self, tool: &str) -> Vec<(String, String)> {
+        self.lock().mirrored.get(tool).cloned().unwrap_or_default()
     }
 
     /// Looks at a line, or at the data of an event. `stdio` says that nothing else may stand there.
@@ -348,9 +373,16 @@ impl Findings {
             if inputs.is_none() && result.get("requestState").is_none() {
                 self.add("input-required", &told("wants nothing"));
             }
-            // No request of ours declares what a client can be asked for.
-            if inputs.is_some_and(|inputs| !inputs.is_empty()) {
-                self.add("unasked-input", &told("wants input"));
+            for input in inputs.into_iter().flat_map(serde_json::Map::values) {
+                let method = input.get("method").and_then(Value::as_str);
+                let row = INPUTS.iter().find(|(known, _)| Some(*known) == method);
+                match row {
+                    None => self.add("input-required", &told("wants what no client has")),
+                    Some((_, needed)) if !asked.declares.iter().any(|has| has == needed) => {
+                        self.add("unasked-input", &told("wants input"));
+                    }
+                    Some(_) => {}
+                }
             }
         }
         if kind != Some("complete") || !CACHEABLE.contains(&asked.method.as_str()) {

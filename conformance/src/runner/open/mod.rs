@@ -4,8 +4,10 @@
 mod arguments;
 mod authorization;
 pub(super) mod findings;
+mod input;
 pub(super) mod play;
 mod shapes;
+pub(super) mod stateless;
 mod survey;
 mod talk;
 
@@ -38,6 +40,8 @@ use talk::Talk;
 const PROCESSES_PER_JOB: usize = 1;
 /// How long a server has at least to tell whether it speaks the stateless revision.
 const DISCOVERY_MIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long it may take at most to tell so to a client that `initialize` was refused to.
+const DISCOVERY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 /// How long the first start may take, unless a time is given.
 const INSTALLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 /// A case that waits longer has a process of its own, so that others need not wait as well.
@@ -56,6 +60,8 @@ pub struct Ground {
     findings: Arc<Findings>,
     reached: Reached,
     patience: Patience,
+    /// Whether the server knows no `initialize`, so that it is spoken to in the stateless revision.
+    stateless: bool,
     next: AtomicU64,
 }
 
@@ -223,6 +229,7 @@ async fn begun(
         findings: Arc::clone(findings),
         reached,
         patience: session.patience,
+        stateless: false,
         next: AtomicU64::new(FIRST_ID),
     };
     let faulted =
@@ -245,32 +252,48 @@ async fn begun(
     }
     let began = tokio::time::Instant::now();
     let fresh = ground.talk();
+    let opened = match (talk.shake().await, fresh) {
+        (Ok(opened), fresh) => Ok((opened, fresh)),
+        (Err(stop), Err(_)) => Err(stop),
+        // A server of the stateless revision alone says what it is on a connection that does not begin with `initialize`.
+        (Err(stop), Ok(fresh)) => {
+            let mut other = fresh.stateless();
+            let patience = began.elapsed().clamp(DISCOVERY_MIN, DISCOVERY_MAX);
+            match tokio::time::timeout(patience, other.shake()).await {
+                Ok(Ok(opened)) => {
+                    std::mem::swap(&mut talk, &mut other);
+                    other.end().await;
+                    ground.stateless = true;
+                    Ok((opened, ground.talk()))
+                }
+                _ => {
+                    other.end().await;
+                    Err(stop)
+                }
+            }
+        }
+    };
     let surveyed = async {
-        let initialized = talk.shake().await?;
+        let (opened, fresh) = opened?;
         let slow = began.elapsed() * STRETCH;
         ground.patience.start = session.patience.start;
         ground.patience.start = ground.patience.start.max(slow);
         ground.patience.reply = ground.patience.reply.max(slow);
         ground.patience.exit = ground.patience.exit.max(slow);
-        survey::survey(
-            &mut talk,
-            &initialized,
-            &orders.tools,
-            &ground.findings,
-            session.patience,
-        )
-        .await
+        let (tools, patience) = (&orders.tools, session.patience);
+        let survey = survey::survey(&mut talk, &opened, tools, &ground.findings, patience).await?;
+        Ok((survey, fresh))
     };
     match surveyed.await {
-        Ok(survey) => {
+        Ok((survey, fresh)) => {
             ground.survey = survey;
-            if let Ok(mut fresh) = fresh {
-                let waited = began.elapsed().max(DISCOVERY_MIN);
-                let patience = ground.patience;
-                let found = survey::stateless(&mut fresh, &ground.findings, patience, waited).await;
-                fresh.end().await;
-                ground.survey.capabilities.extend(found.capabilities);
-                ground.survey.bindings.extend(found.bindings);
+            if let Ok(fresh) = fresh {
+                ground
+                    .look_at_stateless(fresh, began.elapsed().max(DISCOVERY_MIN))
+                    .await;
+            }
+            if !(ground.stateless && matches!(ground.reached, Reached::Http { .. })) {
+                ground.know("mcp-cancelled");
             }
             if talk
                 .session_headers()
@@ -305,6 +328,20 @@ impl Ground {
             Reached::Pipe(prepared) => Talk::start(Arc::clone(prepared), findings, self.patience),
             Reached::Http { endpoint, .. } => Talk::to(endpoint, findings, self.patience),
         }
+    }
+
+    /// Surveys what the server has in the stateless revision, when it speaks that.
+    async fn look_at_stateless(&mut self, mut fresh: Talk, waited: std::time::Duration) {
+        let (findings, patience) = (Arc::clone(&self.findings), self.patience);
+        let found = survey::stateless(&mut fresh, &self.survey, &findings, patience, waited).await;
+        let spoken = found.capabilities.contains("stateless");
+        self.survey.capabilities.extend(found.capabilities);
+        self.survey.bindings.extend(found.bindings);
+        if spoken && let Ok(mut other) = self.talk() {
+            survey::compare(&mut fresh, &mut other, &self.survey, &findings, patience).await;
+            other.end().await;
+        }
+        fresh.end().await;
     }
 
     fn know(&mut self, word: &str) {
@@ -439,6 +476,7 @@ impl Ground {
             captures: self.captures(),
             findings: Arc::clone(&self.findings),
             headers: Vec::new(),
+            stateless: self.stateless && !http.bare,
         };
         let mut talk = None;
         if !http.bare {
@@ -467,6 +505,9 @@ impl Ground {
         let talk = self.talk();
         let mut talk =
             talk.map_err(|fault| Box::new(Trial::faulted(&fault, "", String::new(), false)))?;
+        if self.stateless {
+            talk = talk.stateless();
+        }
         match talk.shake().await {
             Ok(_) => Ok(talk),
             Err(stop) => {

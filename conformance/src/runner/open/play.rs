@@ -12,6 +12,7 @@ use super::super::script;
 use super::super::transcript::{Record, Stop, differs, unmet};
 use super::super::trial::Trial;
 use super::findings::{Findings, MessageKind};
+use super::input::WantedInput;
 use super::out_of_place;
 use super::talk::Talk;
 use crate::json::Json;
@@ -37,6 +38,7 @@ pub async fn steps(
         findings,
         patience,
         before,
+        wanted_input: WantedInput::default(),
     };
     let mut stopped = None;
     for step in &case.steps {
@@ -81,6 +83,7 @@ struct Play<'a> {
     patience: Patience,
     /// How many requests there were on the connection before the case.
     before: usize,
+    wanted_input: WantedInput,
 }
 
 impl Play<'_> {
@@ -88,12 +91,14 @@ impl Play<'_> {
         let line = step.line;
         match &step.action {
             WireAction::Send(text) => {
-                let mut bytes = self.talk.record.bytes(text)?;
+                let bytes = self.talk.record.bytes(text)?;
+                let mut bytes = self.talk.worded(self.wanted_input.with_state(bytes));
                 bytes.push(b'\n');
                 self.talk.send(&bytes).await
             }
             WireAction::SendRaw(text) => {
                 let bytes = self.talk.record.bytes(text)?;
+                let bytes = self.talk.worded_raw(bytes);
                 self.talk.send(&bytes).await
             }
             WireAction::Expect(expect) => {
@@ -147,6 +152,8 @@ impl Play<'_> {
                 None => kind == MessageKind::Response && self.is_ours(&message, null),
             };
             if meant {
+                self.wanted_input
+                    .look(&message, &mut self.talk.record.captures);
                 return Json::parse(&message.to_string()).map_err(|error| {
                     Stop::Fault(Fault::Junk {
                         line: message.to_string(),

@@ -6,13 +6,15 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::super::transcript::Stop;
 use super::arguments;
 use super::findings::Findings;
-use super::talk::{Talk, encoded, header_value};
+use super::stateless::{REVISION, encoded, header_text, header_value, meta};
+use super::talk::Talk;
 use crate::json::Json;
 use crate::suite::Captures;
 use crate::target::Patience;
@@ -31,15 +33,12 @@ const FEATURES: &[(&str, &str, &str, &str)] = &[
     ("prompts", "mcp-prompts", "prompts/list", "prompts"),
 ];
 
-/// Capabilities without a list.
-const OTHERS: &[(&str, &str)] = &[
-    ("/resources/subscribe", "mcp-subscribe"),
-    ("/completions", "mcp-completions"),
-    ("/logging", "mcp-logging"),
+/// Capabilities without a list, and whether the stateless revision has the methods that the pages try.
+const OTHERS: &[(&str, &str, bool)] = &[
+    ("/resources/subscribe", "mcp-subscribe", false),
+    ("/completions", "mcp-completions", true),
+    ("/logging", "mcp-logging", false),
 ];
-
-/// The revision without sessions.
-const STATELESS: &str = "2026-07-28";
 
 /// Changes of which a server of that revision can tell: the capability, and the member of a filter that asks for it.
 const CHANGES: &[(&str, &str)] = &[
@@ -48,13 +47,16 @@ const CHANGES: &[(&str, &str)] = &[
     ("resources/listChanged", "resourcesListChanged"),
 ];
 
-/// Lists of that revision, by the capability that they belong to.
-const LISTS: &[(&str, &str)] = &[
-    ("tools", "tools/list"),
-    ("prompts", "prompts/list"),
-    ("resources", "resources/list"),
-    ("resources", "resources/templates/list"),
+/// Lists of that revision, by the capability that they belong to, with the member that holds them.
+const LISTS: &[(&str, &str, &str)] = &[
+    ("tools", "tools/list", "tools"),
+    ("prompts", "prompts/list", "prompts"),
+    ("resources", "resources/list", "resources"),
+    ("resources", "resources/templates/list", "resourceTemplates"),
 ];
+
+/// How often two connections must list something else, so that it is no change over time.
+const COMPARED: u64 = 2;
 
 /// What is there when it is there, for a case that lacks it.
 const UNBOUND: &[(&str, &str)] = &[
@@ -108,6 +110,34 @@ const UNBOUND: &[(&str, &str)] = &[
         "a tool that may be called; --tool NAME names one",
     ),
     (
+        "mcp.header_tool",
+        "a tool that may be called with a parameter that says `x-mcp-header`",
+    ),
+    (
+        "mcp.header_arguments",
+        "a tool that may be called with a parameter that says `x-mcp-header`",
+    ),
+    (
+        "mcp.headerless_arguments",
+        "a tool that may be called without the parameter that says `x-mcp-header`",
+    ),
+    (
+        "mcp.asking_tool",
+        "a tool that may be called and asks for input first",
+    ),
+    (
+        "mcp.asking_arguments",
+        "a tool that may be called and asks for input first",
+    ),
+    (
+        "mcp.stating_tool",
+        "a tool that may be called and gives a `requestState`",
+    ),
+    (
+        "mcp.stating_arguments",
+        "a tool that may be called and gives a `requestState`",
+    ),
+    (
         "mcp.filter",
         "a change of which it tells in the stateless revision",
     ),
@@ -124,6 +154,8 @@ pub struct Survey {
     pub bindings: Captures,
     /// The words of what it has.
     pub capabilities: BTreeSet<String>,
+    /// Tools that may be called, with arguments that they accept.
+    callable: Vec<(String, Value)>,
 }
 
 /// Why a value is missing: a noun phrase.
@@ -137,18 +169,19 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     UNBOUND.iter().map(|(name, _)| *name)
 }
 
-/// A tool that may be called whatever it says: its name, and arguments where it is given some (`NAME={…}`).
-fn allowed(named: &[String], tool: &str) -> Option<Option<Value>> {
-    named.iter().find_map(|given| {
+/// The ways in which a tool may be called whatever it says: with arguments of its own where it is given some (`NAME={…}`).
+fn allowed(named: &[String], tool: &str) -> Vec<Option<Value>> {
+    let given = named.iter().filter_map(|given| {
         let (name, arguments) = match given.split_once('=') {
             Some((name, arguments)) => (name, serde_json::from_str(arguments).ok()),
             None => (given.as_str(), None),
         };
         (name == tool).then_some(arguments)
-    })
+    });
+    given.collect()
 }
 
-/// Surveys the server that gave `initialized` as the answer to `initialize`.
+/// Surveys the server that gave `initialized` as the answer to `initialize`, or to `server/discover` where it knows no `initialize`.
 ///
 /// # Errors
 /// When it does not answer.
@@ -168,14 +201,26 @@ pub async fn survey(
         next: 1,
         survey: Survey::default(),
     };
-    let name = text("/result/serverInfo/name").map(str::to_owned);
-    view.survey.name = name.map(|name| match text("/result/serverInfo/version") {
+    let stateless = at("/result/supportedVersions").is_some();
+    let info = match stateless {
+        true => "/result/_meta/io.modelcontextprotocol~1serverInfo",
+        false => "/result/serverInfo",
+    };
+    let name = text(&format!("{info}/name")).map(str::to_owned);
+    view.survey.name = name.map(|name| match text(&format!("{info}/version")) {
         Some(version) => format!("{name} {version}"),
         None => name,
     });
-    let revision = text("/result/protocolVersion")
-        .unwrap_or_default()
-        .to_owned();
+    let revision = match stateless {
+        true => REVISION,
+        false => text("/result/protocolVersion").unwrap_or_default(),
+    };
+    let revision = revision.to_owned();
+    let era = match stateless {
+        true => "mcp-stateless-only",
+        false => "mcp-initialize",
+    };
+    view.survey.capabilities.insert(era.to_owned());
     view.bind("mcp.revision", &Value::from(revision.as_str()));
     for known in ["2025-06-18", "2025-11-25"] {
         if revision.as_str() >= known {
@@ -184,8 +229,11 @@ pub async fn survey(
     }
     findings.logs(at("/result/capabilities/logging").is_some());
     findings.offers_resources(at("/result/capabilities/resources").is_some());
-    for (path, word) in OTHERS {
+    for (path, word, goes_on) in OTHERS {
         let declared = at(&format!("/result/capabilities{path}"));
+        if stateless && !goes_on {
+            continue;
+        }
         if declared.is_some_and(|declared| *declared != Value::Bool(false)) {
             view.survey.capabilities.insert((*word).to_owned());
         }
@@ -221,9 +269,10 @@ pub async fn survey(
 }
 
 /// What a server that speaks the stateless revision on this fresh connection has besides; nothing of one that does not. Its lists are
-/// read, so that what they say of themselves is seen.
+/// read, so that what they say of themselves is seen, and the tools that may be called are called by a client that can be asked for input.
 pub async fn stateless(
     talk: &mut Talk,
+    known: &Survey,
     findings: &Arc<Findings>,
     patience: Patience,
     waited: Duration,
@@ -235,13 +284,13 @@ pub async fn stateless(
         next: 1,
         survey: Survey::default(),
     };
-    let meta = meta(json!({}));
-    let Ok(answer) = view.ask("server/discover", Some(&meta), waited).await else {
+    let asked = with_meta(json!({}), &json!({}));
+    let Ok(answer) = view.ask("server/discover", Some(&asked), waited).await else {
         return view.survey;
     };
     let versions = answer.pointer("/result/supportedVersions");
     let versions = versions.and_then(Value::as_array);
-    if !versions.is_some_and(|versions| versions.contains(&Value::from(STATELESS))) {
+    if !versions.is_some_and(|versions| versions.contains(&Value::from(REVISION))) {
         return view.survey;
     }
     view.survey.capabilities.insert("stateless".to_owned());
@@ -256,20 +305,68 @@ pub async fn stateless(
         view.survey.capabilities.insert("mcp-listen".to_owned());
         view.bind("mcp.filter", &Value::Object(filter));
     }
-    for (capability, method) in LISTS {
+    for (capability, method, member) in LISTS {
         if declared(capability).is_some() {
-            view.pages(method).await;
+            view.pages(method, member).await;
         }
     }
+    view.asking(&known.callable).await;
     view.survey
 }
 
+/// Finds the lists that are others on one connection, behind all that was asked on it, than on a fresh one.
+pub async fn compare(
+    used: &mut Talk,
+    fresh: &mut Talk,
+    known: &Survey,
+    findings: &Arc<Findings>,
+    patience: Patience,
+) {
+    let declared = |word: &str| known.capabilities.contains(word);
+    for (capability, word, method, member) in FEATURES {
+        if !declared(word) {
+            continue;
+        }
+        let mut differ = None;
+        // What is listed may change over time, and is looked at once more.
+        for round in 0..COMPARED {
+            let mut names = Vec::new();
+            for talk in [&mut *used, &mut *fresh] {
+                let mut view = View {
+                    talk,
+                    findings,
+                    patience,
+                    next: 1 + 1000 * (round + 1),
+                    survey: Survey::default(),
+                };
+                names.push(view.pages(method, member).await);
+            }
+            let [Some(here), Some(there)] = names.as_slice() else {
+                return;
+            };
+            differ = (here != there).then(|| {
+                let odd: Vec<&str> = here
+                    .symmetric_difference(there)
+                    .map(String::as_str)
+                    .collect();
+                format!(
+                    "{capability} that only one of two connections lists: {}",
+                    odd.join(", ")
+                )
+            });
+            if differ.is_none() {
+                break;
+            }
+        }
+        if let Some(what) = differ {
+            findings.add("varying-lists", &what);
+        }
+    }
+}
+
 /// Params with what each request of the stateless revision says of itself.
-fn meta(mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": STATELESS,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+fn with_meta(mut params: Value, capabilities: &Value) -> Value {
+    params["_meta"] = meta(capabilities);
     params
 }
 
@@ -307,13 +404,7 @@ impl View<'_> {
         member: &str,
         declared: bool,
     ) -> Result<Vec<Value>, Stop> {
-        let key = if member == "resources" {
-            "uri"
-        } else if member == "resourceTemplates" {
-            "uriTemplate"
-        } else {
-            "name"
-        };
+        let key = key(member);
         let (mut items, mut cursors, mut seen) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MAX {
@@ -394,31 +485,45 @@ impl View<'_> {
                     continue;
                 }
             };
-            for wrong in annotations(schema) {
+            let (mirrored, wrong) = annotations(schema);
+            for wrong in &wrong {
                 let what = format!("{name}: {wrong}");
                 self.findings.add("header-annotations", &what);
             }
+            // Clients leave out a tool with an annotation that is wrong.
+            if wrong.is_empty() {
+                self.findings.mirrors(name, mirrored.clone());
+            }
             let harmless = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
-            let given = allowed(named, name);
+            let mut given = allowed(named, name);
+            let first = !given.is_empty();
             // A tool that only runs as a task answers no plain call.
             let task = tool
                 .pointer("/execution/taskSupport")
                 .and_then(Value::as_str)
                 == Some("required");
-            if (harmless && !task) || given.is_some() {
-                let first = given.is_some();
-                let right = given
-                    .flatten()
-                    .or_else(|| arguments::right(schema, &validator));
-                if let Some(right) = right {
-                    let wrong = arguments::wrong(schema, &validator, &right);
-                    let structured = tool.get("outputSchema").is_some();
-                    candidates.push((!first, name.to_owned(), right, wrong, structured));
+            if harmless && !task && !first {
+                given.push(None);
+            }
+            for given in given {
+                let made = given.or_else(|| arguments::right(schema, &validator));
+                let Some(right) = made else {
+                    continue;
+                };
+                if let Some((at, header)) = mirrored.first().filter(|_| wrong.is_empty()) {
+                    self.header(name, schema, &validator, &right, (at, header));
                 }
+                let wrong = arguments::wrong(schema, &validator, &right);
+                let structured = tool.get("outputSchema").is_some();
+                candidates.push((!first, name.to_owned(), right, wrong, structured));
             }
         }
         // Those that were named come first.
         candidates.sort_by_key(|(later, ..)| *later);
+        let callable = candidates.iter().take(CALLS_MAX);
+        self.survey.callable = callable
+            .map(|(_, name, right, ..)| (name.clone(), right.clone()))
+            .collect();
         let mut spare = None;
         for (_, name, right, wrong, structured) in candidates.into_iter().take(CALLS_MAX) {
             let bound = |view: &Self, name: &str| view.survey.bindings.contains_key(name);
@@ -456,6 +561,82 @@ impl View<'_> {
             self.bind("mcp.arguments", &right);
         }
         Ok(())
+    }
+
+    /// Notes a tool with a parameter that a header says again: with it, and without it where the schema leaves it out.
+    fn header(
+        &mut self,
+        name: &str,
+        schema: &Value,
+        validator: &Validator,
+        right: &Value,
+        (at, header): (&str, &str),
+    ) {
+        let mut with = right.clone();
+        if right.pointer(at).is_none() {
+            let place = at.replace('/', "/properties/");
+            let Some(value) = schema.pointer(&place).and_then(arguments::sample) else {
+                return;
+            };
+            let Some((object, key)) = at.rsplit_once('/') else {
+                return;
+            };
+            let key = key.replace("~1", "/").replace("~0", "~");
+            match with.pointer_mut(object).and_then(Value::as_object_mut) {
+                Some(members) => members.insert(key, value),
+                None => return,
+            };
+            if !validator.is_valid(&with) {
+                return;
+            }
+        }
+        let Some(text) = with.pointer(at).and_then(header_text) else {
+            return;
+        };
+        if self.survey.bindings.contains_key("mcp.header_tool") {
+            return;
+        }
+        self.bind("mcp.header_tool", &Value::from(name));
+        self.bind("mcp.header_tool_name", &Value::from(header_value(name)));
+        self.bind("mcp.header", &Value::from(header));
+        self.bind("mcp.header_value", &Value::from(text));
+        let plain = with.pointer(at).map(|value| match value {
+            Value::String(text) => encoded(text),
+            other => encoded(&other.to_string()),
+        });
+        self.bind(
+            "mcp.header_encoded",
+            &plain.map_or(Value::Null, Value::from),
+        );
+        self.bind("mcp.header_arguments", &with);
+        if right.pointer(at).is_none() {
+            self.bind("mcp.headerless_arguments", right);
+        }
+    }
+
+    /// Calls tools as a client does that can be asked for input, until some have asked.
+    async fn asking(&mut self, callable: &[(String, Value)]) {
+        let able = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+        for (name, right) in callable {
+            let params = with_meta(json!({"name": name, "arguments": right}), &able);
+            let Ok(Some(answer)) = self.quick(&params).await else {
+                continue;
+            };
+            let at = |path: &str| answer.pointer(path);
+            if at("/result/resultType").and_then(Value::as_str) != Some("input_required") {
+                continue;
+            }
+            let names = [
+                ("/result/inputRequests", "asking"),
+                ("/result/requestState", "stating"),
+            ];
+            for (path, word) in names {
+                if at(path).is_some() {
+                    self.bind(&format!("mcp.{word}_tool"), &Value::from(name.as_str()));
+                    self.bind(&format!("mcp.{word}_arguments"), right);
+                }
+            }
+        }
     }
 
     /// Calls a tool; one that is slow is cancelled, and gives nothing.
@@ -540,75 +721,106 @@ impl View<'_> {
         }
     }
 
-    /// Reads the pages of a list of the stateless revision, and what its first item holds.
-    async fn pages(&mut self, method: &str) {
+    /// Reads the pages of a list of the stateless revision, and what its first item holds. Gives the names in it, all of them.
+    async fn pages(&mut self, method: &str, member: &str) -> Option<BTreeSet<String>> {
         let mut cursor: Option<Value> = None;
+        let mut names = BTreeSet::new();
         for _ in 0..PAGES_MAX {
             let params = cursor
                 .as_ref()
                 .map_or(json!({}), |at| json!({"cursor": at}));
-            let params = meta(params);
+            let params = with_meta(params, &json!({}));
             let asked = self.ask(method, Some(&params), self.patience.reply);
-            let Ok(answer) = asked.await else {
-                return;
-            };
+            let answer = asked.await.ok()?;
             if let (None, Some(uri)) = (&cursor, answer.pointer("/result/resources/0/uri")) {
-                let params = meta(json!({"uri": uri}));
+                let params = with_meta(json!({"uri": uri}), &json!({}));
                 let read = self.ask("resources/read", Some(&params), self.patience.reply);
                 let _what_it_says_is_looked_at = read.await;
             }
+            let items = answer.pointer(&format!("/result/{member}"))?.as_array()?;
+            let named = items
+                .iter()
+                .filter_map(|item| item.get(key(member))?.as_str());
+            names.extend(named.map(str::to_owned));
             let next = answer.pointer("/result/nextCursor");
             match next.filter(|next| next.is_string() && Some(*next) != cursor.as_ref()) {
                 Some(next) => cursor = Some(next.clone()),
-                None => return,
+                None => return Some(names),
             }
         }
+        None
     }
 }
 
-/// What is wrong with the `x-mcp-header` annotations of an input schema (2026-07-28, Tools, x-mcp-header): each names a header field by
-/// a token of its own, on a primitive value that is reached through `properties` alone.
-fn annotations(schema: &Value) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut names = HashSet::new();
-    annotated(schema, true, &mut names, &mut wrong);
-    wrong
+/// What names an item of a list.
+fn key(member: &str) -> &'static str {
+    match member {
+        "resources" => "uri",
+        "resourceTemplates" => "uriTemplate",
+        _ => "name",
+    }
 }
 
-fn annotated(schema: &Value, reached: bool, names: &mut HashSet<String>, wrong: &mut Vec<String>) {
-    let members = match schema {
-        Value::Object(members) => members,
-        Value::Array(items) => {
-            for item in items {
-                annotated(item, false, names, wrong);
-            }
-            return;
-        }
-        _ => return,
-    };
-    if let Some(name) = members.get("x-mcp-header") {
-        let text = name.as_str().unwrap_or_default();
-        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        let kind = members.get("type").and_then(Value::as_str);
-        if text.is_empty() || !text.chars().all(token) {
-            wrong.push(format!("{name} is no name of a header field"));
-        } else if !names.insert(text.to_ascii_lowercase()) {
-            wrong.push(format!("{name} stands twice"));
-        } else if !matches!(kind, Some("integer" | "string" | "boolean")) {
-            wrong.push(format!("{name} is no integer, string or boolean"));
-        } else if !reached {
-            wrong.push(format!("{name} is not reached through `properties` alone"));
-        }
-    }
-    for (word, inner) in members {
-        match (word.as_str(), inner) {
-            ("properties", Value::Object(properties)) => {
-                for property in properties.values() {
-                    annotated(property, reached, names, wrong);
+/// The `x-mcp-header` annotations of an input schema (2026-07-28, Tools, x-mcp-header): where the parameters stand among the arguments, as
+/// JSON pointers, with the names of their headers; and what is wrong. Each names a header field by a token of its own, on a primitive
+/// value that is reached through `properties` alone.
+fn annotations(schema: &Value) -> (Vec<(String, String)>, Vec<String>) {
+    let mut found = Annotations::default();
+    found.look(schema, Some(String::new()));
+    (found.right, found.wrong)
+}
+
+#[derive(Default)]
+struct Annotations {
+    names: HashSet<String>,
+    right: Vec<(String, String)>,
+    wrong: Vec<String>,
+}
+
+impl Annotations {
+    /// Looks at a part of a schema that is reached at a place through `properties` alone, or not.
+    fn look(&mut self, schema: &Value, place: Option<String>) {
+        let members = match schema {
+            Value::Object(members) => members,
+            Value::Array(items) => {
+                for item in items {
+                    self.look(item, None);
                 }
+                return;
             }
-            ("default" | "const" | "enum" | "examples", _) => {}
-            _ => annotated(inner, false, names, wrong),
+            _ => return,
+        };
+        if let Some(name) = members.get("x-mcp-header") {
+            let text = name.as_str().unwrap_or_default();
+            let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            let kind = members.get("type").and_then(Value::as_str);
+            if text.is_empty() || !text.chars().all(token) {
+                self.wrong
+                    .push(format!("{name} is no name of a header field"));
+            } else if !self.names.insert(text.to_ascii_lowercase()) {
+                self.wrong.push(format!("{name} stands twice"));
+            } else if !matches!(kind, Some("integer" | "string" | "boolean")) {
+                self.wrong
+                    .push(format!("{name} is no integer, string or boolean"));
+            } else if let Some(place) = &place {
+                self.right.push((place.clone(), text.to_owned()));
+            } else {
+                self.wrong
+                    .push(format!("{name} is not reached through `properties` alone"));
+            }
+        }
+        for (word, inner) in members {
+            match (word.as_str(), inner) {
+                ("properties", Value::Object(properties)) => {
+                    for (name, property) in properties {
+                        let name = name.replace('~', "~0").replace('/', "~1");
+                        let inner = place.as_ref().map(|place| format!("{place}/{name}"));
+                        self.look(property, inner);
+                    }
+                }
+                ("default" | "const" | "enum" | "examples", _) => {}
+                _ => self.look(inner, None),
+            }
         }
     }
 }
@@ -691,15 +903,26 @@ mod tests {
             ),
         ];
         for (schema, wrong) in rows {
-            assert_eq!(annotations(&schema).join("; "), wrong, "{schema}");
+            assert_eq!(annotations(&schema).1.join("; "), wrong, "{schema}");
         }
+    }
+
+    #[test]
+    fn annotated_parameters_are_found_where_they_stand() {
+        let schema = json!({"properties": {"a/b": {"type": "object", "properties": {
+            "c": {"type": "string", "x-mcp-header": "C"}}}}});
+        let (places, wrong) = annotations(&schema);
+        assert_eq!(places, [("/a~1b/c".to_owned(), "C".to_owned())]);
+        assert!(wrong.is_empty());
     }
 
     #[test]
     fn a_tool_is_allowed_by_its_name() {
         let named = ["a".to_owned(), "b={\"n\":1}".to_owned()];
-        assert_eq!(allowed(&named, "a"), Some(None));
-        assert_eq!(allowed(&named, "b"), Some(Some(json!({"n": 1}))));
-        assert_eq!(allowed(&named, "c"), None);
+        assert_eq!(allowed(&named, "a"), [None]);
+        let twice = [named[1].clone(), "b={\"n\":2}".to_owned()];
+        let both = [Some(json!({"n": 1})), Some(json!({"n": 2}))];
+        assert_eq!(allowed(&twice, "b"), both);
+        assert_eq!(allowed(&named, "c"), []);
     }
 }

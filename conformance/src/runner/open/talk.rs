@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -13,6 +11,7 @@ use tokio::time::Instant;
 use super::super::start::Prepared;
 use super::super::transcript::{Record, Stop};
 use super::findings::{Findings, MessageKind, Requests};
+use super::stateless;
 use crate::target::Patience;
 use crate::target::fault::Fault;
 use crate::target::http::{Endpoint, HttpLink, Reply};
@@ -36,6 +35,8 @@ pub struct Talk {
     requests: Requests,
     findings: Arc<Findings>,
     patience: Patience,
+    /// Whether what is said is said as the stateless revision has it.
+    stateless: bool,
     /// What was said in the case that is played.
     pub record: Record,
 }
@@ -112,15 +113,52 @@ impl Talk {
             requests: Requests::default(),
             findings,
             patience,
+            stateless: false,
             record: Record::default(),
         }
     }
 
-    /// Initializes the protocol, and gives the server's answer.
+    /// The same connection to a server that is only spoken to in the stateless revision.
+    pub fn stateless(mut self) -> Self {
+        self.stateless = true;
+        self
+    }
+
+    /// A message as it is said on this connection.
+    pub fn worded(&self, message: Vec<u8>) -> Vec<u8> {
+        match std::str::from_utf8(&message) {
+            Ok(text) if self.stateless => stateless::message(text).into_bytes(),
+            _ => message,
+        }
+    }
+
+    /// Bytes that need not be a message, as they are said on this connection.
+    pub fn worded_raw(&self, bytes: Vec<u8>) -> Vec<u8> {
+        if self.stateless {
+            stateless::bytes(&bytes)
+        } else {
+            bytes
+        }
+    }
+
+    /// Asks a server of the stateless revision what it is.
+    ///
+    /// # Errors
+    /// When there is no result.
+    async fn discover(&mut self) -> Result<Value, Stop> {
+        let (id, start) = (Value::from(HANDSHAKE_ID), self.patience.start);
+        let answer = self.ask(&id, "server/discover", None, start).await?;
+        sound(answer, "server/discover")
+    }
+
+    /// Initializes the protocol, and gives the server's answer; in the stateless revision asks the server what it is.
     ///
     /// # Errors
     /// When there is no result.
     pub async fn shake(&mut self) -> Result<Value, Stop> {
+        if self.stateless {
+            return self.discover().await;
+        }
         let params = initialize_params(link::PROTOCOL_VERSION);
         let frame = link::frame(link::quoted(HANDSHAKE_ID), "initialize", Some(&params));
         let answer = if let Wire::Posts { link, .. } = &self.wire {
@@ -141,12 +179,7 @@ impl Talk {
             self.answer(&Value::from(HANDSHAKE_ID), self.patience.start)
                 .await?
         };
-        if answer.get("result").is_none() {
-            return Err(Stop::Fault(Fault::Malformed {
-                expected: "a result for `initialize`".to_owned(),
-                line: answer.to_string(),
-            }));
-        }
+        let answer = sound(answer, "initialize")?;
         self.send(format!("{}\n", link::INITIALIZED).as_bytes())
             .await?;
         Ok(answer)
@@ -163,8 +196,10 @@ impl Talk {
         params: Option<&str>,
         waited: Duration,
     ) -> Result<Value, Stop> {
-        let frame = link::frame(id, method, params);
-        self.send((frame + "\n").as_bytes()).await?;
+        let frame = link::frame(id, method, params).into_bytes();
+        let mut frame = self.worded(frame);
+        frame.push(b'\n');
+        self.send(&frame).await?;
         self.answer(id, waited).await
     }
 
@@ -225,8 +260,11 @@ impl Talk {
             }
             Wire::Posts { link, sender, .. } => {
                 let (link, sender) = (Arc::clone(link), sender.clone());
+                let alone = stateless::headers(text.trim_end(), &self.findings);
+                let of_notification = || stateless::of_notification(text.trim_end());
+                let alone = alone.or_else(|| self.stateless.then(of_notification));
                 let task = tokio::spawn(async move {
-                    for came in posted(&link, text.trim_end(), waited).await {
+                    for came in posted(&link, text.trim_end(), alone, waited).await {
                         // The case may be over.
                         let _over = sender.send(came);
                     }
@@ -358,9 +396,25 @@ impl Talk {
     }
 }
 
-/// What came back from one POST: messages, or why there are none.
-async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Came> {
-    let alone = repeated(text);
+/// The answer of a server that has to give a result.
+fn sound(answer: Value, method: &str) -> Result<Value, Stop> {
+    if answer.get("result").is_some() {
+        return Ok(answer);
+    }
+    Err(Stop::Fault(Fault::Malformed {
+        expected: format!("a result for `{method}`"),
+        line: answer.to_string(),
+    }))
+}
+
+/// What came back from one POST: messages, or why there are none. A request of the stateless revision brings its headers, and belongs to
+/// no session.
+async fn posted(
+    link: &HttpLink,
+    text: &str,
+    alone: Option<Vec<(String, String)>>,
+    waited: Duration,
+) -> Vec<Came> {
     let answer = match &alone {
         Some(headers) => link.post_alone(text, headers, waited).await,
         None => link.post(text, waited).await,
@@ -369,6 +423,10 @@ async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Came> {
         Ok(reply) => reply,
         Err(fault) => return vec![Came::Frame(Err(fault))],
     };
+    if reply.status >= 400 && is_notification(text) {
+        // A server may refuse a notification, by a status and an error that answers no request.
+        return Vec::new();
+    }
     if alone.is_none() && text.contains("\"initialize\"") {
         link.adopt(&reply);
     }
@@ -403,65 +461,12 @@ async fn posted(link: &HttpLink, text: &str, waited: Duration) -> Vec<Came> {
     came
 }
 
+fn is_notification(text: &str) -> bool {
+    let message = serde_json::from_str::<Value>(text).unwrap_or_default();
+    message.get("method").is_some() && message.get("id").is_none()
+}
+
 fn is_stream(reply: &Reply) -> bool {
     let kind = reply.header("content-type");
     kind.is_some_and(|kind| kind.trim().starts_with("text/event-stream"))
-}
-
-/// The headers in which a request of the stateless revision says again what its body says, and by which it belongs to no session
-/// (2026-07-28, Streamable HTTP, Request Metadata); none for a message of another revision.
-fn repeated(text: &str) -> Option<Vec<(&'static str, String)>> {
-    let message = serde_json::from_str::<Value>(text).ok()?;
-    let at = |path: &str| message.pointer(path).and_then(Value::as_str);
-    let revision = at("/params/_meta/io.modelcontextprotocol~1protocolVersion")?;
-    let method = at("/method")?;
-    let name = match method {
-        "tools/call" | "prompts/get" => at("/params/name"),
-        "resources/read" => at("/params/uri"),
-        _ => None,
-    };
-    let mut headers = vec![
-        ("mcp-protocol-version", revision.to_owned()),
-        ("mcp-method", method.to_owned()),
-    ];
-    headers.extend(name.map(|name| ("mcp-name", header_value(name))));
-    Some(headers)
-}
-
-/// A text as a header can carry it: as it is, or in Base64 between marks (2026-07-28, Streamable HTTP, Value Encoding).
-pub fn header_value(text: &str) -> String {
-    let plain = |c: char| matches!(c, ' '..='~');
-    if text.chars().all(plain) && text.trim() == text && !text.starts_with("=?base64?") {
-        return text.to_owned();
-    }
-    encoded(text)
-}
-
-/// A text in Base64 between the marks that say so.
-pub fn encoded(text: &str) -> String {
-    format!("=?base64?{}?=", BASE64_STANDARD.encode(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stateless_request_repeats_itself_in_headers() {
-        let call = r#"{"id":1,"method":"tools/call","params":{"name":"ä","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
-        let headers = [
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", "tools/call"),
-            ("mcp-name", "=?base64?w6Q=?="),
-        ];
-        let headers = headers.map(|(name, value)| (name, value.to_owned()));
-        assert_eq!(repeated(call), Some(headers.to_vec()));
-        assert_eq!(repeated(r#"{"id":1,"method":"ping"}"#), None);
-        assert_eq!(header_value("a/b c"), "a/b c");
-        assert_eq!(header_value(" a"), "=?base64?IGE=?=");
-        assert_eq!(
-            header_value("=?base64?YQ==?="),
-            "=?base64?PT9iYXNlNjQ/WVE9PT89?="
-        );
-    }
 }
