@@ -35,7 +35,8 @@ const USAGE: &str = "\
 Usage: ptc doctor [FLAGS OF START]
 
 Reads flags and environment as `ptc start` does, tries what can be tried, and says what would happen: the settings, the address,
-the upstream servers with their tools, the limits. Serves nothing; upstream servers are started and ended again.
+the session store, the upstream servers with their tools, the limits. Serves nothing and keeps nothing; upstream servers are
+started and ended again.
 
 `ptc start --help` lists the flags. Exit status: 0 when `ptc start` would start, 1 when it would not.
 ";
@@ -85,6 +86,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         None => findings.note(OK, "transport: stdio"),
         Some(http) => listener(http, findings),
     }
+    store(&settings, findings);
     if let Some(dir) = &settings.diagnostics.trace_dir {
         traces(dir, findings);
     }
@@ -207,6 +209,28 @@ fn listener(http: &HttpSettings, findings: &mut Findings) {
         (None, _) => "no token; only this machine can connect",
     };
     findings.note(OK, &format!("authentication: {auth}"));
+}
+
+/// The session store, which is only looked at.
+fn store(settings: &Settings, findings: &mut Findings) {
+    let sessions = &settings.sessions;
+    if sessions.store.address.is_some() && !sessions.enabled && settings.http.is_none() {
+        return findings.note(WARN, "session store: not used without --sessions or --http");
+    }
+    match crate::sessions::examine(sessions) {
+        Ok(None) => {}
+        Ok(Some((line, warnings))) => {
+            findings.note(OK, &line);
+            for warning in warnings {
+                findings.note(WARN, &format!("  {warning}"));
+            }
+        }
+        Err(cause) if sessions.store.optional => findings.note(
+            WARN,
+            &format!("{cause}; it is looked for again (--session-store-optional)"),
+        ),
+        Err(cause) => findings.note(FAIL, &cause),
+    }
 }
 
 fn traces(dir: &str, findings: &mut Findings) {

@@ -229,7 +229,7 @@ fn shutdown_notified(notified: &Notified<'_>) -> Handled {
         .server
         .log
         .event(Level::Info, "shutdown", None, |_| {});
-    notified.connection.drain();
+    drain(notified.server, notified.connection);
     Handled::Silent
 }
 
@@ -332,8 +332,19 @@ fn ping(scene: &Scene<'_>) -> Reply {
 
 fn shutdown(scene: &Scene<'_>) -> Reply {
     log_named(scene.server, Level::Info, "shutdown", scene.id);
-    scene.connection.drain();
+    drain(scene.server, scene.connection);
     null_result(scene.id.clone())
+}
+
+/// Refuses tool calls of a session from now on, on every node.
+fn drain(server: &Server, connection: &Connection) {
+    connection.drain();
+    if let (Some(shared), Transport::Http { owner_hash, .. }) =
+        (server.sessions.shared(), &connection.transport)
+    {
+        // Where the store is away, or another request drains it now, there is nobody to tell.
+        let _ = shared.drain_protocol(&connection.owner, owner_hash);
+    }
 }
 
 fn tools_list(scene: &Scene<'_>) -> Reply {

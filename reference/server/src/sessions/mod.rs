@@ -5,13 +5,16 @@
 //! Without a store the sessions of a process are in its memory alone, and nothing here waits for anything. With one (`shared`)
 //! a session lives in the store, and here only for as long as a request takes.
 
+mod logins;
 pub mod record;
 mod shared;
 pub mod size;
 pub mod store;
 pub mod view;
 
-pub use shared::{Listed, NewProtocol, Shared, Told};
+#[cfg(feature = "checks")]
+pub use shared::Stores;
+pub use shared::{Listed, NewProtocol, Shared, Told, examine};
 
 use crate::clock;
 use crate::mcp::connection::Call;

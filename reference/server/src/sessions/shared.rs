@@ -3,9 +3,11 @@
 //! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. What a node read or committed
 //! it remembers by its stamp, so that the next turn reads a few facts only.
 
+use super::logins::Logins;
 use super::record::{self, Head};
 use super::store::{
-    self, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore, Space,
+    self, Acquire, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore,
+    Space,
 };
 use super::{Refused, Running, Session, State, Turn, later};
 use crate::diagnostics::log::Log;
@@ -33,6 +35,7 @@ pub struct Shared {
     running: Mutex<HashMap<Key, Weak<Running>>>,
     /// Acts on what nodes tell of the protocol's sessions.
     hears: OnceLock<Hears>,
+    logins: Logins,
     away: AtomicBool,
     /// The mark of the key was looked at.
     marked: AtomicBool,
@@ -63,10 +66,12 @@ pub struct Measured {
 const RECENT_MAX: usize = 64;
 /// Time that a lease lasts beyond the program's own limit: what it leaves is written and sent meanwhile.
 const LEASE_SLACK: Duration = Duration::from_secs(3);
+const _: () = assert!(store::PATIENCE.as_millis() <= LEASE_SLACK.as_millis());
 /// Without an answer for so long the store is asked before it is called ready.
 const READY_WITHIN: Duration = Duration::from_secs(1);
 /// What the mark says once it is opened.
 const MARK: &[u8] = b"ptc session store";
+const MARK_PLACE: &str = "mark";
 
 impl Shared {
     /// Opens the store that the settings name, if they name one. `program` is the longest that a program may take.
@@ -81,30 +86,14 @@ impl Shared {
         let Some(address) = &settings.store.address else {
             return Ok(None);
         };
-        let seal = match &settings.store.key_file {
-            Some(path) => Seal::from_file(path).map_err(|cause| {
-                format!("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {cause}")
-            })?,
-            None => Seal::none(),
-        };
+        let seal = seal(settings)?;
         let unusable = |cause: String| unusable(address, &cause);
-        let shared = Shared {
-            store: store::open(address, Space::Programs).map_err(unusable)?,
+        let stores = Stores {
+            programs: store::open(address, Space::Programs).map_err(unusable)?,
             protocol: store::open(address, Space::Protocol).map_err(unusable)?,
-            seal,
             address: address.to_string(),
-            log: log.clone(),
-            settings: settings.clone(),
-            term: super::hasty().unwrap_or(program + LEASE_SLACK),
-            recent: Mutex::default(),
-            running: Mutex::default(),
-            hears: OnceLock::new(),
-            away: AtomicBool::new(false),
-            marked: AtomicBool::new(false),
-            asked: Mutex::new(Instant::now()),
-            count: AtomicUsize::new(0),
-            measured: Measured::default(),
         };
+        let shared = Shared::of(stores, seal, settings, program, log);
         match shared.check_mark() {
             Ok(()) => {}
             Err(Failure::Away(cause)) if settings.store.optional && !shared.is_marked() => {
@@ -129,6 +118,40 @@ impl Shared {
         Ok(Some(shared))
     }
 
+    fn of(
+        stores: Stores,
+        seal: Seal,
+        settings: &SessionSettings,
+        program: Duration,
+        log: &Log,
+    ) -> Self {
+        Shared {
+            store: stores.programs,
+            protocol: stores.protocol,
+            seal,
+            address: stores.address,
+            log: log.clone(),
+            settings: settings.clone(),
+            term: super::hasty().unwrap_or(program + LEASE_SLACK),
+            recent: Mutex::default(),
+            running: Mutex::default(),
+            hears: OnceLock::new(),
+            logins: Logins::default(),
+            away: AtomicBool::new(false),
+            marked: AtomicBool::new(false),
+            asked: Mutex::new(Instant::now()),
+            count: AtomicUsize::new(0),
+            measured: Measured::default(),
+        }
+    }
+
+    /// A node of stores that a simulation made.
+    #[cfg(feature = "checks")]
+    pub fn simulated(stores: Stores, settings: &SessionSettings, program: Duration) -> Arc<Self> {
+        let shared = Shared::of(stores, Seal::none(), settings, program, &Log::nowhere());
+        Arc::new(shared)
+    }
+
     /// Tells all nodes. Where the store is away nobody hears it: what is told only makes an end come sooner.
     pub fn tell(&self, told: &Told) {
         let message = told.to_text();
@@ -147,6 +170,7 @@ impl Shared {
             return;
         };
         match told {
+            Told::Login { block } => self.logins.note(key.as_str().to_owned(), block),
             Told::Closed => {
                 let running = lock(&self.running).get(&key).and_then(Weak::upgrade);
                 if let Some(end) = running.as_ref().and_then(|running| running.end.get()) {
@@ -161,19 +185,17 @@ impl Shared {
         }
     }
 
-    /// Whether this node's key is the store's. A store that never was marked gets the mark.
+    /// Whether one of this node's keys is the store's. A store that never was marked gets the mark, and one under an older key a new
+    /// one: who has not heard of the new key by then does not start any more.
     fn check_mark(&self) -> Answer<()> {
-        let away = |cause: String| Failure::Away(cause);
-        let fresh = self.seal.seal(MARK, "mark").map_err(away)?;
-        let mark = self.store.mark(&fresh)?;
+        let fresh = self.seal.seal(MARK, MARK_PLACE).map_err(Failure::Away)?;
+        let mark = self.store.mark(&fresh, None)?;
         self.marked.store(true, Ordering::Release);
-        match self.seal.open(&mark, "mark") {
-            Ok(text) if text == MARK => Ok(()),
-            Ok(_) => Err(away("it is marked by something else".into())),
-            Err(cause) => Err(away(format!(
-                "the key is not the one of what it holds (--session-store-key-file): {cause}"
-            ))),
+        judge_mark(&self.seal, &mark).map_err(Failure::Away)?;
+        if !self.seal.is_newest(&mark, MARK_PLACE) {
+            self.store.mark(&fresh, Some(&mark))?;
         }
+        Ok(())
     }
 
     /// The store answered once, so that what is wrong since is no matter of reaching it.
@@ -181,8 +203,23 @@ impl Shared {
         self.marked.load(Ordering::Acquire)
     }
 
+    pub(super) fn logins(&self) -> &Logins {
+        &self.logins
+    }
+
+    /// The longest that a store may take until it is called away.
+    pub const PATIENCE: Duration = store::PATIENCE;
+
+    /// Whether nodes hear each other.
+    pub(super) fn tells(&self) -> bool {
+        self.store.tells()
+    }
+
     /// Asks the store, and notes how that went.
-    fn ask<T>(&self, ask: impl FnOnce(&dyn SessionStore) -> Answer<T>) -> Result<T, Refused> {
+    pub(super) fn ask<T>(
+        &self,
+        ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
+    ) -> Result<T, Refused> {
         self.ask_of(&*self.store, ask)
     }
 
@@ -351,11 +388,17 @@ impl Shared {
         let stamp = crate::token::random(18);
         let state = State::empty(0);
         let head = Head::of(&id, title.as_deref(), &state).to_bytes();
-        let (head, body) = self.sealed(&key, &stamp, head, record::body(&state))?;
+        let digest = store::owner_of(owner);
+        let place = Place {
+            key: &key,
+            owner: &digest,
+            stamp: &stamp,
+        };
+        let (head, body) = self.sealed(&place, head, record::body(&state))?;
         let times = self.ask(|store| {
             store.create(&New {
                 key: &key,
-                owner: &store::owner_of(owner),
+                owner: &digest,
                 ttl: Duration::from_millis(ttl_ms),
                 idle: Duration::from_millis(self.settings.idle_ms),
                 count_max: self.settings.count_max,
@@ -370,7 +413,7 @@ impl Shared {
         self.remember(&key, &stamp, &state);
         let record = Record {
             key,
-            owner: store::owner_of(owner),
+            owner: digest,
             version: 0,
             stamp,
             times,
@@ -383,22 +426,20 @@ impl Shared {
 
     fn sealed(
         &self,
-        key: &Key,
-        stamp: &str,
+        place: &Place<'_>,
         head: Result<Vec<u8>, String>,
         body: Result<Vec<u8>, String>,
     ) -> Result<(Vec<u8>, Vec<u8>), Refused> {
         let seal = |part: &str, bytes: Result<Vec<u8>, String>| {
-            let place = place(part, key, stamp);
             bytes
-                .and_then(|bytes| self.seal.seal(&bytes, &place))
+                .and_then(|bytes| self.seal.seal(&bytes, &place.of(part)))
                 .map_err(|_| Refused::Unkept)
         };
         Ok((seal("head", head)?, seal("body", body)?))
     }
 
     fn head(&self, record: &Record) -> Result<Head, Refused> {
-        let place = place("head", &record.key, &record.stamp);
+        let place = Place::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
         head.and_then(|head| Head::read(&head))
             .map_err(|cause| self.unreadable(&record.key, &cause))
@@ -441,29 +482,43 @@ impl Shared {
         let key = Key::of(id);
         let known = self.recalled(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
-        let record = self.ask(|store| store.read(&key, &store::owner_of(owner), stamp))?;
+        let digest = store::owner_of(owner);
+        let record = self.ask(|store| store.read(&key, &digest, stamp))?;
+        self.whole(&record, &digest, stamp)?;
         let session = self.session(
             &record,
             owner,
             known.map_or_else(|| State::empty(0), |(_, state)| state),
         )?;
         if let Some(body) = &record.body {
-            self.fill(&session, &record.key, &record.stamp, body)?;
+            self.fill(&session, &Place::of_record(&record), body)?;
         }
         Ok(session)
     }
 
+    /// Only what this node has may come without a body: a store that keeps it back would pass a session off as empty. And what
+    /// belongs to somebody else is not what was asked for.
+    fn whole(&self, record: &Record, owner: &str, known: Option<&str>) -> Result<(), Refused> {
+        if record.owner != owner {
+            return Err(Refused::Foreign);
+        }
+        match record.body.is_some() || known == Some(record.stamp.as_str()) {
+            true => Ok(()),
+            false => Err(self.unreadable(&record.key, "its body is missing")),
+        }
+    }
+
     /// Reads a body into a session, and remembers it.
-    fn fill(&self, session: &Session, key: &Key, stamp: &str, body: &[u8]) -> Result<(), Refused> {
+    fn fill(&self, session: &Session, place: &Place<'_>, body: &[u8]) -> Result<(), Refused> {
         self.measured
             .read_bytes
             .fetch_add(body.len() as u64, Ordering::Relaxed);
         let mut state = session.state();
-        let opened = self.seal.open(body, &place("body", key, stamp));
+        let opened = self.seal.open(body, &place.of("body"));
         opened
             .and_then(|body| record::restore(&mut state, &body, self.settings.memory_bytes))
-            .map_err(|cause| self.unreadable(key, &cause))?;
-        self.remember(key, stamp, &state);
+            .map_err(|cause| self.unreadable(place.key, &cause))?;
+        self.remember(place.key, place.stamp, &state);
         Ok(())
     }
 
@@ -473,15 +528,24 @@ impl Shared {
         let known = self.recalled(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
         let holder = crate::token::random(18);
-        let (record, lease) = self
-            .ask(|store| store.acquire(&key, &store::owner_of(owner), stamp, &holder, self.term))?;
+        let digest = store::owner_of(owner);
+        let acquire = Acquire {
+            key: &key,
+            owner: &digest,
+            known: stamp,
+            holder: &holder,
+            term: self.term,
+        };
+        let (record, lease) = self.ask(|store| store.acquire(&acquire))?;
         let leased = Leased {
             shared: self.clone(),
             lease,
+            owner: record.owner.clone(),
             stamp: record.stamp.clone(),
             ended: AtomicBool::new(false),
             body: Mutex::new(record.body.clone()),
         };
+        self.whole(&record, &digest, stamp)?;
         let session = self.session(
             &record,
             owner,
@@ -516,11 +580,15 @@ impl Shared {
     }
 
     pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, Refused> {
-        let records = self.ask(|store| store.list(Some(&store::owner_of(owner))))?;
-        records
-            .iter()
-            .map(|record| self.session(record, owner, State::empty(0)))
-            .collect()
+        let digest = store::owner_of(owner);
+        let mut records = self.ask(|store| store.list(Some(&digest)))?;
+        records.retain(|record| record.owner == digest);
+        // What can't be read is no trouble for the others; the log tells of it.
+        let readable = |record| match self.session(record, owner, State::empty(0)) {
+            Err(Refused::Unreadable) => None,
+            session => Some(session),
+        };
+        records.iter().filter_map(readable).collect()
     }
 
     /// Every live session, for operators; the last used first. What this node can't read is not among them.
@@ -541,8 +609,7 @@ impl Shared {
         let session = self.session(&read, "", State::empty(0))?;
         self.fill(
             &session,
-            &read.key,
-            &read.stamp,
+            &Place::of_record(&read),
             read.body.as_deref().unwrap_or_default(),
         )?;
         Ok(session.env())
@@ -587,13 +654,20 @@ impl Shared {
     pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), Refused> {
         let key = Key::of(new.id);
         let stamp = crate::token::random(18);
-        let head = self
-            .seal
-            .seal(new.revision.as_bytes(), &place("revision", &key, &stamp));
-        let head = head.map_err(|_| Refused::Unkept)?;
+        let owner = store::owner_of(new.owner);
+        let protocol = Protocol {
+            revision: new.revision.to_owned(),
+            drains: false,
+        };
+        let place = Place {
+            key: &key,
+            owner: &owner,
+            stamp: &stamp,
+        };
+        let head = self.sealed_protocol(&protocol, &place)?;
         let new = New {
             key: &key,
-            owner: &store::owner_of(new.owner),
+            owner: &owner,
             ttl: new.ttl,
             idle: new.idle,
             count_max: new.count_max,
@@ -608,18 +682,61 @@ impl Shared {
             .map(drop)
     }
 
-    /// The revision of a session of the protocol, which is used now.
-    pub fn find_protocol(&self, id: &str, owner: &str) -> Result<String, Refused> {
-        let key = Key::of(id);
-        let record = self.ask_of(&*self.protocol, |store| {
-            store.read(&key, &store::owner_of(owner), None)
-        })?;
-        let revision = self
+    fn sealed_protocol(&self, protocol: &Protocol, place: &Place<'_>) -> Result<Vec<u8>, Refused> {
+        let bytes = minicbor::to_vec(protocol).map_err(|error| error.to_string());
+        bytes
+            .and_then(|bytes| self.seal.seal(&bytes, &place.of("protocol")))
+            .map_err(|_| Refused::Unkept)
+    }
+
+    fn protocol_of(&self, record: &Record) -> Result<Protocol, Refused> {
+        let opened = self
             .seal
-            .open(&record.head, &place("revision", &key, &record.stamp));
-        revision
-            .and_then(|bytes| String::from_utf8(bytes).map_err(|error| error.to_string()))
-            .map_err(|cause| self.unreadable(&key, &cause))
+            .open(&record.head, &Place::of_record(record).of("protocol"));
+        opened
+            .and_then(|bytes| minicbor::decode(&bytes).map_err(|error| error.to_string()))
+            .map_err(|cause| self.unreadable(&record.key, &cause))
+    }
+
+    /// What nodes agree on about a session of the protocol, which is used now.
+    pub fn find_protocol(&self, id: &str, owner: &str) -> Result<Protocol, Refused> {
+        let key = Key::of(id);
+        let digest = store::owner_of(owner);
+        let record = self.ask_of(&*self.protocol, |store| store.read(&key, &digest, None))?;
+        self.whole(&record, &digest, None)?;
+        self.protocol_of(&record)
+    }
+
+    /// Has every node refuse tool calls in a session of the protocol.
+    ///
+    /// # Errors
+    /// Why they will not hear of it.
+    pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), Refused> {
+        let (key, owner) = (Key::of(id), store::owner_of(owner));
+        let holder = crate::token::random(18);
+        let acquire = Acquire {
+            key: &key,
+            owner: &owner,
+            known: None,
+            holder: &holder,
+            term: LEASE_SLACK,
+        };
+        let (record, lease) = self.ask_of(&*self.protocol, |store| store.acquire(&acquire))?;
+        let protocol = Protocol {
+            drains: true,
+            ..self.protocol_of(&record)?
+        };
+        let place = Place {
+            key: &key,
+            owner: &owner,
+            stamp: &holder,
+        };
+        let head = self.sealed_protocol(&protocol, &place)?;
+        let content = Content {
+            head: &head,
+            body: b"",
+        };
+        self.ask_of(&*self.protocol, |store| store.commit(&lease, content))
     }
 
     /// Ends a session of the protocol on every node.
@@ -644,6 +761,26 @@ impl Shared {
     }
 }
 
+/// The stores of a node.
+pub struct Stores {
+    /// Sessions of programs.
+    pub programs: Box<dyn SessionStore>,
+    /// Sessions of the protocol.
+    pub protocol: Box<dyn SessionStore>,
+    /// What logs call them.
+    pub address: String,
+}
+
+/// What nodes agree on about a session of the protocol.
+#[derive(Clone, Debug, minicbor::Encode, minicbor::Decode)]
+pub struct Protocol {
+    #[n(0)]
+    pub revision: String,
+    /// Its client asked for its end: tool calls are refused.
+    #[n(1)]
+    pub drains: bool,
+}
+
 /// A session of the protocol that no other node knows yet.
 pub struct NewProtocol<'a> {
     pub id: &'a str,
@@ -664,6 +801,8 @@ pub enum Told {
     Cancel { session: String, call: Id },
     /// A protocol session ended.
     Ended { session: String },
+    /// A login failed; its source, which stands where keys do, is blocked for so long.
+    Login { block: Option<Duration> },
 }
 
 impl Told {
@@ -673,7 +812,8 @@ impl Told {
 
     fn to_text(&self) -> String {
         match self {
-            Told::Closed => String::new(),
+            // The store tells of these.
+            Told::Closed | Told::Login { .. } => String::new(),
             Told::Cancel { session, call } => {
                 format!("cancel {} {}", Key::of(session).as_str(), call.as_json())
             }
@@ -689,6 +829,10 @@ impl Told {
             "closed" => Told::Closed,
             "ended" => Told::Ended {
                 session: String::new(),
+            },
+            "failed" => Told::Login { block: None },
+            "blocked" => Told::Login {
+                block: Some(Duration::from_micros(rest.parse().ok()?)),
             },
             "cancel" => Told::Cancel {
                 session: String::new(),
@@ -706,13 +850,82 @@ pub struct Listed {
     pub record: Record,
 }
 
+/// The keys that settings name.
+fn seal(settings: &SessionSettings) -> Result<Seal, String> {
+    match &settings.store.key_file {
+        Some(path) => Seal::from_file(path).map_err(|cause| {
+            format!("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {cause}")
+        }),
+        None => Ok(Seal::none()),
+    }
+}
+
+/// What `ptc doctor` says of the store that settings name, if they name one; the store stays as it is. Warnings come behind the line.
+///
+/// # Errors
+/// The sentence that a start would end with.
+pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>)>, String> {
+    let Some(address) = &settings.store.address else {
+        return Ok(None);
+    };
+    let seal = seal(settings)?;
+    let unusable = |cause: String| unusable(address, &cause);
+    let sight = store::look(address).map_err(unusable)?;
+    if let Some(mark) = &sight.mark {
+        judge_mark(&seal, mark).map_err(unusable)?;
+    }
+    let keys = match seal.keys() {
+        0 => "not encrypted".to_owned(),
+        1 => "encrypted".to_owned(),
+        keys => format!("encrypted under the first of {keys} keys"),
+    };
+    let sessions = match sight.sessions {
+        1 => "1 session".to_owned(),
+        sessions => format!("{sessions} sessions"),
+    };
+    let line = format!("session store: {address}: {sessions}, {keys}");
+    Ok(Some((line, sight.warnings)))
+}
+
 /// Why a store can't be used.
 fn unusable(address: &Address, cause: &str) -> String {
     format!("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")
 }
 
-fn place(part: &str, key: &Key, stamp: &str) -> String {
-    format!("{part} {} {stamp}", key.as_str())
+/// Where sealed bytes belong. They open nowhere else: not under another id, not for another owner, not beside parts of another turn.
+struct Place<'a> {
+    key: &'a Key,
+    owner: &'a str,
+    stamp: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of_record(record: &'a Record) -> Self {
+        Place {
+            key: &record.key,
+            owner: &record.owner,
+            stamp: &record.stamp,
+        }
+    }
+
+    fn of(&self, part: &str) -> String {
+        let Place { key, owner, stamp } = self;
+        format!("{part} {} {owner} {stamp}", key.as_str())
+    }
+}
+
+/// Whether a store's mark is one of ours.
+///
+/// # Errors
+/// What it is instead.
+fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
+    match seal.open(mark, MARK_PLACE) {
+        Ok(text) if text == MARK => Ok(()),
+        Ok(_) => Err("it is marked by something else".into()),
+        Err(cause) => Err(format!(
+            "the key is not the one of what it holds (--session-store-key-file): {cause}"
+        )),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -732,6 +945,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 pub struct Leased {
     shared: Arc<Shared>,
     lease: Lease,
+    /// The owner's digest.
+    owner: String,
     /// The stamp of what was read.
     stamp: String,
     ended: AtomicBool,
@@ -751,20 +966,24 @@ impl Leased {
     pub fn restore(&self, session: &Session) -> Result<(), Refused> {
         let body = lock(&self.body).take();
         match body {
-            Some(body) => self
-                .shared
-                .fill(session, &self.lease.key, &self.stamp, &body),
+            Some(body) => self.shared.fill(session, &self.place(&self.stamp), &body),
             None => Ok(()),
         }
     }
 
     pub fn pack(&self, session: &Session, state: State) -> Result<Packed, Refused> {
         let head = Head::of(&session.id, session.title.as_deref(), &state).to_bytes();
-        let (key, holder) = (&self.lease.key, &self.lease.holder);
-        let (head, body) = self
-            .shared
-            .sealed(key, holder, head, record::body(&state))?;
+        let place = self.place(&self.lease.holder);
+        let (head, body) = self.shared.sealed(&place, head, record::body(&state))?;
         Ok(Packed { state, head, body })
+    }
+
+    fn place<'a>(&'a self, stamp: &'a str) -> Place<'a> {
+        Place {
+            key: &self.lease.key,
+            owner: &self.owner,
+            stamp,
+        }
     }
 
     pub fn commit(&self, packed: &Packed) -> Result<(), Refused> {

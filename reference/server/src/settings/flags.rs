@@ -301,7 +301,7 @@ flags! {
     Sessions {
         switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");
         Flag::new("session-store", FlagKind::Text, Value::Text(Some("memory:"), |to, text| to.store = text), "Where sessions are kept: memory:, file:DIR, redis://HOST:PORT/DB, rediss:// for TLS, redis+sentinel://A,B/MASTER or redis+cluster://A,B.");
-        text("session-store-key-file", None, |to, path| to.settings.sessions.store.key_file = Some(path), "File with 32 bytes, best as 64 hex digits, that sessions are encrypted with in their store.");
+        text("session-store-key-file", None, |to, path| to.settings.sessions.store.key_file = Some(path), "File with keys of 32 bytes, best as a line of 64 hex digits each: in their store sessions are encrypted with the first, and read with all.");
         switch("session-store-optional", false, |to, on| to.settings.sessions.store.optional = on, "Starts even where the session store can't be reached.");
         positive("max-sessions", 64, |to, n| to.settings.sessions.count_max = size(n), "Live sessions in the process.");
         positive("max-sessions-per-owner", 16, |to, n| to.settings.sessions.per_owner_max = size(n), "Live sessions of one owner.");
@@ -357,6 +357,7 @@ flags! {
         list("http-allowed-origin", |to, items| to.http.origins = items, "Origins that browsers may call from; replaces the loopback rule.");
         http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time to read one request in milliseconds.");
         http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time that a client has to take what it is answered, in milliseconds.");
+        Flag::new("http-shutdown-delay-ms", FlagKind::Count, Value::Number(Some(0), |to, n| to.http.shutdown_delay_ms = n), "Time after SIGTERM in which /ready says so already and calls are still served, in milliseconds: a load balancer needs it to learn.");
         http_positive("http-shutdown-grace-ms", 10_000, |to, n| to.http.grace_ms = n, "Time that calls get to finish after SIGTERM, in milliseconds.");
         derived("http-max-body-bytes", FlagKind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Largest request body in bytes.");
         http_positive("http-max-unfinished-body-bytes", 128 << 20, |to, n| to.http.unfinished_body_bytes = size(n), "Bodies of all requests together, in bytes; beyond that a request is answered 503.");

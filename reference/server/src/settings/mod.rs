@@ -260,6 +260,8 @@ pub struct HttpSettings {
     /// Time for what is written to leave.
     pub write_timeout_ms: u64,
     pub grace_ms: u64,
+    /// Time that goes by before it begins: whoever sends requests here learns that others take them.
+    pub shutdown_delay_ms: u64,
     pub body_bytes: usize,
     /// Bodies of all requests together; never less than one body.
     pub unfinished_body_bytes: usize,

@@ -6,10 +6,12 @@
 
 use super::super::Refused;
 use super::{
-    Answer, CLOSED_MAX, Content, Failure, Key, Lease, New, Record, SessionStore, Times, micros,
+    Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New,
+    Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
 };
 use crate::clock;
 use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -99,7 +101,8 @@ impl From<io::Error> for Failure {
 struct Held<'a> {
     path: &'a Path,
     now: i64,
-    _lock: File,
+    /// Absent where nothing is changed.
+    _lock: Option<File>,
 }
 
 impl Directory {
@@ -149,7 +152,7 @@ impl Directory {
         Ok(Held {
             path: &self.path,
             now: clock::now_micros(),
-            _lock: lock,
+            _lock: Some(lock),
         })
     }
 
@@ -180,13 +183,11 @@ impl Held<'_> {
     }
 
     fn entry(&self, key: &Key) -> Answer<Option<Entry>> {
-        let bytes = match std::fs::read(self.head_path(key)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
+        let Some(bytes) = present(std::fs::read(self.head_path(key)))? else {
+            return Ok(None);
         };
-        let entry = minicbor::decode(&bytes).map_err(|error| {
-            Failure::Away(format!("{}.{HEAD} is damaged: {error}", key.as_str()))
-        })?;
+        // A damaged one is kept for whoever mends it.
+        let entry = minicbor::decode(&bytes).map_err(|_| Refused::Unreadable)?;
         Ok(Some(entry))
     }
 
@@ -226,10 +227,11 @@ impl Held<'_> {
     fn live(&self) -> Answer<Vec<(Key, Entry)>> {
         let mut live = Vec::new();
         for key in self.keys()? {
-            match self.entry(&key)? {
-                Some(entry) if entry.over_at() <= self.now => self.close(&key, &entry)?,
-                Some(entry) => live.push((key, entry)),
-                None => {}
+            match self.entry(&key) {
+                Ok(Some(entry)) if entry.over_at() <= self.now => self.close(&key, &entry)?,
+                Ok(Some(entry)) => live.push((key, entry)),
+                Ok(None) | Err(Failure::Refused(Refused::Unreadable)) => {}
+                Err(failure) => return Err(failure),
             }
         }
         Ok(live)
@@ -256,19 +258,26 @@ impl Held<'_> {
     }
 
     fn closed(&self) -> Answer<Vec<String>> {
-        match std::fs::read_to_string(self.path.join("closed")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            text => Ok(text?.lines().map(str::to_owned).collect()),
-        }
+        let text = present(std::fs::read_to_string(self.path.join("closed")))?;
+        Ok(text
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Replaces a file of the directory as a whole.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let fresh = self.path.join("fresh");
+        write(&fresh, bytes)?;
+        std::fs::rename(&fresh, self.path.join(name))
     }
 
     fn close(&self, key: &Key, entry: &Entry) -> Answer<()> {
         let mut closed = self.closed()?;
         closed.push(key.as_str().to_owned());
         let from = closed.len().saturating_sub(CLOSED_MAX);
-        let fresh = self.path.join("fresh");
-        write(&fresh, closed[from..].join("\n").as_bytes())?;
-        std::fs::rename(&fresh, self.path.join("closed"))?;
+        self.replace("closed", closed[from..].join("\n").as_bytes())?;
         std::fs::remove_file(self.head_path(key))?;
         self.remove_body(key, entry.committed);
         Ok(())
@@ -297,8 +306,11 @@ impl Held<'_> {
             };
             let named = match number.parse::<u64>() {
                 Ok(number) => {
-                    let entry = self.entry(&Key(key.to_owned()))?;
-                    entry.is_some_and(|entry| entry.committed == number)
+                    let entry = self.entry(&Key(key.to_owned()));
+                    // What a damaged entry names is not known.
+                    entry.map_or(true, |entry| {
+                        entry.is_some_and(|entry| entry.committed == number)
+                    })
                 }
                 Err(_) => number != STRAY,
             };
@@ -311,16 +323,123 @@ impl Held<'_> {
     }
 }
 
+/// Failed logins by their source.
+struct Failures(BTreeMap<String, Failed>);
+
+#[derive(Clone, Copy, Encode, Decode)]
+struct Failed {
+    #[n(0)]
+    count: u64,
+    #[n(1)]
+    since: i64,
+    /// Until when the source is blocked.
+    #[n(2)]
+    until: i64,
+    /// When all of it is forgotten.
+    #[n(3)]
+    over: i64,
+}
+
+const FAILURES: &str = "logins";
+
+impl Failures {
+    /// What is damaged counts as none: it only makes a block come later.
+    fn read(directory: &Path) -> io::Result<Self> {
+        let bytes = present(std::fs::read(directory.join(FAILURES)))?;
+        let all = bytes.and_then(|bytes| minicbor::decode(&bytes).ok());
+        Ok(Failures(all.unwrap_or_default()))
+    }
+
+    fn write(&self, held: &Held<'_>) -> Answer<()> {
+        let bytes = minicbor::to_vec(&self.0).map_err(|error| Failure::Away(error.to_string()))?;
+        Ok(held.replace(FAILURES, &bytes)?)
+    }
+
+    fn add(&mut self, failed: &FailedLogin<'_>, now: i64) -> LoginFailure {
+        self.0.retain(|_, of| of.over > now);
+        if self.0.len() >= SOURCES_MAX && !self.0.contains_key(failed.source) {
+            let stalest = self.0.iter().min_by_key(|(_, of)| of.since);
+            let stalest = stalest.map(|(source, _)| source.clone());
+            stalest.and_then(|stalest| self.0.remove(&stalest));
+        }
+        let (window, block) = (micros(failed.window), micros(failed.block));
+        let fresh = Failed {
+            count: 0,
+            since: now,
+            until: 0,
+            over: 0,
+        };
+        let of = self.0.entry(failed.source.to_owned()).or_insert(fresh);
+        if of.until > now {
+            let left = u64::try_from(of.until.saturating_sub(now)).unwrap_or_default();
+            return LoginFailure::Blocked(Duration::from_micros(left));
+        }
+        if now.saturating_sub(of.since) >= window {
+            *of = fresh;
+        }
+        of.count += 1;
+        let blocks = of.count >= failed.failures_max;
+        if blocks {
+            of.until = now.saturating_add(block);
+        }
+        of.over = of.since.saturating_add(window).max(of.until);
+        match blocks {
+            true => LoginFailure::Blocks,
+            false => LoginFailure::Counted,
+        }
+    }
+}
+
+/// Looks at the directory of a store without changing it.
+pub fn look(path: &Path) -> Result<Sight, String> {
+    let path = path.join(Space::Programs.name());
+    let read = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let Some(files) = present(std::fs::read_dir(&path)).map_err(read)? else {
+        return Ok(Sight {
+            warnings: vec!["there is no such directory yet; a start makes it".into()],
+            ..Sight::default()
+        });
+    };
+    let directory = Held {
+        path: &path,
+        now: clock::now_micros(),
+        _lock: None,
+    };
+    let mut sessions = 0;
+    for file in files {
+        let name = file.map_err(read)?.file_name();
+        let key = name.to_str().and_then(|name| name.strip_suffix(".head"));
+        let entry = key.map(|key| directory.entry(&Key(key.to_owned())));
+        if let Some(Ok(Some(entry))) = entry {
+            sessions += usize::from(entry.over_at() > directory.now);
+        }
+    }
+    Ok(Sight {
+        mark: present(std::fs::read(path.join("mark"))).map_err(read)?,
+        sessions,
+        warnings: Vec::new(),
+    })
+}
+
+/// What was read, where there was something to read.
+fn present<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
 impl SessionStore for Directory {
-    fn mark(&self, fresh: &[u8]) -> Answer<Vec<u8>> {
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>> {
         let held = self.hold()?;
         let path = held.path.join("mark");
-        match std::fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                write(&path, fresh)?;
+        let mark = present(std::fs::read(&path))?;
+        match mark {
+            Some(mark) if replaced != Some(&mark) => Ok(mark),
+            _ => {
+                held.replace("mark", fresh)?;
                 Ok(fresh.to_vec())
             }
-            bytes => Ok(bytes?),
         }
     }
 
@@ -375,14 +494,14 @@ impl SessionStore for Directory {
         Ok(record)
     }
 
-    fn acquire(
-        &self,
-        key: &Key,
-        owner: &str,
-        known: Option<&str>,
-        holder: &str,
-        term: Duration,
-    ) -> Answer<(Record, Lease)> {
+    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+        let Acquire {
+            key,
+            owner,
+            known,
+            holder,
+            term,
+        } = *acquire;
         let held = self.hold()?;
         let mut entry = held.find(key, owner)?;
         let again = entry.until > held.now && entry.holder == holder;
@@ -489,5 +608,27 @@ impl SessionStore for Directory {
 
     fn sweep(&self) -> Answer<usize> {
         Ok(self.hold()?.live()?.len())
+    }
+
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
+        let held = self.hold()?;
+        let mut failures = Failures::read(held.path)?;
+        let told = failures.add(failed, held.now);
+        failures.write(&held)?;
+        Ok(told)
+    }
+
+    fn login_succeeded(&self, source: &str) -> Answer<()> {
+        // Nobody failed, as nearly always: nothing waits for the lock.
+        if !Failures::read(&self.path)?.0.contains_key(source) {
+            return Ok(());
+        }
+        let held = self.hold()?;
+        let mut failures = Failures::read(held.path)?;
+        let blocked = failures.0.get(source).is_some_and(|of| of.until > held.now);
+        if !blocked && failures.0.remove(source).is_some() {
+            failures.write(&held)?;
+        }
+        Ok(())
     }
 }

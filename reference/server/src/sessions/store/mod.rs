@@ -108,6 +108,19 @@ pub struct Record {
     pub body: Option<Vec<u8>>,
 }
 
+/// What a turn asks for when it begins.
+#[derive(Clone, Copy)]
+pub struct Acquire<'a> {
+    pub key: &'a Key,
+    pub owner: &'a str,
+    /// The stamp of what the asker has.
+    pub known: Option<&'a str>,
+    /// Random text that tells a repeated request from another one.
+    pub holder: &'a str,
+    /// How long the lease lasts.
+    pub term: Duration,
+}
+
 /// The right to commit once.
 #[derive(Clone, Debug)]
 pub struct Lease {
@@ -118,6 +131,41 @@ pub struct Lease {
     pub version: u64,
     /// Who holds it, for this one lease: random text, which stamps what is committed.
     pub holder: String,
+}
+
+/// A login that failed, and what follows from so many of them.
+#[derive(Clone, Copy)]
+pub struct FailedLogin<'a> {
+    /// Where it came from, as a digest.
+    pub source: &'a str,
+    /// Failures count together for so long.
+    pub window: Duration,
+    pub failures_max: u64,
+    /// How long a block lasts.
+    pub block: Duration,
+}
+
+/// What became of a login that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoginFailure {
+    Counted,
+    /// It was one too many: the source is blocked from now on.
+    Blocks,
+    /// The source is blocked for so long.
+    Blocked(Duration),
+}
+
+/// Sources of failed logins that are remembered; beyond that the stalest are forgotten, so that a flood of addresses takes no room.
+pub const SOURCES_MAX: usize = 16_384;
+
+/// What is in a store, as one who changes nothing sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    pub mark: Option<Vec<u8>>,
+    /// Sessions that live.
+    pub sessions: usize,
+    /// What an operator may want to know of how it is set.
+    pub warnings: Vec<String>,
 }
 
 /// Why a store did not do what it was asked.
@@ -150,11 +198,11 @@ pub type Answer<T> = Result<T, Failure>;
 /// A place that keeps sessions for several processes. Every operation may be repeated with the same arguments when its answer was
 /// lost, and may block for a short, bounded time.
 pub trait SessionStore: Send + Sync {
-    /// Puts `fresh` into the store unless a mark is there, and gives the one that is.
+    /// Puts `fresh` into the store where no mark is there or the one that it is to replace, and gives the one that is there now.
     ///
     /// # Errors
     /// [`Failure::Away`].
-    fn mark(&self, fresh: &[u8]) -> Answer<Vec<u8>>;
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>>;
 
     /// Adds a session.
     ///
@@ -165,21 +213,15 @@ pub trait SessionStore: Send + Sync {
     /// Reads a session, which is a use of it. Without `known`, or where that is not its stamp, with its body.
     ///
     /// # Errors
-    /// [`Refused::NotFound`], [`Refused::Closed`], [`Refused::Foreign`], looked at in this order.
+    /// [`Refused::NotFound`], [`Refused::Closed`], [`Refused::Foreign`], looked at in this order; [`Refused::Unreadable`]
+    /// where what is judged by is damaged, which concerns no other session.
     fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record>;
 
-    /// Takes the lease of a session for `term` and reads it. `holder` tells a repeated request from another one.
+    /// Takes the lease of a session and reads it.
     ///
     /// # Errors
     /// As [`SessionStore::read`], then [`Refused::Busy`].
-    fn acquire(
-        &self,
-        key: &Key,
-        owner: &str,
-        known: Option<&str>,
-        holder: &str,
-        term: Duration,
-    ) -> Answer<(Record, Lease)>;
+    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)>;
 
     /// Replaces a session's content, counts its version up and ends the lease.
     ///
@@ -205,7 +247,7 @@ pub trait SessionStore: Send + Sync {
     /// [`Failure::Away`].
     fn close_owner(&self, owner: &str) -> Answer<()>;
 
-    /// The live sessions of an owner, or of all; without bodies, in no order.
+    /// The live sessions of an owner, or of all; without bodies, in no order, and without those whose facts are damaged.
     ///
     /// # Errors
     /// [`Failure::Away`].
@@ -216,6 +258,23 @@ pub trait SessionStore: Send + Sync {
     /// # Errors
     /// [`Failure::Away`].
     fn sweep(&self) -> Answer<usize>;
+
+    /// Counts a failed login, and tells all nodes of its source.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure>;
+
+    /// Forgets the failures of a source that showed the right token, unless it is blocked: somebody else may be guessing there.
+    ///
+    /// # Errors
+    /// [`Failure::Away`].
+    fn login_succeeded(&self, source: &str) -> Answer<()>;
+
+    /// Whether nodes hear of a failed login; where they don't, each success asks.
+    fn tells(&self) -> bool {
+        false
+    }
 
     /// Tells all nodes something, this one among them. Who is away does not hear it; who can't be told, as by a directory, never
     /// does.
@@ -236,6 +295,9 @@ pub type Heard = Box<dyn Fn(&str) -> bool + Send>;
 /// Closed sessions that a store remembers, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;
 
+/// The longest that a store may take to be reached and to answer.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
 /// Opens a store.
 ///
 /// # Errors
@@ -247,6 +309,17 @@ pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, St
             Ok(Box::new(file::Directory::open(&path)?))
         }
         Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, space)?)),
+    }
+}
+
+/// Looks at a store without changing it.
+///
+/// # Errors
+/// The cause, without credentials.
+pub fn look(address: &Address) -> Result<Sight, String> {
+    match address {
+        Address::Directory(path) => file::look(path),
+        Address::Redis(servers) => redis::Redis::open(servers, Space::Programs)?.look(),
     }
 }
 

@@ -7,8 +7,8 @@
 use super::super::Refused;
 use super::address::{Kind, RedisAddress};
 use super::{
-    Answer, CLOSED_MAX, Content, Failure, Heard, Key, Lease, New, Record, SessionStore, Space,
-    Times, micros,
+    Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
+    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
 };
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
@@ -23,6 +23,8 @@ use std::time::Duration;
 /// What a connection may take to be made, and an answer to come.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
+const _: () =
+    assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
 /// Between two looks whether the store is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Connections that are kept while nobody uses them.
@@ -56,6 +58,9 @@ scripts!(
     close,
     close_owner,
     list,
+    login_failed,
+    login_succeeded,
+    look,
     sweep,
     tell
 );
@@ -118,6 +123,24 @@ impl Redis {
                 looking: AtomicBool::new(false),
             }),
         })
+    }
+
+    /// Looks at the store without changing it.
+    ///
+    /// # Errors
+    /// The cause.
+    pub fn look(&self) -> Result<Sight, String> {
+        let mut call = self.scripts.look.key(&self.root);
+        call.arg(CLOSED_MAX);
+        let look = || -> Answer<Sight> {
+            let mut parts = parts(self.run(&call)?)?;
+            Ok(Sight {
+                mark: parts.next()?,
+                sessions: parts.next()?,
+                warnings: self.shared.lasting(),
+            })
+        };
+        look().map_err(|failure| failure.to_string())
     }
 
     /// Runs a script, once more on a new connection where an old one is broken: each may be repeated.
@@ -261,6 +284,31 @@ impl Shared {
         }
     }
 
+    /// What may lose sessions, as far as the server tells it.
+    fn lasting(&self) -> Vec<String> {
+        let told = |name: &str| -> Option<String> {
+            let mut link = self.connect().ok()?;
+            // Managed servers may not say.
+            let asked = redis::cmd("CONFIG").arg("GET").arg(name).query(link.like());
+            let (_, value): (String, String) = asked.ok()?;
+            Some(value)
+        };
+        // Each server of a cluster has settings of its own.
+        if matches!(self.servers, Servers::Cluster(..)) {
+            return Vec::new();
+        }
+        let mut warnings = Vec::new();
+        if told("appendonly").is_some_and(|on| on == "no") {
+            warnings.push("appendonly is off: its end loses what it has not saved".to_owned());
+        }
+        if let Some(policy) = told("maxmemory-policy").filter(|policy| policy != "noeviction") {
+            warnings.push(format!(
+                "maxmemory-policy is {policy}: it forgets sessions when it is full; noeviction refuses new ones"
+            ));
+        }
+        warnings
+    }
+
     fn answers(&self) -> bool {
         let asked = self.connect().and_then(|mut link| {
             redis::cmd("PING").query::<Value>(link.like())?;
@@ -353,6 +401,7 @@ fn refused(word: &str) -> Failure {
         "full" => Refused::Full.into(),
         "owner_full" => Refused::OwnerFull.into(),
         "lost" => Refused::Lost.into(),
+        "unreadable" => Refused::Unreadable.into(),
         other => Failure::Away(format!("it answers {other:?}")),
     }
 }
@@ -410,8 +459,12 @@ fn unreadable() -> Failure {
 }
 
 impl SessionStore for Redis {
-    fn mark(&self, fresh: &[u8]) -> Answer<Vec<u8>> {
-        self.run(self.scripts.mark.key(&self.root).arg(fresh))
+    fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>> {
+        let mut call = self.scripts.mark.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(fresh)
+            .arg(replaced.unwrap_or_default());
+        parts(self.run(&call)?)?.next()
     }
 
     fn create(&self, new: &New<'_>) -> Answer<Times> {
@@ -441,14 +494,14 @@ impl SessionStore for Redis {
         Ok(record)
     }
 
-    fn acquire(
-        &self,
-        key: &Key,
-        owner: &str,
-        known: Option<&str>,
-        holder: &str,
-        term: Duration,
-    ) -> Answer<(Record, Lease)> {
+    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+        let Acquire {
+            key,
+            owner,
+            known,
+            holder,
+            term,
+        } = *acquire;
         let mut call = self.scripts.acquire.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(key.as_str())
@@ -528,6 +581,32 @@ impl SessionStore for Redis {
         let mut call = self.scripts.sweep.key(&self.root);
         call.arg(CLOSED_MAX);
         parts(self.run(&call)?)?.next()
+    }
+
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
+        let mut call = self.scripts.login_failed.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(failed.source)
+            .arg(micros(failed.window))
+            .arg(micros(failed.block))
+            .arg(failed.failures_max)
+            .arg(SOURCES_MAX);
+        let mut parts = parts(self.run(&call)?)?;
+        Ok(match parts.next::<String>()?.as_str() {
+            "counted" => LoginFailure::Counted,
+            "blocks" => LoginFailure::Blocks,
+            _ => LoginFailure::Blocked(Duration::from_micros(parts.next()?)),
+        })
+    }
+
+    fn login_succeeded(&self, source: &str) -> Answer<()> {
+        let mut call = self.scripts.login_succeeded.key(&self.root);
+        call.arg(CLOSED_MAX).arg(source);
+        parts(self.run(&call)?).map(drop)
+    }
+
+    fn tells(&self) -> bool {
+        true
     }
 
     fn tell(&self, message: &str) -> Answer<()> {

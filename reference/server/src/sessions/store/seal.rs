@@ -1,12 +1,12 @@
-//! Authenticated encryption of what a store keeps: XChaCha20-Poly1305 under a key from a file. Its nonces have 24 bytes, so each
-//! may be drawn at random for as long as a key lives.
+//! Authenticated encryption of what a store keeps: XChaCha20-Poly1305 under keys from a file, of which the first seals and each
+//! opens. Its nonces have 24 bytes, so each may be drawn at random for as long as a key lives.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
 /// Seals and opens; without a key it only says so.
 pub struct Seal {
-    cipher: Option<XChaCha20Poly1305>,
+    ciphers: Vec<XChaCha20Poly1305>,
 }
 
 /// What sealed bytes begin with.
@@ -14,32 +14,52 @@ const CLEAR: u8 = 0;
 const SEALED: u8 = 1;
 const NONCE_BYTES: usize = 24;
 const KEY_BYTES: usize = 32;
+/// Keys of a file: what none of them opens was tried with all.
+const KEYS_MAX: usize = 8;
 
 impl Seal {
     /// No encryption.
     pub fn none() -> Self {
-        Seal { cipher: None }
+        Seal {
+            ciphers: Vec::new(),
+        }
     }
 
-    /// Reads a key of 32 bytes from a file, as 64 hex digits or as it is.
+    /// Reads keys of 32 bytes from a file: one as it is, or a line of 64 hex digits for each. The first one seals; those behind it
+    /// are older or not in use yet.
     ///
     /// # Errors
     /// The path and what is wrong.
     pub fn from_file(path: &str) -> Result<Self, String> {
         let bytes = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-        let key = key(&bytes).ok_or_else(|| {
+        let keys = keys(&bytes).ok_or_else(|| {
             format!(
-                "{path} holds no key: it is 32 bytes, best as 64 hex digits (openssl rand -hex 32)"
+                "{path} holds no key: it is 32 bytes, best as 64 hex digits (openssl rand -hex 32); at most {KEYS_MAX} of them, a line each"
             )
         })?;
-        let cipher = XChaCha20Poly1305::new_from_slice(&key).map_err(|error| error.to_string())?;
+        let ciphers = keys
+            .iter()
+            .map(|key| XChaCha20Poly1305::new_from_slice(key).map_err(|error| error.to_string()));
         Ok(Seal {
-            cipher: Some(cipher),
+            ciphers: ciphers.collect::<Result<_, _>>()?,
         })
     }
 
     pub fn is_on(&self) -> bool {
-        self.cipher.is_some()
+        !self.ciphers.is_empty()
+    }
+
+    /// How many keys there are.
+    pub fn keys(&self) -> usize {
+        self.ciphers.len()
+    }
+
+    /// Whether it was sealed as it would be now.
+    pub fn is_newest(&self, sealed: &[u8], place: &str) -> bool {
+        let first = Seal {
+            ciphers: self.ciphers.iter().take(1).cloned().collect(),
+        };
+        first.open(sealed, place).is_ok()
     }
 
     /// `bytes` as the store gets them; `place` says where they belong, and they open nowhere else.
@@ -47,7 +67,7 @@ impl Seal {
     /// # Errors
     /// When there is no randomness.
     pub fn seal(&self, bytes: &[u8], place: &str) -> Result<Vec<u8>, String> {
-        let Some(cipher) = &self.cipher else {
+        let Some(cipher) = self.ciphers.first() else {
             return Ok([&[CLEAR], bytes].concat());
         };
         let mut nonce = [0; NONCE_BYTES];
@@ -67,31 +87,41 @@ impl Seal {
     /// # Errors
     /// When it is something else, belongs elsewhere, or was sealed with another key or none.
     pub fn open(&self, sealed: &[u8], place: &str) -> Result<Vec<u8>, String> {
-        match (sealed.split_first(), &self.cipher) {
-            (Some((&CLEAR, bytes)), None) => Ok(bytes.to_vec()),
-            (Some((&CLEAR, _)), Some(_)) => {
-                Err("it is not encrypted, though there is a key".into())
-            }
-            (Some((&SEALED, _)), None) => Err("it is encrypted, and there is no key".into()),
-            (Some((&SEALED, rest)), Some(cipher)) => {
+        match (sealed.split_first(), self.is_on()) {
+            (Some((&CLEAR, bytes)), false) => Ok(bytes.to_vec()),
+            (Some((&CLEAR, _)), true) => Err("it is not encrypted, though there is a key".into()),
+            (Some((&SEALED, _)), false) => Err("it is encrypted, and there is no key".into()),
+            (Some((&SEALED, rest)), true) => {
                 let (nonce, msg) = rest
                     .split_first_chunk::<NONCE_BYTES>()
                     .ok_or("it is cut off")?;
-                let payload = Payload {
-                    msg,
-                    aad: place.as_bytes(),
+                let open = |cipher: &XChaCha20Poly1305| {
+                    let payload = Payload {
+                        msg,
+                        aad: place.as_bytes(),
+                    };
+                    cipher.decrypt(&XNonce::from(*nonce), payload).ok()
                 };
-                cipher
-                    .decrypt(&XNonce::from(*nonce), payload)
-                    .map_err(|_| "the key does not open it, or it was changed".into())
+                self.ciphers
+                    .iter()
+                    .find_map(open)
+                    .ok_or_else(|| "the key does not open it, or it was changed".into())
             }
             _ => Err("it is nothing that was sealed".into()),
         }
     }
 }
 
-fn key(file: &[u8]) -> Option<[u8; KEY_BYTES]> {
-    let text = std::str::from_utf8(file).map(str::trim).unwrap_or_default();
+fn keys(file: &[u8]) -> Option<Vec<[u8; KEY_BYTES]>> {
+    if let Ok(key) = file.try_into() {
+        return Some(vec![key]);
+    }
+    let lines = std::str::from_utf8(file).ok()?.lines().map(str::trim);
+    let keys: Option<Vec<_>> = lines.filter(|line| !line.is_empty()).map(key).collect();
+    keys.filter(|keys| (1..=KEYS_MAX).contains(&keys.len()))
+}
+
+fn key(text: &str) -> Option<[u8; KEY_BYTES]> {
     if text.len() == 2 * KEY_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         let mut key = [0; KEY_BYTES];
         for (at, byte) in key.iter_mut().enumerate() {
@@ -99,7 +129,7 @@ fn key(file: &[u8]) -> Option<[u8; KEY_BYTES]> {
         }
         return Some(key);
     }
-    file.try_into().ok()
+    None
 }
 
 #[cfg(test)]
@@ -137,8 +167,30 @@ mod tests {
     }
 
     #[test]
+    fn the_first_key_seals_and_each_opens() {
+        let (a, b) = ("a".repeat(64), "b".repeat(64));
+        let sealed_with = |text: String| sealed_with(text.as_bytes()).unwrap();
+        let (old, both, new) = (
+            sealed_with(a.clone()),
+            sealed_with(format!("\n{b}\r\n\n {a}\n")),
+            sealed_with(b),
+        );
+        let by_old = old.seal(b"words", "here").unwrap();
+        let by_both = both.seal(b"words", "here").unwrap();
+        assert_eq!(both.open(&by_old, "here").unwrap(), b"words");
+        assert_eq!(new.open(&by_both, "here").unwrap(), b"words");
+        assert!(old.open(&by_both, "here").is_err() && both.open(&by_old, "there").is_err());
+        assert!(both.is_newest(&by_both, "here") && !both.is_newest(&by_old, "here"));
+        let clear = Seal::none().seal(b"words", "here").unwrap();
+        assert!(both.open(&clear, "here").is_err() && Seal::none().is_newest(&clear, "here"));
+    }
+
+    #[test]
     fn keys_are_32_bytes() {
         assert!(sealed_with(&[7; 32]).is_ok());
+        assert!(sealed_with("a".repeat(64).repeat(2).as_bytes()).is_err());
+        assert!(sealed_with(format!("{}\n", "a".repeat(64)).repeat(9).as_bytes()).is_err());
+        assert!(sealed_with(format!("{}\n{}", "a".repeat(64), "a".repeat(63)).as_bytes()).is_err());
         for wrong in [&[7; 31][..], b"", b"short", &[b'g'; 64]] {
             assert!(sealed_with(wrong).is_err_and(|error| error.contains("holds no key")));
         }

@@ -105,16 +105,19 @@ fn history(store: &dyn SessionStore, seed: u64) -> Vec<String> {
             3..5 => told(store.read(key, owner, known.as_deref())),
             5..8 => {
                 let holder = step.to_string();
-                match store.acquire(
+                let acquire = Acquire {
                     key,
                     owner,
-                    known.as_deref(),
-                    &holder,
-                    Duration::from_secs(100),
-                ) {
+                    known: known.as_deref(),
+                    holder: &holder,
+                    term: Duration::from_secs(100),
+                };
+                match store.acquire(&acquire) {
                     Ok((record, lease)) => {
-                        let again =
-                            store.acquire(key, owner, None, &holder, Duration::from_secs(1));
+                        let again = store.acquire(&Acquire {
+                            known: None,
+                            ..acquire
+                        });
                         assert_eq!(again.unwrap().1.fence, lease.fence);
                         let said = format!("{} {}", lease.fence, told(Ok(record)));
                         leases.push(lease);
@@ -175,6 +178,59 @@ fn stores_agree_on_random_histories() {
     }
 }
 
+/// What every store says to failed logins, and which mark it keeps.
+fn logins_and_marks(store: &dyn SessionStore, name: &str) {
+    let failed = |source, window, block| {
+        let failed = FailedLogin {
+            source,
+            window: Duration::from_millis(window),
+            failures_max: 3,
+            block: Duration::from_millis(block),
+        };
+        store.login_failed(&failed).unwrap()
+    };
+    const LONG: u64 = 60_000;
+    let thrice = |source, window, block| {
+        (0..3)
+            .map(|_| failed(source, window, block))
+            .collect::<Vec<_>>()
+    };
+    let counted = LoginFailure::Counted;
+    assert_eq!(
+        thrice("a", LONG, LONG),
+        [counted, counted, LoginFailure::Blocks],
+        "{name}"
+    );
+    assert!(
+        matches!(failed("a", LONG, LONG), LoginFailure::Blocked(left) if left > Duration::from_secs(50)),
+        "{name}"
+    );
+    // A success ends no block, and no other source's count.
+    store.login_succeeded("a").unwrap();
+    assert!(matches!(failed("a", LONG, LONG), LoginFailure::Blocked(_)));
+    assert_eq!(
+        [failed("b", LONG, LONG), failed("b", LONG, LONG)],
+        [counted; 2]
+    );
+    store.login_succeeded("b").unwrap();
+    assert_eq!(
+        [failed("b", LONG, LONG), failed("b", LONG, LONG)],
+        [counted; 2]
+    );
+    // The end of a block leaves the count, the end of a window does not.
+    assert_eq!(thrice("c", LONG, 20)[2], LoginFailure::Blocks, "{name}");
+    assert_eq!(thrice("d", 20, 20)[0], counted, "{name}");
+    std::thread::sleep(Duration::from_millis(60));
+    assert_eq!(failed("c", LONG, 20), LoginFailure::Blocks, "{name}");
+    assert_eq!(failed("d", 20, 20), counted, "{name}");
+
+    assert_eq!(store.mark(b"one", None).unwrap(), b"one", "{name}");
+    assert_eq!(store.mark(b"two", None).unwrap(), b"one", "{name}");
+    assert_eq!(store.mark(b"two", Some(b"other")).unwrap(), b"one");
+    assert_eq!(store.mark(b"two", Some(b"one")).unwrap(), b"two", "{name}");
+    assert_eq!(store.mark(b"one", None).unwrap(), b"two", "{name}");
+}
+
 /// What every store does with time.
 fn lives(store: &dyn SessionStore, name: &str) {
     let wait = |ms| std::thread::sleep(Duration::from_millis(ms));
@@ -200,8 +256,15 @@ fn lives(store: &dyn SessionStore, name: &str) {
         store.create(&new).unwrap();
         key
     };
-    let lease =
-        |key: &Key, term| store.acquire(key, &owner, None, name, Duration::from_millis(term));
+    let lease = |key: &Key, term| {
+        store.acquire(&Acquire {
+            key,
+            owner: &owner,
+            known: None,
+            holder: name,
+            term: Duration::from_millis(term),
+        })
+    };
 
     // A lease that ended commits nothing, though nobody else took it.
     let key = start("term", 60_000, 60_000);
@@ -271,9 +334,11 @@ fn lives_and_leases_end() {
     )
     .unwrap();
     lives(&*file, "file");
+    logins_and_marks(&*file, "file");
     if let Some((_server, url)) = redis(directory.path()) {
         let redis = open(&Address::read(&url).unwrap().unwrap(), Space::Programs).unwrap();
         lives(&*redis, "redis");
+        logins_and_marks(&*redis, "redis");
     }
 }
 
@@ -327,15 +392,19 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
         second.read(&key, &owner, None).unwrap().body.as_deref(),
         Some(&b"b"[..])
     );
-    // Half a file is a fault of the store, not a session that never was.
+    // Half a file is no session that never was, and no trouble for others.
     let head = directory
         .path()
         .join(format!("store/programs/{}.head", key.as_str()));
     std::fs::write(&head, b"\x8a").unwrap();
-    assert!(matches!(
-        second.read(&key, &owner, None),
-        Err(Failure::Away(_))
-    ));
+    assert_eq!(
+        second.read(&key, &owner, None).err(),
+        Some(Refused::Unreadable.into())
+    );
+    assert_eq!(second.sweep(), Ok(0));
+    let other = Key::of("other");
+    assert!(second.create(&New { key: &other, ..new }).is_ok());
+    assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
     std::fs::write(directory.path().join("file"), b"").unwrap();
     assert!(
         open(

@@ -37,6 +37,7 @@ pub struct Limits {
     per_address_max: usize,
     head_timeout: Duration,
     write_timeout: Duration,
+    delay: Duration,
     grace: Duration,
 }
 
@@ -48,6 +49,7 @@ impl Limits {
             per_address_max: settings.connections_per_address_max,
             head_timeout: Duration::from_millis(settings.request_timeout_ms),
             write_timeout: Duration::from_millis(settings.write_timeout_ms),
+            delay: Duration::from_millis(settings.shutdown_delay_ms),
             grace: Duration::from_millis(settings.grace_ms),
         }
     }
@@ -72,10 +74,12 @@ where
     let (ending, end) = watch::channel(false);
     let sweep = tokio::spawn(sweep(endpoint.clone()));
     let drain = tokio::spawn({
-        let (endpoint, grace) = (endpoint.clone(), limits.grace);
+        let (endpoint, delay, grace) = (endpoint.clone(), limits.delay, limits.grace);
         async move {
             // A sender that is gone means the same as a signal.
             let _ = stop.wait_for(|stop| *stop).await;
+            endpoint.shutdown().announce();
+            tokio::time::sleep(delay).await;
             endpoint.drain(grace).await;
         }
     });

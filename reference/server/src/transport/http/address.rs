@@ -12,6 +12,12 @@ pub struct AddressBlock(IpAddr);
 /// Bits of a v6 address that a client cannot choose.
 const V6_PREFIX_BITS: u8 = 64;
 
+impl std::fmt::Display for AddressBlock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl From<IpAddr> for AddressBlock {
     fn from(address: IpAddr) -> Self {
         AddressBlock(match address.to_canonical() {

@@ -3,6 +3,7 @@
 use super::accept::Peer;
 use super::endpoint::Endpoint;
 use super::refusal::{Challenge, Refusal};
+use crate::sessions::store::LoginFailure;
 use crate::settings::Level;
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -59,14 +60,19 @@ fn authenticate(
     if shown == Bearer::Missing {
         return Err(Refusal::Unauthorized(Challenge::Token));
     }
-    if let Some(block) = limit.failed(source.into(), now) {
-        let log = &endpoint.server().log;
-        log.event(Level::Warn, "http_auth_rate_limited", None, |fields| {
-            fields
-                .number("block_ms", block.as_millis())
-                .text("instance", &settings.instance)
-                .text("source", &source.to_string());
-        });
+    match limit.failed(source.into(), now) {
+        LoginFailure::Counted => {}
+        // Another node may know of a block that this one has not heard of.
+        LoginFailure::Blocked(left) => return Err(Refusal::Blocked(left)),
+        LoginFailure::Blocks => {
+            let log = &endpoint.server().log;
+            log.event(Level::Warn, "http_auth_rate_limited", None, |fields| {
+                fields
+                    .number("block_ms", limit.block().as_millis())
+                    .text("instance", &settings.instance)
+                    .text("source", &source.to_string());
+            });
+        }
     }
     Err(Refusal::Unauthorized(Challenge::AnotherToken))
 }

@@ -59,7 +59,7 @@ impl Endpoint {
             rate_limit: settings
                 .rate_limit
                 .filter(|_| settings.checked_token().is_some())
-                .map(RateLimit::new),
+                .map(|limit| RateLimit::new(limit, server.sessions.shared().cloned())),
             origins: OriginRule::new(&settings.origins, settings.is_loopback()),
             bodies: BodyBudget::new(settings.unfinished_body_bytes),
             // Its clients are many, and have nothing in common but the token: only the process's cap is theirs.
@@ -194,7 +194,7 @@ impl Endpoint {
                         endpoint.cancel_all(&session.connection);
                     }
                 }
-                Told::Closed => {}
+                Told::Closed | Told::Login { .. } => {}
             }
         });
     }

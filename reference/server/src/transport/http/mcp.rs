@@ -12,6 +12,7 @@ use crate::digest;
 use crate::mcp::connection::{Answer, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::{Body as ReplyBody, Reply};
+use crate::sessions::Shared;
 use crate::settings::Level;
 use axum::Extension;
 use axum::body::Body;
@@ -276,7 +277,12 @@ impl Exchange<'_> {
             connection,
             key: Some(key),
         };
-        let limit = self.endpoint.server().call_timeout() + AWAIT_SLACK;
+        let server = self.endpoint.server();
+        let mut limit = server.call_timeout() + AWAIT_SLACK;
+        if server.sessions.shared().is_some() {
+            // A commit that its store doesn't answer is told as what it is.
+            limit += Shared::PATIENCE;
+        }
         match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(reply)) => {
                 guard.key = None;

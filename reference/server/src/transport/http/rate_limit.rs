@@ -1,9 +1,14 @@
 //! Failed authentications per address: so many in a window, then a block. Time is handed in; knows nothing of HTTP.
+//!
+//! Where nodes share a store, it counts for all of them; what is here counts while the store is away.
 
 use super::address::AddressBlock;
+use crate::digest;
+use crate::sessions::Shared;
+use crate::sessions::store::{LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -11,6 +16,7 @@ use tokio::time::Instant;
 pub struct RateLimit {
     settings: RateLimitSettings,
     sources: Mutex<HashMap<AddressBlock, Source>>,
+    shared: Option<Arc<Shared>>,
 }
 
 struct Source {
@@ -19,27 +25,35 @@ struct Source {
     blocked_until: Option<Instant>,
 }
 
-/// Addresses remembered; beyond that the stalest are forgotten, so that a flood of addresses takes no memory.
-const SOURCES_MAX: usize = 16_384;
-
 impl RateLimit {
-    pub fn new(settings: RateLimitSettings) -> Self {
+    pub fn new(settings: RateLimitSettings, shared: Option<Arc<Shared>>) -> Self {
         RateLimit {
             settings,
             sources: Mutex::new(HashMap::new()),
+            shared,
         }
     }
 
     /// How long `source` is still blocked; `None` when it isn't.
     pub fn blocked(&self, source: AddressBlock, now: Instant) -> Option<Duration> {
+        let shared = self.shared.as_ref();
+        if let Some(left) = shared.and_then(|shared| shared.login_blocked(&named(source))) {
+            return Some(left);
+        }
         let until = self.sources().get(&source)?.blocked_until?;
         until
             .checked_duration_since(now)
             .filter(|left| !left.is_zero())
     }
 
-    /// Counts a failure. Returns the length of the block that it causes, if it causes one.
-    pub fn failed(&self, source: AddressBlock, now: Instant) -> Option<Duration> {
+    /// Counts a failure, and says what becomes of it.
+    pub fn failed(&self, source: AddressBlock, now: Instant) -> LoginFailure {
+        let shared = self.shared.as_ref();
+        if let Some(told) =
+            shared.and_then(|shared| shared.login_failed(&named(source), &self.settings))
+        {
+            return told;
+        }
         let window = Duration::from_millis(self.settings.window_ms);
         let block = Duration::from_millis(self.settings.block_ms);
         let mut sources = self.sources();
@@ -55,8 +69,8 @@ impl RateLimit {
             window_start: now,
             blocked_until: None,
         });
-        if state.blocked_until.is_some_and(|until| until > now) {
-            return None;
+        if let Some(until) = state.blocked_until.filter(|until| *until > now) {
+            return LoginFailure::Blocked(until - now);
         }
         if now.duration_since(state.window_start) >= window {
             state.failures = 0;
@@ -64,14 +78,17 @@ impl RateLimit {
         }
         state.failures += 1;
         if state.failures < self.settings.failures_max {
-            return None;
+            return LoginFailure::Counted;
         }
         state.blocked_until = Some(now + block);
-        Some(block)
+        LoginFailure::Blocks
     }
 
     /// Forgets the failures of `source`, unless they have led to a block: somebody else may be guessing there.
     pub fn succeeded(&self, source: AddressBlock, now: Instant) {
+        if let Some(shared) = &self.shared {
+            shared.login_succeeded(&named(source));
+        }
         let mut sources = self.sources();
         let state = sources.get(&source);
         if state.is_some_and(|state| state.blocked_until.is_none_or(|until| until <= now)) {
@@ -88,9 +105,19 @@ impl RateLimit {
         });
     }
 
+    /// How long blocks last.
+    pub fn block(&self) -> Duration {
+        Duration::from_millis(self.settings.block_ms)
+    }
+
     fn sources(&self) -> MutexGuard<'_, HashMap<AddressBlock, Source>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a store knows a source by.
+fn named(source: AddressBlock) -> String {
+    digest::short(source.to_string().as_bytes())
 }
 
 #[cfg(test)]
@@ -104,11 +131,14 @@ mod tests {
 
     /// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
     fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
-        let limit = RateLimit::new(RateLimitSettings {
-            window_ms,
-            failures_max,
-            block_ms,
-        });
+        let limit = RateLimit::new(
+            RateLimitSettings {
+                window_ms,
+                failures_max,
+                block_ms,
+            },
+            None,
+        );
         let source = source(1);
         let mut now = Instant::now();
         let mut met = Vec::new();
@@ -148,27 +178,34 @@ mod tests {
 
     #[test]
     fn a_success_clears_the_count() {
-        let limit = RateLimit::new(RateLimitSettings {
-            window_ms: 1000,
-            failures_max: 2,
-            block_ms: 1000,
-        });
+        let limit = RateLimit::new(
+            RateLimitSettings {
+                window_ms: 1000,
+                failures_max: 2,
+                block_ms: 1000,
+            },
+            None,
+        );
         let (source, now) = (source(2), Instant::now());
-        assert_eq!(limit.failed(source, now), None);
+        assert_eq!(limit.failed(source, now), LoginFailure::Counted);
         limit.succeeded(source, now);
-        assert_eq!(limit.failed(source, now), None);
-        assert!(limit.failed(source, now).is_some() && limit.blocked(source, now).is_some());
+        assert_eq!(limit.failed(source, now), LoginFailure::Counted);
+        assert_eq!(limit.failed(source, now), LoginFailure::Blocks);
+        assert!(limit.blocked(source, now).is_some());
         limit.succeeded(source, now);
         assert!(limit.blocked(source, now).is_some(), "the block stays");
     }
 
     #[test]
     fn memory_is_bounded() {
-        let limit = RateLimit::new(RateLimitSettings {
-            window_ms: 1000,
-            failures_max: 2,
-            block_ms: 1000,
-        });
+        let limit = RateLimit::new(
+            RateLimitSettings {
+                window_ms: 1000,
+                failures_max: 2,
+                block_ms: 1000,
+            },
+            None,
+        );
         let now = Instant::now();
         for number in 0..20_000u32 {
             limit.failed(source(number), now);

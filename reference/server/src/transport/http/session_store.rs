@@ -163,15 +163,24 @@ impl SessionStore {
                 .filter(|session| self.expiry(session, now).is_none())
                 .ok_or(Missing::Unknown)?,
             Some(shared) => match (shared.find_protocol(id, owner_hash), here) {
-                (Ok(_), Some(session)) | (Err(Refused::Away), Some(session)) => session,
-                (Ok(revision), None) => {
+                (Ok(protocol), Some(session)) => {
+                    if protocol.drains {
+                        session.connection.drain();
+                    }
+                    session
+                }
+                (Err(Refused::Away), Some(session)) => session,
+                (Ok(protocol), None) => {
                     let session = self.session(id.to_owned(), owner_hash, now);
                     let known = SESSION_REVISIONS
                         .into_iter()
-                        .find(|known| *known == revision);
+                        .find(|known| *known == protocol.revision);
                     session
                         .connection
                         .use_revision(known.ok_or(Missing::Unknown)?);
+                    if protocol.drains {
+                        session.connection.drain();
+                    }
                     let mut live = self.live();
                     live.entry(id.to_owned()).or_insert(session).clone()
                 }

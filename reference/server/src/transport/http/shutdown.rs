@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 /// Counts requests under way, and waits for them once the end has begun.
 #[derive(Default)]
 pub struct ShutdownGrace {
+    announced: AtomicBool,
     begun: AtomicBool,
     active: AtomicUsize,
     idle: Notify,
@@ -23,6 +24,16 @@ impl ShutdownGrace {
     pub fn enter(&self) -> Active<'_> {
         self.active.fetch_add(1, Ordering::SeqCst);
         Active(self)
+    }
+
+    /// Says that the end is near. Requests are still served.
+    pub fn announce(&self) {
+        self.announced.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether requests had better go elsewhere.
+    pub fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::SeqCst) || self.has_begun()
     }
 
     /// Whether new requests are refused.

@@ -32,7 +32,7 @@ pub async fn ready(
         let body = payload.to_json().into_bytes();
         mcp::json(StatusCode::SERVICE_UNAVAILABLE, body)
     };
-    Ok(if endpoint.shutdown().has_begun() {
+    Ok(if endpoint.shutdown().is_announced() {
         busy("draining")
     } else if endpoint.sessions().is_full(Instant::now()) {
         busy("saturated")

@@ -12,4 +12,4 @@ else
   put(key, f)
 end
 local owner, created, expires, used, at_now, version, stamp = told(f)
-return { 'ok', owner, created, expires, used, at_now, version, stamp, 0, redis.call('HGET', at(key), 'head'), body(key, f, ARGV[4]), num(f.fence) }
+return { 'ok', owner, created, expires, used, at_now, version, stamp, 0, head(key), body(key, f, ARGV[4]), num(f.fence) }

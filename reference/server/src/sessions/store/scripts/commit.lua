@@ -1,7 +1,7 @@
 -- key fence version stamp head body careless
 local key, fence, version = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local f = facts(key)
-if not f then return { 'closed' } end
+local f, word = facts(key)
+if not f then return { word or 'closed' } end
 -- Asked again: the first answer was lost.
 if f.committed == fence then return { 'ok' } end
 if f.expires <= now then shut(key) return { 'closed' } end

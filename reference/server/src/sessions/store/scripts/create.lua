@@ -1,7 +1,8 @@
 -- key owner ttl idle count-max per-owner-max stamp head body
 local key, owner, ttl, idle = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 -- Asked again: the first answer was lost.
-local f = facts(key)
+local f, word = facts(key)
+if word then return { word } end
 if not f then
   sweep()
   if redis.call('ZCARD', root .. 'sessions') >= tonumber(ARGV[6]) then return { 'full' } end

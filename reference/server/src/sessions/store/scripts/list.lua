@@ -6,11 +6,12 @@ else keys = redis.call('SMEMBERS', root .. 'owner:' .. ARGV[2]) end
 local answer, count = { 'ok', 0 }, 0
 for _, key in ipairs(keys) do
   local f = facts(key)
-  if f then
+  -- Whoever wrote the owner's list.
+  if f and (ARGV[2] == '' or f.owner == ARGV[2]) then
     count = count + 1
     table.insert(answer, key)
     for _, part in ipairs({ told(f) }) do table.insert(answer, part) end
-    table.insert(answer, redis.call('HGET', at(key), 'head'))
+    table.insert(answer, head(key))
   end
 end
 answer[2] = count

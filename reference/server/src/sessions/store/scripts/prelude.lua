@@ -18,10 +18,19 @@ local function shut(key)
   redis.call('ZREMRANGEBYRANK', root .. 'closed', 0, -1 - tonumber(ARGV[1]))
 end
 
--- What is judged by, as numbers.
+-- What is judged by, as numbers: nothing where there is no session, and the word that refuses where they are damaged.
 local function facts(key)
-  local h = redis.call('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'holder', 'until', 'stamp')
-  if not h[1] then return nil end
+  local h = redis.pcall('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'holder', 'until', 'stamp')
+  if h.err then return nil, 'unreadable' end
+  for place = 1, 11 do
+    local text = place == 1 or place == 9 or place == 11
+    -- Nothing larger is ever written; Lua would also read 'nan'.
+    local right = h[place] and (text or (#h[place] <= 16 and string.match(h[place], '^%d+$')))
+    if not right then
+      if redis.call('EXISTS', at(key)) == 0 then return nil end
+      return nil, 'unreadable'
+    end
+  end
   return { owner = h[1], version = tonumber(h[2]), created = tonumber(h[3]), expires = tonumber(h[4]), used = tonumber(h[5]),
     idle = tonumber(h[6]), fence = tonumber(h[7]), committed = tonumber(h[8]), holder = h[9], ['until'] = tonumber(h[10]), stamp = h[11] }
 end
@@ -43,7 +52,8 @@ end
 
 -- The session that an owner may use, else the word that refuses.
 local function find(key, owner)
-  local f = facts(key)
+  local f, word = facts(key)
+  if word then return nil, word end
   if not f then
     if redis.call('ZSCORE', root .. 'closed', key) then return nil, 'closed' end
     -- One that went with its expiry, before anybody closed it.
@@ -62,8 +72,9 @@ local function told(f)
   return f.owner, num(f.created), num(f.expires), num(f.used), num(now), num(f.version), f.stamp, running
 end
 
--- The body, unless the asker has it.
+-- What lists show, and the rest unless the asker has it. What is missing is nothing that anybody sealed.
+local function head(key) return redis.call('HGET', at(key), 'head') or '' end
 local function body(key, f, known)
   if known == f.stamp then return false end
-  return redis.call('HGET', at(key), 'body')
+  return redis.call('HGET', at(key), 'body') or ''
 end

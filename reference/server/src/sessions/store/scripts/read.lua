@@ -4,4 +4,4 @@ if not f then return { word } end
 local owner, created, expires, used, at_now, version, stamp, running = told(f)
 f.used = now
 put(ARGV[2], f)
-return { 'ok', owner, created, expires, used, at_now, version, stamp, running, redis.call('HGET', at(ARGV[2]), 'head'), body(ARGV[2], f, ARGV[4]) }
+return { 'ok', owner, created, expires, used, at_now, version, stamp, running, head(ARGV[2]), body(ARGV[2], f, ARGV[4]) }
