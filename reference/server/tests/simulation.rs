@@ -4,7 +4,7 @@
 //!     PTC_SIMULATION_SEEDS=10000 cargo test --release -p ptc-server --test simulation -- --nocapture
 //!     PTC_SIMULATION_SEED=4711 PTC_SIMULATION_SEEDS=1 cargo test …        tells one seed's story
 
-use ptc_server::checks::simulate::{self, Choices, Story, http};
+use ptc_server::checks::simulate::{self, Choices, Story, http, store};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -73,8 +73,37 @@ const MUST_OCCUR_OVER_HTTP: &[&str] = &[
     "vanished while it waited",
 ];
 
+/// Answers and faults that a simulation of nodes and their store must reach.
+const MUST_OCCUR_WITH_A_STORE: &[&str] = &[
+    "arrived",
+    "asked twice, refused",
+    "begun",
+    "closed",
+    "committed",
+    "failed",
+    "it arrives late",
+    "it fails",
+    "it is asked twice",
+    "it is slow to arrive",
+    "its answer is lost",
+    "its answer is slow",
+    "killed",
+    "listed",
+    "session_busy",
+    "session_closed",
+    "session_lease_lost",
+    "session_limit_exceeded",
+    "session_store_unavailable",
+    "started",
+    "unconfirmed",
+];
+
 fn simulate(seed: u64, honest: bool) -> Result<Story, String> {
     told(|executor| simulate::run(executor, Choices::Seed(seed), honest))
+}
+
+fn simulate_store(seed: u64, careful: bool) -> Result<Story, String> {
+    told(|_| store::run(seed, careful))
 }
 
 fn simulate_http(seed: u64) -> Result<Story, String> {
@@ -115,6 +144,13 @@ fn the_http_endpoint_keeps_its_promises_whatever_clients_do() {
     hold("the_http_endpoint", MUST_OCCUR_OVER_HTTP, simulate_http);
 }
 
+#[test]
+fn what_nodes_say_of_a_faulty_store_is_true() {
+    hold("what_nodes_say", MUST_OCCUR_WITH_A_STORE, |seed| {
+        simulate_store(seed, true)
+    });
+}
+
 /// Runs seed after seed; a failing one says how to see it again.
 fn hold(test: &str, must_occur: &[&str], simulate: impl Fn(u64) -> Result<Story, String>) {
     let first = variable("PTC_SIMULATION_SEED").unwrap_or(0);
@@ -153,7 +189,15 @@ fn a_seed_replays_exactly() {
         assert_eq!(one, two, "seed {seed}");
         let [one, two] = [(); 2].map(|()| simulate_http(seed).map(|story| story.text));
         assert_eq!(one, two, "seed {seed} over HTTP");
+        let [one, two] = [(); 2].map(|()| simulate_store(seed, true).map(|story| story.text));
+        assert_eq!(one, two, "seed {seed} with a store");
     }
+}
+
+#[test]
+fn a_store_that_takes_every_commit_is_noticed() {
+    let noticed = (0..200).filter(|seed| simulate_store(*seed, false).is_err());
+    assert!(noticed.count() > 10);
 }
 
 #[test]

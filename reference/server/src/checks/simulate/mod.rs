@@ -9,6 +9,7 @@ mod choices;
 pub mod http;
 mod model;
 mod peers;
+pub mod store;
 
 pub use choices::Choices;
 

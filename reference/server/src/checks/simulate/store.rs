@@ -1,0 +1,739 @@
+//! Nodes that share a store which fails, delays, is asked twice, loses its answers, and gets what was sent to it when nobody waits for
+//! it any more, under a scheduler whose every decision comes from one source. Each turn adds its number to a list that the session keeps, so the list
+//! that is left says what was kept, and in which order; clients know what they were told. Knows no transport, and runs no programs.
+
+use super::{Choices, Story};
+use crate::sessions::store::{
+    Acquire, Answer, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New, Record,
+    SessionStore, Times,
+};
+use crate::sessions::{Leaving, Refused, Sessions, Shared, Stores, Turn};
+use crate::settings::Settings;
+use ptc_lang::{Env, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const NODES: usize = 3;
+const SESSIONS_MAX: usize = 3;
+const STEPS: usize = 60;
+const OWNER: &str = "owner";
+/// A program's limit; leases last a little longer.
+const PROGRAM: Duration = Duration::from_secs(2);
+
+/// What a store holds, and its clock in microseconds.
+struct Ledger {
+    now: i64,
+    sessions: BTreeMap<Key, Held>,
+    closed: Vec<Key>,
+    /// Whether it judges commits.
+    careful: bool,
+}
+
+struct Held {
+    record: Record,
+    body: Vec<u8>,
+    fence: u64,
+    committed: u64,
+    holder: String,
+    until: i64,
+}
+
+impl Ledger {
+    fn find(&mut self, key: &Key, owner: &str) -> Answer<&mut Held> {
+        match self.sessions.get_mut(key) {
+            None if self.closed.contains(key) => Err(Refused::Closed.into()),
+            None => Err(Refused::NotFound.into()),
+            Some(held) if held.record.owner != owner => Err(Refused::Foreign.into()),
+            Some(held) => Ok(held),
+        }
+    }
+
+    fn create(&mut self, new: &New<'_>) -> Answer<Times> {
+        let live = self.sessions.len();
+        if !self.sessions.contains_key(new.key) && live >= new.count_max {
+            return Err(Refused::Full.into());
+        }
+        let now = self.now;
+        let times = Times {
+            created: now,
+            expires: i64::MAX,
+            used: now,
+            now,
+        };
+        let fresh = || Held {
+            record: Record {
+                key: new.key.clone(),
+                owner: new.owner.to_owned(),
+                version: 0,
+                stamp: new.stamp.to_owned(),
+                times,
+                running: false,
+                head: new.content.head.to_vec(),
+                body: None,
+            },
+            body: new.content.body.to_vec(),
+            fence: 0,
+            committed: 0,
+            holder: String::new(),
+            until: 0,
+        };
+        let held = self.sessions.entry(new.key.clone()).or_insert_with(fresh);
+        Ok(held.record.times)
+    }
+
+    fn read(&mut self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+        let now = self.now;
+        let held = self.find(key, owner)?;
+        let mut record = held.record.clone();
+        record.running = held.until > now;
+        record.body = (known != Some(record.stamp.as_str())).then(|| held.body.clone());
+        Ok(record)
+    }
+
+    fn acquire(&mut self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+        let now = self.now;
+        let held = self.find(acquire.key, acquire.owner)?;
+        if held.until > now && held.holder != acquire.holder {
+            return Err(Refused::Busy.into());
+        }
+        if held.until <= now {
+            held.fence += 1;
+            held.holder = acquire.holder.to_owned();
+            held.until = now + i64::try_from(acquire.term.as_micros()).unwrap_or(i64::MAX / 2);
+        }
+        let lease = Lease {
+            key: acquire.key.clone(),
+            fence: held.fence,
+            version: held.record.version,
+            holder: acquire.holder.to_owned(),
+        };
+        let mut record = self.read(acquire.key, acquire.owner, acquire.known)?;
+        record.running = false;
+        Ok((record, lease))
+    }
+
+    fn commit(&mut self, lease: &Lease, head: &[u8], body: &[u8]) -> Answer<()> {
+        let (now, careful) = (self.now, self.careful);
+        let held = self.sessions.get_mut(&lease.key).ok_or(Refused::Closed)?;
+        if held.committed == lease.fence {
+            return Ok(());
+        }
+        let holds = held.fence == lease.fence && held.until > now;
+        if careful && (!holds || held.record.version != lease.version) {
+            return Err(Refused::Lost.into());
+        }
+        held.record.version += 1;
+        held.record.stamp.clone_from(&lease.holder);
+        held.record.head = head.to_vec();
+        held.body = body.to_vec();
+        held.committed = lease.fence;
+        held.until = 0;
+        Ok(())
+    }
+
+    fn release(&mut self, lease: &Lease) {
+        if let Some(held) = self.sessions.get_mut(&lease.key)
+            && held.fence == lease.fence
+        {
+            held.until = 0;
+        }
+    }
+
+    fn close(&mut self, key: &Key, owner: &str) -> Answer<()> {
+        self.find(key, owner)?;
+        self.sessions.remove(key);
+        self.closed.push(key.clone());
+        Ok(())
+    }
+}
+
+/// What was sent and has not arrived.
+type Late = Box<dyn FnOnce(&mut Ledger) + Send>;
+
+/// The way to the ledger, for all nodes.
+struct Way {
+    ledger: Ledger,
+    choices: Choices,
+    late: Vec<Late>,
+    /// How often a request in a hundred meets a fault.
+    faults: usize,
+    /// Faults that were made.
+    made: usize,
+    outcomes: BTreeMap<String, usize>,
+}
+
+impl Way {
+    fn note(&mut self, what: &str) {
+        *self.outcomes.entry(what.to_owned()).or_default() += 1;
+    }
+
+    fn pass_time(&mut self) {
+        let ms = self.choices.one_of(&[1, 100, 2_000, 6_000]);
+        self.ledger.now += ms * 1000;
+    }
+
+    fn away(&mut self, what: &str) -> Failure {
+        self.made += 1;
+        self.note(what);
+        Failure::Away(what.to_owned())
+    }
+
+    /// Asks the ledger, as a request that may meet a fault.
+    fn ask<T>(
+        &mut self,
+        commits: bool,
+        ask: impl Fn(&mut Ledger) -> Answer<T> + Send + Sync + 'static,
+    ) -> Answer<T> {
+        if !self.choices.percent(self.faults) {
+            return ask(&mut self.ledger);
+        }
+        match self.choices.below(6) {
+            0 => Err(self.away("it fails")),
+            1 => {
+                // It is done, and nobody hears of it.
+                let _ = ask(&mut self.ledger);
+                Err(self.away("its answer is lost"))
+            }
+            2 => {
+                self.late.push(Box::new(move |ledger| drop(ask(ledger))));
+                Err(self.away("it arrives late"))
+            }
+            3 => {
+                self.note("it is asked twice");
+                let _ = ask(&mut self.ledger);
+                match ask(&mut self.ledger) {
+                    // As `redis.rs` says it: the first time may have committed.
+                    Err(Failure::Refused(_)) if commits => Err(self.away("asked twice, refused")),
+                    answer => answer,
+                }
+            }
+            4 => {
+                self.note("it is slow to arrive");
+                self.pass_time();
+                ask(&mut self.ledger)
+            }
+            _ => {
+                self.note("its answer is slow");
+                let answer = ask(&mut self.ledger);
+                self.pass_time();
+                answer
+            }
+        }
+    }
+}
+
+/// What one node has of the store. A dead node's requests do not leave it.
+struct Faulty {
+    way: Arc<Mutex<Way>>,
+    dead: Arc<Mutex<bool>>,
+}
+
+impl Faulty {
+    fn ask<T>(
+        &self,
+        commits: bool,
+        ask: impl Fn(&mut Ledger) -> Answer<T> + Send + Sync + 'static,
+    ) -> Answer<T> {
+        let mut way = lock(&self.way);
+        if *lock(&self.dead) {
+            return Err(Failure::Away("its node is dead".into()));
+        }
+        way.ask(commits, ask)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SessionStore for Faulty {
+    fn mark(&self, fresh: &[u8], _: Option<&[u8]>) -> Answer<Vec<u8>> {
+        Ok(fresh.to_vec())
+    }
+
+    fn create(&self, new: &New<'_>) -> Answer<Times> {
+        let (key, owner, stamp) = (new.key.clone(), new.owner.to_owned(), new.stamp.to_owned());
+        let (head, body) = (new.content.head.to_vec(), new.content.body.to_vec());
+        let (ttl, idle) = (new.ttl, new.idle);
+        let (count_max, per_owner_max) = (new.count_max, new.per_owner_max);
+        self.ask(false, move |ledger| {
+            ledger.create(&New {
+                key: &key,
+                owner: &owner,
+                ttl,
+                idle,
+                count_max,
+                per_owner_max,
+                stamp: &stamp,
+                content: Content {
+                    head: &head,
+                    body: &body,
+                },
+            })
+        })
+    }
+
+    fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record> {
+        let (key, owner, known) = (key.clone(), owner.to_owned(), known.map(str::to_owned));
+        self.ask(false, move |ledger| {
+            ledger.read(&key, &owner, known.as_deref())
+        })
+    }
+
+    fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+        let (key, owner) = (acquire.key.clone(), acquire.owner.to_owned());
+        let known = acquire.known.map(str::to_owned);
+        let (holder, term) = (acquire.holder.to_owned(), acquire.term);
+        self.ask(false, move |ledger| {
+            ledger.acquire(&Acquire {
+                key: &key,
+                owner: &owner,
+                known: known.as_deref(),
+                holder: &holder,
+                term,
+            })
+        })
+    }
+
+    fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {
+        let (lease, head, body) = (lease.clone(), content.head.to_vec(), content.body.to_vec());
+        self.ask(true, move |ledger| ledger.commit(&lease, &head, &body))
+    }
+
+    fn release(&self, lease: &Lease) -> Answer<()> {
+        let lease = lease.clone();
+        self.ask(false, move |ledger| {
+            ledger.release(&lease);
+            Ok(())
+        })
+    }
+
+    fn close(&self, key: &Key, owner: &str) -> Answer<()> {
+        let (key, owner) = (key.clone(), owner.to_owned());
+        self.ask(false, move |ledger| ledger.close(&key, &owner))
+    }
+
+    fn close_owner(&self, _: &str) -> Answer<()> {
+        Ok(())
+    }
+
+    fn list(&self, owner: Option<&str>) -> Answer<Vec<Record>> {
+        let owner = owner.map(str::to_owned);
+        self.ask(false, move |ledger| {
+            let own = ledger.sessions.values().map(|held| held.record.clone());
+            let own = own.filter(|record| owner.as_ref().is_none_or(|own| *own == record.owner));
+            Ok(own.collect())
+        })
+    }
+
+    fn sweep(&self) -> Answer<usize> {
+        self.ask(false, |ledger| Ok(ledger.sessions.len()))
+    }
+
+    fn login_failed(&self, _: &FailedLogin<'_>) -> Answer<LoginFailure> {
+        Ok(LoginFailure::Counted)
+    }
+
+    fn login_succeeded(&self, _: &str) -> Answer<()> {
+        Ok(())
+    }
+}
+
+struct Node {
+    sessions: Sessions,
+    dead: Arc<Mutex<bool>>,
+}
+
+/// A session as clients know it.
+struct Known {
+    id: String,
+    /// Numbers of turns that were acknowledged, in the order of the answers.
+    acknowledged: Vec<i64>,
+    /// Those that a client was told are not kept.
+    refused: Vec<i64>,
+    closed: bool,
+    /// A closing was asked for, and nobody knows what came of it.
+    perhaps_closed: bool,
+}
+
+/// A turn that runs.
+struct Open {
+    node: usize,
+    session: usize,
+    number: i64,
+    turn: Turn,
+    env: Env,
+    /// Until when its lease holds.
+    until: i64,
+}
+
+struct World {
+    way: Arc<Mutex<Way>>,
+    nodes: Vec<Node>,
+    known: Vec<Known>,
+    open: Vec<Open>,
+    choices: Choices,
+    turns: i64,
+    text: String,
+}
+
+/// Runs one simulation. A store that is not careful takes every commit, which must not go unnoticed.
+///
+/// # Panics
+/// When what clients were told can't be true; the message holds the story so far.
+pub fn run(seed: u64, careful: bool) -> Story {
+    let mut choices = Choices::Seed(seed);
+    let faults = choices.one_of(&[0, 5, 15, 40]);
+    let way = Way {
+        ledger: Ledger {
+            now: 1,
+            sessions: BTreeMap::new(),
+            closed: Vec::new(),
+            careful,
+        },
+        choices: Choices::Seed(!seed),
+        late: Vec::new(),
+        faults,
+        made: 0,
+        outcomes: BTreeMap::new(),
+    };
+    let mut world = World {
+        way: Arc::new(Mutex::new(way)),
+        nodes: Vec::new(),
+        known: Vec::new(),
+        open: Vec::new(),
+        choices,
+        turns: 0,
+        text: String::new(),
+    };
+    (0..NODES).for_each(|_| {
+        let node = world.node();
+        world.nodes.push(node);
+    });
+    (0..STEPS).for_each(|_| world.step());
+    world.end();
+    let outcomes = std::mem::take(&mut lock(&world.way).outcomes);
+    Story {
+        text: world.text,
+        outcomes,
+    }
+}
+
+/// The numbers that a session keeps.
+fn numbers(env: &Env) -> Vec<i64> {
+    let definitions = env.definitions();
+    let list = definitions.iter().find(|(name, ..)| *name == "turns");
+    let Some((_, Value::Vector(items), _)) = list else {
+        return Vec::new();
+    };
+    let numbers = items.iter().map(|item| match item {
+        Value::Int(number) => *number,
+        _ => -1,
+    });
+    numbers.collect()
+}
+
+impl World {
+    fn node(&self) -> Node {
+        let dead = Arc::new(Mutex::new(false));
+        let store = || Faulty {
+            way: self.way.clone(),
+            dead: dead.clone(),
+        };
+        let flags = [
+            "--sessions".to_owned(),
+            format!("--max-sessions={SESSIONS_MAX}"),
+        ];
+        let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
+        let stores = Stores {
+            programs: Box::new(store()),
+            protocol: Box::new(store()),
+            address: "simulated".into(),
+        };
+        let shared = Shared::simulated(stores, &settings.sessions, PROGRAM);
+        let mut sessions = Sessions::new(settings.sessions);
+        sessions.keep_in(Some(shared));
+        Node { sessions, dead }
+    }
+
+    fn tell(&mut self, what: &str, outcome: &str) {
+        let _ = writeln!(self.text, "{what}: {outcome}");
+        lock(&self.way).note(outcome);
+    }
+
+    fn broken(&self, what: &str) -> ! {
+        panic!("{what}\n{}", self.text)
+    }
+
+    /// Whether an answer that nobody can trust had a reason: each of them comes from a fault that was made.
+    fn justified(&self, refused: Refused, before: usize) {
+        let away = matches!(refused, Refused::Away | Refused::Unconfirmed);
+        if away && lock(&self.way).made == before {
+            self.broken("the store is called away, and was there");
+        }
+        if refused == Refused::Unreadable {
+            self.broken("what was written can't be read");
+        }
+    }
+
+    fn step(&mut self) {
+        let node = self.choices.below(NODES);
+        let made = lock(&self.way).made;
+        match self.choices.below(12) {
+            0 if self.known.len() < SESSIONS_MAX => self.start(node, made),
+            0..5 if !self.known.is_empty() => self.begin(node, made),
+            5..8 if !self.open.is_empty() => self.finish(made),
+            8 if !self.open.is_empty() => {
+                let at = self.choices.below(self.open.len());
+                let open = self.open.swap_remove(at);
+                // It failed, or was cancelled: its lease is released.
+                self.known[open.session].refused.push(open.number);
+                self.tell(&format!("turn {}", open.number), "failed");
+            }
+            9 => {
+                let mut way = lock(&self.way);
+                if !way.late.is_empty() {
+                    let count = way.late.len();
+                    let at = way.choices.below(count);
+                    let late = way.late.swap_remove(at);
+                    late(&mut way.ledger);
+                    drop(way);
+                    self.tell("late", "arrived");
+                }
+            }
+            10 => lock(&self.way).pass_time(),
+            _ => match self.choices.below(4) {
+                0 => self.kill(node),
+                1 if !self.known.is_empty() => self.close(node, made),
+                _ => self.list(node, made),
+            },
+        }
+    }
+
+    fn start(&mut self, node: usize, made: usize) {
+        let outcome = match self.nodes[node].sessions.start(OWNER, None, None) {
+            Ok(session) => {
+                self.known.push(Known {
+                    id: session.id.clone(),
+                    acknowledged: Vec::new(),
+                    refused: Vec::new(),
+                    closed: false,
+                    perhaps_closed: false,
+                });
+                "started"
+            }
+            Err(refused) => {
+                self.justified(refused, made);
+                refused.reason().name()
+            }
+        };
+        self.tell("start", outcome);
+    }
+
+    fn begin(&mut self, node: usize, made: usize) {
+        let session = self.choices.below(self.known.len());
+        let acknowledged = self.known[session].acknowledged.len();
+        let begun = self.nodes[node]
+            .sessions
+            .begin(&self.known[session].id, OWNER);
+        let turn = match begun {
+            Ok(turn) => turn,
+            Err(refused) => {
+                self.justified(refused, made);
+                let known = &self.known[session];
+                let over = matches!(refused, Refused::Closed | Refused::NotFound);
+                if over && !known.closed && !known.perhaps_closed {
+                    self.broken("a session is gone that nobody closed");
+                }
+                self.tell(&format!("begin in {session}"), refused.reason().name());
+                return;
+            }
+        };
+        if self.known[session].closed {
+            self.broken("a closed session is there");
+        }
+        if let Err(refused) = turn.restore() {
+            self.justified(refused, made);
+            return;
+        }
+        let now = lock(&self.way).ledger.now;
+        let others = self.open.iter().filter(|open| open.session == session);
+        if others.clone().any(|open| open.until > now) && lock(&self.way).ledger.careful {
+            self.broken("two programs run in one session");
+        }
+        let mut env = turn.session.env();
+        let seen = numbers(&env);
+        let known = &self.known[session];
+        if let Some(missing) = known.acknowledged[..acknowledged]
+            .iter()
+            .find(|number| !seen.contains(number))
+        {
+            self.broken(&format!("turn {missing} was acknowledged, and is not seen"));
+        }
+        // The lease that was given, whatever happened to the answer on its way.
+        let until = {
+            let way = lock(&self.way);
+            let held = way.ledger.sessions.get(&Key::of(&known.id));
+            held.map_or(0, |held| held.until)
+        };
+        self.turns += 1;
+        let number = self.turns;
+        let list = seen.iter().chain([&number]).map(|each| Value::Int(*each));
+        env.define("turns", Value::vector(list.collect()));
+        self.open.push(Open {
+            node,
+            session,
+            number,
+            turn,
+            env,
+            until,
+        });
+        self.tell(&format!("turn {number} in {session} on {node}"), "begun");
+    }
+
+    fn finish(&mut self, made: usize) {
+        let at = self.choices.below(self.open.len());
+        let open = self.open.swap_remove(at);
+        let (session, number) = (open.session, open.number);
+        let leaving = Leaving {
+            env: open.env,
+            value: Value::Nil,
+            shown: Value::Nil,
+            prints: Vec::new(),
+            tool_calls: Vec::new(),
+            upstream_calls: Vec::new(),
+        };
+        let Ok(ready) = self.nodes[open.node].sessions.judge(&open.turn, leaving) else {
+            self.broken("a small list is too large")
+        };
+        let Ok(packed) = open.turn.pack(ready) else {
+            self.broken("a small list can't be packed")
+        };
+        let outcome = match open.turn.commit(packed) {
+            Ok(()) => {
+                self.known[session].acknowledged.push(number);
+                "committed"
+            }
+            Err(Refused::Unconfirmed) => {
+                self.justified(Refused::Unconfirmed, made);
+                "unconfirmed"
+            }
+            Err(refused) => {
+                self.justified(refused, made);
+                self.known[session].refused.push(number);
+                refused.reason().name()
+            }
+        };
+        self.tell(&format!("turn {number}"), outcome);
+    }
+
+    /// Its turns end with it, and nobody releases their leases.
+    fn kill(&mut self, node: usize) {
+        *lock(&self.nodes[node].dead) = true;
+        let (dead, left) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|open| open.node == node);
+        self.open = left;
+        let dead: Vec<Open> = dead;
+        for open in &dead {
+            self.known[open.session].refused.push(open.number);
+        }
+        drop(dead);
+        self.nodes[node] = self.node();
+        self.tell(&format!("node {node}"), "killed");
+    }
+
+    fn close(&mut self, node: usize, made: usize) {
+        // Most sessions live long.
+        if self.choices.percent(60) {
+            return;
+        }
+        let session = self.choices.below(self.known.len());
+        let closed = self.nodes[node]
+            .sessions
+            .close(&self.known[session].id, OWNER);
+        let known = &mut self.known[session];
+        let outcome = match closed {
+            Ok(_) => {
+                known.closed = true;
+                "closed"
+            }
+            Err(refused) => {
+                known.perhaps_closed |= refused == Refused::Away;
+                self.justified(refused, made);
+                refused.reason().name()
+            }
+        };
+        self.tell(&format!("close {session}"), outcome);
+    }
+
+    fn list(&mut self, node: usize, made: usize) {
+        let outcome = match self.nodes[node].sessions.list(OWNER) {
+            Ok(listed) => {
+                let there = |known: &Known| listed.iter().any(|session| session.id == known.id);
+                let wrong = self.known.iter().any(|known| {
+                    let gone = !there(known) && !known.closed && !known.perhaps_closed;
+                    gone || (there(known) && known.closed)
+                });
+                if wrong {
+                    self.broken("a list is not of what is there");
+                }
+                "listed"
+            }
+            Err(refused) => {
+                self.justified(refused, made);
+                refused.reason().name()
+            }
+        };
+        self.tell("list", outcome);
+    }
+
+    /// Everything that was sent arrives, faults end, and what is left is what clients were told.
+    fn end(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for open in &open {
+            self.known[open.session].refused.push(open.number);
+        }
+        drop(open);
+        {
+            let mut way = lock(&self.way);
+            way.faults = 0;
+            for late in std::mem::take(&mut way.late) {
+                late(&mut way.ledger);
+            }
+            way.ledger.now += 3_600_000_000;
+        }
+        self.nodes[0] = self.node();
+        for session in 0..self.known.len() {
+            let known = &self.known[session];
+            let kept = match self.nodes[0].sessions.find(&known.id, OWNER) {
+                Ok(kept) if !known.closed => numbers(&kept.env()),
+                Ok(_) => self.broken("a closed session is there"),
+                Err(_) if known.closed || known.perhaps_closed => continue,
+                Err(refused) => self.broken(&format!("session {session}: {refused:?}")),
+            };
+            let place = |number: &i64| kept.iter().position(|each| each == number);
+            let mut places = Vec::new();
+            for number in &known.acknowledged {
+                match place(number) {
+                    Some(place) => places.push(place),
+                    None => self.broken(&format!("turn {number} was acknowledged, and is lost")),
+                }
+            }
+            if !places.is_sorted() {
+                self.broken("turns are kept in another order than they were acknowledged in");
+            }
+            if let Some(number) = known.refused.iter().find(|number| place(number).is_some()) {
+                self.broken(&format!("turn {number} was refused, and is kept"));
+            }
+            let mut sorted = kept.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            if sorted.len() != kept.len() {
+                self.broken("a turn is kept twice");
+            }
+        }
+    }
+}
