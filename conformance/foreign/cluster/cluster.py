@@ -128,4 +128,5 @@ def main():
     end(next(process.returncode for process in processes if process.poll() is not None) or 1)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,15 @@
 //! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc-server --test cluster` disturbs for longer.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+#[path = "cluster/addresses.rs"]
+mod addresses;
+#[path = "cluster/faults.rs"]
+mod faults;
+#[path = "cluster/forgery.rs"]
+mod forgery;
+#[path = "cluster/together.rs"]
+mod together;
+
 use serde_json::{Value, json};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 use std::io::{Read, Write};
@@ -83,6 +92,14 @@ impl Store {
         }
     }
 
+    /// What `redis-server` answers to a command.
+    fn ask(&self, command: &[&[u8]]) -> Resp {
+        let Store::Redis { port, .. } = self else {
+            panic!("a directory answers no commands")
+        };
+        redis_command(*port, command)
+    }
+
     fn url(&self) -> String {
         match self {
             Store::Directory(path) => format!("file:{}", path.display()),
@@ -108,30 +125,87 @@ impl Store {
 
 /// A redis-server that loses nothing which it acknowledged.
 fn redis_server(port: u16, directory: &Path) -> std::io::Result<Process> {
+    let safe = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = redis_with(port, directory, &safe)?;
+    until("redis-server", || answers(port));
+    Ok(server)
+}
+
+/// A redis-server that keeps its files in a directory; it may not answer yet.
+fn redis_with(port: u16, directory: &Path, flags: &[&str]) -> std::io::Result<Process> {
+    let port = port.to_string();
     let child = Command::new("redis-server")
-        .args([
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            &port.to_string(),
-            "--save",
-            "",
-        ])
-        .args(["--appendonly", "yes", "--appendfsync", "always"])
+        .args(["--bind", "127.0.0.1", "--port", &port, "--save", ""])
+        .args(flags)
         .arg("--dir")
         .arg(directory)
         .stdout(Stdio::null())
         .spawn()?;
-    let server = Process(child);
-    until("redis-server", || {
-        let mut answer = [0; 5];
-        TcpStream::connect(("127.0.0.1", port)).is_ok_and(|mut stream| {
-            stream.write_all(b"PING\r\n").is_ok()
-                && stream.read_exact(&mut answer).is_ok()
-                && answer == *b"+PONG"
-        })
-    });
-    Ok(server)
+    Ok(Process(child))
+}
+
+fn answers(port: u16) -> bool {
+    let mut answer = [0; 5];
+    TcpStream::connect(("127.0.0.1", port)).is_ok_and(|mut stream| {
+        stream.write_all(b"PING\r\n").is_ok()
+            && stream.read_exact(&mut answer).is_ok()
+            && answer == *b"+PONG"
+    })
+}
+
+/// What Redis answers.
+#[derive(Clone, Debug, PartialEq)]
+enum Resp {
+    Nil,
+    Text(Vec<u8>),
+    Many(Vec<Resp>),
+}
+
+impl Resp {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Resp::Text(bytes) => bytes.clone(),
+            other => panic!("no text: {other:?}"),
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.bytes()).unwrap()
+    }
+
+    fn read(stream: &mut impl std::io::BufRead) -> Resp {
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        let (kind, rest) = line.trim_end().split_at(1);
+        match kind {
+            "$" | "*" if rest.starts_with('-') => Resp::Nil,
+            "$" => {
+                let mut bytes = vec![0; rest.parse::<usize>().unwrap() + 2];
+                stream.read_exact(&mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                Resp::Text(bytes)
+            }
+            "*" => {
+                let count: usize = rest.parse().unwrap();
+                Resp::Many((0..count).map(|_| Resp::read(stream)).collect())
+            }
+            _ => Resp::Text(rest.as_bytes().to_vec()),
+        }
+    }
+}
+
+fn redis_command(port: u16, command: &[&[u8]]) -> Resp {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let limit = Some(Duration::from_secs(30));
+    stream.set_read_timeout(limit).unwrap();
+    let mut asked = format!("*{}\r\n", command.len()).into_bytes();
+    for word in command {
+        asked.extend(format!("${}\r\n", word.len()).into_bytes());
+        asked.extend_from_slice(word);
+        asked.extend_from_slice(b"\r\n");
+    }
+    stream.write_all(&asked).unwrap();
+    Resp::read(&mut std::io::BufReader::new(stream))
 }
 
 /// One server of the cluster.
@@ -143,6 +217,15 @@ struct Node {
 impl Node {
     fn start(store: &str, flags: &[&str], environment: &[(&str, &str)]) -> Node {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        Node::start_at(address, store, flags, environment)
+    }
+
+    fn start_at(
+        address: SocketAddr,
+        store: &str,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Node {
         let child = Command::new(env!("CARGO_BIN_EXE_ptc"))
             .args([
                 "start",
@@ -234,13 +317,30 @@ fn exchange(address: SocketAddr, head: &str, body: &str) -> std::io::Result<(u16
 }
 
 fn call(address: SocketAddr, tool: &str, arguments: &Value) -> std::io::Result<Value> {
+    call_with(address, "", tool, arguments)
+}
+
+/// The same with more header fields, each of which begins with the end of the line before it.
+fn call_with(
+    address: SocketAddr,
+    fields: &str,
+    tool: &str,
+    arguments: &Value,
+) -> std::io::Result<Value> {
     let tool = format!("lisp_{tool}");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments,
         "_meta": {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextprotocol/clientCapabilities": {}}}});
     let head = format!(
-        "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}"
+        "POST /mcp HTTP/1.1\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}{fields}"
     );
-    let (_, reply) = request(address, &head, &body.to_string())?;
+    let (status, reply) = request(address, &head, &body.to_string())?;
+    // The server began nothing: it, or the proxy before it, says so with the status.
+    if status == 503 {
+        return Err(std::io::Error::other("Service Unavailable"));
+    }
+    if !reply.is_object() {
+        return Err(std::io::Error::other(format!("{status}: {reply}")));
+    }
     let result = &reply["result"];
     // Behind the value stands what the turn defined.
     let text = result["content"][0]["text"]
@@ -516,6 +616,7 @@ fn clients(
                             "timeout",
                             "busy",
                             "Connection refused",
+                            "Service Unavailable",
                         ];
                         let nothing = reply["text"]
                             .as_str()
@@ -551,7 +652,15 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
     for store in Store::all(directory.path()) {
         let url = store.url();
         let start = || Node::start(&url, &["--program-timeout-ms", "500"], &[]);
-        let mut nodes = vec![start(), start(), start()];
+        // One of them sees its store through a wire that can be held or cut.
+        let wire = match &store {
+            Store::Redis { port, .. } => Some(faults::Wire::to(*port)),
+            Store::Directory(_) => None,
+        };
+        let far = wire.as_ref().map(faults::Wire::url);
+        let far = far.as_deref().unwrap_or(&url);
+        let start_far = || Node::start(far, &["--program-timeout-ms", "500"], &[]);
+        let mut nodes = vec![start(), start(), start_far()];
         let (since, mut acknowledged) = (Instant::now(), 0);
         let mut random = fastrand::Rng::with_seed(7);
         while since.elapsed() < seconds() {
@@ -571,13 +680,18 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
                 while !done.load(Ordering::Acquire) {
                     std::thread::sleep(Duration::from_millis(random.u64(20..200)));
                     let node = random.usize(..nodes.len());
-                    match random.u8(..4) {
+                    match random.u8(..6) {
                         0 => {
                             nodes[node].process.signal(Signal::SIGSTOP);
                             std::thread::sleep(Duration::from_millis(random.u64(50..600)));
                             nodes[node].process.signal(Signal::SIGCONT);
                         }
                         1 => store.restart(),
+                        3 => {
+                            let pause = Duration::from_millis(random.u64(50..3000));
+                            wire.iter().for_each(|wire| wire.hold_for(pause));
+                        }
+                        4 => wire.iter().for_each(faults::Wire::cut),
                         // The others go on with what this one held; one is always left, else nobody is.
                         2 if node > 0 => nodes[node].process.signal(Signal::SIGKILL),
                         _ => {}
@@ -590,9 +704,9 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
                 history.is_consistent(),
                 "{url}: no order explains what was seen: {history:?}"
             );
-            for node in &mut nodes {
+            for (at, node) in nodes.iter_mut().enumerate() {
                 if node.process.0.try_wait().unwrap().is_some() {
-                    *node = start();
+                    *node = if at == 2 { start_far() } else { start() };
                 }
             }
             let close = json!({"session_id": session});

@@ -1,0 +1,287 @@
+//! What lies between a server and its store, or its clients, and fails: a wire that is held or cut, servers that are restarted one
+//! after the other.
+
+use super::*;
+use std::net::Shutdown;
+use std::sync::atomic::AtomicU64;
+
+/// A port that leads to another one, until it is held: then what is sent waits, and arrives late.
+pub struct Wire {
+    port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: AtomicBool,
+    /// Counts cuts: a connection that is older than the last one ends.
+    cuts: AtomicU64,
+    over: AtomicBool,
+}
+
+/// Between two looks of a connection.
+const LOOK: Duration = Duration::from_millis(5);
+
+impl Wire {
+    pub fn to(target: u16) -> Wire {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let wire = Wire {
+            port: listener.local_addr().unwrap().port(),
+            state: Arc::default(),
+        };
+        let state = wire.state.clone();
+        std::thread::spawn(move || {
+            while !state.over.load(Ordering::Acquire) {
+                let Ok((near, _)) = listener.accept() else {
+                    std::thread::sleep(LOOK);
+                    continue;
+                };
+                let state = state.clone();
+                std::thread::spawn(move || state.lead(near, target));
+            }
+        });
+        wire
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on nothing arrives, in either direction.
+    pub fn hold(&self) {
+        self.state.held.store(true, Ordering::Release);
+    }
+
+    /// What was held arrives.
+    pub fn release(&self) {
+        self.state.held.store(false, Ordering::Release);
+    }
+
+    pub fn hold_for(&self, time: Duration) {
+        self.hold();
+        std::thread::sleep(time);
+        self.release();
+    }
+
+    /// Ends all connections.
+    pub fn cut(&self) {
+        self.state.cuts.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::Release);
+        self.cut();
+    }
+}
+
+impl State {
+    fn lead(self: Arc<Self>, near: TcpStream, target: u16) {
+        let Ok(far) = TcpStream::connect(("127.0.0.1", target)) else {
+            return;
+        };
+        near.set_nonblocking(false).unwrap();
+        let (near_end, far_end) = (near.try_clone().unwrap(), far.try_clone().unwrap());
+        let cuts = self.cuts.load(Ordering::Acquire);
+        let state = self.clone();
+        let back = std::thread::spawn(move || state.pass(far_end, near_end, cuts));
+        self.pass(near, far, cuts);
+        let _ = back.join();
+    }
+
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream, cuts: u64) {
+        from.set_read_timeout(Some(LOOK)).unwrap();
+        let mut bytes = [0; 16 << 10];
+        loop {
+            if self.cuts.load(Ordering::Acquire) != cuts {
+                break;
+            }
+            if self.held.load(Ordering::Acquire) {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            let count = match from.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+                    ) =>
+                {
+                    continue;
+                }
+                Err(_) => break,
+            };
+            // Held while it was read.
+            while self.held.load(Ordering::Acquire) && self.cuts.load(Ordering::Acquire) == cuts {
+                std::thread::sleep(LOOK);
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        // What came before the end arrives.
+        let _ = to.shutdown(Shutdown::Write);
+        let _ = from.shutdown(Shutdown::Read);
+    }
+}
+
+#[test]
+fn a_commit_that_arrives_late_is_not_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let Store::Redis { port, .. } = &store else {
+        return;
+    };
+    let wire = Wire::to(*port);
+    let environment = [
+        ("PTC_CHECKS_LEASE_MS", "3000"),
+        ("PTC_CHECKS_SLOW_COMMITS_MS", "1500"),
+    ];
+    let flags = ["--program-timeout-ms", "2000"];
+    let far = Node::start(&wire.url(), &flags, &environment);
+    let near = Node::start(&store.url(), &[], &[]);
+    let session = near.new_session();
+    near.eval(&session, "(def n 0)");
+    let (address, running) = (far.address, session.clone());
+    let turn = std::thread::spawn(move || {
+        let program = json!({"session_id": running, "program": "(do (def n (inc n)) n)"});
+        call(address, "session_eval", &program).unwrap()
+    });
+    until("the turn", || near.is_running(&session));
+    // The wire is held before the commit; its node gives it up after two seconds, and its lease ends.
+    wire.hold();
+    let lost = turn.join().unwrap();
+    assert_eq!(lost["reason"], json!("session_store_unavailable"), "{lost}");
+    let words = lost["text"].as_str().unwrap_or_default();
+    assert!(words.contains("is not known"), "{lost}");
+    // Sessions are refused there, and the rest goes on.
+    let refused = far.eval(&session, "n");
+    assert_eq!(refused["reason"], json!("session_store_unavailable"));
+    let alone = far.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
+    assert_eq!(alone["text"], shown("3"));
+    until("the lease", || {
+        near.eval(&session, "(do (def n (+ n 10)) n)")["text"] == shown("10")
+    });
+    // Now the commit arrives, with a token that is over.
+    wire.release();
+    until("the store", || {
+        far.eval(&session, "n")["text"] == shown("10")
+    });
+    assert_eq!(near.eval(&session, "n")["text"], shown("10"));
+}
+
+/// HAProxy before servers, as `dist/cluster/haproxy.cfg` has it.
+fn haproxy(directory: &Path, servers: &[SocketAddr]) -> Option<(Process, SocketAddr)> {
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/cluster/haproxy.cfg"),
+    )
+    .unwrap();
+    let (before, after) = text.split_once("    server-template").unwrap();
+    let (_, rest) = after.split_once("\n\n").unwrap();
+    assert!(rest.starts_with("resolvers docker"), "{rest}");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let servers: String = servers
+        .iter()
+        .enumerate()
+        .map(|(at, server)| format!("    server ptc{at} {server}\n"))
+        .collect();
+    let before = before.replace("bind :7332", &format!("bind {address}"));
+    let config = directory.join("haproxy.cfg");
+    std::fs::write(&config, format!("{before}{servers}")).unwrap();
+    let child = Command::new("haproxy")
+        .args(["-db", "-q", "-f"])
+        .arg(&config)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .inspect_err(|error| eprintln!("skipped: haproxy is not installed here: {error}"))
+        .ok()?;
+    let proxy = Process(child);
+    until("haproxy", || TcpStream::connect(address).is_ok());
+    Some((proxy, address))
+}
+
+#[test]
+fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
+    use nix::sys::signal::Signal;
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let url = store.url();
+    const LABEL: &str = "PTC_RUNNER_MCP_HTTP_INSTANCE_LABEL";
+    let labels = ["a", "b", "c"];
+    let flags = ["--http-shutdown-delay-ms", "5000"];
+    let mut nodes = labels.map(|label| Node::start(&url, &flags, &[(LABEL, label)]));
+    let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
+    let Some((_proxy, address)) = haproxy(directory.path(), &addresses) else {
+        return;
+    };
+    // The proxy asks each server for requests.
+    let serves = |label: &str| {
+        until("a server behind the proxy", || {
+            request(address, "GET /ready HTTP/1.1", "")
+                .is_ok_and(|(_, reply)| reply["instance"] == json!(label))
+        });
+    };
+    labels.iter().for_each(|label| serves(label));
+    let started = call(address, "session_start", &json!({})).unwrap();
+    let session = started["session_id"].as_str().unwrap().to_owned();
+    let define = json!({"session_id": session, "program": "(def n 0)"});
+    call(address, "session_eval", &define).unwrap();
+    let (done, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        // One client counts in the session, each turn once; others evaluate.
+        let counting = scope.spawn(|| {
+            let add = json!({"session_id": session, "program": "(do (def n (inc n)) n)"});
+            let mut count = 0;
+            while !done.load(Ordering::Acquire) {
+                let reply = call(address, "session_eval", &add).unwrap();
+                count += 1;
+                assert_eq!(reply["text"], shown(&count.to_string()), "{reply}");
+                asked.fetch_add(1, Ordering::AcqRel);
+            }
+            count
+        });
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Acquire) {
+                        let reply = call(address, "eval", &json!({"program": "(+ 1 2)"})).unwrap();
+                        assert_eq!(reply["text"], shown("3"), "{reply}");
+                        asked.fetch_add(1, Ordering::AcqRel);
+                    }
+                })
+            })
+            .collect();
+        let progress = |what: &str, count: usize| {
+            let before = asked.load(Ordering::Acquire);
+            until(what, || {
+                let failed = counting.is_finished() || others.iter().any(|it| it.is_finished());
+                failed || asked.load(Ordering::Acquire) >= before + count
+            });
+        };
+        for (node, label) in nodes.iter_mut().zip(labels) {
+            progress("the calls before", 20);
+            node.process.signal(Signal::SIGTERM);
+            until("its end", || node.process.0.try_wait().unwrap().is_some());
+            progress("the calls without it", 20);
+            *node = Node::start_at(node.address, &url, &flags, &[(LABEL, label)]);
+            // As an orchestrator waits for a replica before it ends the next one.
+            serves(label);
+        }
+        done.store(true, Ordering::Release);
+        let count = counting.join().unwrap();
+        assert!(count > 0);
+        for other in others {
+            other.join().unwrap();
+        }
+    });
+    println!("{} calls, none failed", asked.into_inner());
+}

@@ -1,0 +1,385 @@
+//! What servers of one store count and know together: failed logins, the caps of an owner, a client's wish to end, keys. And what
+//! that costs.
+
+use super::*;
+use std::io::{BufRead, BufReader};
+
+const TOKEN: &str = "token-of-the-owner-0123456789abcdef";
+
+/// The status that a request with this token from this client meets.
+fn login(node: &Node, token: &str, client: &str) -> u16 {
+    let shown = match token {
+        "" => String::new(),
+        token => format!("\r\nAuthorization: Bearer {token}"),
+    };
+    let head = format!("POST /mcp HTTP/1.1\r\nX-Forwarded-For: {client}{shown}");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    node.request(&head, ping).unwrap().0
+}
+
+#[test]
+fn failed_logins_count_for_all_servers() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let flags = [
+            "--http-auth-token",
+            TOKEN,
+            "--http-auth-rate-limit-max-failures",
+            "4",
+            "--http-auth-rate-limit-block-ms",
+            "600000",
+            "--http-auth-rate-limit-window-ms",
+            "600000",
+            "--http-trusted-proxy",
+            "127.0.0.1",
+        ];
+        let url = store.url();
+        let [first, second] = [(); 2].map(|()| Node::start(&url, &flags, &[]));
+        let wrong = "x".repeat(32);
+        for node in [&first, &second, &first, &second] {
+            assert_eq!(login(node, &wrong, "192.0.2.1"), 401, "{url}");
+        }
+        for node in [&first, &second, &first] {
+            assert_eq!(login(node, &wrong, "192.0.2.1"), 429, "{url}");
+        }
+        // Others are not blocked, the right token passes, and ends no block.
+        assert_eq!(login(&first, &wrong, "192.0.2.2"), 401);
+        for node in [&first, &second] {
+            assert_eq!(login(node, TOKEN, "192.0.2.1"), 400, "{url}");
+            assert_eq!(login(node, &wrong, "192.0.2.1"), 429, "{url}");
+        }
+        if matches!(store, Store::Redis { .. }) {
+            // A server of which nothing was asked hears of it, too.
+            let third = Node::start(&url, &flags, &[]);
+            assert_eq!(login(&third, &wrong, "192.0.2.1"), 429);
+            assert_eq!(login(&third, "", "192.0.2.1"), 429);
+        }
+        // A success clears the count of all.
+        for node in [&first, &second, &second] {
+            assert_eq!(login(node, &wrong, "192.0.2.3"), 401, "{url}");
+        }
+        assert_ne!(login(&second, TOKEN, "192.0.2.3"), 401);
+        for node in [&first, &second, &first, &second] {
+            assert_eq!(login(node, &wrong, "192.0.2.3"), 401, "{url}");
+        }
+        assert_eq!(login(&first, &wrong, "192.0.2.3"), 429, "{url}");
+        // Without the store each server counts alone.
+        if let Store::Redis { server, .. } = &store {
+            let _ = server.lock().unwrap().0.kill();
+            let blocked = (0..5).map(|_| login(&first, &wrong, "192.0.2.4"));
+            assert_eq!(blocked.collect::<Vec<_>>(), [401, 401, 401, 401, 429]);
+        }
+    }
+}
+
+fn initialize(node: &Node) -> (u16, Option<String>) {
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+        "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+    let (status, id, _) = in_protocol(node.address, None, "POST", &initialize.to_string());
+    (status, id)
+}
+
+#[test]
+fn the_caps_of_one_owner_count_on_all_servers() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let flags = [
+            "--max-sessions-per-owner",
+            "1",
+            "--http-max-sessions-per-owner",
+            "1",
+        ];
+        let [first, second] = [(); 2].map(|()| Node::start(&store.url(), &flags, &[]));
+        let session = first.new_session();
+        let full = second.call("session_start", &json!({})).unwrap();
+        assert_eq!(full["reason"], json!("session_limit_exceeded"), "{full}");
+        second
+            .call("session_close", &json!({"session_id": session}))
+            .unwrap();
+        first.new_session();
+        let (status, id) = initialize(&first);
+        assert_eq!((status, initialize(&second).0), (200, 429));
+        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        assert_eq!(initialize(&second).0, 200);
+    }
+}
+
+#[test]
+fn a_shutdown_holds_on_every_server() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let start = || Node::start(&store.url(), &[], &[]);
+        let (first, second) = (start(), start());
+        let (_, id) = initialize(&first);
+        let ask = |node: &Node, method: &str, params: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
+            in_protocol(node.address, id.as_deref(), "POST", &body.to_string()).2
+        };
+        let eval = |node: &Node| {
+            let params = json!({"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}});
+            ask(node, "tools/call", params).to_string()
+        };
+        assert!(eval(&first).contains("user=> 3") && eval(&second).contains("user=> 3"));
+        let reply = ask(&second, "shutdown", json!({}));
+        assert_eq!(reply["result"], json!(null), "{reply}");
+        for node in [&second, &first, &start()] {
+            let reply = eval(node);
+            assert!(reply.contains("shutting_down"), "{reply}");
+        }
+        // Other sessions go on.
+        let (_, other) = initialize(&first);
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}}});
+        let reply = in_protocol(second.address, other.as_deref(), "POST", &body.to_string()).2;
+        assert!(reply.to_string().contains("user=> 3"), "{reply}");
+    }
+}
+
+/// What Redis was asked while something happened: a line for each request, without what servers ask by themselves every second.
+fn asked(store: &Store, happens: impl FnOnce()) -> Vec<String> {
+    let Store::Redis { port, .. } = store else {
+        panic!("it is asked nothing")
+    };
+    let stream = TcpStream::connect(("127.0.0.1", *port)).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    (&stream).write_all(b"MONITOR\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "+OK");
+    happens();
+    store.ask(&[b"ECHO", b"that was all"]);
+    let mut seen = Vec::new();
+    for line in lines {
+        let line = line.unwrap();
+        if line.contains("that was all") {
+            break;
+        }
+        // Scripts ask from within; that is no round trip.
+        let swept = [r#""{ptc}:programs:" "1024""#, r#""{ptc}:protocol:" "1024""#];
+        if !line.contains(" lua] ") && !swept.iter().any(|end| line.ends_with(end)) {
+            seen.push(line);
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    const TURNS: usize = 5;
+    let [first, second] = [(); 2].map(|()| Node::start(&store.url(), &[], &[]));
+    let session = first.new_session();
+    let turn = |node: &Node| {
+        let reply = node.eval(&session, "(do (def n (inc (or n 0))) n)");
+        assert_eq!(reply["status"], json!("ok"), "{reply}");
+    };
+    // Connections are made, and scripts are known.
+    for node in [&first, &second] {
+        turn(node);
+    }
+    let own = asked(&store, || (0..TURNS).for_each(|_| turn(&first)));
+    assert_eq!(own.len(), 2 * TURNS, "{own:#?}");
+    // The same where another server had it before.
+    let moved = asked(&store, || {
+        (0..TURNS).for_each(|_| {
+            turn(&second);
+            turn(&first);
+        });
+    });
+    assert_eq!(moved.len(), 4 * TURNS, "{moved:#?}");
+    let none = asked(&store, || {
+        for _ in 0..TURNS {
+            let reply = first.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
+            assert_eq!(reply["text"], shown("3"));
+        }
+    });
+    assert_eq!(none, [""; 0]);
+    // In a session of the protocol one more for each request: the store says whether that session is there.
+    let (_, id) = initialize(&first);
+    let in_session = |program: &str, session: &Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "lisp_session_eval", "arguments": {"session_id": session, "program": program}}});
+        in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2
+    };
+    let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
+    let started = in_protocol(first.address, id.as_deref(), "POST", &body.to_string()).2;
+    let session = &started["result"]["structuredContent"]["session_id"];
+    in_session("(def n 1)", session);
+    let protocol = asked(&store, || {
+        (0..TURNS).for_each(|_| {
+            let reply = in_session("n", session);
+            assert!(reply.to_string().contains("user=> 1"), "{reply}");
+        });
+    });
+    assert_eq!(protocol.len(), 3 * TURNS, "{protocol:#?}");
+}
+
+#[test]
+fn a_key_is_replaced_while_servers_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let [old, new] = ["a", "b"].map(|digit| digit.repeat(64));
+    let file = |name: &str, keys: &[&String]| {
+        let path = directory.path().join(name);
+        let lines: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let files = [
+        file("old", &[&old]),
+        file("old-new", &[&old, &new]),
+        file("new-old", &[&new, &old]),
+        file("new", &[&new]),
+    ];
+    for store in Store::all(directory.path()) {
+        let url = store.url();
+        let start = |file: &str| Node::start(&url, &["--session-store-key-file", file], &[]);
+        let before = start(&files[0]);
+        let [session, unused] = [before.new_session(), before.new_session()];
+        before.eval(&session, "(def n 1)");
+        // First each server learns the new key, then each seals with it.
+        let learnt = start(&files[1]);
+        assert_eq!(
+            learnt.eval(&session, "(do (def n (inc n)) n)")["text"],
+            shown("2")
+        );
+        assert_eq!(before.eval(&session, "n")["text"], shown("2"));
+        drop(before);
+        let sealing = start(&files[2]);
+        assert_eq!(
+            sealing.eval(&session, "(do (def n (inc n)) n)")["text"],
+            shown("3")
+        );
+        assert_eq!(
+            learnt.eval(&session, "(do (def n (inc n)) n)")["text"],
+            shown("4")
+        );
+        assert_eq!(
+            sealing.eval(&session, "(do (def n (inc n)) n)")["text"],
+            shown("5")
+        );
+        drop(learnt);
+        drop(sealing);
+        // Once the old one is gone, so is what nobody used meanwhile.
+        let after = start(&files[3]);
+        assert_eq!(after.eval(&session, "n")["text"], shown("5"));
+        assert_eq!(
+            after.eval(&unused, "1")["reason"],
+            json!("session_unreadable")
+        );
+        drop(after);
+        // A server that was forgotten does not start any more.
+        let refused = Command::new(env!("CARGO_BIN_EXE_ptc"))
+            .args(["start", "--sessions", "--session-store", &url])
+            .args(["--session-store-key-file", &files[0]])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_doctor_looks_at_a_store_and_leaves_it_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let doctor = |url: &str, flags: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ptc"))
+            .args(["doctor", "--sessions", "--session-store", url])
+            .args(flags)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    for store in Store::all(directory.path()) {
+        let url = store.url();
+        let (status, text) = doctor(&url, &[]);
+        assert_eq!(status, 0, "{text}");
+        assert!(
+            text.contains(&format!("session store: {url}: 0 sessions, not encrypted")),
+            "{text}"
+        );
+        match &store {
+            Store::Directory(path) => assert!(!path.exists()),
+            Store::Redis { .. } => assert_eq!(store.ask(&[b"DBSIZE"]).text(), "0"),
+        }
+        let key = directory.path().join("key");
+        std::fs::write(&key, "c".repeat(64)).unwrap();
+        let flags = ["--session-store-key-file", key.to_str().unwrap()];
+        let node = Node::start(&url, &flags, &[]);
+        node.new_session();
+        let (status, text) = doctor(&url, &flags);
+        assert_eq!(status, 0, "{text}");
+        assert!(text.contains(": 1 session, encrypted\n"), "{text}");
+        let (status, text) = doctor(&url, &[]);
+        assert_eq!(status, 1, "{text}");
+        assert!(
+            text.contains("it is encrypted, and there is no key"),
+            "{text}"
+        );
+    }
+}
+
+/// What a server's metrics say, by their names.
+fn metrics(node: &Node) -> std::collections::BTreeMap<String, f64> {
+    let mut stream = TcpStream::connect(node.address).unwrap();
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        node.address
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let rows = answer.lines().filter_map(|line| {
+        let (name, value) = line.split_once(' ')?;
+        let name = name.strip_prefix("ptc_lisp_session_store_")?;
+        Some((name.to_owned(), value.parse().ok()?))
+    });
+    rows.collect()
+}
+
+#[test]
+fn metrics_say_what_the_store_costs() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let flags = ["--http-metrics", "--program-timeout-ms", "20000"];
+    let slow = [
+        ("PTC_CHECKS_LEASE_MS", "1000"),
+        ("PTC_CHECKS_SLOW_COMMITS_MS", "3000"),
+    ];
+    let (node, late) = (
+        Node::start(&store.url(), &flags, &[]),
+        Node::start(&store.url(), &flags, &slow),
+    );
+    let session = node.new_session();
+    let before = metrics(&node);
+    node.eval(&session, "(def text (apply str (repeat 1000 \"abcdefgh\")))");
+    let after = metrics(&node);
+    let grown = |name: &str| after[name] - before[name];
+    assert!(grown("written_bytes_total") > 8_000.0, "{after:?}");
+    assert!(grown("requests_total") >= 2.0 && grown("seconds_total") > 0.0, "{after:?}");
+    assert_eq!(grown("read_bytes_total"), 0.0, "it knows what it wrote");
+    assert_eq!((after["up"], after["failures_total"]), (1.0, 0.0));
+    // Another server reads it, is in the way of this one, and loses its turn.
+    let address = late.address;
+    let running = json!({"session_id": session, "program": "(count text)"});
+    let turn = std::thread::spawn(move || call(address, "session_eval", &running).unwrap());
+    until("the turn", || node.is_running(&session));
+    assert_eq!(node.eval(&session, "1")["reason"], json!("session_busy"));
+    assert!(metrics(&node)["busy_total"] >= 1.0);
+    until("the lease", || node.eval(&session, "1")["status"] == json!("ok"));
+    let lost = turn.join().unwrap();
+    assert_eq!(lost["reason"], json!("session_lease_lost"), "{lost}");
+    let late = metrics(&late);
+    assert!(late["read_bytes_total"] > 8_000.0 && late["lost_total"] == 1.0, "{late:?}");
+    if let Store::Redis { server, .. } = &store {
+        let _ = server.lock().unwrap().0.kill();
+    }
+    until("its end", || node.eval(&session, "1")["reason"] == json!("session_store_unavailable"));
+    let without = metrics(&node);
+    assert!(without["up"] == 0.0 && without["failures_total"] >= 1.0, "{without:?}");
+}
