@@ -26,9 +26,20 @@ use std::time::{Duration, Instant};
 
 const REVISION: &str = "2026-07-28";
 
+/// Below the ports that connections take for themselves: one that waits for a server there would find itself, or another test's server.
+const PORTS: std::ops::Range<usize> = 10_240..32_768;
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A port that no other test of this process gets.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    let from = std::process::id() as usize * 131;
+    loop {
+        let at = (from + TAKEN.fetch_add(1, Ordering::AcqRel)) % PORTS.len();
+        let port = u16::try_from(PORTS.start + at).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A process that ends with its owner.
@@ -660,7 +671,7 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
         let far = wire.as_ref().map(faults::Wire::url);
         let far = far.as_deref().unwrap_or(&url);
         let start_far = || Node::start(far, &["--program-timeout-ms", "500"], &[]);
-        let mut nodes = vec![start(), start(), start_far()];
+        let mut nodes = [start(), start(), start_far()];
         let (since, mut acknowledged) = (Instant::now(), 0);
         let mut random = fastrand::Rng::with_seed(7);
         while since.elapsed() < seconds() {

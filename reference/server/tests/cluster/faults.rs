@@ -14,6 +14,8 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     held: AtomicBool,
+    /// Only what is asked waits, not what is answered.
+    one_way: AtomicBool,
     /// Counts cuts: a connection that is older than the last one ends.
     cuts: AtomicU64,
     over: AtomicBool,
@@ -53,6 +55,12 @@ impl Wire {
         self.state.held.store(true, Ordering::Release);
     }
 
+    /// From now on nothing that is asked arrives; what was asked before is answered.
+    fn hold_requests(&self) {
+        self.state.one_way.store(true, Ordering::Release);
+        self.hold();
+    }
+
     /// What was held arrives.
     pub fn release(&self) {
         self.state.held.store(false, Ordering::Release);
@@ -86,19 +94,24 @@ impl State {
         let (near_end, far_end) = (near.try_clone().unwrap(), far.try_clone().unwrap());
         let cuts = self.cuts.load(Ordering::Acquire);
         let state = self.clone();
-        let back = std::thread::spawn(move || state.pass(far_end, near_end, cuts));
-        self.pass(near, far, cuts);
+        let back = std::thread::spawn(move || state.pass(far_end, near_end, cuts, true));
+        self.pass(near, far, cuts, false);
         let _ = back.join();
     }
 
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream, cuts: u64) {
+    fn holds(&self, answers: bool) -> bool {
+        let one_way = self.one_way.load(Ordering::Acquire);
+        self.held.load(Ordering::Acquire) && !(answers && one_way)
+    }
+
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream, cuts: u64, answers: bool) {
         from.set_read_timeout(Some(LOOK)).unwrap();
         let mut bytes = [0; 16 << 10];
         loop {
             if self.cuts.load(Ordering::Acquire) != cuts {
                 break;
             }
-            if self.held.load(Ordering::Acquire) {
+            if self.holds(answers) {
                 std::thread::sleep(LOOK);
                 continue;
             }
@@ -116,7 +129,7 @@ impl State {
                 Err(_) => break,
             };
             // Held while it was read.
-            while self.held.load(Ordering::Acquire) && self.cuts.load(Ordering::Acquire) == cuts {
+            while self.holds(answers) && self.cuts.load(Ordering::Acquire) == cuts {
                 std::thread::sleep(LOOK);
             }
             if to.write_all(&bytes[..count]).is_err() {
@@ -140,10 +153,10 @@ fn a_commit_that_arrives_late_is_not_kept() {
     };
     let wire = Wire::to(*port);
     let environment = [
-        ("PTC_CHECKS_LEASE_MS", "3000"),
-        ("PTC_CHECKS_SLOW_COMMITS_MS", "1500"),
+        ("PTC_CHECKS_LEASE_MS", "6000"),
+        ("PTC_CHECKS_SLOW_COMMITS_MS", "4000"),
     ];
-    let flags = ["--program-timeout-ms", "2000"];
+    let flags = ["--program-timeout-ms", "20000"];
     let far = Node::start(&wire.url(), &flags, &environment);
     let near = Node::start(&store.url(), &[], &[]);
     let session = near.new_session();
@@ -154,8 +167,8 @@ fn a_commit_that_arrives_late_is_not_kept() {
         call(address, "session_eval", &program).unwrap()
     });
     until("the turn", || near.is_running(&session));
-    // The wire is held before the commit; its node gives it up after two seconds, and its lease ends.
-    wire.hold();
+    // The lease was taken, and the wire is held before the commit; its node gives it up after two seconds, and its lease ends.
+    wire.hold_requests();
     let lost = turn.join().unwrap();
     assert_eq!(lost["reason"], json!("session_store_unavailable"), "{lost}");
     let words = lost["text"].as_str().unwrap_or_default();

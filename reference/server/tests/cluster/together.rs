@@ -357,11 +357,17 @@ fn metrics_say_what_the_store_costs() {
     );
     let session = node.new_session();
     let before = metrics(&node);
-    node.eval(&session, "(def text (apply str (repeat 1000 \"abcdefgh\")))");
+    node.eval(
+        &session,
+        "(def text (apply str (repeat 1000 \"abcdefgh\")))",
+    );
     let after = metrics(&node);
     let grown = |name: &str| after[name] - before[name];
     assert!(grown("written_bytes_total") > 8_000.0, "{after:?}");
-    assert!(grown("requests_total") >= 2.0 && grown("seconds_total") > 0.0, "{after:?}");
+    assert!(
+        grown("requests_total") >= 2.0 && grown("seconds_total") > 0.0,
+        "{after:?}"
+    );
     assert_eq!(grown("read_bytes_total"), 0.0, "it knows what it wrote");
     assert_eq!((after["up"], after["failures_total"]), (1.0, 0.0));
     // Another server reads it, is in the way of this one, and loses its turn.
@@ -371,15 +377,25 @@ fn metrics_say_what_the_store_costs() {
     until("the turn", || node.is_running(&session));
     assert_eq!(node.eval(&session, "1")["reason"], json!("session_busy"));
     assert!(metrics(&node)["busy_total"] >= 1.0);
-    until("the lease", || node.eval(&session, "1")["status"] == json!("ok"));
+    until("the lease", || {
+        node.eval(&session, "1")["status"] == json!("ok")
+    });
     let lost = turn.join().unwrap();
     assert_eq!(lost["reason"], json!("session_lease_lost"), "{lost}");
     let late = metrics(&late);
-    assert!(late["read_bytes_total"] > 8_000.0 && late["lost_total"] == 1.0, "{late:?}");
+    assert!(
+        late["read_bytes_total"] > 8_000.0 && late["lost_total"] == 1.0,
+        "{late:?}"
+    );
     if let Store::Redis { server, .. } = &store {
         let _ = server.lock().unwrap().0.kill();
     }
-    until("its end", || node.eval(&session, "1")["reason"] == json!("session_store_unavailable"));
+    until("its end", || {
+        node.eval(&session, "1")["reason"] == json!("session_store_unavailable")
+    });
     let without = metrics(&node);
-    assert!(without["up"] == 0.0 && without["failures_total"] >= 1.0, "{without:?}");
+    assert!(
+        without["up"] == 0.0 && without["failures_total"] >= 1.0,
+        "{without:?}"
+    );
 }

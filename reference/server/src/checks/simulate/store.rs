@@ -662,6 +662,8 @@ impl World {
             }
             Err(refused) => {
                 known.perhaps_closed |= refused == Refused::Away;
+                // Asked twice, the first time may have done it.
+                known.closed |= refused == Refused::Closed;
                 self.justified(refused, made);
                 refused.reason().name()
             }
