@@ -17,6 +17,11 @@ macro_rules! taken {
     };
 }
 
+/// A mutant that rewrites programs.
+const fn written(name: &'static str, clause: &'static str, edit: fn(&str) -> String) -> Mutant {
+    row(name, clause, Mutation::Program(edit))
+}
+
 /// All of them, in the order of the specification.
 pub const MUTANTS: &[Mutant] = &[
     // Places and ways out.
@@ -144,6 +149,79 @@ pub const MUTANTS: &[Mutant] = &[
     taken!("time.durations.whole", ".toHours", ".toMinutes"),
     taken!("forms.letfn.together", "letfn", "let"),
     taken!("forms.dotimes.counts", "dotimes", "doseq"),
+    written("join-by-one-key", "sets.join.keys", |text| {
+        let by_one = "((fn ([a b] (set/join a b)) ([a b m] (set/join a b (into {} (take 1 m)))))";
+        text.replace("(set/join", by_one)
+    }),
+    written("join-without-product", "sets.join.natural", |text| {
+        let none = "((fn ([a b] (if (some (set (keys (first a))) (keys (first b))) (set/join a b) #{})) ([a b m] (set/join a b m)))";
+        text.replace("(set/join", none)
+    }),
+    written("join-keeps-the-first-value", "sets.join.keys", |text| {
+        let first = "((fn ([a b] (set/join a b)) ([a b m] (set (for [x a y b :when (every? (fn [[k l]] (= (k x) (l y))) m)] (merge y x)))))";
+        text.replace("(set/join", first)
+    }),
+    written("project-drops-nil", "sets.project.keys", |text| {
+        let without = "((fn [rows ks] (set (map (fn [r] (into {} (filter (fn [[_ v]] (some? v)) (select-keys r ks)))) rows)))";
+        text.replace("(set/project", without)
+    }),
+    written("index-keeps-one-row", "sets.index.groups", |text| {
+        let one = "((fn [rows ks] (into {} (map (fn [r] [(select-keys r ks) #{r}]) rows)))";
+        text.replace("(set/index", one)
+    }),
+    written(
+        "escape-drops-what-has-nothing",
+        "strings.escape.characters",
+        |text| text.replace("(str/escape", "((fn [s cmap] (apply str (map cmap s)))"),
+    ),
+    written("radix-ignored", "interop.to-base.read", |text| {
+        text.replace("(Integer/parseInt", "((fn [s & _] (Integer/parseInt s))")
+    }),
+    written("radix-ignored-in-text", "interop.to-base.text", |text| {
+        text.replace("(Integer/toString", "((fn [n & _] (Integer/toString n))")
+    }),
+    written("hex-of-64-bits", "interop.to-base.write", |text| {
+        text.replace("Integer/toHexString", "Long/toHexString")
+    }),
+    written("bits-of-64-bits", "interop.to-base.write", |text| {
+        text.replace("Integer/toBinaryString", "Long/toBinaryString")
+    }),
+    written("letters-of-ascii", "interop.characters.kinds", |text| {
+        let ascii =
+            "(fn [c] (and (Character/isLetter c) (some? (re-matches #\"[a-zA-Z]\" (char c))))) ";
+        text.replace("Character/isLetter ", ascii)
+    }),
+    written("digits-of-ascii", "interop.characters.kinds", |text| {
+        let ascii =
+            "(fn [c] (and (Character/isDigit c) (some? (re-matches #\"[0-9]\" (char c))))) ";
+        text.replace("Character/isDigit ", ascii)
+    }),
+    written(
+        "letters-without-value",
+        "interop.characters.value",
+        |text| {
+            let digits = "(fn [c] (if (Character/isDigit c) (Character/getNumericValue c) -1)) ";
+            text.replace("Character/getNumericValue ", digits)
+        },
+    ),
+    written("sunday-first", "time.fields.values", |text| {
+        let sunday =
+            "((fn [n] (let [v (.getValue n)] (if (str/ends-with? n \"DAY\") (inc (mod v 7)) v))) ";
+        text.replace("(.getValue ", sunday)
+    }),
+    written("nan-greatest", "aggregates.max-by.nan", |text| {
+        let nan = "((fn [& xs] (or (first (filter (fn [x] (and (number? x) (not= x x))) (if (next xs) xs (first xs)))) (apply max-by identity xs))) ";
+        text.replace("(max-by identity ", nan)
+    }),
+    taken!("seqs.reductions.all", "reductions", "reduce"),
+    taken!("seqs.take-nth.items", "take-nth", "drop"),
+    taken!("seqs.rseq.opposite", "rseq", "reverse"),
+    taken!("seqs.cycle.again", "cycle", "identity"),
+    taken!("seqs.transduce.folds", "transduce", "into"),
+    taken!("seqs.run!.calls", "run!", "map"),
+    taken!("interop.to-base.write", "toOctalString", "toHexString"),
+    taken!("interop.characters.kinds", "isUpperCase", "isLowerCase"),
+    taken!("interop.bounds.values", "MAX_VALUE", "MIN_VALUE"),
     row(
         "data-is-empty",
         "names.data.whole",
