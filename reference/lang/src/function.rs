@@ -132,7 +132,7 @@ pub enum Combinator {
     /// `(reduced x)`: ends a reduction with `x`.
     Reduced,
     /// No function: a sequence whose items are made when they are asked for. A source and the transducers that its items
-    /// go through. It is never part of another value, and never leaves the program (`eval::sequence`).
+    /// go through. It is part of no value but another sequence, and never leaves the program (`eval::sequence`).
     Sequence,
     /// Only as the source of a [`Combinator::Sequence`]: numbers from the first part, up to the second unless that is nil, by
     /// the third.
@@ -145,6 +145,10 @@ pub enum Combinator {
     Cycle,
     /// Only as a source: what a function of no arguments gives each time.
     Repeatedly,
+    /// Only as a source: what the first part makes of the items of the others, side by side; none of them has an end.
+    Beside,
+    /// Only as a source: the items of a vector, and then those of a sequence without an end.
+    Before,
 }
 
 impl Combinator {
@@ -194,6 +198,8 @@ impl Combinator {
             Combinator::Repeat => "repeat",
             Combinator::Cycle => "cycle",
             Combinator::Repeatedly => "repeatedly",
+            Combinator::Beside => "beside",
+            Combinator::Before => "before",
         }
     }
 }

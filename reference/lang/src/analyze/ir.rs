@@ -159,6 +159,16 @@ impl Op {
         })
     }
 
+    /// The result for two numbers of one small kind; none for anything else, or where it does not fit.
+    #[inline(always)]
+    pub fn values(self, a: &Value, b: &Value) -> Option<Value> {
+        match (a, b) {
+            (Value::Int(a), Value::Int(b)) => self.integers(*a, *b),
+            (Value::Float(a), Value::Float(b)) => Some(self.floats(*a, *b)),
+            _ => None,
+        }
+    }
+
     /// The result for two small integers; none where it does not fit.
     #[inline(always)]
     pub fn integers(self, a: i64, b: i64) -> Option<Value> {

@@ -12,7 +12,7 @@ pub(crate) use suggest::nearest;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use crate::builtins::{self, Builtin, NAMESPACES};
+use crate::builtins::{self, Builtin, NAMESPACES, Settles};
 use crate::env::Names;
 use crate::error::{Error, Kind};
 use crate::form::{Form, FormKind, Span};
@@ -904,7 +904,7 @@ fn builtin_call(builtin: &'static Builtin, args: Box<[Ir]>, span: Span) -> Ir {
         return Ir::BuiltinN(Box::new((builtin, args, span)));
     }
     let mut parts = args.into_vec();
-    if builtin.streams.is_some()
+    if matches!(builtin.settles, Settles::First(_))
         && let Some(items) = parts.last_mut()
     {
         defer(items);

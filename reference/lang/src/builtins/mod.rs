@@ -57,10 +57,23 @@ pub struct Builtin {
     pub doc: &'static str,
     /// The function, or the constant that the name stands for.
     pub run: Body,
-    /// How many of its first arguments have to be made; the items of the others it takes one by one. None when all of them.
-    pub streams: Option<usize>,
+    /// Which of its arguments have to be made.
+    pub settles: Settles,
     /// Whether its items can be made one by one where a function that streams takes them: `(f x coll)`.
     pub defers: bool,
+}
+
+/// Which arguments of a function are made into vectors before it is called, where they are sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settles {
+    /// All of them.
+    Every,
+    /// Those that have an end.
+    Ending,
+    /// So many of the first; the items of the others it takes one by one.
+    First(usize),
+    /// None: it only asks what they are.
+    Nothing,
 }
 
 /// What a name of the table stands for.
@@ -395,7 +408,7 @@ pub const fn row(
         signatures,
         doc,
         run: Body::Function(run),
-        streams: None,
+        settles: Settles::Every,
         defers: false,
     }
 }
@@ -431,7 +444,7 @@ pub const fn fixed(
         signatures: name,
         doc,
         run,
-        streams: None,
+        settles: Settles::Every,
         defers: false,
     }
 }
@@ -445,13 +458,25 @@ impl Builtin {
 
     /// This row, which takes the items of its arguments one by one, all but the `made` first.
     pub const fn streaming(mut self, made: usize) -> Builtin {
-        self.streams = Some(made);
+        self.settles = Settles::First(made);
+        self
+    }
+
+    /// This row, which takes sequences without an end as they are.
+    pub const fn endless(mut self) -> Builtin {
+        self.settles = Settles::Ending;
+        self
+    }
+
+    /// This row, which asks of its arguments only what they are.
+    pub const fn kinds(mut self) -> Builtin {
+        self.settles = Settles::Nothing;
         self
     }
 
     /// This row, whose items can be made one by one, and which takes those of its last argument so.
     pub const fn deferring(mut self) -> Builtin {
-        self.streams = Some(1);
+        self.settles = Settles::First(1);
         self.defers = true;
         self
     }

@@ -1,46 +1,49 @@
 //! Questions about a value. Everything here looks at one value and answers with a boolean, but for
 //! `boolean`, `keyword` and `type`.
 
+use std::sync::LazyLock;
+
 use super::{Builtin, Home, Section, exactly, row};
 use crate::error::{Stop, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
+use crate::eval::sequence::unsettled;
 use crate::value::{Type, Value};
 
 /// The rows of this area.
 #[rustfmt::skip]
 pub const ROWS: &[Builtin] = &[
-    row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil alone.", is_nil),
-    row("some?", "predicates.some?", Section::Core, &[Home::Core], exactly(1), "(some? x)", "Returns true for everything but nil.", is_some),
-    row("true?", "predicates.true?", Section::Core, &[Home::Core], exactly(1), "(true? x)", "Returns true for true alone.", is_true),
-    row("false?", "predicates.false?", Section::Core, &[Home::Core], exactly(1), "(false? x)", "Returns true for false alone.", is_false),
-    row("boolean?", "predicates.boolean?", Section::Core, &[Home::Core], exactly(1), "(boolean? x)", "Returns true for true and false.", is_boolean),
-    row("number?", "predicates.number?", Section::Core, &[Home::Core], exactly(1), "(number? x)", "Returns true for an integer or a float.", is_number),
-    row("int?", "predicates.int?", Section::Core, &[Home::Core], exactly(1), "(int? x)", "Returns true for an integer.", is_integer),
-    row("integer?", "predicates.integer?", Section::Core, &[Home::Core], exactly(1), "(integer? x)", "Returns true for an integer.", is_integer),
-    row("float?", "predicates.float?", Section::Core, &[Home::Core], exactly(1), "(float? x)", "Returns true for a float.", is_float),
-    row("double?", "predicates.double?", Section::Core, &[Home::Core], exactly(1), "(double? x)", "Returns true for a float.", is_float),
-    row("ratio?", "predicates.ratio?", Section::Core, &[Home::Core], exactly(1), "(ratio? x)", "Returns false: there are no ratios.", never),
-    row("rational?", "predicates.rational?", Section::Core, &[Home::Core], exactly(1), "(rational? x)", "Returns true for an integer.", is_integer),
-    row("decimal?", "predicates.decimal?", Section::Core, &[Home::Core], exactly(1), "(decimal? x)", "Returns false: there are no decimals.", never),
-    row("string?", "predicates.string?", Section::Core, &[Home::Core], exactly(1), "(string? x)", "Returns true for a string.", is_string),
-    row("char?", "predicates.char?", Section::Core, &[Home::Core], exactly(1), "(char? x)", "Returns true for a string of one grapheme.", is_char),
-    row("keyword?", "predicates.keyword?", Section::Core, &[Home::Core], exactly(1), "(keyword? x)", "Returns true for a keyword.", is_keyword),
-    row("symbol?", "predicates.symbol?", Section::Core, &[Home::Core], exactly(1), "(symbol? x)", "Returns true for a quoted symbol.", is_symbol),
-    row("vector?", "predicates.vector?", Section::Core, &[Home::Core], exactly(1), "(vector? x)", "Returns true for a vector.", is_vector),
-    row("map?", "predicates.map?", Section::Core, &[Home::Core], exactly(1), "(map? x)", "Returns true for a map.", is_map),
-    row("set?", "predicates.set?", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set? x)", "Returns true for a set.", is_set),
-    row("coll?", "predicates.coll?", Section::Core, &[Home::Core], exactly(1), "(coll? x)", "Returns true for a vector, map or set.", is_coll),
-    row("seq?", "predicates.seq?", Section::Core, &[Home::Core], exactly(1), "(seq? x)", "Returns true for a vector, the only kind of sequence.", is_vector),
-    row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector),
-    row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions take: nil, a collection or a string.", is_seqable),
+    row("nil?", "predicates.nil?", Section::Core, &[Home::Core], exactly(1), "(nil? x)", "Returns true for nil alone.", is_nil).kinds(),
+    row("some?", "predicates.some?", Section::Core, &[Home::Core], exactly(1), "(some? x)", "Returns true for everything but nil.", is_some).kinds(),
+    row("true?", "predicates.true?", Section::Core, &[Home::Core], exactly(1), "(true? x)", "Returns true for true alone.", is_true).kinds(),
+    row("false?", "predicates.false?", Section::Core, &[Home::Core], exactly(1), "(false? x)", "Returns true for false alone.", is_false).kinds(),
+    row("boolean?", "predicates.boolean?", Section::Core, &[Home::Core], exactly(1), "(boolean? x)", "Returns true for true and false.", is_boolean).kinds(),
+    row("number?", "predicates.number?", Section::Core, &[Home::Core], exactly(1), "(number? x)", "Returns true for an integer or a float.", is_number).kinds(),
+    row("int?", "predicates.int?", Section::Core, &[Home::Core], exactly(1), "(int? x)", "Returns true for an integer.", is_integer).kinds(),
+    row("integer?", "predicates.integer?", Section::Core, &[Home::Core], exactly(1), "(integer? x)", "Returns true for an integer.", is_integer).kinds(),
+    row("float?", "predicates.float?", Section::Core, &[Home::Core], exactly(1), "(float? x)", "Returns true for a float.", is_float).kinds(),
+    row("double?", "predicates.double?", Section::Core, &[Home::Core], exactly(1), "(double? x)", "Returns true for a float.", is_float).kinds(),
+    row("ratio?", "predicates.ratio?", Section::Core, &[Home::Core], exactly(1), "(ratio? x)", "Returns false: there are no ratios.", never).kinds(),
+    row("rational?", "predicates.rational?", Section::Core, &[Home::Core], exactly(1), "(rational? x)", "Returns true for an integer.", is_integer).kinds(),
+    row("decimal?", "predicates.decimal?", Section::Core, &[Home::Core], exactly(1), "(decimal? x)", "Returns false: there are no decimals.", never).kinds(),
+    row("string?", "predicates.string?", Section::Core, &[Home::Core], exactly(1), "(string? x)", "Returns true for a string.", is_string).kinds(),
+    row("char?", "predicates.char?", Section::Core, &[Home::Core], exactly(1), "(char? x)", "Returns true for a string of one grapheme.", is_char).kinds(),
+    row("keyword?", "predicates.keyword?", Section::Core, &[Home::Core], exactly(1), "(keyword? x)", "Returns true for a keyword.", is_keyword).kinds(),
+    row("symbol?", "predicates.symbol?", Section::Core, &[Home::Core], exactly(1), "(symbol? x)", "Returns true for a quoted symbol.", is_symbol).kinds(),
+    row("vector?", "predicates.vector?", Section::Core, &[Home::Core], exactly(1), "(vector? x)", "Returns true for a vector.", is_vector).kinds(),
+    row("map?", "predicates.map?", Section::Core, &[Home::Core], exactly(1), "(map? x)", "Returns true for a map.", is_map).kinds(),
+    row("set?", "predicates.set?", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(set? x)", "Returns true for a set.", is_set).kinds(),
+    row("coll?", "predicates.coll?", Section::Core, &[Home::Core], exactly(1), "(coll? x)", "Returns true for a vector, map or set.", is_coll).kinds(),
+    row("seq?", "predicates.seq?", Section::Core, &[Home::Core], exactly(1), "(seq? x)", "Returns true for a vector, the only kind of sequence.", is_vector).kinds(),
+    row("sequential?", "predicates.sequential?", Section::Core, &[Home::Core], exactly(1), "(sequential? x)", "Returns true for a vector.", is_vector).kinds(),
+    row("seqable?", "predicates.seqable?", Section::Core, &[Home::Core], exactly(1), "(seqable? x)", "Returns true for anything that sequence functions take: nil, a collection or a string.", is_seqable).kinds(),
     row("counted?", "predicates.counted?", Section::Core, &[Home::Core], exactly(1), "(counted? x)", "Returns true for a value whose size is known: a vector, map, set or string.", is_counted),
     row("indexed?", "predicates.indexed?", Section::Core, &[Home::Core], exactly(1), "(indexed? x)", "Returns true for a vector or a string.", is_indexed),
     row("associative?", "predicates.associative?", Section::Core, &[Home::Core], exactly(1), "(associative? x)", "Returns true for a map or a vector.", is_associative),
     row("reversible?", "predicates.reversible?", Section::Core, &[Home::Core], exactly(1), "(reversible? x)", "Returns true for a vector or a string.", is_indexed),
-    row("sorted?", "predicates.sorted?", Section::Core, &[Home::Core], exactly(1), "(sorted? x)", "Returns false: there is no sorted collection kind.", never),
-    row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", never),
-    row("fn?", "predicates.fn?", Section::Core, &[Home::Core], exactly(1), "(fn? x)", "Returns true for a function.", is_fn),
-    row("ifn?", "predicates.ifn?", Section::Core, &[Home::Core], exactly(1), "(ifn? x)", "Returns true for anything that can be called: a function, keyword, map, set, vector or var.", is_ifn),
+    row("sorted?", "predicates.sorted?", Section::Core, &[Home::Core], exactly(1), "(sorted? x)", "Returns false: there is no sorted collection kind.", never).kinds(),
+    row("map-entry?", "predicates.map-entry?", Section::Core, &[Home::Core], exactly(1), "(map-entry? x)", "Returns false: the entries of a map are ordinary vectors.", never).kinds(),
+    row("fn?", "predicates.fn?", Section::Core, &[Home::Core], exactly(1), "(fn? x)", "Returns true for a function.", is_fn).kinds(),
+    row("ifn?", "predicates.ifn?", Section::Core, &[Home::Core], exactly(1), "(ifn? x)", "Returns true for anything that can be called: a function, keyword, map, set, vector or var.", is_ifn).kinds(),
     row("zero?", "predicates.zero?", Section::Core, &[Home::Core], exactly(1), "(zero? x)", "Returns true for zero.", is_zero),
     row("pos?", "predicates.pos?", Section::Core, &[Home::Core], exactly(1), "(pos? x)", "Returns true for a number above zero.", is_pos),
     row("neg?", "predicates.neg?", Section::Core, &[Home::Core], exactly(1), "(neg? x)", "Returns true for a number below zero.", is_neg),
@@ -51,18 +54,27 @@ pub const ROWS: &[Builtin] = &[
     row("even?", "predicates.even?", Section::Core, &[Home::Core], exactly(1), "(even? x)", "Returns true for an even integer.", is_even),
     row("infinite?", "predicates.infinite?", Section::Core, &[Home::Core], exactly(1), "(infinite? x)", "Returns true for an infinite float.", is_infinite),
     row("NaN?", "predicates.NaN?", Section::Core, &[Home::Core], exactly(1), "(NaN? x)", "Returns true for the float that is not a number.", is_nan),
-    row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not),
-    row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean),
+    row("not", "core.not", Section::Core, &[Home::Core], exactly(1), "(not x)", "Returns true for nil and false, false for everything else.", not).kinds(),
+    row("boolean", "core.boolean", Section::Core, &[Home::Core], exactly(1), "(boolean x)", "Returns false for nil and false, true for everything else.", boolean).kinds(),
     row("keyword", "core.keyword", Section::Core, &[Home::Core], exactly(1), "(keyword x)", "Makes a keyword from a string, keyword or symbol.", keyword),
-    row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of),
+    row("type", "core.type", Section::Core, &[Home::Core], exactly(1), "(type x)", "Returns a keyword that names the kind of a value.", type_of).kinds(),
 ];
 
 type Result<T = Value> = std::result::Result<T, Stop>;
 
+/// A value where only its kind counts: a sequence is a vector, and need not be made.
+fn seen(value: &Value) -> &Value {
+    static VECTOR: LazyLock<Value> = LazyLock::new(|| Value::vector(Vec::new()));
+    match unsettled(value) {
+        Some(_) => &VECTOR,
+        None => value,
+    }
+}
+
 macro_rules! predicates {
     ($($name:ident($pattern:pat $(=> $guard:expr)?);)*) => {
         $(fn $name(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
-            Ok(Value::Bool(matches!(&args[0], $pattern $(if $guard)?)))
+            Ok(Value::Bool(matches!(seen(&args[0]), $pattern $(if $guard)?)))
         })*
     };
 }

@@ -58,8 +58,8 @@ pub const ROWS: &[Builtin] = &[
     row("list", "seqs.list", Section::Core, &[Home::Core], at_least(0), "(list & args)", "Makes a vector of its arguments.", vector),
     row("vec", "seqs.vec", Section::Sets, &[Home::Core, Home::Set], exactly(1), "(vec coll)", "Makes a vector of the items of a collection.", vec),
     row("seq", "seqs.seq", Section::Core, &[Home::Core], exactly(1), "(seq coll)", "Returns the items of a collection as a vector, or nil when it has none.", seq).streaming(0),
-    row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat),
-    row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons),
+    row("concat", "seqs.concat", Section::Core, &[Home::Core], at_least(0), "(concat coll1 coll2 ...)", "Joins collections end to end into one vector.", concat).endless(),
+    row("cons", "seqs.cons", Section::Core, &[Home::Core], exactly(2), "(cons x seq)", "Puts an item in front of the items of a collection.", cons).endless(),
     row("conj", "seqs.conj", Section::Core, &[Home::Core], at_least(0), "(conj), (conj coll x ...)", "Adds items to a collection where it grows naturally: at the end of a vector, as entries of a map, as members of a set.", conj),
     row("into", "seqs.into", Section::Core, &[Home::Core], between(2, 3), "(into to from), (into to xform from)", "Adds all items of the second collection to the first.", into).streaming(1),
     row("range", "seqs.range", Section::Core, &[Home::Core], between(0, 3), "(range end), (range start end), (range start end step), (range)", "Returns the numbers from start (0) up to, not including, end, by step (1); without an end they never stop.", range),
@@ -71,7 +71,7 @@ pub const ROWS: &[Builtin] = &[
     row("interleave", "seqs.interleave", Section::Core, &[Home::Core], at_least(0), "(interleave), (interleave coll), (interleave c1 c2 ...)", "Takes items from each collection in turn until one is used up.", interleave).streaming(0),
     row("interpose", "seqs.interpose", Section::Core, &[Home::Core], between(1, 2), "(interpose sep coll), (interpose sep)", "Puts a separator between neighbouring items.", interpose).deferring(),
     row("zip", "seqs.zip", Section::Core, &[], exactly(2), "(zip c1 c2)", "Pairs the items of two collections.", zip),
-    row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition),
+    row("partition", "seqs.partition", Section::Core, &[Home::Core], between(2, 4), "(partition n coll), (partition n step coll), (partition n step pad coll)", "Cuts a collection into groups of exactly n items and drops an incomplete last group unless padding is given.", partition).endless(),
     row("partition-all", "seqs.partition-all", Section::Core, &[Home::Core], between(1, 3), "(partition-all n coll), (partition-all n step coll), (partition-all n)", "Cuts a collection into groups of n items; the last may be shorter.", partition_all).streaming(1),
     row("partition-by", "seqs.partition-by", Section::Core, &[Home::Core], between(1, 2), "(partition-by f coll), (partition-by f)", "Starts a new group whenever the function's value changes.", partition_by).deferring(),
     row("combinations", "seqs.combinations", Section::Core, &[], exactly(2), "(combinations coll n)", "Returns every choice of n items, in the order of the collection.", combinations),
@@ -80,7 +80,7 @@ pub const ROWS: &[Builtin] = &[
     row("count", "seqs.count", Section::Core, &[Home::Core], exactly(1), "(count coll)", "Returns the number of items, 0 for nil.", count).streaming(0),
     row("empty?", "seqs.empty?", Section::Core, &[Home::Core], exactly(1), "(empty? coll)", "Returns true when a collection has no items.", is_empty).streaming(0),
     row("not-empty", "seqs.not-empty", Section::Core, &[Home::Core], exactly(1), "(not-empty coll)", "Returns the collection itself, or nil when it has no items.", not_empty).streaming(0),
-    row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind.", empty),
+    row("empty", "seqs.empty", Section::Core, &[Home::Core], exactly(1), "(empty coll)", "Returns an empty collection of the same kind.", empty).kinds(),
     row("reductions", "seqs.reductions", Section::Core, &[Home::Core], between(2, 3), "(reductions f coll), (reductions f init coll)", "Folds a collection and returns every accumulator on the way.", reductions).streaming(1),
     row("reduced", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced x)", "Ends a reduction with a value when its function returns it.", make_reduced),
     row("reduced?", "seqs.reduced", Section::Core, &[Home::Core], exactly(1), "(reduced? x)", "Returns true for what reduced returns.", is_reduced),
@@ -92,7 +92,7 @@ pub const ROWS: &[Builtin] = &[
     row("iterate", "seqs.iterate", Section::Core, &[Home::Core], exactly(2), "(iterate f x)", "Returns x, (f x), (f (f x)) and so on; whoever takes items of it says how many.", iterate),
     row("repeat", "seqs.repeat", Section::Core, &[Home::Core], between(1, 2), "(repeat n x), (repeat x)", "Returns a value n times, or for as long as items are taken.", repeat),
     row("repeatedly", "seqs.repeatedly", Section::Core, &[Home::Core], between(1, 2), "(repeatedly n f), (repeatedly f)", "Calls a function without arguments n times, or for as long as items are taken, and returns the results.", repeatedly),
-    row("cycle", "seqs.cycle", Section::Core, &[Home::Core], exactly(1), "(cycle coll)", "Returns the items of a collection again and again, for as long as items are taken.", cycle),
+    row("cycle", "seqs.cycle", Section::Core, &[Home::Core], exactly(1), "(cycle coll)", "Returns the items of a collection again and again, for as long as items are taken.", cycle).endless(),
     row("take-nth", "seqs.take-nth", Section::Core, &[Home::Core], between(1, 2), "(take-nth n coll), (take-nth n)", "Returns every n-th item, from the first.", take_nth).deferring(),
     row("doall", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(doall coll), (doall n coll)", "Returns the collection; everything is evaluated at once anyway.", doall),
     row("dorun", "seqs.doall", Section::Core, &[Home::Core], between(1, 2), "(dorun coll), (dorun n coll)", "Returns nil; everything is evaluated at once anyway.", dorun),
@@ -182,19 +182,22 @@ fn map(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         [endless] if sequence::endless(endless) => {
             return eval.deferred(builtin("map"), &[function], endless);
         }
-        _ => bounded(eval, collections)?,
+        all if all.iter().all(sequence::endless) => {
+            return sequence::beside(eval, function, collections);
+        }
+        _ => {}
     }
     if let [Value::Vector(items)] = &mut *collections
         && items.moves()
     {
         // A buffer that nobody else will read becomes the result's.
         let mut items = std::mem::take(items).into_vec();
-        eval.replace_each(&function, &mut items)?;
+        eval.replace_each(&function, &mut items, 0)?;
         return Ok(Value::vector(items));
     }
     let mut results = Vec::with_capacity(shortest(collections));
     if let [Value::Vector(items)] = &*collections {
-        eval.call_each(&function, items.iter(), |_, _, result| {
+        eval.call_each(&function, items.iter(), 0, |_, _, result| {
             results.push(result);
             Ok(true)
         })?;
@@ -306,7 +309,7 @@ fn selected(eval: &mut Eval<'_>, args: &mut [Value], wanted: bool) -> Result {
     let mut kept = Vec::new();
     if let Value::Vector(items) = &*collection {
         // Only what is kept is copied.
-        eval.call_each(predicate, items.iter(), |_, item, answer| {
+        eval.call_each(predicate, items.iter(), 0, |_, item, answer| {
             if answer.truthy() == wanted {
                 kept.push(item.clone());
             }
@@ -615,6 +618,9 @@ fn repeatedly(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn cycle(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::endless(&args[0]) {
+        return Ok(std::mem::take(&mut args[0]));
+    }
     let items = Value::vector(eval.take_items(std::mem::take(&mut args[0]))?);
     Ok(match emptiness(&items)? {
         true => items,
@@ -659,12 +665,7 @@ fn fold(
     };
     let mut acc = first;
     for (index, item) in items.enumerate() {
-        let known = match (&acc, item) {
-            (Value::Int(a), Value::Int(b)) => op.integers(*a, *b),
-            (Value::Float(a), Value::Float(b)) => Some(op.floats(*a, *b)),
-            _ => None,
-        };
-        acc = match known {
+        acc = match op.values(&acc, item) {
             Some(known) => {
                 eval.charge(1)?;
                 known
@@ -1096,6 +1097,9 @@ fn seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let mut joined = Vec::new();
     for arg in args {
+        if sequence::endless(arg) {
+            return sequence::before(eval, joined, std::mem::take(arg));
+        }
         let part = eval.take_items(std::mem::take(arg))?;
         eval.charge(part.len())?;
         eval.reserve_values(joined.len() + part.len())?;
@@ -1109,6 +1113,13 @@ fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn cons(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    if sequence::endless(&args[1]) {
+        let [first, endless] = args else {
+            return Ok(Value::Nil);
+        };
+        eval.settle(first)?;
+        return sequence::before(eval, vec![std::mem::take(first)], std::mem::take(endless));
+    }
     let mut items = eval.take_items(std::mem::take(&mut args[1]))?;
     eval.charge(items.len())?;
     items.insert(0, std::mem::take(&mut args[0]));
@@ -1482,17 +1493,28 @@ fn partition(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     } else {
         size
     };
-    let collection = args.last_mut().map(std::mem::take).unwrap_or_default();
+    let mut collection = args.last_mut().map(std::mem::take).unwrap_or_default();
+    if args.len() < 4 && sequence::endless(&collection) {
+        let counts = [Value::from(size), Value::from(step)];
+        return eval.deferred(builtin("partition"), &counts, &collection);
+    }
+    eval.settle(&mut collection)?;
     let items = eval.take_items(collection)?;
     let mut parts = windows(eval, &items, size, step, false)?;
     if args.len() == 4 {
         let start = parts.len().saturating_mul(step);
         if start < items.len() {
-            let pad = eval.items(&args[2])?;
+            let mut pad = eval.stream(std::mem::take(&mut args[2]))?;
             let mut last = items[start..].to_vec();
-            let missing = size.saturating_sub(last.len());
             last.truncate(size);
-            last.extend(pad.into_iter().take(missing));
+            while last.len() < size
+                && let Some(item) = pad.next(eval)?
+            {
+                if last.len() == last.capacity() {
+                    eval.reserve_values(last.len() * 2)?;
+                }
+                last.push(item);
+            }
             parts.push(Value::vector(last));
         }
     }
@@ -1687,6 +1709,7 @@ fn not_empty(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     Ok(match &args[0] {
         Value::Vector(_) => Value::vector(Vec::new()),
+        sequence if sequence::unsettled(sequence).is_some() => Value::vector(Vec::new()),
         Value::Map(_) => Value::Map(Map::new()),
         Value::Set(_) => Value::Set(crate::value::Set::new()),
         Value::Str(_) => Value::str(""),

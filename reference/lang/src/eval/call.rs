@@ -158,11 +158,12 @@ impl<'r> Eval<'r> {
     }
 
     /// Calls `callee` with each item in turn. `each` is given the item and the result, and says
-    /// whether to go on.
+    /// whether to go on. Of the collection, `before` items came before these.
     pub fn call_each(
         &mut self,
         callee: &Value,
         items: Items<'_>,
+        before: usize,
         mut each: impl FnMut(&mut Self, &Value, Value) -> Evaluated<bool>,
     ) -> Evaluated<()> {
         if let Some(closure) = closure_of(callee, 1) {
@@ -170,7 +171,7 @@ impl<'r> Eval<'r> {
                 for (index, item) in items.enumerate() {
                     let result = eval.enter(closure, base, |stack| stack.push(item.clone()));
                     let result = result.and_then(|result| eval.settled(result));
-                    let result = result.map_err(|stop| at_item(stop, index))?;
+                    let result = result.map_err(|stop| at_item(stop, before + index))?;
                     if !each(eval, item, result)? {
                         break;
                     }
@@ -187,7 +188,7 @@ impl<'r> Eval<'r> {
                 }
                 _ => self
                     .call1(callee, item.clone())
-                    .map_err(|stop| at_item(stop, index))?,
+                    .map_err(|stop| at_item(stop, before + index))?,
             };
             if !each(self, item, result)? {
                 break;
@@ -196,24 +197,37 @@ impl<'r> Eval<'r> {
         Ok(())
     }
 
-    /// Calls `callee` with each item in turn, and puts what came of it in the item's place.
-    pub fn replace_each(&mut self, callee: &Value, items: &mut [Value]) -> Evaluated<()> {
+    /// Calls `callee` with each item in turn, and puts what came of it in the item's place. Of the collection, `before` items
+    /// came before these.
+    pub fn replace_each(
+        &mut self,
+        callee: &Value,
+        items: &mut [Value],
+        before: usize,
+    ) -> Evaluated<()> {
         if let Some(closure) = closure_of(callee, 1) {
             return self.inside(closure, |eval, base| {
                 for (index, item) in items.iter_mut().enumerate() {
                     let argument = std::mem::take(item);
                     let result = eval.enter(closure, base, |stack| stack.push(argument));
                     let result = result.and_then(|result| eval.settled(result));
-                    *item = result.map_err(|stop| at_item(stop, index))?;
+                    *item = result.map_err(|stop| at_item(stop, before + index))?;
                 }
                 Ok(())
             });
         }
         for (index, item) in items.iter_mut().enumerate() {
             let argument = std::mem::take(item);
-            *item = self
-                .call1(callee, argument)
-                .map_err(|stop| at_item(stop, index))?;
+            *item = match (callee, &argument) {
+                // The map need not be an argument.
+                (Value::Keyword(_), Value::Map(map)) => {
+                    self.tick()?;
+                    map.lookup(callee).cloned().unwrap_or_default()
+                }
+                _ => self
+                    .call1(callee, argument)
+                    .map_err(|stop| at_item(stop, before + index))?,
+            };
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicUsize;
 use smallvec::SmallVec;
 
 use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
-use crate::builtins::{Body, Builtin};
+use crate::builtins::{Body, Builtin, Settles};
 use crate::clock;
 use crate::env::{Brief, Definition, Env};
 use crate::error::{Kind, Limit, Quote, Stop, at, at_item, named};
@@ -395,8 +395,7 @@ impl<'r> Eval<'r> {
     fn operate(&mut self, call: &Operation, frame: Frame<'_>) -> Evaluated {
         let (op, _, a, b, _) = call;
         let known = match (self.peek(a, frame), self.peek(b, frame)) {
-            (Some(Value::Int(a)), Some(Value::Int(b))) => op.integers(*a, *b),
-            (Some(Value::Float(a)), Some(Value::Float(b))) => Some(op.floats(*a, *b)),
+            (Some(a), Some(b)) => op.values(a, b),
             _ => None,
         };
         match known {
@@ -412,12 +411,7 @@ impl<'r> Eval<'r> {
     fn operate_on_values(&mut self, call: &Operation, frame: Frame<'_>) -> Evaluated {
         let (op, builtin, a, b, span) = call;
         let mut args = [self.eval(a, frame)?, self.eval(b, frame)?];
-        let known = match &args {
-            [Value::Int(a), Value::Int(b)] => op.integers(*a, *b),
-            [Value::Float(a), Value::Float(b)] => Some(op.floats(*a, *b)),
-            _ => None,
-        };
-        match known {
+        match op.values(&args[0], &args[1]) {
             Some(known) => {
                 self.tick()?;
                 Ok(known)
@@ -826,8 +820,15 @@ impl<'r> Eval<'r> {
             }
             .into());
         }
-        let settles = builtin.streams.unwrap_or(args.len()).min(args.len());
+        let settles = match builtin.settles {
+            Settles::Every | Settles::Ending => args.len(),
+            Settles::First(count) => count.min(args.len()),
+            Settles::Nothing => 0,
+        };
         for arg in &mut args[..settles] {
+            if builtin.settles == Settles::Ending && sequence::endless(arg) {
+                continue;
+            }
             if let Err(stop) = self.settle(arg) {
                 return Err(named(stop, builtin.name, args));
             }

@@ -7,7 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Eval, Evaluated};
+use smallvec::SmallVec;
+
+use super::{Eval, Evaluated, ITEM_STEPS};
+use crate::analyze::ir::Op;
 use crate::builtins::{Builtin, callable, made_of};
 use crate::error::{Kind, Stop, at, at_item, bad_value, named, wrong_type};
 use crate::form::Span;
@@ -61,7 +64,11 @@ fn is_endless(sequence: &Combined) -> bool {
     };
     let endless = match source.kind {
         Combinator::Range => source.parts.get(1).is_none_or(Value::is_nil),
-        Combinator::Iterate | Combinator::Repeat | Combinator::Repeatedly => true,
+        Combinator::Iterate
+        | Combinator::Repeat
+        | Combinator::Repeatedly
+        | Combinator::Beside
+        | Combinator::Before => true,
         Combinator::Cycle => {
             !matches!(source.parts.first(), Some(Value::Vector(items)) if items.is_empty())
         }
@@ -80,6 +87,49 @@ fn is_endless(sequence: &Combined) -> bool {
 /// Whether `value` is a sequence that nothing bounds.
 pub fn endless(value: &Value) -> bool {
     unsettled(value).is_some_and(|sequence| is_endless(sequence))
+}
+
+/// How deep a sequence may nest whose items come from other sequences. Each of its items asks all of them.
+const DEPTH_MAX: u32 = 16;
+
+/// Refuses an endless sequence that nests too deep to be the source of another.
+fn nests(eval: &mut Eval<'_>, sequence: &mut Value) -> Evaluated<()> {
+    match sequence.shape().depth <= DEPTH_MAX {
+        true => Ok(()),
+        // Which refuses it: it has no end.
+        false => eval.settle(sequence),
+    }
+}
+
+/// What `function` makes of the items of `endless` sequences, side by side.
+pub fn beside(eval: &mut Eval<'_>, function: Value, endless: &mut [Value]) -> Evaluated {
+    let mut parts = vec![function];
+    for sequence in endless {
+        nests(eval, sequence)?;
+        parts.push(std::mem::take(sequence));
+    }
+    Ok(sequence_of(made_of(Combinator::Beside, parts)))
+}
+
+/// `items`, and behind them those of the sequence `endless`.
+pub fn before(eval: &mut Eval<'_>, mut items: Vec<Value>, mut endless: Value) -> Evaluated {
+    if items.is_empty() {
+        return Ok(endless);
+    }
+    // Items in front of items are one vector.
+    if let Some(made) = unsettled(&endless)
+        && let [Value::Combined(source)] = made.parts.as_slice()
+        && let (Combinator::Before, [first, rest]) = (source.kind, source.parts.as_slice())
+    {
+        let (first, rest) = (first.clone(), rest.clone());
+        let first = eval.take_items(first)?;
+        eval.reserve_values(items.len() + first.len())?;
+        items.extend(first);
+        endless = rest;
+    }
+    nests(eval, &mut endless)?;
+    let parts = vec![Value::vector(items), endless];
+    Ok(sequence_of(made_of(Combinator::Before, parts)))
 }
 
 /// A sequence without its first `count` items.
@@ -155,6 +205,9 @@ pub fn integer_count(start: i64, end: i64, step: i64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
+/// Items that are worked on together where all of them are wanted.
+const CHUNK: usize = 64;
+
 pub struct Stream {
     source: Source,
     steps: Vec<Step>,
@@ -166,6 +219,8 @@ pub struct Stream {
     done: bool,
     /// Steps before this one have given what they held back.
     flushed: usize,
+    /// Nobody can see when its steps are made.
+    quiet: bool,
 }
 
 enum Source {
@@ -189,6 +244,8 @@ enum Source {
     Repeat(Value),
     Cycle(Vector, usize),
     Repeatedly(Value),
+    Beside(Value, Vec<Stream>),
+    Before(std::vec::IntoIter<Value>, Box<Stream>),
 }
 
 enum Step {
@@ -207,6 +264,8 @@ enum Step {
     Distinct(Freed<BTreeSet<Value>>),
     Dedupe(Option<Value>),
     Interpose(Value, bool),
+    /// Windows of a size, each so many items behind the one before, and how many are passed over until the next begins.
+    Partition(usize, usize, usize, Vec<Value>),
     PartitionAll(usize, Vec<Value>),
     PartitionBy(Value, Vec<Value>, Option<Value>),
 }
@@ -249,6 +308,13 @@ impl Step {
             "distinct" => Step::Distinct(Freed::default()),
             "dedupe" => Step::Dedupe(None),
             "interpose" => Step::Interpose(args.first().cloned().unwrap_or_default(), false),
+            "partition" => match args {
+                [_, step] => {
+                    let step = crate::builtins::amount(step)?;
+                    Step::Partition(positive()?, step.max(1), 0, Vec::new())
+                }
+                _ => return Err(not_a_transducer(&Value::Nil)),
+            },
             "partition-all" => Step::PartitionAll(positive()?, Vec::new()),
             "partition-by" => Step::PartitionBy(function()?, Vec::new(), None),
             _ => return Err(not_a_transducer(&Value::Nil)),
@@ -272,67 +338,135 @@ impl Stream {
             return self.source.next(eval);
         }
         loop {
-            if let Some((index, item)) = self.waiting.pop() {
+            let (mut index, mut item) = match self.waiting.pop() {
+                Some(waiting) => waiting,
+                None if !self.done => match self.source.next(eval)? {
+                    Some(item) => (0, item),
+                    None => {
+                        self.done = true;
+                        continue;
+                    }
+                },
+                None if self.flushed < self.steps.len() => {
+                    self.flush();
+                    continue;
+                }
+                None => return Ok(None),
+            };
+            // An item that goes through one by one never waits.
+            loop {
                 if index == self.steps.len() {
                     return Ok(Some(item));
                 }
                 let given = self.given[index];
                 self.given[index] += 1;
-                self.step(eval, index, item)
-                    .map_err(|stop| at_item(stop, given))?;
-            } else if !self.done {
-                match self.source.next(eval)? {
-                    Some(item) => self.waiting.push((0, item)),
-                    None => self.done = true,
+                match self.step(eval, index, item) {
+                    Ok(Some(made)) => (index, item) = (index + 1, made),
+                    Ok(None) => break,
+                    Err(stop) => return Err(at_item(stop, given)),
                 }
-            } else if self.flushed < self.steps.len() {
-                self.flush();
-            } else {
-                return Ok(None);
             }
         }
     }
 
-    /// Puts an item through one step.
-    fn step(&mut self, eval: &mut Eval<'_>, index: usize, item: Value) -> Evaluated<()> {
-        eval.charge(1)?;
-        let next = index + 1;
-        match &mut self.steps[index] {
-            Step::Map(function) => {
-                let made = eval.call1(function, item)?;
-                self.waiting.push((next, made));
+    /// Whether its items may be made some at a time, for who wants all of them. What is made on the way may be large, and is
+    /// held one at a time.
+    fn goes_in_chunks(&self) -> bool {
+        let (last, before) = match self.steps.split_last() {
+            Some((last, before)) => (Some(last), before),
+            None => (None, [].as_slice()),
+        };
+        self.quiet
+            && self.waiting.is_empty()
+            && !self.done
+            && matches!(
+                self.source,
+                Source::Items(_) | Source::Vector(..) | Source::Integers { .. }
+            )
+            && before.iter().all(|step| matches!(step, Step::Filter(..)))
+            && last.is_none_or(|step| matches!(step, Step::Map(_) | Step::Filter(..)))
+    }
+
+    /// Puts the next items, which go through all steps together, into `items`: none at the end.
+    fn next_chunk(&mut self, eval: &mut Eval<'_>, items: &mut Vec<Value>) -> Evaluated<()> {
+        items.clear();
+        while items.is_empty() {
+            self.source.fill(eval, items)?;
+            if items.is_empty() {
+                self.done = true;
+                break;
             }
-            Step::Filter(predicate, wanted) => {
-                if eval.call1(predicate, item.clone())?.truthy() == *wanted {
-                    self.waiting.push((next, item));
+            for (step, given) in self.steps.iter().zip(&mut self.given) {
+                let before = *given;
+                *given += items.len();
+                eval.charge(items.len())?;
+                match step {
+                    Step::Map(function) => eval.replace_each(function, items, before)?,
+                    Step::Filter(predicate, wanted) => {
+                        let mut passes = SmallVec::<[bool; CHUNK]>::new();
+                        let all = items.as_slice().iter().into();
+                        eval.call_each(predicate, all, before, |_, _, result| {
+                            passes.push(result.truthy() == *wanted);
+                            Ok(true)
+                        })?;
+                        let mut passes = passes.into_iter();
+                        items.retain(|_| passes.next().unwrap_or(false));
+                    }
+                    // No others go in chunks.
+                    _ => {}
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Puts an item through one step: what goes on to the next at once, if anything does.
+    #[inline]
+    fn step(&mut self, eval: &mut Eval<'_>, index: usize, item: Value) -> Evaluated<Option<Value>> {
+        eval.charge(1)?;
+        match &mut self.steps[index] {
+            Step::Map(function) => Ok(Some(eval.call1(function, item)?)),
+            Step::Filter(predicate, wanted) => {
+                let passes = eval.call1(predicate, item.clone())?.truthy() == *wanted;
+                Ok(passes.then_some(item))
+            }
+            _ => self.step_rare(eval, index, item),
+        }
+    }
+
+    #[inline(never)]
+    fn step_rare(
+        &mut self,
+        eval: &mut Eval<'_>,
+        index: usize,
+        item: Value,
+    ) -> Evaluated<Option<Value>> {
+        let next = index + 1;
+        Ok(match &mut self.steps[index] {
+            // The frequent steps are in `step`.
+            Step::Map(_) | Step::Filter(..) => None,
             Step::Keep(function) => {
                 let made = eval.call1(function, item)?;
-                if !made.is_nil() {
-                    self.waiting.push((next, made));
-                }
+                (!made.is_nil()).then_some(made)
             }
             Step::MapIndexed(function, count) => {
                 let made = eval.call2(function, Value::from(*count), item)?;
                 *count += 1;
-                self.waiting.push((next, made));
+                Some(made)
             }
             Step::KeepIndexed(function, count) => {
                 let made = eval.call2(function, Value::from(*count), item)?;
                 *count += 1;
-                if !made.is_nil() {
-                    self.waiting.push((next, made));
-                }
+                (!made.is_nil()).then_some(made)
             }
             Step::Mapcat(function) => {
                 let part = eval.call1(function, item)?;
                 let part = eval.take_items(part)?;
-                self.expand(eval, next, part)?;
+                self.expand(eval, next, part)?
             }
             Step::Cat => {
                 let part = eval.take_items(item)?;
-                self.expand(eval, next, part)?;
+                self.expand(eval, next, part)?
             }
             Step::Take(left) => {
                 // Nothing is asked for behind the last one.
@@ -340,59 +474,79 @@ impl Stream {
                 if *left == 0 {
                     self.end(index);
                 }
-                self.waiting.push((next, item));
+                Some(item)
             }
             Step::Drop(left) => match left {
-                0 => self.waiting.push((next, item)),
-                _ => *left -= 1,
+                0 => Some(item),
+                _ => {
+                    *left -= 1;
+                    None
+                }
             },
             Step::TakeWhile(predicate) => {
                 if eval.call1(predicate, item.clone())?.truthy() {
-                    self.waiting.push((next, item));
+                    Some(item)
                 } else {
                     self.end(index);
+                    None
                 }
             }
             Step::DropWhile(predicate, dropping) => {
-                if !*dropping || !eval.call1(predicate, item.clone())?.truthy() {
+                if *dropping && eval.call1(predicate, item.clone())?.truthy() {
+                    None
+                } else {
                     *dropping = false;
-                    self.waiting.push((next, item));
+                    Some(item)
                 }
             }
             Step::TakeNth(nth, count) => {
-                if *count % *nth == 0 {
-                    self.waiting.push((next, item));
-                }
+                let taken = *count % *nth == 0;
                 *count += 1;
+                taken.then_some(item)
             }
             Step::Distinct(seen) => {
                 eval.walk(&item)?;
-                if seen.insert(item.clone()) {
-                    self.waiting.push((next, item));
-                }
+                seen.insert(item.clone()).then_some(item)
             }
             Step::Dedupe(last) => {
                 if let Some(last) = last {
                     eval.walk_both(last, &item)?;
                 }
-                if last.as_ref() != Some(&item) {
+                if last.as_ref() == Some(&item) {
+                    None
+                } else {
                     *last = Some(item.clone());
-                    self.waiting.push((next, item));
+                    Some(item)
                 }
             }
             Step::Interpose(separator, started) => {
-                let separator = started.then(|| separator.clone());
-                *started = true;
-                self.waiting.push((next, item));
-                self.waiting
-                    .extend(separator.map(|separator| (next, separator)));
+                if std::mem::replace(started, true) {
+                    let separator = separator.clone();
+                    self.waiting.push((next, item));
+                    Some(separator)
+                } else {
+                    Some(item)
+                }
+            }
+            Step::Partition(size, step, passes, part) => {
+                if *passes > 0 {
+                    *passes -= 1;
+                    return Ok(None);
+                }
+                push(eval, part, item)?;
+                if part.len() < *size {
+                    return Ok(None);
+                }
+                eval.charge(*size)?;
+                eval.reserve_values(*size)?;
+                let kept = part.get(*step..).map(<[Value]>::to_vec);
+                *passes = step.saturating_sub(*size);
+                let whole = std::mem::replace(part, kept.unwrap_or_default());
+                Some(Value::vector(whole))
             }
             Step::PartitionAll(size, part) => {
-                part.push(item);
-                if part.len() == *size {
-                    let part = std::mem::take(part);
-                    self.waiting.push((next, Value::vector(part)));
-                }
+                push(eval, part, item)?;
+                (part.len() == *size).then(|| Value::vector(std::mem::take(part)))
             }
             Step::PartitionBy(function, part, current) => {
                 let key = eval.call1(function, item.clone())?;
@@ -403,23 +557,27 @@ impl Stream {
                     }
                     None => true,
                 };
-                let whole = (!same).then(|| std::mem::take(part));
-                part.push(item);
+                let whole = (!same).then(|| Value::vector(std::mem::take(part)));
+                push(eval, part, item)?;
                 *current = Some(key);
-                self.waiting
-                    .extend(whole.map(|whole| (next, Value::vector(whole))));
+                whole
             }
-        }
-        Ok(())
+        })
     }
 
-    /// Lets each of `parts` go on to step `next`.
-    fn expand(&mut self, eval: &mut Eval<'_>, next: usize, parts: Vec<Value>) -> Evaluated<()> {
+    /// Lets each of `parts` go on to step `next`: the first at once, the others in turn.
+    fn expand(
+        &mut self,
+        eval: &mut Eval<'_>,
+        next: usize,
+        parts: Vec<Value>,
+    ) -> Evaluated<Option<Value>> {
         eval.charge(parts.len())?;
         eval.reserve(parts.len().saturating_mul(size_of::<(usize, Value)>()))?;
-        self.waiting
-            .extend(parts.into_iter().rev().map(|part| (next, part)));
-        Ok(())
+        let mut parts = parts.into_iter();
+        let first = parts.next();
+        self.waiting.extend(parts.rev().map(|part| (next, part)));
+        Ok(first)
     }
 
     /// The step `index` wants nothing more: what is on its way to it, or before it, is dropped.
@@ -442,7 +600,39 @@ impl Stream {
     }
 }
 
+/// Appends an item, whose room is asked for first.
+fn push(eval: &mut Eval<'_>, items: &mut Vec<Value>, item: Value) -> Evaluated<()> {
+    if items.len() == items.capacity() {
+        eval.reserve_values(items.len().max(4) * 2)?;
+    }
+    items.push(item);
+    Ok(())
+}
+
 impl Source {
+    /// Puts the next items into `items`, of a source whose items are there or cost nothing.
+    fn fill(&mut self, eval: &mut Eval<'_>, items: &mut Vec<Value>) -> Evaluated<()> {
+        match self {
+            Source::Items(all) => items.extend(all.take(CHUNK)),
+            Source::Vector(all, at) => {
+                let end = all.len().min(*at + CHUNK);
+                items.extend((*at..end).filter_map(|at| all.get(at).cloned()));
+                *at = end;
+            }
+            Source::Integers { next, left, step } => {
+                let count = CHUNK.min(*left);
+                *left -= count;
+                items.extend((0..count).map(|_| {
+                    let item = *next;
+                    *next = next.wrapping_add(*step);
+                    Value::Int(item)
+                }));
+            }
+            _ => {}
+        }
+        eval.charge(items.len())
+    }
+
     fn next(&mut self, eval: &mut Eval<'_>) -> Evaluated<Option<Value>> {
         eval.charge(1)?;
         Ok(match self {
@@ -495,6 +685,20 @@ impl Source {
                 item
             }
             Source::Repeatedly(function) => Some(eval.call(function, &mut [])?),
+            Source::Beside(function, columns) => {
+                let mut row = SmallVec::<[Value; 4]>::new();
+                for column in columns {
+                    match column.next(eval)? {
+                        Some(item) => row.push(item),
+                        None => return Ok(None),
+                    }
+                }
+                Some(eval.call(function, &mut row)?)
+            }
+            Source::Before(first, rest) => match first.next() {
+                Some(item) => Some(item),
+                None => rest.next(eval)?,
+            },
         })
     }
 
@@ -529,6 +733,18 @@ impl Source {
             (Combinator::Repeat, [item]) => Source::Repeat(item.clone()),
             (Combinator::Cycle, [Value::Vector(items)]) => Source::Cycle(items.clone(), 0),
             (Combinator::Repeatedly, [function]) => Source::Repeatedly(function.clone()),
+            (Combinator::Beside, [function, columns @ ..]) => {
+                let mut streams = Vec::with_capacity(columns.len());
+                for column in columns {
+                    eval.charge(ITEM_STEPS)?;
+                    streams.push(eval.stream(column.clone())?);
+                }
+                Source::Beside(function.clone(), streams)
+            }
+            (Combinator::Before, [first, rest]) => {
+                let first = eval.take_items(first.clone())?;
+                Source::Before(first.into_iter(), Box::new(eval.stream(rest.clone())?))
+            }
             _ => return Err(wrong_type("a collection", &value)),
         })
     }
@@ -538,6 +754,7 @@ impl Eval<'_> {
     /// The items of anything seqable, one after the other.
     pub fn stream(&mut self, value: Value) -> Evaluated<Stream> {
         let mut steps = Vec::new();
+        let quiet = unsettled(&value).is_some();
         let source = match unsettled(&value) {
             Some(sequence) => {
                 let [source, through @ ..] = sequence.parts.as_slice() else {
@@ -550,7 +767,7 @@ impl Eval<'_> {
             }
             None => Source::of(self, value)?,
         };
-        Ok(self.started(source, steps))
+        Ok(self.started(source, steps, quiet))
     }
 
     /// The items of `value` behind the transducer `xform`.
@@ -560,10 +777,11 @@ impl Eval<'_> {
         self.steps(xform, &mut steps)?;
         stream.steps.extend(steps);
         let Stream { source, steps, .. } = stream;
-        Ok(self.started(source, steps))
+        // A transducer may do anything, item by item.
+        Ok(self.started(source, steps, false))
     }
 
-    fn started(&self, source: Source, steps: Vec<Step>) -> Stream {
+    fn started(&self, source: Source, steps: Vec<Step>, quiet: bool) -> Stream {
         let mut stream = Stream {
             source,
             given: vec![0; steps.len()],
@@ -571,6 +789,7 @@ impl Eval<'_> {
             waiting: Vec::new(),
             done: false,
             flushed: 0,
+            quiet,
         };
         // Nothing is asked of the source for nothing.
         let last_empty = stream
@@ -621,11 +840,21 @@ impl Eval<'_> {
             self.reserve_values(*left)?;
             items.reserve_exact(*left);
         }
-        while let Some(item) = stream.next(self)? {
-            if items.len() == items.capacity() {
-                self.reserve_values(items.len().max(4) * 2)?;
+        if stream.goes_in_chunks() {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            loop {
+                stream.next_chunk(self, &mut chunk)?;
+                if chunk.is_empty() {
+                    return Ok(items);
+                }
+                if items.capacity() - items.len() < chunk.len() {
+                    self.reserve_values((items.len() + chunk.len()) * 2)?;
+                }
+                items.append(&mut chunk);
             }
-            items.push(item);
+        }
+        while let Some(item) = stream.next(self)? {
+            push(self, &mut items, item)?;
         }
         Ok(items)
     }
@@ -768,8 +997,35 @@ impl Eval<'_> {
         mut stream: Stream,
         before: usize,
     ) -> Evaluated {
+        let op = match callee {
+            Value::Builtin(builtin) => Op::of(builtin),
+            _ => None,
+        };
         let mut folded = first;
         let mut index = before;
+        if let Some(op) = op
+            && stream.goes_in_chunks()
+        {
+            // An operator wants all items.
+            let mut chunk = Vec::with_capacity(CHUNK);
+            loop {
+                stream.next_chunk(self, &mut chunk)?;
+                if chunk.is_empty() {
+                    return Ok(folded);
+                }
+                self.charge(chunk.len())?;
+                for item in chunk.drain(..) {
+                    folded = match op.values(&folded, &item) {
+                        Some(known) => known,
+                        None => {
+                            let result = self.call2(callee, folded, item);
+                            result.map_err(|stop| at_item(stop, index))?
+                        }
+                    };
+                    index += 1;
+                }
+            }
+        }
         while let Some(item) = stream.next(self)? {
             let result = self.call2(callee, folded, item);
             folded = result.map_err(|stop| at_item(stop, index))?;
