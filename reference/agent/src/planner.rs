@@ -328,6 +328,7 @@ impl Planner<'_> {
             .min(Instant::now() + self.task.program_timeout);
         let (task, world) = (self.task, self.world);
         let mut concluded = None;
+        self.env = std::mem::take(&mut self.env).in_turn(self.outcome.turns.into());
         let run = world.run(&program, &self.env, deadline, &mut |ran, watch| {
             concluded = Some(conclude(task, world, ran, watch)?);
             Ok(())

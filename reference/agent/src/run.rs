@@ -242,6 +242,7 @@ impl<'a> Run<'a> {
             self.turn += 1;
             self.check_budgets()?;
             let number = self.turn;
+            self.env = std::mem::take(&mut self.env).in_turn(number.into());
             let began = Instant::now();
             self.emit(
                 "turn.start",

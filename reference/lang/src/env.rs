@@ -1,7 +1,7 @@
 //! What outlives a program: definitions, the last results, the journal, and the context that it was
 //! given. Knows nothing of sessions' rules.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 use std::sync::Arc;
 
 use crate::value::{Held, Map, Text, Type, Value};
@@ -26,6 +26,8 @@ pub struct Env {
     pub(crate) steps: Map,
     /// Whether it is kept what defined functions last gave.
     pub(crate) notes_results: bool,
+    /// The turn that programs are; 0 where turns are not counted.
+    pub(crate) turn: u64,
 }
 
 #[derive(Clone)]
@@ -88,6 +90,13 @@ impl Env {
     /// These surroundings, which keep what the functions defined in them last gave.
     pub fn noting_results(mut self) -> Env {
         self.notes_results = true;
+        self
+    }
+
+    /// These surroundings, whose next program is turn `turn`, from 1: an error in a function that it defines names the turn
+    /// later.
+    pub fn in_turn(mut self, turn: u64) -> Env {
+        self.turn = turn;
         self
     }
 
@@ -246,6 +255,27 @@ impl Names {
         self.names.push(Arc::clone(&name));
         self.positions.insert(name, id);
         id
+    }
+
+    /// No names, and room for `count`.
+    pub fn with_room(count: usize) -> Names {
+        Names {
+            positions: HashMap::with_capacity_and_hasher(count, Default::default()),
+            names: Vec::with_capacity(count),
+        }
+    }
+
+    /// Adds `name`; false when it is there already.
+    pub fn add(&mut self, name: &str) -> bool {
+        let name: Arc<str> = name.into();
+        match self.positions.entry(Arc::clone(&name)) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(self.names.len() as u32);
+                self.names.push(name);
+                true
+            }
+        }
     }
 
     /// How many there are.

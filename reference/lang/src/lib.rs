@@ -147,7 +147,8 @@ pub fn run_metered(program: &Program, env: &Env, meter: &Meter<'_>) -> (Outcome,
         }
     };
     let mut env = env.clone();
-    let analysis = match analyze::analyze(&program.text, &forms, &mut env.names, meter) {
+    let turn = env.turn;
+    let analysis = match analyze::analyze(&program.text, &forms, turn, &mut env.names, meter) {
         Ok(analysis) => analysis,
         Err(error) => return failed(error.seen_in(&env)),
     };

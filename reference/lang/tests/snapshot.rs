@@ -477,8 +477,70 @@ fn hostile_bytes_are_refused_with_their_fault() {
     assert_eq!(refused(&newer), Error::Version(23));
     assert_eq!(
         refused(&newer).to_string(),
-        "the snapshot has version 23 of the format, and this program reads version 1"
+        "the snapshot has version 23 of the format, and this program reads versions up to 2"
     );
+}
+
+/// A session as version 1 wrote it: `rate`, the functions `scale` and `add`, and a set of several kinds.
+const VERSION_1: &str = "\
+    d9d9f7846c7074632d736e617073686f740159011885846472617465657363616c6563616464647365656e808ca0d81b8364636f64657828\
+    286465666e207363616c65202274696d6573207261746522205b785d20282a207820726174652929816472617465d81b8462666e0100806a\
+    74696d65732072617465d81b8364636f64657826286465662061646420286c6574205b6b20325d2028666e205b785d20282b206b20782929\
+    292980d81b8462666e04008102d81b82676b6579776f7264616bd81b82676275696c74696e63696e63d82362612bd9010285d81d06d81d07\
+    d81d02d81d08d864194ebcd81b8263766172647365656ed81b82637661726361646486d81d00848303f6f683d81d02d81d03f683d81d05f6\
+    f683d81d09f6f6830cd81d0ad81d0bf6d81d00f4801a26fd6fdf\
+";
+
+#[test]
+fn snapshots_of_version_1_are_read() {
+    let old: Vec<u8> = (0..VERSION_1.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&VERSION_1[at..at + 2], 16).expect("digits"))
+        .collect();
+    let env = restored(&old);
+    let next = "[(scale 4) (add 1) *1 (contains? seen scale) (count seen)]";
+    same_session(&env, &bytes(&env), next);
+    let (ended, _) = turn(&env, next);
+    assert!(
+        matches!(&ended, Ended::Value(value) if print::readable(value) == "[12 3 12 true 5]"),
+        "{ended:?}"
+    );
+    let explained = |env: &Env| match turn(env, "(scale nil)").0 {
+        Ended::Error(error) => error.explained("(scale nil)", &|quoted| quoted.to_owned()),
+        other => panic!("{other:?}"),
+    };
+    let told = explained(&env);
+    let place = "in `scale`, which an earlier program defined, at line 1, column 30: (* x rate)";
+    assert!(told.starts_with(place), "{told}");
+    // A version is what it says: neither may hold the parts of the other.
+    for (from, to) in [(0x01, 0x02), (0x02, 0x01)] {
+        let mut relabelled = if from == 1 { old.clone() } else { bytes(&env) };
+        assert_eq!(relabelled[17], from);
+        relabelled[17] = to;
+        let end = relabelled.len() - 5;
+        let checksum = crc32fast::hash(&relabelled[..end]).to_be_bytes();
+        relabelled[end + 1..].copy_from_slice(&checksum);
+        assert!(
+            matches!(refused(&relabelled), Error::Malformed { .. }),
+            "{from} as {to}"
+        );
+    }
+}
+
+#[test]
+fn errors_name_the_turn_of_a_function_from_anywhere() {
+    let program = "(def k 1)\n\n  (def f\n (let [y 1] (fn [x] (inc x))))";
+    let (_, env) = turn(&Env::new().in_turn(7), program);
+    let (_, env) = turn(&env.in_turn(8), "(def g (partial map f))");
+    for env in [restored(&bytes(&env)), env] {
+        let (ended, _) = turn(&env.in_turn(9), "(g [nil])");
+        let Ended::Error(error) = ended else {
+            panic!("{ended:?}");
+        };
+        let told = error.explained("(g [nil])", &|quoted| quoted.to_owned());
+        let place = "in a function, which turn 7 defined, at line 4, column 21: (inc x)";
+        assert!(told.starts_with(place), "{told}");
+    }
 }
 
 #[test]

@@ -328,9 +328,46 @@ pub struct Source {
     pub text: Box<str>,
     /// Where it began in its program.
     pub start: u32,
+    pub written: Written,
     /// The names that were globals when it was analysed, of those that it uses, in order: a name that is defined later does
     /// not change what code written before means.
     pub globals: OnceLock<Box<[Arc<str>]>>,
+}
+
+/// Where a top-level expression was written, for errors that later programs meet in its functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The turn; 0 where turns are not counted.
+    pub turn: u64,
+    /// Of its beginning, from 1.
+    pub line: u32,
+    /// Of its beginning in characters, from 1.
+    pub column: u32,
+}
+
+impl Written {
+    /// At the beginning of turn `turn`.
+    pub fn first(turn: u64) -> Written {
+        Written {
+            turn,
+            line: 1,
+            column: 1,
+        }
+    }
+
+    /// The place behind `text`, which begins here.
+    pub fn behind(self, text: &str) -> Written {
+        let counted = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (lines, column, last) = match text.rfind('\n') {
+            Some(newline) => (text.matches('\n').count(), 1, &text[newline + 1..]),
+            None => (0, self.column, text),
+        };
+        Written {
+            line: self.line.saturating_add(counted(lines)),
+            column: column.saturating_add(counted(last.chars().count())),
+            ..self
+        }
+    }
 }
 
 /// The functions of a function of several arities, of which one is called.

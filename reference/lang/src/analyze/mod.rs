@@ -21,7 +21,7 @@ use crate::meter::Watch;
 use crate::regex::Regex;
 use crate::value::{Text, Value};
 pub use forms::{SPECIAL_FORMS, SpecialForm};
-use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, Source};
+use ir::{Call, Global, Ir, Lambda, MakeFn, Op, Pattern, Source, Written};
 use scope::{FnScope, Scopes, Storage};
 
 /// Nesting of the analysed program, the special forms in threading macros and the clauses of `for` included, above which
@@ -43,10 +43,11 @@ pub(crate) struct Analysis {
 
 /// Analyses the forms of a program.
 ///
-/// `names` gains the globals that the program defines.
+/// `names` gains the globals that the program defines. The program is turn `turn`, where turns are counted.
 pub(crate) fn analyze(
     text: &str,
     forms: &[Form<'_>],
+    turn: u64,
     names: &mut Arc<Names>,
     watch: &dyn Watch,
 ) -> Result<Analysis, Error> {
@@ -62,6 +63,7 @@ pub(crate) fn analyze(
         level: 0,
         deepest: 0,
         origin: Origin::default(),
+        written: (0, Written::first(turn)),
         only: None,
         effects: vec![Effects::default()],
     };
@@ -86,10 +88,11 @@ pub(crate) fn analyze(
 }
 
 /// The functions of a top-level expression in their order, each with the number of values that it captures, made again
-/// from `text`. Of the names that it uses, `globals` alone are globals, whatever `names` holds.
+/// from `text`, which was `written` once. Of the names that it uses, `globals` alone are globals, whatever `names` holds.
 pub(crate) fn functions(
     text: &str,
     forms: &[Form<'_>],
+    written: Written,
     globals: &[Arc<str>],
     names: &mut Arc<Names>,
     watch: &dyn Watch,
@@ -106,6 +109,7 @@ pub(crate) fn functions(
         level: 0,
         deepest: 0,
         origin: Origin::default(),
+        written: (0, written),
         only: Some(globals.iter().map(|name| &**name).collect()),
         effects: vec![Effects::default()],
     };
@@ -177,6 +181,8 @@ pub(crate) struct Analyzer<'p, 'e> {
     level: u32,
     deepest: u32,
     origin: Origin,
+    /// A place in the text, in bytes, and what it is as a line and a column.
+    written: (usize, Written),
     /// The names that are globals, where an expression is analysed once more.
     only: Option<HashSet<&'p str>>,
     /// What the code of each function around does, the innermost last.
@@ -749,10 +755,15 @@ impl<'p> Analyzer<'p, '_> {
     /// The text of the top-level expression that a function stands in, and the function's number in it.
     fn place_of_function(&mut self) -> (Arc<Source>, u32) {
         let (text, span) = (self.text, self.origin.span);
+        let written = &mut self.written;
         let source = self.origin.source.get_or_insert_with(|| {
+            // Expressions come in order, so that the text is looked at once.
+            let passed = text.get(written.0..span.start as usize);
+            *written = (span.start as usize, written.1.behind(passed.unwrap_or("")));
             Arc::new(Source {
                 text: span.of(text).into(),
                 start: span.start,
+                written: written.1,
                 globals: OnceLock::new(),
             })
         });

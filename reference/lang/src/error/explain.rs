@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::message::met;
 use super::{Error, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::way_out as absent;
+use crate::analyze::ir::Written;
 use crate::builtins;
 use crate::form::Span;
 use crate::value::Type;
@@ -65,12 +66,14 @@ impl Error {
         };
         let from = (span.start.checked_sub(start)?) as usize;
         let form = text.get(from..(span.end.checked_sub(start)?) as usize)?;
-        let (line, column) = line_and_column(text, from);
+        let written = earlier.map_or(Written::first(0), |within| within.source.written);
+        let Written { line, column, turn } = written.behind(&text[..from]);
         let mut place = String::new();
         if let Some(within) = within {
             let name = within.name.as_ref();
             let name = name.map_or("a function".to_owned(), |name| format!("`{name}`"));
             let _ = match (earlier, &self.kind) {
+                (Some(_), _) if turn > 0 => write!(place, "in {name}, which turn {turn} defined, "),
                 (Some(_), _) => write!(place, "in {name}, which an earlier program defined, "),
                 (None, Kind::Timeout | Kind::Memory) => write!(place, "in {name}, "),
                 _ => Ok(()),
@@ -112,16 +115,6 @@ impl Within {
         let start = self.source.start as usize;
         program.get(start..start + self.source.text.len()) == Some(&*self.source.text)
     }
-}
-
-/// Line and column, from 1, of a place in `text`.
-fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (
-        before.matches('\n').count() + 1,
-        before[start..].chars().count() + 1,
-    )
 }
 
 /// The name in front of the list that `at` stands in.

@@ -17,8 +17,8 @@ pub fn snapshot(bytes: &[u8]) {
     let (changes, bytes) = bytes.split_at(bytes.len().min(16));
     let mut env = Env::new().noting_results().with_journal(Default::default());
     let mut turns = bytes.chunks(bytes.len().div_ceil(TURNS + 1).max(1));
-    for turn in turns.by_ref().take(TURNS) {
-        let (outcome, mut after) = ended(&program(turn), &env);
+    for (at, turn) in (1..).zip(turns.by_ref().take(TURNS)) {
+        let (outcome, mut after) = ended(&program(turn), &env.clone().in_turn(at));
         if let Ended::Value(value) | Ended::Return(value) = outcome.ended {
             after.remember(value);
         }

@@ -9,7 +9,7 @@
 //! snapshot = #6.55799([ "ptc-snapshot", version: uint, body: bstr .cbor contents, checksum: uint ])
 //! contents = [ names: [* tstr], compared: [* index], nodes: [* node], session, values: [* part] ]
 //! session  = [ context: part, definitions: [* definition], history: [part, part, part],
-//!              journal: part / null, steps: part, notes-results: bool ]
+//!              journal: part / null, steps: part, notes-results: bool, turn: uint ]
 //! definition = null / [ value: part, doc: part / null, gave: null / [ kind: tstr, count: uint ] ]
 //!
 //! part = null / bool / int / float64 / ref / date / instant / duration
@@ -24,7 +24,7 @@
 //!      / #6.258([* part])                            ; set, its members in term order
 //!      / bigint / #6.35(tstr)                        ; regex
 //!      / #6.27([ "keyword" / "symbol" / "var" / "builtin" / "tool", tstr ])
-//!      / #6.27([ "code", text: tstr, globals: [* tstr] ])
+//!      / #6.27([ "code", text: tstr, globals: [* tstr], turn: uint, line: uint, column: uint ])
 //!      / #6.27([ "fn", code: index, number: uint, captures: [* part] ])
 //!      / #6.27([ "made", how: tstr, parts: [* part] ])
 //! ```
@@ -40,7 +40,9 @@
 //!   afterwards.
 //! - **Canonical.** Nodes stand in the order in which a walk over the session ends with them, names in that in which they
 //!   came to be known. Equal sessions give equal bytes, and what was read gives the bytes that it was read from.
-//! - **Versions.** A reader takes its own version only; what changes the meaning of the bytes counts it up.
+//! - **Turns** are 0 where nobody counts them; line and column are those of the code in the program that it was in.
+//! - **Versions.** What changes the meaning of the bytes counts the version up; a reader takes its own and those before. Version 1
+//!   had neither turns nor places of code.
 
 mod order;
 mod read;
@@ -53,8 +55,10 @@ use crate::limits::Limits;
 use crate::meter::Meter;
 use crate::{Env, Value};
 
-/// The format that is written and read.
-pub const VERSION: u32 = 1;
+/// The format that is written; it and those before it are read.
+pub const VERSION: u32 = 2;
+/// The first format without turns.
+const VERSION_WITHOUT_TURNS: u64 = 1;
 /// What the envelope begins with, behind the tag that says that this is CBOR.
 const NAME: &str = "ptc-snapshot";
 
@@ -100,19 +104,20 @@ pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<
 /// # Errors
 /// As [`read`].
 pub fn read_metered(bytes: &[u8], meter: &Meter<'_>) -> Result<(Env, Vec<Value>), Error> {
-    read::read_body(read::open(bytes)?, meter)
+    read::read_body(&read::open(bytes)?, meter)
 }
 
-/// The body of a snapshot that is whole.
+/// The body of a snapshot of this version that is whole.
 #[cfg(feature = "checks")]
 pub(crate) fn body(bytes: &[u8]) -> Option<&[u8]> {
-    read::open(bytes).ok()
+    let opened = read::open(bytes).ok()?;
+    (opened.version == u64::from(VERSION)).then_some(opened.body)
 }
 
 /// A snapshot with this body, whatever it is.
 #[cfg(feature = "checks")]
 pub(crate) fn seal(body: &[u8]) -> Vec<u8> {
-    write::seal(body)
+    write::seal(&[body])
 }
 
 impl Env {
@@ -179,7 +184,7 @@ impl fmt::Display for Error {
             Error::Foreign => f.write_str("this is no snapshot of a session"),
             Error::Version(version) => write!(
                 f,
-                "the snapshot has version {version} of the format, and this program reads version {VERSION}"
+                "the snapshot has version {version} of the format, and this program reads versions up to {VERSION}"
             ),
             Error::Damaged => f.write_str("the snapshot is damaged: its checksum does not match"),
             Error::Malformed { at, problem } => {

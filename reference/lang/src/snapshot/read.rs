@@ -10,8 +10,11 @@ use minicbor::{Decoder, decode};
 use num_bigint::{BigInt, Sign};
 
 use super::order::{Spent, Work};
-use super::{Error, FUEL, NAME, VERSION, tag};
-use crate::analyze::{self, ir::Lambda};
+use super::{Error, FUEL, NAME, VERSION, VERSION_WITHOUT_TURNS, tag};
+use crate::analyze::{
+    self,
+    ir::{Lambda, Written},
+};
 use crate::builtins;
 use crate::env::{Brief, Definition, Env, Names};
 use crate::error::{Kind, Limit};
@@ -26,17 +29,27 @@ use crate::value::{Instant, Map, Set, Text, Type, Value};
 
 /// Brackets that may be open at once in code: what is written is code that was analysed, under whatever limit.
 const NESTING_MAX: u32 = 500;
+/// Names that there is room for at once, whatever is claimed.
+const NAMES_ROOM: usize = 1 << 16;
 /// Most fraction digits of an instant.
 const DIGITS_MAX: u8 = 6;
 
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
-    let body = open(bytes)?;
+    let opened = open(bytes)?;
     let meter = Meter::new(limits, host);
-    meter.within(|| read_body(body, &meter))
+    meter.within(|| read_body(&opened, &meter))
 }
 
-pub fn read_body(body: &[u8], watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
+/// A snapshot whose name, version and checksum are right.
+pub struct Opened<'b> {
+    pub version: u64,
+    pub body: &'b [u8],
+}
+
+pub fn read_body(opened: &Opened<'_>, watch: &dyn Watch) -> Result<(Env, Vec<Value>), Error> {
+    let Opened { version, body } = *opened;
     let mut reader = Reader {
+        has_turns: version > VERSION_WITHOUT_TURNS,
         input: Decoder::new(body),
         length: body.len(),
         nodes: Vec::new(),
@@ -48,15 +61,15 @@ pub fn read_body(body: &[u8], watch: &dyn Watch) -> Result<(Env, Vec<Value>), Er
         watch,
         fuel: FUEL,
     };
-    let read = reader.contents()?;
+    let read = reader.contents().map_err(|error| *error)?;
     match reader.input.position() == body.len() {
         true => Ok(read),
-        false => Err(reader.malformed("something follows its end")),
+        false => Err(*reader.malformed("something follows its end")),
     }
 }
 
-/// The body of a snapshot whose name, version and checksum are right.
-pub fn open(bytes: &[u8]) -> Result<&[u8], Error> {
+/// Looks at the envelope of a snapshot.
+pub fn open(bytes: &[u8]) -> Result<Opened<'_>, Error> {
     let mut input = Decoder::new(bytes);
     let foreign = |_| Error::Foreign;
     if input.tag().map_err(foreign)?.as_u64() != tag::CBOR
@@ -66,7 +79,7 @@ pub fn open(bytes: &[u8]) -> Result<&[u8], Error> {
         return Err(Error::Foreign);
     }
     let version = input.u64().map_err(foreign)?;
-    if version != u64::from(VERSION) {
+    if !(1..=u64::from(VERSION)).contains(&version) {
         return Err(Error::Version(version));
     }
     let damaged = |_| Error::Damaged;
@@ -76,10 +89,12 @@ pub fn open(bytes: &[u8]) -> Result<&[u8], Error> {
     if input.position() != bytes.len() || checksum != crc32fast::hash(&bytes[..signed]) {
         return Err(Error::Damaged);
     }
-    Ok(body)
+    Ok(Opened { version, body })
 }
 
 struct Reader<'b> {
+    /// Whether the version knows turns.
+    has_turns: bool,
     input: Decoder<'b>,
     length: usize,
     nodes: Vec<Node>,
@@ -101,19 +116,22 @@ enum Node {
     Code(usize),
 }
 
-type Read<T> = Result<T, Error>;
+/// Boxed so that a value that was read is not moved about with room for an error.
+type Read<T> = Result<T, Box<Error>>;
 
 impl<'b> Reader<'b> {
     fn contents(&mut self) -> Read<(Env, Vec<Value>)> {
         self.array_of(5)?;
-        for _ in 0..self.array()? {
+        let count = self.array()?;
+        let mut names = Names::with_room(count.min(NAMES_ROOM));
+        for _ in 0..count {
             self.tick()?;
             let name = self.str()?;
-            if self.names.get(name).is_some() {
+            if !names.add(name) {
                 return Err(self.malformed("a name is listed twice"));
             }
-            Arc::make_mut(&mut self.names).intern(name);
         }
+        self.names = Arc::new(names);
         let compared = self.array()?;
         let place = Identity::block(compared as u64);
         for at in 0..compared {
@@ -143,7 +161,7 @@ impl<'b> Reader<'b> {
     }
 
     fn session(&mut self) -> Read<Env> {
-        self.array_of(6)?;
+        self.array_of(6 + usize::from(self.has_turns))?;
         let context = self.map()?;
         let count = self.array()?;
         let mut globals = Vec::with_capacity(count);
@@ -161,6 +179,10 @@ impl<'b> Reader<'b> {
         };
         let steps = self.map()?;
         let notes_results = self.input.bool().map_err(|error| self.bad(&error))?;
+        let turn = match self.has_turns {
+            true => self.input.u64().map_err(|error| self.bad(&error))?,
+            false => 0,
+        };
         Ok(Env {
             context,
             names: Arc::clone(&self.names),
@@ -170,6 +192,7 @@ impl<'b> Reader<'b> {
             journal: journal.unwrap_or_default(),
             steps,
             notes_results,
+            turn,
         })
     }
 
@@ -279,7 +302,8 @@ impl<'b> Reader<'b> {
                     })?
                     .value()
             }
-            ("code", 3) => return self.code().map(Node::Code),
+            ("code", 6) if self.has_turns => return self.code().map(Node::Code),
+            ("code", 3) if !self.has_turns => return self.code().map(Node::Code),
             ("fn", 4) => {
                 let identity = self.identity();
                 let code = self.index()?;
@@ -345,6 +369,14 @@ impl<'b> Reader<'b> {
             self.tick()?;
             globals.push(self.str()?.into());
         }
+        let written = match self.has_turns {
+            true => Written {
+                turn: self.input.u64().map_err(|error| self.bad(&error))?,
+                line: self.index()?,
+                column: self.index()?,
+            },
+            false => Written::first(0),
+        };
         self.look()?;
         let limits = ReadLimits {
             nesting: NESTING_MAX,
@@ -357,11 +389,12 @@ impl<'b> Reader<'b> {
         if forms.len() != 1 {
             return Err(self.malformed("code is not one expression"));
         }
-        let functions = analyze::functions(text, &forms, &globals, &mut self.names, self.watch)
+        let names = &mut self.names;
+        let functions = analyze::functions(text, &forms, written, &globals, names, self.watch)
             .map_err(|error| match error.kind {
-                Kind::Timeout => Error::Stopped(Pulse::TimedOut),
-                Kind::Cancelled => Error::Stopped(Pulse::Cancelled),
-                Kind::Memory => Error::Memory,
+                Kind::Timeout => Error::Stopped(Pulse::TimedOut).into(),
+                Kind::Cancelled => Error::Stopped(Pulse::Cancelled).into(),
+                Kind::Memory => Error::Memory.into(),
                 _ => unsupported(what(), error.message()),
             })?;
         self.codes.push(functions);
@@ -377,7 +410,15 @@ impl<'b> Reader<'b> {
     }
 
     fn part(&mut self) -> Read<Value> {
+        /// How a reference begins, the most frequent part of all.
+        const REF: [u8; 2] = [0xd8, tag::REF as u8];
         self.tick()?;
+        let at = self.input.position();
+        let rest = self.input.input().get(at..).unwrap_or_default();
+        if rest.starts_with(&REF) {
+            self.input.set_position(at + REF.len());
+            return self.referred();
+        }
         let bad = |error: decode::Error| malformed(error.position().unwrap_or_default(), EXPECTED);
         Ok(match self.kind()? {
             Cbor::Null => {
@@ -387,14 +428,7 @@ impl<'b> Reader<'b> {
             Cbor::Bool => Value::Bool(self.input.bool().map_err(bad)?),
             Cbor::F64 => Value::Float(self.input.f64().map_err(bad)?),
             Cbor::Tag => match self.tag()? {
-                tag::REF => {
-                    let node = self.index()?;
-                    match self.nodes.get(node as usize) {
-                        Some(Node::Value(value)) => value.clone(),
-                        Some(Node::Code(_)) => return Err(self.malformed("code is no value")),
-                        None => return Err(self.malformed("a reference does not point back")),
-                    }
-                }
+                tag::REF => self.referred()?,
                 tag::DATE => {
                     let days = self.input.i32().map_err(bad)?;
                     if time::civil(days).is_none() {
@@ -423,6 +457,16 @@ impl<'b> Reader<'b> {
             },
             _ => Value::Int(self.input.i64().map_err(bad)?),
         })
+    }
+
+    /// The value of an earlier node, whose index comes next.
+    fn referred(&mut self) -> Read<Value> {
+        let node = self.index()?;
+        match self.nodes.get(node as usize) {
+            Some(Node::Value(value)) => Ok(value.clone()),
+            Some(Node::Code(_)) => Err(self.malformed("code is no value")),
+            None => Err(self.malformed("a reference does not point back")),
+        }
     }
 
     fn map(&mut self) -> Read<Map> {
@@ -504,18 +548,20 @@ impl<'b> Reader<'b> {
 
     /// Looks at the clock and at memory.
     fn look(&self) -> Read<()> {
-        self.watch.look().map_err(|limit| match limit {
-            Limit::Memory => Error::Memory,
-            Limit::Cancelled => Error::Stopped(Pulse::Cancelled),
-            Limit::Time => Error::Stopped(Pulse::TimedOut),
+        self.watch.look().map_err(|limit| {
+            Box::new(match limit {
+                Limit::Memory => Error::Memory,
+                Limit::Cancelled => Error::Stopped(Pulse::Cancelled),
+                Limit::Time => Error::Stopped(Pulse::TimedOut),
+            })
         })
     }
 
-    fn bad(&self, error: &decode::Error) -> Error {
+    fn bad(&self, error: &decode::Error) -> Box<Error> {
         malformed(error.position().unwrap_or(self.input.position()), EXPECTED)
     }
 
-    fn malformed(&self, problem: &'static str) -> Error {
+    fn malformed(&self, problem: &'static str) -> Box<Error> {
         malformed(self.input.position(), problem)
     }
 }
@@ -523,12 +569,12 @@ impl<'b> Reader<'b> {
 /// What is wrong where CBOR of another type stands, or none at all.
 const EXPECTED: &str = "something else was expected";
 
-fn malformed(at: usize, problem: &'static str) -> Error {
-    Error::Malformed { at, problem }
+fn malformed(at: usize, problem: &'static str) -> Box<Error> {
+    Error::Malformed { at, problem }.into()
 }
 
-fn unsupported(what: String, problem: String) -> Error {
-    Error::Unsupported { what, problem }
+fn unsupported(what: String, problem: String) -> Box<Error> {
+    Error::Unsupported { what, problem }.into()
 }
 
 /// The beginning of a text.

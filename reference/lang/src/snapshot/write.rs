@@ -12,7 +12,7 @@ use minicbor::data::Tag;
 use num_bigint::{BigInt, Sign};
 
 use super::{Error, FUEL, NAME, VERSION, tag};
-use crate::analyze::ir::Source;
+use crate::analyze::ir::{Source, Written};
 use crate::env::{Definition, Env};
 use crate::host::{Host, Pulse};
 use crate::value::{Entries, Items, Members, Text, Value};
@@ -39,46 +39,46 @@ pub fn write(
         ..
     } = nodes;
     compared.sort_unstable();
-    let mut body = Encoder::new(Vec::with_capacity(
-        out.writer().len() + rest.writer().len() + 5 * compared.len() + 16,
-    ));
-    array(&mut body, 5);
-    array(&mut body, env.names.count());
+    let mut front = Encoder::new(Vec::new());
+    array(&mut front, 5);
+    array(&mut front, env.names.count());
     for name in env.names.all() {
-        if body.writer().len() + name.len() > bytes_max {
+        if front.writer().len() + name.len() > bytes_max {
             return Err(Error::TooLarge { bytes_max });
         }
-        done(body.str(name));
+        done(front.str(name));
     }
-    array(&mut body, compared.len());
+    array(&mut front, compared.len());
     for (_, node) in compared {
-        done(body.u32(node));
+        done(front.u32(node));
     }
-    array(&mut body, count as usize);
-    let mut body = body.into_writer();
-    body.extend_from_slice(out.writer());
-    body.extend_from_slice(rest.writer());
-    if body.len() > bytes_max {
+    array(&mut front, count as usize);
+    let body: [&[u8]; 3] = [front.writer(), out.writer(), rest.writer()];
+    if body.iter().map(|piece| piece.len()).sum::<usize>() > bytes_max {
         return Err(Error::TooLarge { bytes_max });
     }
     Ok(seal(&body))
 }
 
-/// Puts a body into its envelope.
-pub fn seal(body: &[u8]) -> Vec<u8> {
-    let mut whole = Encoder::new(Vec::with_capacity(body.len() + 40));
+/// Puts a body, in pieces, into its envelope.
+pub fn seal(body: &[&[u8]]) -> Vec<u8> {
+    let length: usize = body.iter().map(|piece| piece.len()).sum();
+    let mut whole = Encoder::new(Vec::with_capacity(length + 40));
     done(whole.tag(Tag::new(tag::CBOR)));
     array(&mut whole, 4);
     done(whole.str(NAME));
     done(whole.u32(VERSION));
-    done(whole.bytes(body));
+    done(whole.bytes_len(length as u64));
+    for piece in body {
+        whole.writer_mut().extend_from_slice(piece);
+    }
     let checksum = crc32fast::hash(whole.writer());
     done(whole.u32(checksum));
     whole.into_writer()
 }
 
 fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error> {
-    array(rest, 6);
+    array(rest, 7);
     part(&Value::Map(env.context.clone()), nodes, rest)?;
     array(rest, env.globals.len());
     for definition in env.globals.iter() {
@@ -111,6 +111,7 @@ fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error
     }
     part(&Value::Map(env.steps.clone()), nodes, rest)?;
     done(rest.bool(env.notes_results));
+    done(rest.u64(env.turn));
     Ok(())
 }
 
@@ -148,8 +149,9 @@ enum Form {
     Code,
 }
 
-/// A node's bytes and its index.
+/// A node's bytes, their hash, and its index.
 struct Known {
+    hash: u64,
     start: usize,
     end: usize,
     node: u32,
@@ -186,6 +188,14 @@ impl<'a> Iterator for Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// Whether `value` is of a kind that has parts.
+    fn may_be_of(value: &Value) -> bool {
+        matches!(
+            value,
+            Value::Vector(_) | Value::Map(_) | Value::Set(_) | Value::Fn(_) | Value::Combined(_)
+        )
+    }
+
     fn of(value: &'a Value) -> Parts<'a> {
         match value {
             Value::Vector(items) => Parts::Items(items.iter()),
@@ -223,6 +233,9 @@ impl<'h> Nodes<'h> {
         if let Some(node) = self.known(value) {
             return Ok(Some(node));
         }
+        if !Parts::may_be_of(value) {
+            return self.close(value, &[]).map(Some);
+        }
         let mut open = vec![OpenValue {
             value,
             parts: Parts::of(value),
@@ -242,6 +255,7 @@ impl<'h> Nodes<'h> {
                     }
                     match self.known(part) {
                         Some(node) => indices.push(node),
+                        None if !Parts::may_be_of(part) => indices.push(self.close(part, &[])?),
                         None => open.push(OpenValue {
                             value: part,
                             parts: Parts::of(part),
@@ -391,12 +405,16 @@ impl<'h> Nodes<'h> {
         let bytes = globals.iter().map(|name| name.len() + 5).sum::<usize>();
         self.room(source.text.len().saturating_add(bytes))?;
         let start = self.out.writer().len();
-        object(&mut self.out, "code", 3);
+        object(&mut self.out, "code", 6);
         done(self.out.str(&source.text));
         array(&mut self.out, globals.len());
         for name in globals {
             done(self.out.str(name));
         }
+        let Written { turn, line, column } = source.written;
+        done(self.out.u64(turn));
+        done(self.out.u32(line));
+        done(self.out.u32(column));
         let node = self.distinct(start)?;
         self.by_address.insert(address, node);
         Ok(node)
@@ -407,7 +425,7 @@ impl<'h> Nodes<'h> {
         let bytes = self.out.writer();
         let hash = self.hasher.hash_one(&bytes[start..]);
         let found = self.by_content.find(hash, |known| {
-            bytes[known.start..known.end] == bytes[start..]
+            known.hash == hash && bytes[known.start..known.end] == bytes[start..]
         });
         if let Some(known) = found {
             let node = known.node;
@@ -415,16 +433,14 @@ impl<'h> Nodes<'h> {
             return Ok(node);
         }
         let node = self.next()?;
-        let bytes = self.out.writer();
         let known = Known {
+            hash,
             start,
-            end: bytes.len(),
+            end: self.out.writer().len(),
             node,
         };
-        let hasher = &self.hasher;
-        self.by_content.insert_unique(hash, known, |known| {
-            hasher.hash_one(&bytes[known.start..known.end])
-        });
+        self.by_content
+            .insert_unique(hash, known, |known| known.hash);
         Ok(node)
     }
 

@@ -690,9 +690,10 @@ impl Session {
         })
     }
 
-    /// The surroundings that the last turn left.
+    /// The surroundings that the last turn left, for the next.
     pub fn env(&self) -> Env {
-        self.state().env.clone()
+        let state = self.state();
+        state.env.clone().in_turn(state.turn + 1)
     }
 
     /// What the error of a turn says: the session as it is once that turn is over.
