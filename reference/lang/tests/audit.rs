@@ -132,6 +132,159 @@ fn no_builtin_works_long_without_a_look_at_the_clock() {
     assert!(slow.is_empty(), "without a look for too long: {slow:#?}");
 }
 
+/// Calls whose arguments have to fit each other, which operands of all shapes hardly ever do: definitions, and what is called
+/// with them.
+const FITTING: &[(&str, &[&str])] = &[
+    // Rows that have nothing, something and all in common.
+    (
+        "(def rows (map (fn [i] {:k (mod i 9) :n i}) (range 6000))) (def more (map (fn [i] {:k (mod i 7) :m i}) (range 6000)))",
+        &[
+            "(set/join rows rows)",
+            "(set/join rows more)",
+            "(set/join (set rows) (set more) {:n :m})",
+            "(set/join rows more {:n :k})",
+            "(set/join rows more {})",
+            "(set/project rows [:k])",
+            "(set/project rows (map (fn [i] (keyword (str \"k\" i))) (range 3000)))",
+            "(set/index rows [:k])",
+            "(set/index rows [:n :k])",
+            "(set/index rows [])",
+        ],
+    ),
+    // Keys and values that take long to compare.
+    (
+        "(def long (reduce (fn [s _] (str s s)) \"ab\" (range 12))) (def rows (map (fn [i] {(str long (mod i 5)) i :t (str long i)}) (range 300)))",
+        &[
+            "(set/join rows rows)",
+            "(set/join rows rows {:t :t})",
+            "(set/project rows [:t])",
+            "(set/project rows (map (fn [i] (str long i)) (range 200)))",
+            "(set/index rows [:t (str long 1)])",
+        ],
+    ),
+    // Values that weigh more than they hold.
+    (
+        "(def heavy (reduce (fn [v _] [v v]) [1] (range 18))) (def rows (map (fn [i] {:k heavy :n (mod i 3) :i i}) (range 2000)))",
+        &[
+            "(set/join rows rows {:k :k})",
+            "(set/join rows rows {:i :i})",
+            "(set/project rows [:k])",
+            "(set/index rows [:k :n])",
+        ],
+    ),
+    (
+        "(def wide (into {} (map (fn [i] [(keyword (str \"k\" i)) i]) (range 20000))))",
+        &[
+            "(set/join [wide] [wide])",
+            "(set/join (map (fn [i] (assoc wide :n i)) (range 40)) [{:k1 1}])",
+            "(set/project [wide wide] (keys wide))",
+            "(set/index [wide] (keys wide))",
+        ],
+    ),
+    (
+        "(def text (reduce (fn [s _] (str s s)) \"aé\" (range 15))) (def marks (str \"a\" (reduce (fn [s _] (str s s)) \"\\u0301\" (range 19))))",
+        &[
+            "(str/escape text {\"a\" text})",
+            "(str/escape text (fn [c] (str c c)))",
+            "(str/escape text {\"a\" (vec (range 5000))})",
+            "(str/escape marks {marks \"x\"})",
+            "(Character/isLetter marks)",
+            "(Character/isDigit text)",
+            "(Character/digit marks 36)",
+            "(Character/getNumericValue marks)",
+            "(Integer/parseInt text 36)",
+        ],
+    ),
+    (
+        "(def ones (reduce (fn [s _] (str s s)) \"1\" (range 20))) (def noughts (reduce (fn [s _] (str s s)) \"0\" (range 20))) (def big (bit-shift-left 1 262000))",
+        &[
+            "(Integer/parseInt ones 2)",
+            "(Integer/parseInt noughts 36)",
+            "(Long/parseLong (str \"-\" noughts \"z\") 36)",
+            "(Long/toString big)",
+            "(Long/toString big 10)",
+            "(Long/toString big 7)",
+            "(Integer/toHexString big)",
+        ],
+    ),
+    (
+        "(def day (LocalDate/parse \"2025-03-09\"))",
+        &[
+            "(map (fn [_] (.getValue (.getMonth day))) (range 20000))",
+            "(map (fn [_] (.getValue (.getDayOfWeek day))) (range 20000))",
+        ],
+    ),
+    // Regexes that are kept, and searched with again.
+    (
+        "(def res (map (fn [i] (re-pattern (str \"(?:a|b\" i \")*c\"))) (range 500))) (def text (apply str (map (constantly \"ab\") (range 50000))))",
+        &[
+            "(map (fn [r] (re-find r text)) res)",
+            "(map (fn [r] (re-seq r \"abcabc\")) res)",
+            "(frequencies res)",
+            "(str/replace text (first res) text)",
+        ],
+    ),
+    // Sequences without an end.
+    (
+        "(def n 200000)",
+        &[
+            "(take n (map + (range) (range)))",
+            "(nth (map vector (range) (repeat 1) (iterate inc 5)) n)",
+            "(nth (concat (range 100000) (range)) n)",
+            "(loop [s (range) i 0] (if (< i 2000) (recur (cons i s) (inc i)) (nth s n)))",
+            "(loop [s (range) i 0] (if (< i 2000) (recur (map + s s) (inc i)) (first s)))",
+            "(loop [s (range) i 0] (if (< i 2000) (recur (map + s s s s s s s s s s) (inc i)) (first s)))",
+            "(loop [s (range) i 0] (if (< i 7) (recur (map + s s s s s s s s s s) (inc i)) (first s)))",
+            "(loop [s (range) i 0] (if (< i 7) (recur (concat [i] (map inc s)) (inc i)) (nth s n)))",
+            "(take 50 (partition n 1 (range)))",
+            "(take 5 (partition 9000000000000000000 1 (range)))",
+            "(take 5 (partition 1 9000000000000000000 (range)))",
+            "(first (drop n (partition 3 2 (range))))",
+            "(partition n n (repeat 0) [1])",
+            "(partition 9000000000000000000 1 (range) [1])",
+        ],
+    ),
+];
+
+#[test]
+fn arguments_that_fit_are_worked_on_with_looks_at_the_clock() {
+    const GROWTH_BYTES_MAX: isize = 28 << 20;
+    ptc_lang::heap::tune();
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let found = thread.spawn(|| {
+        let gauge = gauge();
+        let mut definitions = fuzz::Gauge { ..gauge };
+        definitions.limit = Duration::from_secs(20);
+        let mut failed = Vec::new();
+        for (given, calls) in FITTING {
+            let set = fuzz::sighting(given, &Env::new(), &definitions);
+            assert_eq!(set.how, "value", "{given}");
+            for call in *calls {
+                let text = format!("(do {call} nil)");
+                let tries = (0..TRIES)
+                    .map(|_| fuzz::sighting(&text, &set.env, &gauge))
+                    .map(|seen| (seen.gap.max(seen.end / END_GAPS), seen.grown, seen.how))
+                    .take_while_inclusive(|(gap, grown, _)| {
+                        *gap > GAP_MAX || *grown > GROWTH_BYTES_MAX
+                    });
+                let Some((gap, grown, how)) = tries.min() else {
+                    continue;
+                };
+                println!(
+                    "{:>6} µs {grown:>9} bytes {how:>13}  {call}",
+                    gap.as_micros()
+                );
+                if gap > GAP_MAX || grown > GROWTH_BYTES_MAX {
+                    failed.push((gap, grown, *call));
+                }
+            }
+        }
+        failed
+    });
+    let failed = found.expect("a thread starts").join().expect("no panic");
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
 /// A measure that finds nothing proves nothing.
 #[test]
 fn work_without_a_look_is_seen() {

@@ -535,7 +535,7 @@ fn unsigned(args: &[Value], width: u32, bits: u32) -> Result<Value, Stop> {
 /// The character at 0: a string of one, or a code point.
 fn character(args: &[Value]) -> Result<char, Stop> {
     let found = match &args[0] {
-        Value::Str(text) if text.count() == 1 => text.chars().next(),
+        Value::Str(text) if text.graphemes().take(2).count() == 1 => text.chars().next(),
         Value::Int(code) => u32::try_from(*code).ok().and_then(char::from_u32),
         _ => None,
     };

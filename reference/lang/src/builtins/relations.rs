@@ -143,7 +143,9 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             }
             let merged = Value::Map(merged);
             eval.walk(&merged)?;
-            eval.reserve_values(1)?;
+            if joined.len() == joined.capacity() {
+                eval.reserve_values(joined.len().max(4) * 2)?;
+            }
             joined.push(merged);
         }
     }
