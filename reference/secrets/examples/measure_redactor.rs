@@ -5,11 +5,12 @@
 #[path = "../../../tools/src/bench/row.rs"]
 mod row;
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ptc_secrets::{Redactor, Secret};
+use ptc_secrets::{MARKER, Redactor, Secret};
 use row::{Row, middle};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,6 +20,9 @@ const ROUNDS: usize = 7;
 const TEXT_BYTES: usize = 4_000_000;
 /// What an automaton may take, in MiB.
 const AUTOMATON_MIB_MAX: f64 = 16.0;
+/// Bytes of each hostile text, and how many MB a second must be scrubbed of the worst one of its class.
+const HOSTILE_BYTES: usize = 20_000;
+const HOSTILE_MIN: f64 = 1.0;
 /// Writes a piece of a text, each with another number.
 type Text = fn(u32) -> String;
 /// How many secrets.
@@ -58,6 +62,27 @@ fn main() {
             let what = format!("redaction of {name}, {count} secrets");
             println!("{}", Row::at_least(what, speed, least, " MB/s").line());
         }
+    }
+    for (class, secrets) in hostile().iter().filter(|(class, _)| class.contains(&only)) {
+        let redactor = built(secrets.iter().cloned());
+        let speeds = pieces(&secrets[secrets.len() / 2])
+            .into_iter()
+            .chain(beginnings(secrets));
+        let speeds = speeds.map(|piece| {
+            let text = piece.repeat(HOSTILE_BYTES / piece.len() + 1);
+            let begun = running_time();
+            redactor.scrub_str(&text);
+            let took = running_time() - begun;
+            (text.len() as f64 / 1e6 / took.as_secs_f64(), piece)
+        });
+        let worst = speeds.min_by(|left, right| left.0.total_cmp(&right.0));
+        let (speed, piece) = worst.expect("every secret has forms");
+        let piece: String = piece.chars().take(24).collect();
+        let what = format!("redaction of hostile text, {class}: {piece:?}");
+        println!(
+            "{}",
+            Row::at_least(what, speed, HOSTILE_MIN, " MB/s").line()
+        );
     }
     let mebibytes = redactor(1_000).memory_bytes() as f64 / 1024.0 / 1024.0;
     let what = "redaction, automaton of 1000 secrets";
@@ -143,12 +168,147 @@ fn word(n: u32) -> u64 {
     word ^ (word >> 31)
 }
 
+/// Secrets that are hard to look for, by what is hard about them.
+fn hostile() -> Vec<(&'static str, Vec<String>)> {
+    let repeated = |piece: &str, length: usize| vec![piece.repeat(length / piece.len())];
+    let number = |n: u32| format!("{:016x}", word(n));
+    vec![
+        ("backslashes", vec![format!("\\\\{}", number(1))]),
+        ("only backslashes", repeated("\\", 32)),
+        ("only percent", repeated("%", 32)),
+        ("only ampersands", repeated("&", 32)),
+        ("introducers", repeated("\\&%", 48)),
+        ("escapes", repeated("%25", 48)),
+        ("only =", repeated("=", 32)),
+        ("only +", repeated("+", 32)),
+        ("zeros", repeated("0", 32)),
+        ("digits", repeated("0123456789", 40)),
+        ("one letter", repeated("a", 64)),
+        ("one letter, long", repeated("a", 8_192)),
+        ("two letters, long", repeated("ab", 8_192)),
+        (
+            "an alphabet",
+            vec!["ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".to_owned()],
+        ),
+        ("digits of 16", repeated("0123456789abcdef", 64)),
+        ("blanks", repeated(" ", 32)),
+        ("line ends", repeated("\n", 32)),
+        ("letters of two bytes", repeated("ä", 64)),
+        ("brackets", repeated("[REDACTED]", 40)),
+        ("a short one", vec!["E".to_owned()]),
+        (
+            "one in another, 1000",
+            (16..1_016).map(|length| "a".repeat(length)).collect(),
+        ),
+        (
+            "one beginning, 1000",
+            (0..1_000).map(|n| "a".repeat(200) + &number(n)).collect(),
+        ),
+        (
+            "random, 1000",
+            (0..1_000).map(|n| number(n) + &number(n + 5_000)).collect(),
+        ),
+        (
+            "escapes, 1000",
+            (0..1_000)
+                .map(|n| format!("%2\\u{}&#{n};\\\\", number(n)))
+                .collect(),
+        ),
+    ]
+}
+
+/// Pieces of texts that have much to do with a secret: its forms, one in another, and what can be read in many ways.
+fn pieces(secret: &str) -> Vec<String> {
+    let each =
+        |write: fn(u8) -> String| move |text: &str| text.bytes().map(write).collect::<String>();
+    let forms: [(&str, Box<dyn Fn(&str) -> String>); 10] = [
+        ("as it is", Box::new(str::to_owned)),
+        ("percent", Box::new(each(|byte| format!("%{byte:02x}")))),
+        (
+            "percent twice",
+            Box::new(each(|byte| format!("%25{byte:02x}"))),
+        ),
+        ("unicode", Box::new(each(|byte| format!("\\u{byte:04x}")))),
+        ("entities", Box::new(each(|byte| format!("&#{byte};")))),
+        (
+            "entities twice",
+            Box::new(each(|byte| format!("&amp;#x{byte:x};"))),
+        ),
+        (
+            "behind backslashes",
+            Box::new(each(|byte| format!("\\\\\\\\{}", char::from(byte)))),
+        ),
+        ("dump", Box::new(each(|byte| format!("{byte:02x} ")))),
+        ("digits", Box::new(each(|byte| format!("{byte:02x}")))),
+        ("base64", Box::new(|text| STANDARD.encode(text))),
+    ];
+    let mut pieces = vec![
+        "\\&bsol;".to_owned(),
+        "&#92;\\\\".to_owned(),
+        "\\%5c".to_owned(),
+        "%5c\\&#92;\\%5c\\".to_owned(),
+        "\\\\&bsol;\\\\\\\\".to_owned(),
+        "%5C\\&\\\\\\#92\\".to_owned(),
+        "\\u005c\\%2525".to_owned(),
+        "%&\\".to_owned(),
+        "&amp;amp;amp;".to_owned(),
+        "%2525252525".to_owned(),
+        "=\n".to_owned(),
+        "A\r\n".to_owned(),
+        "+".to_owned(),
+        "a1 ".to_owned(),
+        "[REDACTED]".to_owned(),
+        MARKER[..9].to_owned(),
+    ];
+    // All of it, all but its end, and as much as any piece of it.
+    let part = |length: usize| secret.chars().take(length).collect::<String>();
+    let chars = secret.chars().count();
+    for text in [
+        secret.to_owned(),
+        part(chars - chars.min(1)),
+        part(3),
+        part(chars / 2) + "\\",
+    ] {
+        for (_, outer) in &forms {
+            for (_, inner) in &forms {
+                pieces.push(outer(&inner(&text)));
+            }
+        }
+        // Every other character escaped.
+        let mut mixed = String::new();
+        for (at, byte) in text.bytes().enumerate() {
+            match at % 2 {
+                0 => mixed.push(char::from(byte)),
+                _ => _ = write!(mixed, "%{byte:02x}"),
+            }
+        }
+        pieces.push(mixed);
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
+}
+
+/// One text of the beginnings of the forms of all secrets.
+fn beginnings(secrets: &[String]) -> Vec<String> {
+    let (mut plain, mut escaped, mut blocks) = (String::new(), String::new(), String::new());
+    for secret in secrets {
+        let chars = secret.chars().count();
+        let part: String = secret.chars().take(chars - chars.min(1)).collect();
+        plain.push_str(&part);
+        for byte in part.bytes() {
+            _ = write!(escaped, "%{byte:02x}");
+        }
+        blocks.push_str(&STANDARD.encode(&part));
+    }
+    let pieces = [plain, escaped, blocks].into_iter();
+    pieces.filter(|piece| !piece.is_empty()).collect()
+}
+
 /// Secrets of the kinds that there are: tokens with a prefix, keys in base64, digests, passwords, a signed token.
 fn redactor(count: usize) -> Redactor {
-    let mut builder = Redactor::builder();
-    for n in 0..count as u32 {
+    built((0..count as u32).map(|n| {
         let (a, b) = (word(n + 1_000_000), word(n + 2_000_000));
-        builder.add(&Secret::new(match n % 5 {
+        match n % 5 {
             0 => format!("ghp_{a:016x}{b:020x}"),
             1 => STANDARD.encode([a.to_le_bytes(), b.to_le_bytes(), a.to_be_bytes()].concat()),
             2 => format!("AKIA{:X}{:08X}", a & 0xFFFF_FFFF, b >> 32),
@@ -157,7 +317,14 @@ fn redactor(count: usize) -> Redactor {
                 "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.{}",
                 STANDARD.encode(format!("{{\"sub\":\"{a}{b}\"}}{a:x}{b:x}"))
             ),
-        }));
+        }
+    }))
+}
+
+fn built(secrets: impl Iterator<Item = String>) -> Redactor {
+    let mut builder = Redactor::builder();
+    for secret in secrets {
+        builder.add(&Secret::new(secret));
     }
     builder.build()
 }

@@ -386,6 +386,9 @@ fn hex_byte(high: u8, low: u8) -> u8 {
 /// Pairs of digits with something between them, such as `63:61:6E` or `0x63, 0x61`: the bytes, and where each is written.
 /// Tells `found` every such run of at least `least` bytes.
 pub(crate) fn dumps(text: &[u8], least: usize, mut found: impl FnMut(&[u8], &[usize])) {
+    if text.len() < least * 3 - 1 {
+        return;
+    }
     // A run of that length covers a pair in one of any two places so far apart.
     let stride = (least * 3).saturating_sub(SEPARATOR_BYTES_MAX + 4).max(1);
     let mut at = 0;

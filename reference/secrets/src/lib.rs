@@ -11,6 +11,8 @@ mod escape;
 #[doc(hidden)]
 pub mod fuzz;
 mod needles;
+mod paths;
+mod prefixes;
 mod redactor;
 mod scrubbed;
 mod secret;

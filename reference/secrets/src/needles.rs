@@ -6,6 +6,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKi
 use zeroize::Zeroizing;
 
 use crate::escape::{self, Credit, Reading, Readings};
+use crate::paths::Paths;
+use crate::prefixes::{Beginning, NOTHING, Prefixes};
 use crate::skip::Skip;
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
@@ -18,25 +20,23 @@ const MISSES_MIN: usize = 64;
 const BYTES_PER_MISS: usize = 512;
 /// A longer run of backslashes begins no escape but at its end.
 const BACKSLASHES_MAX: usize = 48;
-/// States of one walk, at least and by byte of the longest secret: paths through ambiguous escapes beyond that are those of text
-/// made to have many.
-const STATES_MAX: usize = 4096;
-const STATES_PER_BYTE: usize = 16;
+/// Bytes behind an introducer that are looked at one by one.
+const NEAR_BYTES: usize = 12;
 /// Bytes of the pieces of secrets that stand before an escape.
 const GRAM: usize = 3;
 /// Words of a set of pairs of bytes.
 const PAIR_WORDS: usize = (1 << 16) / 64;
 
-/// Secrets in bytewise order, each once and none empty.
+/// Secrets, each once and none empty.
 pub(crate) struct Needles {
-    secrets: Vec<Zeroizing<String>>,
+    prefixes: Prefixes,
     matcher: AhoCorasick,
     /// For more patterns than the automaton is quick with.
     skip: Option<Skip>,
-    /// By first byte: the secrets that begin with it.
-    first: Vec<Range<usize>>,
     /// The bytes that secrets have anywhere.
     bytes: [bool; 256],
+    /// Those that forms of them may be written in.
+    written: [bool; 256],
     /// What secrets begin with, two bytes of it and a gram, and what they have before any of their bytes.
     pairs: Box<[u64; PAIR_WORDS]>,
     heads: Grams,
@@ -81,15 +81,6 @@ impl Grams {
     }
 }
 
-/// A place in a text, and the secrets that what was read up to it begins.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct State {
-    at: usize,
-    depth: usize,
-    low: usize,
-    high: usize,
-}
-
 impl Needles {
     /// `secrets`: in bytewise order, each once, at least one and none empty.
     pub fn new(secrets: Vec<Zeroizing<String>>) -> Self {
@@ -117,14 +108,31 @@ impl Needles {
         let matcher = build(Some(kind)).or_else(|_| build(None)).expect(
             "patterns are bounded by the configuration file, far below the automaton's state limit",
         );
-        let mut needles = Self {
+        let (mut bytes, mut pairs) = ([false; 256], Box::new([0; PAIR_WORDS]));
+        let (mut heads, mut grams) = (Grams::new(patterns.len()), Grams::new(total));
+        for pattern in &patterns {
+            for byte in pattern.bytes() {
+                bytes[usize::from(byte)] = true;
+            }
+            if let Some(head) = pattern.as_bytes().get(..GRAM) {
+                let pair = pair(head[0], head[1]);
+                pairs[pair / 64] |= 1 << (pair % 64);
+                heads.add(head, 0);
+            }
+            for window in pattern.as_bytes().windows(GRAM + 1) {
+                grams.add(window, window[GRAM]);
+            }
+        }
+        Self {
             matcher,
             skip,
-            first: vec![0..0; 256],
-            bytes: [false; 256],
-            pairs: Box::new([0; PAIR_WORDS]),
-            heads: Grams::new(patterns.len()),
-            grams: Grams::new(total),
+            bytes,
+            written: std::array::from_fn(|byte| {
+                bytes[byte] || matches!(byte as u8, b' '..=b'~' | b'\n' | b'\r')
+            }),
+            pairs,
+            heads,
+            grams,
             short: patterns.iter().any(|pattern| pattern.len() < GRAM),
             blanks: patterns.iter().any(|pattern| pattern.contains(' ')),
             longest: patterns
@@ -132,39 +140,19 @@ impl Needles {
                 .map(|pattern| pattern.len())
                 .max()
                 .unwrap_or(0),
-            secrets: Vec::new(),
-        };
-        for (index, pattern) in patterns.iter().enumerate() {
-            let bytes = pattern.as_bytes();
-            let begin = &mut needles.first[usize::from(bytes[0])];
-            *begin = match begin.end {
-                0 => index..index + 1,
-                _ => begin.start..index + 1,
-            };
-            for byte in bytes {
-                needles.bytes[usize::from(*byte)] = true;
-            }
-            if let Some(head) = bytes.get(..GRAM) {
-                let pair = pair(head[0], head[1]);
-                needles.pairs[pair / 64] |= 1 << (pair % 64);
-                needles.heads.add(head, 0);
-            }
-            for window in bytes.windows(GRAM + 1) {
-                needles.grams.add(window, window[GRAM]);
-            }
+            prefixes: Prefixes::new(secrets),
         }
-        needles.secrets = secrets;
-        needles
     }
 
     /// How many secrets there are.
     pub fn len(&self) -> usize {
-        self.secrets.len()
+        self.prefixes.len()
     }
 
     /// Bytes that the tables occupy.
     pub fn memory_bytes(&self) -> usize {
         self.matcher.memory_usage()
+            + self.prefixes.memory_bytes()
             + self.skip.as_ref().map_or(0, Skip::memory_bytes)
             + (PAIR_WORDS + self.heads.bits.len() + self.grams.bits.len()) * 8
     }
@@ -176,35 +164,85 @@ impl Needles {
         found
     }
 
-    /// The places of secrets of `least` bytes or more that stand in `text` as they are.
-    pub fn standing(&self, text: &[u8], least: usize, hit: &mut dyn FnMut(Range<usize>)) {
-        let mut from = 0;
-        while let Some(found) = self.next(text, from) {
-            if found.len() >= least {
-                hit(found.range());
+    /// Whether so many bytes side by side could be a form of a secret of `least` bytes and more: its own ones, and the printable
+    /// ones and line ends that escapes and blocks are made of.
+    pub fn has_written(&self, text: &[u8], least: usize) -> bool {
+        // Some entities say more bytes than they are written in, by a fifth.
+        let window = (least * 3 / 4).max(1);
+        let mut at = 0;
+        while let Some(piece) = text.get(at..at + window) {
+            match piece
+                .iter()
+                .rposition(|byte| !self.written[usize::from(*byte)])
+            {
+                Some(other) => at += other + 1,
+                None => return true,
             }
-            from = found.start() + 1;
+        }
+        false
+    }
+
+    /// The places of secrets of `least` bytes or more that stand in `text` as they are; what overlaps may be told as one.
+    pub fn standing(&self, text: &[u8], least: usize, hit: &mut dyn FnMut(Range<usize>)) {
+        let mut misses = MISSES_MIN + text.len() / BYTES_PER_MISS;
+        let mut from = 0;
+        while let Some(found) = self.next(text, from, &mut misses) {
+            // Behind it begins what may begin inside of it: those are followed together.
+            let mut state = self.prefixes.whole(found.pattern().as_usize());
+            let (mut at, mut end) = (found.end(), found.end());
+            let mut place = if found.len() >= least {
+                found.range()
+            } else {
+                0..0
+            };
+            while at < text.len() && at - (state.depth as usize) < end {
+                state = self.prefixes.behind(state, text[at], &mut 0);
+                at += 1;
+                let says = self.prefixes.says(state) as usize;
+                if says == 0 {
+                    continue;
+                }
+                end = at;
+                if says < least {
+                    continue;
+                }
+                if place.end <= at - says {
+                    let before = std::mem::replace(&mut place, at - says..at);
+                    if !before.is_empty() {
+                        hit(before);
+                    }
+                }
+                place = place.start.min(at - says)..at;
+            }
+            if !place.is_empty() {
+                hit(place);
+            }
+            if at == text.len() {
+                return;
+            }
+            from = at - state.depth as usize;
         }
     }
 
     /// The leftmost match that starts at `from` or later, the longest of those that start there.
-    fn next(&self, text: &[u8], mut from: usize) -> Option<Match> {
+    fn next(&self, text: &[u8], mut from: usize, misses: &mut usize) -> Option<Match> {
         let at = |from| Input::new(text).range(from..);
         if let Some(skip) = &self.skip {
-            for _ in 0..MISSES_MIN + text.len() / BYTES_PER_MISS {
+            while *misses > 0 {
                 from = skip.candidate(text, from)?;
                 let found = self.matcher.find(at(from).anchored(Anchored::Yes));
                 if found.is_some() {
                     return found;
                 }
                 from += 1;
+                *misses -= 1;
             }
         }
         self.matcher.find(at(from))
     }
 
-    /// The places of secrets of `least` bytes or more of which at least one character is escaped. `passed` is told every escape
-    /// with its readings.
+    /// The places of secrets of `least` bytes or more of which at least one character is escaped; what overlaps may be told as
+    /// one. `passed` is told every escape with its readings.
     pub fn escaped(
         &self,
         text: &[u8],
@@ -212,41 +250,40 @@ impl Needles {
         hit: &mut dyn FnMut(Range<usize>),
         passed: &mut dyn FnMut(usize, &[Reading]),
     ) {
-        let mut walker = Walker {
+        let mut introducers = Introducers::new(text, self.blanks);
+        let Some(mut at) = introducers.next() else {
+            return;
+        };
+        let mut paths = Paths::new(&self.prefixes, text, least);
+        let mut before = Before {
             needles: self,
             text,
-            least,
-            open: Vec::new(),
-            readings: Readings::new(),
-            credit: Credit::new(),
+            at: 0,
+            state: NOTHING,
         };
+        let mut credit = Credit::new();
         let mut readings = Readings::new();
-        for at in memchr::memchr3_iter(b'%', b'\\', b'&', text) {
-            let next = text.get(at + 1);
-            if next.is_none_or(|next| !escape::may_begin(text[at], *next)) {
-                continue;
+        loop {
+            if text[at] == b'+' || begins_escape(text, at) {
+                credit.reach(at);
+                self.read(text, at, &mut credit, &mut readings);
+                if !paths.is_clear() {
+                    paths.reach(at, hit);
+                }
+                let begun = before.escape(at, &readings);
+                if begun.is_some() || !paths.is_clear() {
+                    paths.escape(at, begun, &readings, hit);
+                }
+                if text[at] != b'+' && !readings.is_empty() {
+                    passed(at, &readings);
+                }
             }
-            if text[at] == b'\\'
-                && text[at..]
-                    .iter()
-                    .take(BACKSLASHES_MAX)
-                    .eq([b'\\'; BACKSLASHES_MAX].iter())
-            {
-                continue;
-            }
-            walker.credit.reach(at);
-            self.read(text, at, &mut walker.credit, &mut readings);
-            if !readings.is_empty() {
-                walker.around(at, &readings, hit);
-                passed(at, &readings);
-            }
-        }
-        if self.blanks {
-            for at in memchr::memchr_iter(b'+', text) {
-                self.read(text, at, &mut walker.credit, &mut readings);
-                walker.around(at, &readings, hit);
+            match introducers.next() {
+                Some(next) => at = next,
+                None => break,
             }
         }
+        paths.end(hit);
     }
 
     /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
@@ -265,22 +302,17 @@ impl Needles {
         }
     }
 
-    fn begins(&self, byte: u8) -> bool {
-        self.first[usize::from(byte)].end > 0
-    }
-
     /// Whether a secret may begin with `before`, of fewer bytes than a gram, and then what `reading` says and what stands behind it.
     fn may_begin(&self, text: &[u8], before: &[u8], reading: &Reading) -> bool {
         if self.short {
             return true;
         }
-        let (mut head, mut length) = ([0; GRAM], before.len());
-        head[..length].copy_from_slice(before);
-        for byte in reading.said().iter().take(GRAM - length) {
+        let (mut head, mut length) = ([0; GRAM], 0);
+        for byte in before.iter().chain(reading.said()).take(GRAM) {
             head[length] = *byte;
             length += 1;
         }
-        if !self.begins(head[0]) {
+        if !self.prefixes.begins(head[0]) {
             return false;
         }
         let mut at = reading.end;
@@ -304,29 +336,6 @@ impl Needles {
     fn has_pair(&self, pair: usize) -> bool {
         self.pairs[pair / 64] & 1 << (pair % 64) != 0
     }
-
-    /// The state behind `said`, when a secret goes on so.
-    fn step(&self, mut state: State, said: &[u8], end: usize) -> Option<State> {
-        for byte in said {
-            if state.depth == 0 {
-                let first = &self.first[usize::from(*byte)];
-                (state.low, state.high) = (first.start, first.end);
-            } else {
-                let depth = state.depth;
-                let next = |secret: &Zeroizing<String>| secret.as_bytes().get(depth).copied();
-                let range = &self.secrets[state.low..state.high];
-                let low = range.partition_point(|secret| next(secret) < Some(*byte));
-                let high = range.partition_point(|secret| next(secret) <= Some(*byte));
-                (state.low, state.high) = (state.low + low, state.low + high);
-            }
-            if state.low >= state.high {
-                return None;
-            }
-            state.depth += 1;
-        }
-        state.at = end;
-        Some(state)
-    }
 }
 
 /// The number of a pair of bytes.
@@ -334,107 +343,125 @@ fn pair(first: u8, second: u8) -> usize {
     usize::from(first) << 8 | usize::from(second)
 }
 
-/// Follows secrets through the escapes of one text.
-struct Walker<'n> {
+/// The places of a text where an escape may begin, and where a blank may stand as `+`.
+struct Introducers<'t> {
+    text: &'t [u8],
+    blanks: bool,
+    at: usize,
+    /// The first of each kind behind those that were looked at one by one.
+    escape: usize,
+    blank: usize,
+}
+
+impl<'t> Introducers<'t> {
+    fn new(text: &'t [u8], blanks: bool) -> Self {
+        Self {
+            text,
+            blanks,
+            at: 0,
+            escape: 0,
+            blank: 0,
+        }
+    }
+}
+
+impl Iterator for Introducers<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let text = self.text;
+        // Where one stands, another is near.
+        let near = text.len().min(self.at + NEAR_BYTES);
+        let mut found = (self.at..near).find(|at| {
+            let byte = text[*at];
+            escape::introduces(byte) || byte == b'+' && self.blanks
+        });
+        if found.is_none() {
+            let far = |found: Option<usize>| found.map_or(text.len(), |found| near + found);
+            if self.escape < near {
+                self.escape = far(memchr::memchr3(b'%', b'\\', b'&', &text[near..]));
+            }
+            if self.blanks && self.blank < near {
+                self.blank = far(memchr::memchr(b'+', &text[near..]));
+            }
+            let first = match self.blanks {
+                true => self.escape.min(self.blank),
+                false => self.escape,
+            };
+            found = (first < text.len()).then_some(first);
+        }
+        self.at = found.map_or(text.len(), |found| found + 1);
+        found
+    }
+}
+
+/// Whether the introducer at `at` begins an escape, as far as can be told at once.
+fn begins_escape(text: &[u8], at: usize) -> bool {
+    let next = text.get(at + 1);
+    let long = || {
+        let last = at + BACKSLASHES_MAX - 1;
+        text.get(last) == Some(&b'\\') && text[at..last].iter().all(|byte| *byte == b'\\')
+    };
+    next.is_some_and(|next| escape::may_begin(text[at], *next)) && !long()
+}
+
+/// What stands before the escapes of a text as it is and begins a secret.
+struct Before<'n> {
     needles: &'n Needles,
     text: &'n [u8],
-    /// Bytes of the secrets that are looked for, at least.
-    least: usize,
-    /// Of the walk under way: where it goes on, and what is being read.
-    open: Vec<State>,
-    readings: Readings,
-    credit: Credit,
+    /// Where that was asked last, and what it was.
+    at: usize,
+    state: Beginning,
 }
 
-impl Walker<'_> {
-    /// Tells `hit` the secrets whose first escaped character is the one at `at`.
-    fn around(&mut self, at: usize, readings: &[Reading], hit: &mut dyn FnMut(Range<usize>)) {
+impl Before<'_> {
+    /// What before the escape at `at`, perhaps nothing, begins a secret that may go on with one of `readings`.
+    fn escape(&mut self, at: usize, readings: &[Reading]) -> Option<Beginning> {
         let (needles, text) = (self.needles, self.text);
         let known = |byte: &u8| needles.bytes[usize::from(*byte)];
-        let mut firsts = readings.iter().filter_map(|reading| reading.said().first());
-        if !firsts.clone().any(known) {
-            return;
+        let firsts = || readings.iter().filter_map(|reading| reading.said().first());
+        if !firsts().any(known) {
+            return None;
         }
-        for back in 0..GRAM.min(at + 1) {
-            let from = at - back;
-            let may = |reading: &Reading| needles.may_begin(text, &text[from..at], reading);
-            if back > 0 && !needles.begins(text[from]) {
-                continue;
-            }
-            if readings.iter().any(may) {
-                self.walk(from, hit);
-            }
-        }
-        // Farther back all that stands before it is a secret's beginning as it is, and every gram of it is one of a secret.
-        let Some(mut from) = at.checked_sub(GRAM) else {
-            return;
+        // Farther back than some bytes, every gram of what begins a secret is one of a secret.
+        let gram = |from: usize| {
+            needles
+                .grams
+                .has(&text[from..from + GRAM], text[from + GRAM])
         };
-        if !firsts.any(|byte| needles.grams.has(&text[from..at], *byte)) {
-            return;
-        }
-        let farthest = at.saturating_sub(needles.longest);
-        loop {
-            let gram = &text[from..from + GRAM];
-            if needles.heads.has(gram, 0) && needles.has_pair(pair(gram[0], gram[1])) {
-                self.walk(from, hit);
-            }
-            if from == farthest
-                || !needles
-                    .grams
-                    .has(&text[from - 1..from - 1 + GRAM], text[from - 1 + GRAM])
-            {
-                return;
-            }
+        let far = at.checked_sub(GRAM).filter(|from| {
+            let grams = &needles.grams;
+            firsts().any(|byte| grams.has(&text[*from..at], *byte))
+        });
+        let begins = |byte: u8| needles.short || needles.prefixes.begins(byte);
+        let near = || {
+            let first = |back: usize| match back {
+                0 => firsts().any(|byte| begins(*byte)),
+                _ => begins(text[at - back]),
+            };
+            (0..GRAM.min(at + 1)).any(|back| {
+                let may =
+                    |reading: &Reading| needles.may_begin(text, &text[at - back..at], reading);
+                first(back) && readings.iter().any(may)
+            })
+        };
+        let mut from = match far {
+            Some(from) => from,
+            None if near() => at.saturating_sub(GRAM - 1),
+            None => return None,
+        };
+        let farthest = self.at.max(at.saturating_sub(needles.longest));
+        while far.is_some() && from > farthest && gram(from - 1) {
             from -= 1;
         }
-    }
-
-    /// Tells `hit` the longest secret whose form begins at `from`.
-    fn walk(&mut self, from: usize, hit: &mut dyn FnMut(Range<usize>)) {
-        let needles = self.needles;
-        let mut farthest = None;
-        self.open.clear();
-        self.open.push(State {
-            at: from,
-            depth: 0,
-            low: 0,
-            high: needles.secrets.len(),
-        });
-        let mut count = 0;
-        // Every step leads on in the text, so that the first place first meets each state once.
-        while let Some(state) = self.open.pop() {
-            count += 1;
-            if count > STATES_MAX.max(needles.longest * STATES_PER_BYTE) {
-                break;
-            }
-            if state.depth >= self.least.max(1) && needles.secrets[state.low].len() == state.depth {
-                farthest = farthest.max(Some(state.at));
-            }
-            let Some(&byte) = self.text.get(state.at) else {
-                continue;
-            };
-            if escape::introduces(byte) || byte == b'+' {
-                needles.read(self.text, state.at, &mut self.credit, &mut self.readings);
-                for reading in &self.readings {
-                    if let Some(step) = needles.step(state, reading.said(), reading.end) {
-                        meet(&mut self.open, step);
-                    }
-                }
-            }
-            if let Some(step) = needles.step(state, &[byte], state.at + 1) {
-                meet(&mut self.open, step);
-            }
+        let (from, mut state) = match from <= self.at {
+            true => (self.at, self.state),
+            false => (from, NOTHING),
+        };
+        for byte in &text[from..at] {
+            state = needles.prefixes.behind(state, *byte, &mut 0);
         }
-        if let Some(end) = farthest {
-            hit(from..end);
-        }
-    }
-}
-
-/// Adds a state to those that are open, the first place last, unless it is among them.
-fn meet(open: &mut Vec<State>, state: State) {
-    let place = open.binary_search_by(|known| state.cmp(known));
-    if let Err(place) = place {
-        open.insert(place, state);
+        (self.at, self.state) = (at, state);
+        Some(state)
     }
 }

@@ -341,6 +341,10 @@ impl Finder {
     /// The places in what a block says.
     fn within(&self, bytes: &[u8], blocks: u8) -> Vec<Range<usize>> {
         let mut places = Vec::new();
+        // Most of what is decoded says nothing: no form is written in it.
+        if !self.needles.has_written(bytes, self.block_bytes) {
+            return places;
+        }
         self.search(bytes, blocks - 1, BLOCK_BYTES_MIN, &mut places);
         places
     }

@@ -1,0 +1,306 @@
+//! Follows secrets along the ways in which a text with escapes can be read. An escape leads on from where it begins to where each
+//! of its readings ends, every other byte to the next one; what the automaton of the secrets says of the text read so far is a
+//! state at a place, and whatever leads to the same state at the same place is one. So each place is passed once, whatever begins
+//! at how many places before it. Knows nothing of how escapes are written.
+
+use std::ops::Range;
+
+use crate::escape::{Reading, Readings};
+use crate::prefixes::{Beginning, Prefixes};
+
+/// States that are followed at the same time: many more than any writer's text has.
+const OPEN_MAX: usize = 48;
+/// As many when the text has used up its steps.
+const OPEN_FEW: usize = 6;
+/// Steps that a text affords: so many at first and at the most, and so many more for each of its bytes.
+const STEPS_SAVED_MAX: u32 = 64 * 1024;
+const STEPS_PER_BYTE: u32 = 24;
+/// Escapes on the ways of a text that are remembered before those are forgotten on which nothing stands any more.
+const CRUMBS_MIN: usize = 4096;
+/// Before the first escape of a way.
+const START: u32 = u32::MAX;
+
+/// A place in the text and what was read up to it, at least one escape in it.
+#[derive(Clone, Copy)]
+struct Open {
+    at: usize,
+    state: Beginning,
+    /// Bytes that stand as they are behind the last escape.
+    plain: u32,
+    /// The last escape.
+    crumb: u32,
+    /// Where what was read begins, or somewhat before.
+    from: usize,
+}
+
+/// An escape on the way to a state.
+#[derive(Clone, Copy)]
+struct Crumb {
+    /// The escape before it, or `START`.
+    before: u32,
+    /// Bytes that stand as they are between the two.
+    plain: u32,
+    /// Where it begins, and how many bytes it says.
+    at: usize,
+    said: u32,
+}
+
+pub(crate) struct Paths<'n> {
+    prefixes: &'n Prefixes,
+    text: &'n [u8],
+    /// Bytes of the secrets that are looked for, at least.
+    least: u32,
+    open: Vec<Open>,
+    crumbs: Vec<Crumb>,
+    crumbs_max: usize,
+    /// What was found last, joined with what it overlaps.
+    found: Range<usize>,
+    steps: u32,
+    /// Up to where the text was credited.
+    credited: usize,
+}
+
+impl<'n> Paths<'n> {
+    pub fn new(prefixes: &'n Prefixes, text: &'n [u8], least: usize) -> Self {
+        Self {
+            prefixes,
+            text,
+            least: least.max(1) as u32,
+            open: Vec::new(),
+            crumbs: Vec::new(),
+            crumbs_max: CRUMBS_MIN,
+            found: 0..0,
+            steps: STEPS_SAVED_MAX,
+            credited: 0,
+        }
+    }
+
+    /// Whether no way leads through `at`, up to where all were followed.
+    pub fn is_clear(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Follows all ways up to `at`; no escape is in between that was not [`escape`](Self::escape)d.
+    pub fn reach(&mut self, at: usize, hit: &mut dyn FnMut(Range<usize>)) {
+        let more = (at - self.credited) as u64 * u64::from(STEPS_PER_BYTE);
+        self.steps = (u64::from(self.steps) + more).min(u64::from(STEPS_SAVED_MAX)) as u32;
+        self.credited = at;
+        let mut next = 0;
+        while let Some(&open) = self.open.get(next) {
+            match open.at < at {
+                false => next += 1,
+                true => match self.plainly(open, at, hit) {
+                    Some(open) => {
+                        self.open[next] = open;
+                        next += 1;
+                    }
+                    None => _ = self.open.swap_remove(next),
+                },
+            }
+        }
+    }
+
+    /// Leads on from the place that was [`reach`](Self::reach)ed: the ways that lead to it, and `begun`, what stands before it
+    /// as it is and begins a secret, by each of the `readings`; those ways also by the byte as it stands.
+    pub fn escape(
+        &mut self,
+        at: usize,
+        begun: Option<Beginning>,
+        readings: &Readings,
+        hit: &mut dyn FnMut(Range<usize>),
+    ) {
+        if self.crumbs.len() > self.crumbs_max {
+            self.forget();
+        }
+        let mut next = 0;
+        let mut here: smallvec::SmallVec<[Open; 4]> = smallvec::SmallVec::new();
+        while let Some(&open) = self.open.get(next) {
+            match open.at == at {
+                true => {
+                    // Two ways to the same place may have met there only now.
+                    let same = |other: &&mut Open| other.state == open.state;
+                    match here.iter_mut().find(same) {
+                        Some(other) if other.from <= open.from => {}
+                        Some(other) => *other = open,
+                        None => here.push(open),
+                    }
+                    self.open.swap_remove(next);
+                }
+                false => next += 1,
+            }
+        }
+        if let Some(state) = begun {
+            here.push(Open {
+                at,
+                state,
+                plain: state.depth,
+                crumb: START,
+                from: at - state.depth as usize,
+            });
+        }
+        for open in &here {
+            for reading in readings {
+                self.read(*open, reading, hit);
+            }
+            if open.crumb != START
+                && let Some(open) = self.plainly(*open, at + 1, hit)
+            {
+                self.add(open);
+            }
+        }
+        if self.open.is_empty() {
+            self.crumbs.clear();
+        }
+    }
+
+    /// Tells what was found last.
+    pub fn end(mut self, hit: &mut dyn FnMut(Range<usize>)) {
+        self.reach(self.text.len(), hit);
+        if !self.found.is_empty() {
+            hit(self.found);
+        }
+    }
+
+    /// One way on to `at`, as long as it leads anywhere: without an escape on it, it is none.
+    fn plainly(
+        &mut self,
+        mut open: Open,
+        at: usize,
+        hit: &mut dyn FnMut(Range<usize>),
+    ) -> Option<Open> {
+        let mut steps = 0;
+        while open.at < at && open.state.depth > open.plain {
+            let byte = self.text[open.at];
+            open.state = self.prefixes.behind(open.state, byte, &mut steps);
+            open.at += 1;
+            open.plain += 1;
+            self.tell(&open, hit);
+        }
+        self.steps = self.steps.saturating_sub(steps);
+        (open.state.depth > open.plain).then_some(open)
+    }
+
+    fn read(&mut self, open: Open, reading: &Reading, hit: &mut dyn FnMut(Range<usize>)) {
+        let (mut state, mut steps) = (open.state, 0);
+        for byte in reading.said() {
+            state = self.prefixes.behind(state, *byte, &mut steps);
+        }
+        self.steps = self.steps.saturating_sub(steps);
+        if state.depth == 0 {
+            return;
+        }
+        let said = reading.said().len() as u32;
+        let crumb = Crumb {
+            before: open.crumb,
+            plain: open.plain,
+            at: open.at,
+            said,
+        };
+        self.crumbs.push(crumb);
+        let open = Open {
+            at: reading.end,
+            state,
+            plain: 0,
+            crumb: self.crumbs.len() as u32 - 1,
+            from: match state.depth <= said {
+                true => open.at,
+                false => open.from,
+            },
+        };
+        self.tell(&open, hit);
+        self.add(open);
+    }
+
+    /// Adds a way, unless it meets one that began no later or there are too many and it is the shortest.
+    fn add(&mut self, new: Open) {
+        let met = |open: &&mut Open| open.at == new.at && open.state == new.state;
+        if let Some(open) = self.open.iter_mut().find(met) {
+            if new.from < open.from {
+                *open = new;
+            }
+            return;
+        }
+        let most = match self.steps {
+            0 => OPEN_FEW,
+            _ => OPEN_MAX,
+        };
+        if self.open.len() < most {
+            self.open.push(new);
+            return;
+        }
+        let shortest = self.open.iter_mut().min_by_key(|open| open.state.depth);
+        if let Some(open) = shortest
+            && open.state.depth < new.state.depth
+        {
+            *open = new;
+        }
+    }
+
+    /// Tells of a secret that ends here and has an escape in it.
+    fn tell(&mut self, open: &Open, hit: &mut dyn FnMut(Range<usize>)) {
+        let says = self.prefixes.says(open.state);
+        if says < self.least || says <= open.plain {
+            return;
+        }
+        let place = self.begin(open, says)..open.at;
+        if place.start < self.found.end && self.found.start < place.end {
+            self.found.start = self.found.start.min(place.start);
+            self.found.end = self.found.end.max(place.end);
+            return;
+        }
+        let before = std::mem::replace(&mut self.found, place);
+        if !before.is_empty() {
+            hit(before);
+        }
+    }
+
+    /// Where the last `length` bytes begin that were read. What was found already is not passed again: the two are one place.
+    fn begin(&self, open: &Open, length: u32) -> usize {
+        let (mut rest, mut crumb) = (length - open.plain, open.crumb);
+        while let Some(&escape) = self.crumbs.get(crumb as usize) {
+            let inside = self.found.start < escape.at && escape.at < self.found.end;
+            if inside || rest <= escape.said {
+                return escape.at;
+            }
+            rest -= escape.said;
+            if rest <= escape.plain || escape.before == START {
+                return escape.at - rest.min(escape.plain) as usize;
+            }
+            rest -= escape.plain;
+            crumb = escape.before;
+        }
+        open.from
+    }
+
+    /// Forgets the escapes that no secret under way could begin at or behind.
+    fn forget(&mut self) {
+        let mut kept = vec![START; self.crumbs.len()];
+        for open in &self.open {
+            let mut rest = open.state.depth.saturating_sub(open.plain);
+            let mut crumb = open.crumb;
+            while rest > 0
+                && let Some(escape) = self.crumbs.get(crumb as usize)
+            {
+                kept[crumb as usize] = 0;
+                rest = rest.saturating_sub(escape.said + escape.plain);
+                crumb = escape.before;
+            }
+        }
+        let mut count = 0;
+        for index in 0..kept.len() {
+            if kept[index] == START {
+                continue;
+            }
+            kept[index] = count;
+            let mut crumb = self.crumbs[index];
+            crumb.before = kept.get(crumb.before as usize).copied().unwrap_or(START);
+            self.crumbs[count as usize] = crumb;
+            count += 1;
+        }
+        self.crumbs.truncate(count as usize);
+        for open in &mut self.open {
+            open.crumb = kept[open.crumb as usize];
+        }
+        self.crumbs_max = CRUMBS_MIN.max(self.crumbs.len() * 2);
+    }
+}
