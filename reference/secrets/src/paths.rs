@@ -129,7 +129,9 @@ impl<'n> Paths<'n> {
                 false => next += 1,
             }
         }
-        if let Some(state) = begun {
+        // What was read up to here as it stands is at the end of a way that has as much of it.
+        let told = |state: &Beginning| here.iter().any(|open| state.depth <= open.plain);
+        if let Some(state) = begun.filter(|state| !told(state)) {
             here.push(Open {
                 at,
                 state,
@@ -254,12 +256,14 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Where the last `length` bytes begin that were read. What was found already is not passed again: the two are one place.
-    fn begin(&self, open: &Open, length: u32) -> usize {
+    /// Where the last `length` bytes begin that were read; somewhat before when the text has used up its steps.
+    fn begin(&mut self, open: &Open, length: u32) -> usize {
         let (mut rest, mut crumb) = (length - open.plain, open.crumb);
-        while let Some(&escape) = self.crumbs.get(crumb as usize) {
-            let inside = self.found.start < escape.at && escape.at < self.found.end;
-            if inside || rest <= escape.said {
+        while let Some(&escape) = self.crumbs.get(crumb as usize)
+            && self.steps > 0
+        {
+            self.steps -= 1;
+            if rest <= escape.said {
                 return escape.at;
             }
             rest -= escape.said;

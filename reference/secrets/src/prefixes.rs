@@ -80,16 +80,16 @@ impl Prefixes {
         let mut reached = vec![NOTHING; self.secrets.len()];
         for depth in 0.. {
             let mut longer_ones = false;
-            for index in 0..self.secrets.len() {
+            for (index, reached) in reached.iter_mut().enumerate() {
                 let Some(&byte) = self.secrets[index].as_bytes().get(depth) else {
                     continue;
                 };
                 longer_ones = true;
-                let before = reached[index];
+                let before = *reached;
                 let Some(state) = self.goes_on(before, byte) else {
                     continue;
                 };
-                reached[index] = state;
+                *reached = state;
                 // What several secrets begin with is linked once.
                 if state.low as usize != index {
                     continue;

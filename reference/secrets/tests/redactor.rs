@@ -315,6 +315,123 @@ fn ambiguous_escapes_are_read_in_bounded_time() {
     }
 }
 
+/// Secrets that repeat themselves or are made of introducers, in texts that are made for them: followed from each place where one
+/// could begin, most of these took hours.
+#[test]
+fn secrets_that_repeat_themselves_cost_no_more() {
+    let long = "a".repeat(4_096);
+    let lengths: Vec<String> = (16..516).map(|length| "a".repeat(length)).collect();
+    let beginnings: Vec<String> = (0..500)
+        .map(|n| format!("{}{n:04}", "a".repeat(200)))
+        .collect();
+    for (secrets, pieces) in [
+        (
+            vec![long],
+            vec![
+                "a",
+                "%61",
+                "a%61",
+                "&#97;\\u0061aaa",
+                "YWFhYWFhYWFh",
+                "61",
+                "61 ",
+            ],
+        ),
+        (lengths, vec!["a", "%61", "aaaaaaaaaaaaaa%61b"]),
+        (beginnings, vec!["a", "%61", "YWFhYWFhYWFh"]),
+        (vec!["%".repeat(64)], vec!["%", "%25", "%2525", "%%25"]),
+        (
+            vec!["\\\\0123456789abcdef".to_owned()],
+            vec!["\\&bsol;", "%5c%5c%5c\\", "\\"],
+        ),
+        (vec!["\\".repeat(64)], vec!["\\&bsol;", "&#92;\\\\", "\\"]),
+        (
+            vec!["0".repeat(64), " ".repeat(64)],
+            vec!["&#48;", "%30", "0", "+", "%20+ "],
+        ),
+    ] {
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        let redactor = redactor(&secrets);
+        for piece in pieces {
+            let text = piece.repeat(8_000 / piece.len());
+            let begun = std::time::Instant::now();
+            let clean = redactor.scrub_str(&text);
+            let took = begun.elapsed();
+            assert!(took.as_secs() < 20, "{piece} took {took:?}");
+            assert_eq!(redactor.scrub_str(&clean), clean, "{piece}");
+        }
+        // What comes behind is found none the less, in its simplest forms.
+        let secret = secrets[secrets.len() / 2];
+        let percent: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let text = format!(
+            "{} <{secret}> <{percent}>",
+            "%5c\\&#92;\\%5c\\".repeat(1_000)
+        );
+        let clean = redactor.scrub_str(&text);
+        assert!(
+            clean.ends_with(" <[REDACTED]> <[REDACTED]>"),
+            "{secret}: {}",
+            &clean[clean.len() - 80..]
+        );
+    }
+}
+
+/// All that overlaps goes, whichever secret it is of and wherever that begins.
+#[test]
+fn what_overlaps_goes_whole() {
+    let random = std::cell::RefCell::new(fastrand::Rng::with_seed(17));
+    let word = |length: usize, letters: &[&str]| -> String {
+        let mut random = random.borrow_mut();
+        (0..length)
+            .map(|_| letters[random.usize(..letters.len())])
+            .collect()
+    };
+    for round in 0..200 {
+        let secrets: Vec<String> = (0..1 + round % 90)
+            .map(|n| word(2 + n % 9, &["a", "b"]))
+            .collect();
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        let text = word(60, &["a", "b", "c", "ab"]);
+        // The model: every place of every secret; what shares a byte is one.
+        let mut gone = vec![false; text.len()];
+        let mut joined = vec![false; text.len()];
+        for secret in &secrets {
+            for at in (0..text.len()).filter(|at| text[*at..].starts_with(secret)) {
+                gone[at..at + secret.len()].fill(true);
+                joined[at + 1..at + secret.len()].fill(true);
+            }
+        }
+        let mut expected = String::new();
+        for (at, letter) in text.char_indices() {
+            match (gone[at], joined[at]) {
+                (true, false) => expected.push_str("[REDACTED]"),
+                (true, true) => {}
+                (false, _) => expected.push(letter),
+            }
+        }
+        let redactor = redactor(&secrets);
+        assert_eq!(redactor.scrub_str(&text), expected, "{secrets:?} in {text}");
+        // The same with some letters escaped: as many markers, for a letter is a letter.
+        let escaped: String = text
+            .chars()
+            .map(|letter| match random.borrow_mut().u8(..4) {
+                0 => format!("%{:02x}", letter as u32),
+                1 => format!("&#{};", letter as u32),
+                _ => letter.to_string(),
+            })
+            .collect();
+        let decoded = redactor
+            .scrub_str(&escaped)
+            .replace("%61", "a")
+            .replace("%62", "b")
+            .replace("%63", "c")
+            .replace("&#97;", "a")
+            .replace("&#98;", "b")
+            .replace("&#99;", "c");
+        assert_eq!(decoded, expected, "{secrets:?} in {escaped}");
+    }
+}
+
 #[test]
 fn a_long_secret_is_found_behind_escapes() {
     let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDTgvwjlRHZ9zz\n";
