@@ -25,6 +25,8 @@ const HOSTILE_BYTES: usize = 5_000;
 const HOSTILE_MIN: f64 = 1.0;
 /// Writes a piece of a text, each with another number.
 type Text = fn(u32) -> String;
+/// Writes a text in a form.
+type Form = Box<dyn Fn(&str) -> String>;
 /// How many secrets.
 const COUNTS: &[usize] = &[1, 64, 1_000];
 /// Kinds of text, and how many MB a second must be scrubbed of it, with 64 secrets
@@ -222,26 +224,17 @@ fn hostile() -> Vec<(&'static str, Vec<String>)> {
 fn pieces(secret: &str) -> Vec<String> {
     let each =
         |write: fn(u8) -> String| move |text: &str| text.bytes().map(write).collect::<String>();
-    let forms: [(&str, Box<dyn Fn(&str) -> String>); 10] = [
-        ("as it is", Box::new(str::to_owned)),
-        ("percent", Box::new(each(|byte| format!("%{byte:02x}")))),
-        (
-            "percent twice",
-            Box::new(each(|byte| format!("%25{byte:02x}"))),
-        ),
-        ("unicode", Box::new(each(|byte| format!("\\u{byte:04x}")))),
-        ("entities", Box::new(each(|byte| format!("&#{byte};")))),
-        (
-            "entities twice",
-            Box::new(each(|byte| format!("&amp;#x{byte:x};"))),
-        ),
-        (
-            "behind backslashes",
-            Box::new(each(|byte| format!("\\\\\\\\{}", char::from(byte)))),
-        ),
-        ("dump", Box::new(each(|byte| format!("{byte:02x} ")))),
-        ("digits", Box::new(each(|byte| format!("{byte:02x}")))),
-        ("base64", Box::new(|text| STANDARD.encode(text))),
+    let forms: [Form; 10] = [
+        Box::new(str::to_owned),
+        Box::new(each(|byte| format!("%{byte:02x}"))),
+        Box::new(each(|byte| format!("%25{byte:02x}"))),
+        Box::new(each(|byte| format!("\\u{byte:04x}"))),
+        Box::new(each(|byte| format!("&#{byte};"))),
+        Box::new(each(|byte| format!("&amp;#x{byte:x};"))),
+        Box::new(each(|byte| format!("\\\\\\\\{}", char::from(byte)))),
+        Box::new(each(|byte| format!("{byte:02x} "))),
+        Box::new(each(|byte| format!("{byte:02x}"))),
+        Box::new(|text| STANDARD.encode(text)),
     ];
     let mut pieces = vec![
         "\\&bsol;".to_owned(),
@@ -270,8 +263,8 @@ fn pieces(secret: &str) -> Vec<String> {
         part(3),
         part(chars / 2) + "\\",
     ] {
-        for (_, outer) in &forms {
-            for (_, inner) in &forms {
+        for outer in &forms {
+            for inner in &forms {
                 pieces.push(outer(&inner(&text)));
             }
         }
