@@ -42,6 +42,8 @@ const REACH_FACTOR: usize = 64;
 const REACH_BYTES_MIN: usize = 16 * 1024;
 /// Long text is divided into pieces of so many times that.
 const HELD_FACTOR: usize = 4;
+/// Zeros that an exponent may stand for in a secret.
+const EXPONENT_ZEROS_MAX: usize = 512;
 /// How often a text is looked through again because a marker and what stands beside it could be a form together.
 const PASSES_MAX: usize = 4;
 
@@ -165,14 +167,14 @@ impl Redactor {
             .is_some_and(|finder| !finder.places(text.as_bytes()).is_empty())
     }
 
-    /// True when a number's text contains a secret of at least eight bytes. Shorter ones can't be told from ordinary numbers.
+    /// True when a number's text contains a secret of at least eight bytes, as it stands or with its point moved behind its digits
+    /// (`1.2E1` is 12). Shorter ones can't be told from ordinary numbers.
     pub fn finds_secret_in_number(&self, digits: &str) -> bool {
-        self.inner.as_ref().is_some_and(|finder| {
-            finder.numbers
-                && finder
-                    .needles
-                    .stands_in(digits.as_bytes(), NUMBER_BYTES_MIN)
-        })
+        let Some(finder) = self.inner.as_ref().filter(|finder| finder.numbers) else {
+            return false;
+        };
+        let stands = |text: &str| finder.needles.stands_in(text.as_bytes(), NUMBER_BYTES_MIN);
+        stands(digits) || without_exponent(digits).is_some_and(|digits| stands(&digits))
     }
 
     /// True when a secret consists of digits, so that a number could spell it.
@@ -348,6 +350,22 @@ impl Finder {
         self.search(bytes, blocks - 1, BLOCK_BYTES_MIN, &mut places);
         places
     }
+}
+
+/// The digits of a number in scientific notation whose exponent makes an integer of it, of some hundred digits at the most.
+fn without_exponent(number: &str) -> Option<String> {
+    let (mantissa, exponent) = number.split_once(['e', 'E'])?;
+    let exponent: usize = exponent
+        .strip_prefix('+')
+        .unwrap_or(exponent)
+        .parse()
+        .ok()?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let zeros = exponent
+        .checked_sub(fraction.len())
+        .filter(|zeros| *zeros < EXPONENT_ZEROS_MAX)?;
+    Some(format!("{whole}{fraction}{}", "0".repeat(zeros)))
 }
 
 fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {

@@ -117,6 +117,40 @@ fn json_keys_values_and_numbers() {
     );
 }
 
+/// Writers that hold every number as a float write a credential of digits so.
+#[test]
+fn a_number_is_found_however_its_point_stands() {
+    let redactor = redactor(&["9876543210987654", "1234567890123000"]);
+    for number in [
+        "9876543210987654",
+        "-9876543210987654",
+        "9876543210987654.0",
+        "9.876543210987654E15",
+        "9.876543210987654e+15",
+        "9876543210987.654e3",
+        "9.8765432109876540e15",
+        "1.234567890123E15",
+        "1.234567890123E16",
+        "1234567890123e3",
+    ] {
+        assert!(redactor.finds_secret_in_number(number), "{number}");
+    }
+    for number in [
+        "9.876543210987654",
+        "9.876543210987654E14",
+        "9.876543210987654e-15",
+        "1.234567890123E14",
+        "1.5",
+        "1e400000000000",
+        "1e18446744073709551616",
+    ] {
+        assert!(!redactor.finds_secret_in_number(number), "{number}");
+    }
+    let mut value: serde_json::Value = serde_json::from_str("[9.876543210987654E15, 1.5]").unwrap();
+    scrub_json(&mut value, &[], &redactor);
+    assert_eq!(value, json!(["[REDACTED]", 1.5]));
+}
+
 #[test]
 fn an_empty_redactor_borrows() {
     let redactor = redactor(&[""]);
