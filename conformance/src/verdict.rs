@@ -18,7 +18,7 @@ pub enum Verdict {
     Fail(Mismatch),
     /// Nothing of the expectation can be seen on this target.
     Unobservable { reason: String },
-    /// The target doesn't claim a capability that the case needs.
+    /// The target doesn't claim a capability that the case needs: its word in backticks, or a noun phrase.
     NotClaimed { capability: String },
     /// The run leaves it out on purpose.
     Excluded { reason: String },
@@ -118,7 +118,11 @@ impl Verdict {
                 line(&mismatch.observed)
             ),
             Verdict::Unobservable { reason } | Verdict::Excluded { reason } => reason.clone(),
-            Verdict::NotClaimed { capability } => format!("the target doesn't claim {capability}"),
+            // A word is a claim's; other needs are told in words.
+            Verdict::NotClaimed { capability } if capability.starts_with('`') => {
+                format!("the target doesn't claim {capability}")
+            }
+            Verdict::NotClaimed { capability } => format!("this needs {capability}"),
             Verdict::HarnessError { message } => message.clone(),
             Verdict::Crashed { detail }
             | Verdict::TimedOut { detail }

@@ -30,7 +30,7 @@ const UNABLE: u8 = 2;
 /// Exit status of a run that a signal ended: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Decides, with evidence, whether an implementation of the PTC-Lisp MCP server family conforms.
+/// Decides, with evidence, whether an MCP server conforms: any server to what MCP asks of each (`run --profile mcp`), one of the PTC-Lisp family to its whole specification.
 ///
 /// Exit status: 0 when all cases pass, 1 when some fail, 2 when the harness itself could not run, 130 when it was interrupted.
 #[derive(Debug, Parser)]

@@ -27,6 +27,7 @@ use crate::suite::{
     Captures, Case, CaseBody, Control, TargetSpec, Transport, WireAction, WireCase,
 };
 use crate::target::Patience;
+use crate::target::capability;
 use crate::target::fault::Fault;
 use crate::target::http::Endpoint;
 use crate::target::pipe::Pipe;
@@ -125,7 +126,7 @@ pub async fn all(
         let case = &session.suite.cases[*place];
         let closed = || talk.is_none().then(|| ground.closed(case)).flatten();
         let lacking = closed()
-            .or_else(|| not_claimed(case, orders, &claims))
+            .or_else(|| not_claimed(case, orders, &claims).map(needed))
             .or_else(|| ground.lacks(case));
         if let Some(capability) = lacking {
             session.report(*place, Trial::of(Verdict::NotClaimed { capability }));
@@ -527,6 +528,14 @@ impl Ground {
             captures: self.captures(),
             ..Record::default()
         }
+    }
+}
+
+/// What a case needs, for somebody who knows nothing of the words that capabilities have.
+fn needed(need: String) -> String {
+    match capability::find(need.trim_matches('`')) {
+        Some(row) => format!("a server that {}", row.meaning),
+        None => need,
     }
 }
 
