@@ -27,14 +27,27 @@ pub fn render(run: &Run) -> String {
     levels(run, &mut text);
     for status in [Status::Warning, Status::Unobservable, Status::NotClaimed] {
         let of_status = run.cases.iter().filter(|case| case.status == status);
-        let messages = of_status.map(|case| case.message.as_deref().unwrap_or("no reason given"));
-        reasons(status.words(), messages, &mut text);
+        let messages: Vec<String> = of_status.map(|case| told(case, status)).collect();
+        reasons(
+            status.words(),
+            messages.iter().map(String::as_str),
+            &mut text,
+        );
     }
     let passed = run.cases.iter().filter(|case| case.status == Status::Pass);
     let unseen = passed.flat_map(|case| case.unobserved.iter().map(String::as_str));
     reasons("passed in part", unseen, &mut text);
     text.push_str(&verdict(run));
     text
+}
+
+/// Why a case did not simply pass. Whoever takes no advice wants to know whose it is: the clause.
+fn told(case: &CaseRecord, status: Status) -> String {
+    let message = case.message.as_deref().unwrap_or("no reason given");
+    match &case.clause {
+        Some(clause) if status == Status::Warning => format!("{clause}: {message}"),
+        _ => message.to_owned(),
+    }
 }
 
 /// What was counted, and what it proves.
