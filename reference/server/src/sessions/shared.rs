@@ -292,6 +292,10 @@ impl Shared {
     /// Closes what is over. False when the store is away.
     pub fn sweep(&self) -> bool {
         let left = self.ask(|store| store.sweep());
+        if self.hears.get().is_some() {
+            // What belongs to sessions of the protocol ends with them.
+            let _ = self.ask_of(&*self.protocol, |store| store.sweep());
+        }
         if let Ok(count) = left {
             self.count.store(count, Ordering::Relaxed);
         }
@@ -698,13 +702,15 @@ impl Shared {
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
-    /// What nodes agree on about a session of the protocol, which is used now.
-    pub fn find_protocol(&self, id: &str, owner: &str) -> Result<Protocol, Refused> {
+    /// What nodes agree on about a session of the protocol, which is used now, and how long it lives at most.
+    pub fn find_protocol(&self, id: &str, owner: &str) -> Result<(Protocol, Duration), Refused> {
         let key = Key::of(id);
         let digest = store::owner_of(owner);
         let record = self.ask_of(&*self.protocol, |store| store.read(&key, &digest, None))?;
         self.whole(&record, &digest, None)?;
-        self.protocol_of(&record)
+        let times = record.times;
+        let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or_default();
+        Ok((self.protocol_of(&record)?, Duration::from_micros(left)))
     }
 
     /// Has every node refuse tool calls in a session of the protocol.

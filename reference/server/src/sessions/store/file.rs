@@ -21,6 +21,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// A directory that keeps sessions.
 pub struct Directory {
     path: PathBuf,
+    /// Where what belongs to its sessions is kept, which ends with them.
+    belongings: Option<Box<Directory>>,
 }
 
 /// What is judged by, and what lists show.
@@ -100,6 +102,7 @@ impl From<io::Error> for Failure {
 /// The directory while no other operation touches it.
 struct Held<'a> {
     path: &'a Path,
+    belongings: Option<&'a Directory>,
     now: i64,
     /// Absent where nothing is changed.
     _lock: Option<File>,
@@ -110,7 +113,12 @@ impl Directory {
     ///
     /// # Errors
     /// Why it can't be used.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    pub fn open(path: &Path, space: Space) -> Result<Self, String> {
+        let belongings = match space {
+            Space::Programs => None,
+            Space::Protocol => Some(Box::new(Directory::open(path, Space::Programs)?)),
+        };
+        let path = &path.join(space.name());
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder
@@ -118,6 +126,7 @@ impl Directory {
             .map_err(|error| format!("cannot make the directory: {error}"))?;
         let directory = Directory {
             path: path.to_owned(),
+            belongings,
         };
         let held = directory.hold().map_err(|failure| failure.to_string())?;
         let tried = held.path.join("tried");
@@ -151,6 +160,7 @@ impl Directory {
         }
         Ok(Held {
             path: &self.path,
+            belongings: self.belongings.as_deref(),
             now: clock::now_micros(),
             _lock: Some(lock),
         })
@@ -280,7 +290,11 @@ impl Held<'_> {
         self.replace("closed", closed[from..].join("\n").as_bytes())?;
         std::fs::remove_file(self.head_path(key))?;
         self.remove_body(key, entry.committed);
-        Ok(())
+        // Whoever holds this lock may wait for that one, and nobody the other way round.
+        match self.belongings {
+            Some(belongings) => belongings.close_owner(key.as_str()),
+            None => Ok(()),
+        }
     }
 
     /// A body that stays behind is a stray, and removed as one.
@@ -402,6 +416,7 @@ pub fn look(path: &Path) -> Result<Sight, String> {
     };
     let directory = Held {
         path: &path,
+        belongings: None,
         now: clock::now_micros(),
         _lock: None,
     };

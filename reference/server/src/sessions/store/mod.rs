@@ -304,10 +304,7 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// The cause, without credentials.
 pub fn open(address: &Address, space: Space) -> Result<Box<dyn SessionStore>, String> {
     match address {
-        Address::Directory(path) => {
-            let path = path.join(space.name());
-            Ok(Box::new(file::Directory::open(&path)?))
-        }
+        Address::Directory(path) => Ok(Box::new(file::Directory::open(path, space)?)),
         Address::Redis(servers) => Ok(Box::new(redis::Redis::open(servers, space)?)),
     }
 }
@@ -323,7 +320,7 @@ pub fn look(address: &Address) -> Result<Sight, String> {
     }
 }
 
-/// What is kept apart in one store.
+/// What is kept apart in one store. A session of the protocol owns sessions of programs under its own key, which end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// Sessions of programs.

@@ -130,8 +130,9 @@ pub async fn post(
     {
         return Err(Refusal::WrongRevision);
     }
+    let began = Instant::now();
     let response = exchange.in_session(&session, &frame).await;
-    session.touch(Instant::now());
+    endpoint.sessions().answered(&session, began);
     Ok(response)
 }
 

@@ -163,15 +163,18 @@ impl SessionStore {
                 .filter(|session| self.expiry(session, now).is_none())
                 .ok_or(Missing::Unknown)?,
             Some(shared) => match (shared.find_protocol(id, owner_hash), here) {
-                (Ok(protocol), Some(session)) => {
+                (Ok((protocol, _)), Some(session)) => {
                     if protocol.drains {
                         session.connection.drain();
                     }
                     session
                 }
                 (Err(Refused::Away), Some(session)) => session,
-                (Ok(protocol), None) => {
-                    let session = self.session(id.to_owned(), owner_hash, now);
+                (Ok((protocol, left)), None) => {
+                    // It ends here when it ends everywhere.
+                    let created = now.checked_sub(self.ttl.saturating_sub(left));
+                    let created = created.unwrap_or(now);
+                    let session = self.session(id.to_owned(), owner_hash, created);
                     let known = SESSION_REVISIONS
                         .into_iter()
                         .find(|known| *known == protocol.revision);
@@ -228,15 +231,46 @@ impl SessionStore {
             .filter_map(|session| Some((session.clone(), self.expiry(session, now)?)))
             .collect();
         if self.shared.is_some() {
-            // The store ends sessions; this node forgets what nobody used here.
-            for (session, _) in &due {
-                self.drop_here(session);
-            }
-            return Vec::new();
+            self.keep_used();
         }
         due.into_iter()
+            .filter(|(session, why)| {
+                // Another node may use it: the store ends what is idle, and this node forgets it.
+                let forgets = self.shared.is_some() && *why == Expired::Idle;
+                if forgets {
+                    self.drop_here(session);
+                }
+                !forgets
+            })
             .filter(|(session, _)| self.close(session))
             .collect()
+    }
+
+    /// Calls that run keep their sessions from being idle, as far as the store knows.
+    fn keep_used(&self) {
+        for session in self.all() {
+            if session.connection.in_flight() > 0 {
+                self.note_use(&session);
+            }
+        }
+    }
+
+    /// Tells the store of a use that is none of a request's beginning.
+    fn note_use(&self, session: &Session) {
+        if let Some(shared) = &self.shared {
+            // Where the store is away it ends nothing either.
+            let _ = shared.find_protocol(&session.id, &session.owner_hash);
+        }
+    }
+
+    /// Notes the end of a request, which is a use of its session. The store is told where it took a good part of the time that a session
+    /// may be idle.
+    pub fn answered(&self, session: &Session, began: Instant) {
+        let now = Instant::now();
+        session.touch(now);
+        if now.duration_since(began) > self.idle / 8 {
+            self.note_use(session);
+        }
     }
 
     pub fn all(&self) -> Vec<Arc<Session>> {

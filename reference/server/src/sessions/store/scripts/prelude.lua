@@ -7,7 +7,7 @@ local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local function num(n) return string.format('%.0f', n) end
 local function at(key) return root .. 'session:' .. key end
 
--- Ends a session, whoever uses it.
+-- Ends a session, whoever uses it; with one of the protocol, what its client kept in sessions of programs.
 local function shut(key)
   local owner = redis.call('HGET', root .. 'owners', key)
   redis.call('DEL', at(key))
@@ -16,6 +16,13 @@ local function shut(key)
   if owner then redis.call('SREM', root .. 'owner:' .. owner, key) end
   redis.call('ZADD', root .. 'closed', num(now), key)
   redis.call('ZREMRANGEBYRANK', root .. 'closed', 0, -1 - tonumber(ARGV[1]))
+  local programs, is_protocol = string.gsub(root, 'protocol:$', 'programs:')
+  if is_protocol == 1 then
+    local protocol = root
+    root = programs
+    for _, own in ipairs(redis.call('SMEMBERS', root .. 'owner:' .. key)) do shut(own) end
+    root = protocol
+  end
 end
 
 -- What is judged by, as numbers: nothing where there is no session, and the word that refuses where they are damaged.
