@@ -129,7 +129,7 @@ pub fn special_forms() -> &'static [SpecialForm] {
 fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) {
     for form in forms {
         match &form.kind {
-            FormKind::List(items) => {
+            FormKind::List(items) | FormKind::AnonFn(items) => {
                 if let [head, name, ..] = &**items
                     && let (FormKind::Symbol("def" | "defn" | "defonce"), FormKind::Symbol(name)) =
                         (&head.kind, &name.kind)
@@ -143,10 +143,7 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
                     collect_definitions(items, found);
                 }
             }
-            FormKind::Vector(items)
-            | FormKind::Map(items)
-            | FormKind::Set(items)
-            | FormKind::AnonFn(items) => {
+            FormKind::Vector(items) | FormKind::Map(items) | FormKind::Set(items) => {
                 collect_definitions(items, found);
             }
             _ => {}
