@@ -3,8 +3,8 @@
 //! Knows nothing of frames or transports.
 
 use crate::agentic::Agentic;
+use crate::diagnostics::Sinks;
 use crate::diagnostics::counters::Counters;
-use crate::diagnostics::log::Log;
 use crate::diagnostics::observe::Observers;
 use crate::diagnostics::record::Ring;
 use crate::diagnostics::trace::Tracer;
@@ -14,7 +14,7 @@ use crate::evaluation::pool::Pool;
 use crate::evaluation::pressure::Watermark;
 use crate::mcp::tools;
 use crate::sessions::Sessions;
-use crate::settings::{Level, Settings, Warning};
+use crate::settings::{Settings, Warning};
 use ptc_protocol::limits::ProgramLimits;
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::Runtime;
@@ -25,7 +25,8 @@ pub struct Server {
     /// What the operator asked for.
     pub settings: Settings,
     pub redactor: Redactor,
-    pub log: Log,
+    /// Where what is told waits to be written.
+    pub sinks: Sinks,
     /// Bounds the programs that run at once.
     pub gate: Arc<Gate>,
     /// The threads that they run on.
@@ -59,12 +60,11 @@ impl Server {
     /// A server with these settings. Logs the warnings that reading them gave.
     pub fn new(
         settings: Settings,
-        log: &Log,
+        sinks: Sinks,
         redactor: Redactor,
         upstreams: Option<Arc<Runtime>>,
         agentic: Agentic,
     ) -> Arc<Self> {
-        let log = log.clone();
         let diagnostics = &settings.diagnostics;
         let observers = Observers {
             ring: diagnostics.debug_tool.then(|| {
@@ -79,12 +79,9 @@ impl Server {
                     dir,
                     diagnostics.payloads,
                     diagnostics.trace_files,
-                    log.clone(),
                     redactor.clone(),
                 )
             }),
-            #[cfg(feature = "otlp")]
-            exporter: crate::diagnostics::otlp::Exporter::from_environment(&log, &redactor),
         };
         let metrics = settings
             .http
@@ -105,14 +102,13 @@ impl Server {
             tools_list: OnceLock::new(),
             settings,
             redactor,
-            log,
+            sinks,
         };
         let watermark = Watermark::with_room(
             server.settings.watermark_percent,
             server.program_memory_bytes(),
         );
         server.gate = Gate::below(server.settings.concurrent_calls, watermark);
-        server.log.take_panics();
         server.log_boot();
         Arc::new(server)
     }
@@ -180,8 +176,7 @@ impl Server {
             // Children that don't end in time are killed with the process's end of their pipes.
             let _ = executor.block_on(ended);
         }
-        self.observers.flush();
-        self.log.flush();
+        self.sinks.flush();
     }
 
     /// Tells where programs are evaluated, and what the kernel can't do.
@@ -189,12 +184,12 @@ impl Server {
         let Some(landlock) = self.evaluation.is_confined() else {
             return;
         };
-        self.log.event(Level::Info, "isolation", None, |fields| {
-            fields
-                .text("isolation", "process")
-                .number("processes", self.settings.concurrent_calls)
-                .text("landlock", if landlock { "full" } else { "partial" });
-        });
+        tracing::info!(
+            event = "isolation",
+            isolation = "process",
+            landlock = if landlock { "full" } else { "partial" },
+            processes = self.settings.concurrent_calls,
+        );
     }
 
     fn log_boot(&self) {
@@ -206,13 +201,13 @@ impl Server {
                         "catalog-mode" => "catalog_mode_invalid",
                         _ => "setting_ignored",
                     };
-                    self.log.event(Level::Warn, event, None, |fields| {
-                        fields
-                            .text("expected", &ignored.expected)
-                            .text("fallback", &ignored.using)
-                            .text("flag", &format!("--{}", ignored.flag))
-                            .text("value", &ignored.got);
-                    });
+                    tracing::warn!(
+                        event,
+                        expected = ignored.expected,
+                        fallback = ignored.using,
+                        flag = format!("--{}", ignored.flag),
+                        value = ignored.got,
+                    );
                 }
                 Warning::Clamped {
                     flag,
@@ -222,13 +217,13 @@ impl Server {
                     max,
                 } => {
                     let event = format!("{}_clamped", flag.replace('-', "_"));
-                    self.log.event(Level::Warn, &event, None, |fields| {
-                        fields.number("clamped_to", used);
-                        if *max < u64::MAX {
-                            fields.number("max", max);
-                        }
-                        fields.number("min", min).number("requested", requested);
-                    });
+                    tracing::warn!(
+                        event,
+                        clamped_to = used,
+                        max = (*max < u64::MAX).then_some(*max),
+                        min,
+                        requested,
+                    );
                 }
             }
         }
@@ -237,39 +232,28 @@ impl Server {
             .iter()
             .flat_map(|upstreams| upstreams.warnings())
         {
-            self.log
-                .event(Level::Warn, "upstreams_warning", None, |fields| {
-                    fields.text("message", &warning);
-                });
+            tracing::warn!(event = "upstreams_warning", message = %*warning);
         }
         let agentic = &self.settings.agentic;
-        if agentic.enabled
-            && self.log.takes(Level::Info)
-            && let Some(described) = self.agentic.described(agentic).as_object()
-        {
-            self.log
-                .event(Level::Info, "agentic_config", None, |fields| {
-                    for (name, value) in described {
-                        fields.json(name, &value.to_string());
-                    }
-                });
+        if agentic.enabled {
+            tracing::info!(
+                event = "agentic_config",
+                fields = self.agentic.described(agentic).to_string().as_bytes(),
+            );
         }
         if agentic.enabled && !self.is_aggregator() {
-            self.log
-                .event(Level::Warn, "agentic_without_aggregator", None, |fields| {
-                    fields.text(
-                        "message",
-                        "agentic mode is enabled but no upstream MCP servers are configured",
-                    );
-                });
+            tracing::warn!(
+                event = "agentic_without_aggregator",
+                message = "agentic mode is enabled but no upstream MCP servers are configured",
+            );
         }
         let diagnostics = &self.settings.diagnostics;
         if diagnostics.debug_tool {
-            self.log.event(Level::Info, "debug_config", None, |fields| {
-                fields
-                    .number("max_response_bytes", diagnostics.response_bytes)
-                    .number("ring_size", diagnostics.ring_size);
-            });
+            tracing::info!(
+                event = "debug_config",
+                max_response_bytes = diagnostics.response_bytes,
+                ring_size = diagnostics.ring_size,
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A check function for hostile input, driven by fuzzers and by seeded tests. It panics when a promise is broken.
 
 use crate::agentic::Agentic;
-use crate::diagnostics::log::Log;
+use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -130,7 +130,7 @@ impl Fuzzed {
         let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
         let http = settings.http.clone().expect("it serves HTTP");
         let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-        let mut server = Server::new(settings, &Log::nowhere(), Redactor::empty(), None, agentic);
+        let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
         Arc::get_mut(&mut server)
             .expect("nobody else holds the server yet")
             .pool = Pool::by_hand();

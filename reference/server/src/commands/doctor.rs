@@ -3,7 +3,7 @@
 //! Serves nothing and changes nothing; upstream servers are started and ended again.
 
 use crate::agentic::Agentic;
-use crate::diagnostics::log::Log;
+use crate::diagnostics;
 use crate::mcp::tools;
 use crate::server::Server;
 use crate::settings::flags;
@@ -100,12 +100,12 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     {
         findings.note(FAIL, &message);
     }
-    let log = |redactor: &Redactor| Log::to_stderr(settings.diagnostics.level, redactor.clone());
     let Some(path) = config else {
         findings.note(OK, "upstream servers: none");
-        let (log, redactor) = (log(&findings.redactor), findings.redactor.clone());
+        let redactor = findings.redactor.clone();
+        let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
         return limits(
-            &Server::new(settings, &log, redactor, None, agentic),
+            &Server::new(settings, sinks, redactor, None, agentic),
             findings,
         );
     };
@@ -152,8 +152,8 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(WARN, &warning);
             }
             let redactor = runtime.redactor().clone();
-            let log = log(&redactor);
-            let server = Server::new(settings, &log, redactor, Some(runtime), agentic);
+            let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
+            let server = Server::new(settings, sinks, redactor, Some(runtime), agentic);
             limits(&server, findings);
             server.shut_down(Some(executor.handle()));
         }

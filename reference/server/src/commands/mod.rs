@@ -8,8 +8,7 @@ mod session;
 mod testee;
 
 use crate::agentic::{self, Agentic};
-use crate::diagnostics::events;
-use crate::diagnostics::log::Log;
+use crate::diagnostics;
 use crate::evaluation::isolation::Evaluation;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::Terms;
@@ -242,22 +241,21 @@ fn serve(settings: Settings) -> Result<(), String> {
     let configured = config.map(|path| upstreams::read(&path, &settings, &mut secrets));
     let configured = configured.transpose()?;
     let redactor = secrets.build();
-    let log = Log::to_stderr(settings.diagnostics.level, redactor.clone());
-    events::install(log.clone());
+    let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
     let upstreams = match (&executor, configured) {
         (Some(executor), Some(configured)) => {
             let started = executor.block_on(configured.start(redactor.clone()));
             // What the upstreams said may tell why.
-            let started = started.inspect_err(|_| log.flush());
+            let started = started.inspect_err(|_| sinks.flush());
             Some(started.map_err(|fault| fault.to_string())?)
         }
         _ => None,
     };
-    let mut server = Server::new(settings, &log, redactor, upstreams, agentic);
+    let mut server = Server::new(settings, sinks, redactor, upstreams, agentic);
     let shares = server.settings.sessions.enabled || server.settings.http.is_some();
     if shares && server.settings.sessions.store.address.is_some() {
         let limit = Duration::from_millis(server.program_timeout_ms());
-        let opened = Shared::open(&server.settings.sessions, limit, &server.log);
+        let opened = Shared::open(&server.settings.sessions, limit);
         let shared = opened.map_err(|message| server.redactor.scrub(message).into_inner())?;
         let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
         server.sessions.keep_in(shared);

@@ -2,7 +2,7 @@
 
 use super::environment;
 use crate::clock;
-use crate::diagnostics::log::Log;
+use crate::diagnostics;
 use crate::sessions::{Listed, Shared};
 use crate::settings::{Level, Settings};
 use ptc_secrets::Redactor;
@@ -53,8 +53,8 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     if let Some(address) = &settings.sessions.store.address {
         address.add_secrets(&mut secrets);
     }
-    let log = Log::to_stderr(Level::Error, secrets.build());
-    let opened = Shared::open(&settings.sessions, Duration::ZERO, &log)?;
+    diagnostics::install(Level::Error, &secrets.build());
+    let opened = Shared::open(&settings.sessions, Duration::ZERO)?;
     let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
     let find = |id: &str| {
         let all = store

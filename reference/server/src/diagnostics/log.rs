@@ -1,8 +1,9 @@
-//! JSON log lines on stderr.
+//! JSON log lines on stderr: the layer of `tracing` that scrubs events and writes them.
 //!
-//! Lines wait for a writer thread in one buffer of bounded size, so that a client that never reads stderr can neither stall
-//! a call nor make the process grow; lines that don't fit are counted and the count is logged. Knows nothing of what is
-//! logged.
+//! An event's field `event` names it; its `request_id`, or that of the request's span around it, says whose it is; what is recorded as
+//! bytes is JSON text already. Lines wait for a writer thread in one buffer of bounded size, so that a client that never
+//! reads stderr can neither stall a call nor make the process grow; lines that don't fit are counted and the count is
+//! logged. Knows nothing of what is logged.
 
 use crate::clock;
 use crate::settings::Level;
@@ -11,22 +12,27 @@ use ptc_secrets::{Redactor, scrub_json_text};
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tracing::field::{Field, Value, Visit};
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
-/// Where log lines go.
-#[derive(Clone)]
-pub struct Log {
-    level: Level,
-    /// None when nothing is logged.
-    lines: Option<Arc<Lines>>,
+/// The layer that writes lines.
+struct Lines {
+    queue: Arc<Queue>,
     redactor: Redactor,
 }
 
-/// What a log shares with its writer thread, which ends when no log is left.
-struct Lines(Arc<Queue>);
+/// What waits to be written, for those who wait for that.
+#[derive(Clone)]
+pub struct Log(Arc<Queue>);
 
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// There is something to write, somebody who waits for that, or nothing more to come.
+    /// There is something to write, or somebody who waits for that.
     filled: Condvar,
     /// A batch is out.
     written: Condvar,
@@ -39,7 +45,6 @@ struct Waiting {
     writing: bool,
     /// Somebody waits for what is here to be written.
     hurried: bool,
-    closed: bool,
 }
 
 /// Bytes that may wait for a slow reader; one line may go beyond, however long it is.
@@ -49,105 +54,94 @@ const GATHERING: Duration = Duration::from_millis(1);
 /// How long an exiting process waits for a reader of stderr.
 const FLUSH_WAIT: Duration = Duration::from_millis(250);
 
-impl Log {
-    /// A log to stderr of lines from `level` up, scrubbed with `redactor`.
-    pub fn to_stderr(level: Level, redactor: Redactor) -> Self {
-        let queue = Arc::new(Queue {
-            waiting: Mutex::default(),
-            filled: Condvar::new(),
-            written: Condvar::new(),
-        });
-        let lines = Arc::new(Lines(queue.clone()));
-        // Without the thread there is no log, which must not stop the server.
-        let _ = std::thread::Builder::new()
-            .name("log".into())
-            .stack_size(128 << 10)
-            .spawn(move || write_batches(&queue));
-        Log {
-            level,
-            lines: Some(lines),
-            redactor,
+/// Only this workspace's own crates are listened to.
+const TARGETS: &str = "ptc_";
+/// The span of a request. It is kept at every level: an error has a request, too.
+pub const REQUEST_SPAN: &str = "request";
+/// The field that names the event.
+const EVENT: &str = "event";
+/// The event of a line that names none.
+const UNNAMED: &str = "library_event";
+/// The field that names the request.
+const REQUEST_ID: &str = "request_id";
+/// The field whose members are fields of the line: a JSON object.
+const FIELDS: &str = "fields";
+
+/// The layer that writes lines from `level` up to stderr, scrubbed with `redactor`, and what waits there.
+pub fn layer<S>(level: Level, redactor: Redactor) -> (impl Layer<S>, Log)
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+{
+    let queue = Arc::new(Queue {
+        waiting: Mutex::default(),
+        filled: Condvar::new(),
+        written: Condvar::new(),
+    });
+    let written = queue.clone();
+    // Without the thread there is no log, which must not stop the server.
+    let _ = std::thread::Builder::new()
+        .name("log".into())
+        .stack_size(128 << 10)
+        .spawn(move || write_batches(&written));
+    let wanted = move |metadata: &Metadata<'_>| {
+        metadata.target().starts_with(TARGETS)
+            && match metadata.is_span() {
+                true => metadata.name() == REQUEST_SPAN,
+                false => level_of(metadata) >= level,
+            }
+    };
+    let log = Log(queue.clone());
+    let lines = Lines { queue, redactor };
+    (lines.with_filter(filter_fn(wanted)), log)
+}
+
+/// A text or `null`, as the value of a field.
+pub fn maybe<'a>(text: &'a Option<&'a str>) -> &'a dyn Value {
+    const NULL: &[u8] = b"null";
+    match text {
+        Some(text) => text,
+        None => &NULL,
+    }
+}
+
+fn level_of(metadata: &Metadata<'_>) -> Level {
+    match *metadata.level() {
+        tracing::Level::ERROR => Level::Error,
+        tracing::Level::WARN => Level::Warn,
+        tracing::Level::INFO => Level::Info,
+        _ => Level::Debug,
+    }
+}
+
+/// A request's id, kept with its span.
+struct RequestId(String);
+
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut said = Said::new(&self.redactor);
+        attributes.record(&mut said);
+        if let (Some(request_id), Some(span)) = (said.request_id, context.span(id)) {
+            span.extensions_mut().insert(RequestId(request_id));
         }
     }
 
-    /// A log that keeps nothing, takes no panics and has no thread.
-    #[cfg(feature = "checks")]
-    pub fn nowhere() -> Self {
-        Log {
-            level: Level::Error,
-            lines: None,
-            redactor: Redactor::empty(),
-        }
-    }
-
-    /// Whether lines of `level` are written at all.
-    pub fn takes(&self, level: Level) -> bool {
-        self.lines.is_some() && level >= self.level
-    }
-
-    /// Logs `event`; `fields` adds its fields.
-    pub fn event(
-        &self,
-        level: Level,
-        event: &str,
-        request_id: Option<&str>,
-        fields: impl FnOnce(&mut Fields),
-    ) {
-        if !self.takes(level) {
-            return;
-        }
-        let mut line = Vec::with_capacity(192);
-        line.extend_from_slice(b"{\"event\":");
-        write_string(&mut line, event);
-        let mut collected = Fields {
-            json: Vec::new(),
-            redactor: &self.redactor,
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut said = Said::new(&self.redactor);
+        event.record(&mut said);
+        let around = || {
+            let mut spans = context.event_scope(event)?;
+            spans.find_map(|span| Some(span.extensions().get::<RequestId>()?.0.clone()))
         };
-        fields(&mut collected);
-        if !collected.json.is_empty() {
-            line.extend_from_slice(b",\"fields\":{");
-            line.extend_from_slice(&collected.json);
-            line.push(b'}');
-        }
-        line.extend_from_slice(b",\"level\":\"");
-        line.extend_from_slice(level.name().as_bytes());
-        line.push(b'"');
-        if let Some(id) = request_id {
-            line.extend_from_slice(b",\"request_id\":");
-            write_string(&mut line, &self.redactor.scrub_str(id));
-        }
-        line.extend_from_slice(b",\"ts\":\"");
-        line.extend_from_slice(clock::now_text().as_bytes());
-        line.extend_from_slice(b"\"}");
-        line.push(b'\n');
-        if let Some(lines) = &self.lines {
-            lines.0.put(&line);
-        }
+        let request_id = said.request_id.take().or_else(around);
+        self.queue
+            .put(&said.line(level_of(event.metadata()), request_id));
     }
+}
 
-    /// Lets panics be told here, scrubbed, instead of as they are.
-    pub fn take_panics(&self) {
-        if self.lines.is_none() {
-            return;
-        }
-        let log = self.clone();
-        std::panic::set_hook(Box::new(move |panic| {
-            log.event(Level::Error, "panic", None, |fields| {
-                let place = panic.location().map(ToString::to_string);
-                fields
-                    .maybe("location", place.as_deref())
-                    .maybe("message", panic.payload_as_str());
-            });
-            // The process may end with this.
-            log.flush();
-        }));
-    }
-
+impl Log {
     /// Waits, a short while at most, until everything logged so far is written.
     pub fn flush(&self) {
-        let Some(Lines(queue)) = self.lines.as_deref() else {
-            return;
-        };
+        let queue = &self.0;
         let mut waiting = queue.waiting();
         waiting.hurried = true;
         queue.filled.notify_one();
@@ -157,6 +151,21 @@ impl Log {
             .wait_timeout_while(waiting, FLUSH_WAIT, |waiting| {
                 waiting.writing || !waiting.bytes.is_empty()
             });
+    }
+
+    /// Lets panics be told here, scrubbed, instead of as they are.
+    pub fn take_panics(&self) {
+        let log = self.clone();
+        std::panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(ToString::to_string);
+            tracing::error!(
+                event = "panic",
+                location = maybe(&place.as_deref()),
+                message = maybe(&panic.payload_as_str()),
+            );
+            // The process may end with this.
+            log.flush();
+        }));
     }
 }
 
@@ -177,8 +186,8 @@ impl Queue {
 
     /// Exchanges what waits for `batch`, which was written. Waits until there is something, and then a little for more
     /// unless somebody waits for it.
-    /// Returns how many lines were lost, or `None` when no more can come.
-    fn take(&self, batch: &mut Vec<u8>) -> Option<u64> {
+    /// Returns how many lines were lost.
+    fn take(&self, batch: &mut Vec<u8>) -> u64 {
         batch.clear();
         batch.shrink_to(QUEUE_BYTES_MAX);
         let mut waiting = self.waiting();
@@ -186,23 +195,16 @@ impl Queue {
         self.written.notify_all();
         waiting = self
             .filled
-            .wait_while(waiting, |waiting| {
-                waiting.bytes.is_empty() && !waiting.closed
-            })
+            .wait_while(waiting, |waiting| waiting.bytes.is_empty())
             .unwrap_or_else(PoisonError::into_inner);
-        if waiting.bytes.is_empty() {
-            return None;
-        }
         (waiting, _) = self
             .filled
-            .wait_timeout_while(waiting, GATHERING, |waiting| {
-                !waiting.hurried && !waiting.closed
-            })
+            .wait_timeout_while(waiting, GATHERING, |waiting| !waiting.hurried)
             .unwrap_or_else(PoisonError::into_inner);
         waiting.hurried = false;
         std::mem::swap(&mut waiting.bytes, batch);
         waiting.writing = true;
-        Some(std::mem::take(&mut waiting.lost))
+        std::mem::take(&mut waiting.lost)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -210,66 +212,115 @@ impl Queue {
     }
 }
 
-impl Drop for Lines {
-    fn drop(&mut self) {
-        self.0.waiting().closed = true;
-        self.0.filled.notify_one();
-    }
-}
-
-/// The fields of one line. Names are the server's own; values are scrubbed before they are written as JSON.
-pub struct Fields<'a> {
-    json: Vec<u8>,
+/// What one event says. Names are the server's own; values are scrubbed before they are written as JSON.
+struct Said<'a> {
+    name: Option<String>,
+    request_id: Option<String>,
+    fields: Vec<u8>,
     redactor: &'a Redactor,
 }
 
-impl Fields<'_> {
-    pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
-        self.name(name);
-        write_string(&mut self.json, &self.redactor.scrub_str(value));
-        self
-    }
-
-    /// Adds a text or `null`.
-    pub fn maybe(&mut self, name: &str, value: Option<&str>) -> &mut Self {
-        match value {
-            Some(value) => self.text(name, value),
-            None => self.raw(name, "null"),
+impl<'a> Said<'a> {
+    fn new(redactor: &'a Redactor) -> Self {
+        Said {
+            name: None,
+            request_id: None,
+            fields: Vec::new(),
+            redactor,
         }
     }
 
-    pub fn number(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Self {
-        self.json(name, &value.to_string())
+    fn line(&self, level: Level, request_id: Option<String>) -> Vec<u8> {
+        let mut line = Vec::with_capacity(192 + self.fields.len());
+        line.extend_from_slice(b"{\"event\":");
+        write_string(&mut line, self.name.as_deref().unwrap_or(UNNAMED));
+        if !self.fields.is_empty() {
+            line.extend_from_slice(b",\"fields\":{");
+            line.extend_from_slice(&self.fields);
+            line.push(b'}');
+        }
+        line.extend_from_slice(b",\"level\":\"");
+        line.extend_from_slice(level.name().as_bytes());
+        line.push(b'"');
+        if let Some(id) = request_id {
+            line.extend_from_slice(b",\"request_id\":");
+            write_string(&mut line, &self.redactor.scrub_str(&id));
+        }
+        line.extend_from_slice(b",\"ts\":\"");
+        line.extend_from_slice(clock::now_text().as_bytes());
+        line.extend_from_slice(b"\"}\n");
+        line
     }
 
-    pub fn flag(&mut self, name: &str, value: bool) -> &mut Self {
-        self.raw(name, if value { "true" } else { "false" })
-    }
-
-    /// Adds a value that is JSON text already.
-    pub fn json(&mut self, name: &str, value: &str) -> &mut Self {
-        let clean = scrub_json_text(value, self.redactor);
-        self.raw(name, &clean)
-    }
-
-    fn raw(&mut self, name: &str, value: &str) -> &mut Self {
+    fn json(&mut self, name: &str, json: &str) {
+        let clean = scrub_json_text(json, self.redactor);
+        if name == FIELDS {
+            let members = clean.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
+            self.comma();
+            return self
+                .fields
+                .extend_from_slice(members.unwrap_or_default().as_bytes());
+        }
         self.name(name);
-        self.json.extend_from_slice(value.as_bytes());
-        self
+        self.fields.extend_from_slice(clean.as_bytes());
     }
 
     fn name(&mut self, name: &str) {
-        if !self.json.is_empty() {
-            self.json.push(b',');
+        self.comma();
+        write_string(&mut self.fields, name);
+        self.fields.push(b':');
+    }
+
+    fn comma(&mut self) {
+        if !self.fields.is_empty() {
+            self.fields.push(b',');
         }
-        write_string(&mut self.json, name);
-        self.json.push(b':');
+    }
+}
+
+impl Visit for Said<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        match field.name() {
+            EVENT => self.name = Some(value.to_owned()),
+            REQUEST_ID => self.request_id = Some(value.to_owned()),
+            name => {
+                self.name(name);
+                write_string(&mut self.fields, &self.redactor.scrub_str(value));
+            }
+        }
+    }
+
+    fn record_bytes(&mut self, field: &Field, json: &[u8]) {
+        self.json(field.name(), &String::from_utf8_lossy(json));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.name(field.name());
+        let word: &[u8] = if value { b"true" } else { b"false" };
+        self.fields.extend_from_slice(word);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.json(field.name(), &value.to_string());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.json(field.name(), &value.to_string());
+    }
+
+    fn record_u128(&mut self, field: &Field, value: u128) {
+        self.json(field.name(), &value.to_string());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
     }
 }
 
 fn write_batches(queue: &Queue) {
     let mut batch = Vec::new();
-    while let Some(lost) = queue.take(&mut batch) {
+    loop {
+        let lost = queue.take(&mut batch);
         if lost > 0 {
             let ts = clock::now_text();
             let line = format!(
@@ -305,7 +356,7 @@ mod tests {
         let line = [b'x'; 1000];
         (0..1000).for_each(|_| queue.put(&line));
         let mut batch = Vec::new();
-        let lost = queue.take(&mut batch).unwrap();
+        let lost = queue.take(&mut batch);
         assert!((QUEUE_BYTES_MAX..QUEUE_BYTES_MAX + line.len()).contains(&batch.len()));
         assert_eq!(
             batch.len() + usize::try_from(lost).unwrap() * line.len(),
@@ -319,13 +370,13 @@ mod tests {
         queue.put(b"short\n");
         queue.put(&[b'x'; 3 << 20]);
         let mut batch = Vec::new();
-        assert_eq!(queue.take(&mut batch), Some(0));
+        assert_eq!(queue.take(&mut batch), 0);
         assert_eq!(batch.len(), 6 + (3 << 20));
         queue.put(b"next\n");
-        assert_eq!(queue.take(&mut batch), Some(0));
+        assert_eq!(queue.take(&mut batch), 0);
         assert_eq!(batch, b"next\n");
         queue.put(b"last\n");
-        assert_eq!(queue.take(&mut batch), Some(0));
+        assert_eq!(queue.take(&mut batch), 0);
         let held = batch.capacity() + queue.waiting().bytes.capacity();
         assert!(held <= 2 * QUEUE_BYTES_MAX, "{held}");
     }
@@ -335,7 +386,7 @@ mod tests {
         if std::env::var_os(PANICS).is_some() {
             let mut secrets = Redactor::builder();
             secrets.add(&Secret::new("canary-7f3a".to_owned()));
-            Log::to_stderr(Level::Error, secrets.build()).take_panics();
+            crate::diagnostics::install(Level::Error, &secrets.build());
             panic!("token canary-7f3a is wrong");
         }
         let child = Command::new(std::env::current_exe().unwrap())

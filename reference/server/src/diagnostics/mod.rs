@@ -1,10 +1,57 @@
 //! What operators learn of a server at work: log lines, counters, the ring of recent calls, traces, spans.
+//!
+//! Who has something to tell emits a `tracing` event or opens a span; the layers installed here decide where it goes.
 
 pub mod counters;
-pub mod events;
 pub mod log;
 pub mod observe;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 pub mod record;
 pub mod trace;
+
+use crate::settings::Level;
+use ptc_secrets::Redactor;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+
+/// Where events and spans wait to be written and sent.
+#[derive(Clone, Default)]
+pub struct Sinks {
+    log: Option<log::Log>,
+    #[cfg(feature = "otlp")]
+    exporter: Option<otlp::Exporter>,
+}
+
+/// Lets events and panics from now on go to stderr, from `level` up, and spans to the collector that the environment names, all scrubbed
+/// with `redactor`. Once a process; later calls change nothing.
+pub fn install(level: Level, redactor: &Redactor) -> Sinks {
+    let (lines, log) = log::layer(level, redactor.clone());
+    let spine = Registry::default().with(lines);
+    #[cfg(feature = "otlp")]
+    let (spine, exporter) = {
+        let (spans, exporter) = otlp::from_environment(redactor).unzip();
+        (spine.with(spans), exporter)
+    };
+    // Another subscriber can only be that of a test in the same process.
+    let _ = tracing::subscriber::set_global_default(spine);
+    log.take_panics();
+    Sinks {
+        log: Some(log),
+        #[cfg(feature = "otlp")]
+        exporter,
+    }
+}
+
+impl Sinks {
+    /// Waits, a short while at most, until all that was told so far is written and sent.
+    pub fn flush(&self) {
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = &self.exporter {
+            exporter.flush();
+        }
+        if let Some(log) = &self.log {
+            log.flush();
+        }
+    }
+}

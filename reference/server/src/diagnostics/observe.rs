@@ -1,4 +1,5 @@
-//! Follows a call from its arrival to its reply, for those who want to know: ring and traces. Costs nothing when nobody does.
+//! Follows a call from its arrival to its reply, for those who want to know: ring, traces, and layers that take its span. Costs
+//! nothing when nobody does.
 
 use crate::clock;
 use crate::diagnostics::record::{Ring, Sighting};
@@ -11,6 +12,8 @@ use ptc_agent::PlannerRequest;
 use ptc_rpc::{Json, JsonKind};
 use ptc_upstream::TraceContext;
 use std::time::Instant;
+use tracing::Span;
+use tracing::field::Empty;
 
 /// Who wants to know.
 #[derive(Default)]
@@ -18,14 +21,28 @@ pub struct Observers {
     /// The ring behind `lisp_debug`.
     pub ring: Option<Ring>,
     pub tracer: Option<Tracer>,
-    /// Spans for a collector.
-    #[cfg(feature = "otlp")]
-    pub exporter: Option<crate::diagnostics::otlp::Exporter>,
+}
+
+/// The name of a call's span. It holds names and outcomes, never programs or values.
+pub const CALL_SPAN: &str = "tools/call";
+
+/// The fields of a call's span that mean more than an attribute.
+pub mod call {
+    pub const TOOL: &str = "gen_ai.tool.name";
+    pub const ERROR: &str = "error.type";
+    /// Recorded when the call is answered.
+    pub const STATUS: &str = "otel.status_code";
+    pub const TRACE_ID: &str = "trace.id";
+    pub const PARENT: &str = "trace.parent";
+    pub const STATE: &str = "trace.state";
+    /// Those that are told elsewhere than among the attributes.
+    pub const NO_ATTRIBUTES: [&str; 4] = [STATUS, TRACE_ID, PARENT, STATE];
 }
 
 /// A call that is followed.
 pub struct Observed {
     sighting: Sighting,
+    span: Span,
     trace: Option<Trace>,
     executing: Option<Instant>,
 }
@@ -54,7 +71,11 @@ impl Observers {
         params: Json<'_>,
         trace: Option<&TraceContext>,
     ) -> Option<Box<Observed>> {
-        if !self.is_anybody() || tool == UNOBSERVED {
+        if tool == UNOBSERVED {
+            return None;
+        }
+        let span = span(place, tool, trace);
+        if span.is_disabled() && self.ring.is_none() && self.tracer.is_none() {
             return None;
         }
         let arguments = params
@@ -84,6 +105,7 @@ impl Observers {
         };
         Some(Box::new(Observed {
             sighting,
+            span,
             trace: None,
             executing: None,
         }))
@@ -119,10 +141,13 @@ impl Observers {
         if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
             ring.remember(sighting, payload, ending == Ending::Ran, &server.redactor);
         }
-        #[cfg(feature = "otlp")]
-        if let Some(exporter) = &self.exporter {
-            exporter.ended(sighting, payload);
+        let is_error = payload.text("status") == Some("error");
+        let reason = payload.text("reason").filter(|_| is_error);
+        if let Some(reason) = reason {
+            observed.span.record(call::ERROR, reason);
         }
+        let status = if reason.is_some() { "ERROR" } else { "OK" };
+        observed.span.record(call::STATUS, status);
         let Some(tracer) = self.tracer.as_ref().filter(|_| ending != Ending::Refused) else {
             return;
         };
@@ -142,26 +167,30 @@ impl Observers {
         tracer.end(trace, sighting, payload);
     }
 
-    /// Waits, a short while at most, for what is still to be sent.
-    pub fn flush(&self) {
-        #[cfg(feature = "otlp")]
-        if let Some(exporter) = &self.exporter {
-            exporter.flush();
-        }
-    }
-
-    fn is_anybody(&self) -> bool {
-        #[cfg(feature = "otlp")]
-        if self.exporter.is_some() {
-            return true;
-        }
-        self.ring.is_some() || self.tracer.is_some()
-    }
-
     /// Nobody waits for the call any more.
     pub fn abandoned(&self, mut observed: Box<Observed>) {
         if let (Some(tracer), Some(trace)) = (&self.tracer, observed.trace.take()) {
             tracer.abandon(trace);
         }
     }
+}
+
+/// The span of a call, disabled when no layer takes it.
+fn span(place: &CallContext<'_>, tool: &str, trace: Option<&TraceContext>) -> Span {
+    tracing::info_span!(
+        CALL_SPAN,
+        "mcp.method.name" = "tools/call",
+        { call::TOOL } = tool,
+        "mcp.protocol.version" = place.revision,
+        "jsonrpc.request.id" = (!place.id.is_null()).then(|| place.id.plain()).as_deref(),
+        "network.transport" = match &place.connection.transport {
+            Transport::Stdio => "pipe",
+            Transport::Http { .. } => "tcp",
+        },
+        { call::ERROR } = Empty,
+        { call::STATUS } = Empty,
+        { call::TRACE_ID } = trace.map(TraceContext::trace_id),
+        { call::PARENT } = trace.map(TraceContext::span_id),
+        { call::STATE } = trace.and_then(TraceContext::state),
+    )
 }

@@ -4,22 +4,32 @@
 //! call. Spans hold names, sizes and outcomes, never programs or values. Knows nothing of how calls run.
 
 use crate::clock;
-use crate::diagnostics::log::Log;
-use crate::diagnostics::record::Sighting;
+use crate::diagnostics::observe::{CALL_SPAN, call};
 use crate::digest;
 use crate::render::payload::{Field, Payload};
 use crate::server::{NAME, PACKAGE_VERSION};
-use crate::settings::Level;
 use crate::token;
 use ptc_secrets::Redactor;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::field::Visit;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Subscriber, field};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
-pub struct Exporter {
+/// The layer that hands spans of calls to the exporter.
+struct Spans {
     queue: SyncSender<Item>,
     redactor: Redactor,
 }
+
+/// Those who wait for spans to be sent.
+#[derive(Clone)]
+pub struct Exporter(SyncSender<Item>);
 
 enum Item {
     Span(Payload),
@@ -46,86 +56,128 @@ const KIND_SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`
 const STATUS_ERROR: u64 = 2;
 
+/// The layer and the exporter to the collector that the environment names, if it names one.
+pub fn from_environment<S>(redactor: &Redactor) -> Option<(impl Layer<S>, Exporter)>
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+{
+    let variable = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
+    let url = variable(TRACES_ENDPOINT).or_else(|| {
+        variable(ENDPOINT).map(|base| format!("{}/v1/traces", base.trim_end_matches('/')))
+    })?;
+    let (queue, items) = sync_channel(QUEUE_SPANS_MAX);
+    std::thread::Builder::new()
+        .name("otlp".into())
+        .spawn(move || send_all(&url, &items))
+        .ok()?;
+    let exporter = Exporter(queue.clone());
+    let redactor = redactor.clone();
+    let wanted = filter_fn(|metadata| metadata.is_span() && metadata.name() == CALL_SPAN);
+    Some((Spans { queue, redactor }.with_filter(wanted), exporter))
+}
+
 impl Exporter {
-    /// The exporter to the collector that the environment names, if it names one.
-    pub fn from_environment(log: &Log, redactor: &Redactor) -> Option<Self> {
-        let variable = |name| std::env::var(name).ok().filter(|url| !url.is_empty());
-        let url = variable(TRACES_ENDPOINT).or_else(|| {
-            variable(ENDPOINT).map(|base| format!("{}/v1/traces", base.trim_end_matches('/')))
-        })?;
-        let (queue, items) = sync_channel(QUEUE_SPANS_MAX);
-        let log = log.clone();
-        std::thread::Builder::new()
-            .name("otlp".into())
-            .spawn(move || send_all(&url, &items, &log))
-            .ok()?;
-        Some(Exporter {
-            queue,
-            redactor: redactor.clone(),
-        })
-    }
-
-    /// Exports a call that was answered with `payload`. A full queue drops it.
-    pub fn ended(&self, sighting: &Sighting, payload: &Payload) {
-        let span = self.redactor.scrub(span(sighting, payload)).into_inner();
-        let _ = self.queue.try_send(Item::Span(span));
-    }
-
     /// Waits, a short while at most, until everything exported so far is sent.
     pub fn flush(&self) {
         let (done, waiting) = sync_channel(1);
-        if self.queue.try_send(Item::Flush(done)).is_ok() {
+        if self.0.try_send(Item::Flush(done)).is_ok() {
             let _ = waiting.recv_timeout(FLUSH_WAIT);
         }
     }
 }
 
-fn span(sighting: &Sighting, payload: &Payload) -> Payload {
-    let random = || digest::hex(token::random(24).as_bytes());
-    let error = payload
-        .text("reason")
-        .filter(|_| payload.text("status") == Some("error"));
-    let transport = match sighting.transport {
-        Some(_) => "tcp",
-        None => "pipe",
-    };
-    let attributes = [
-        ("mcp.method.name", Some("tools/call")),
-        ("gen_ai.tool.name", Some(sighting.tool.as_str())),
-        ("mcp.protocol.version", Some(sighting.revision)),
-        ("jsonrpc.request.id", sighting.id.as_deref()),
-        ("network.transport", Some(transport)),
-        ("error.type", error),
-    ];
-    let attributes = attributes
-        .into_iter()
-        .filter_map(|(key, value)| Some(attribute(key, value?)));
-    let status = match error {
-        Some(reason) => Payload::new()
-            .with("code", STATUS_ERROR)
-            .with("message", reason.to_owned()),
-        None => Payload::new(),
-    };
-    let trace_id = match &sighting.trace {
-        Some(trace) => trace.trace_id().to_owned(),
-        None => random()[..32].to_owned(),
-    };
-    let mut span = Payload::new()
-        .with("attributes", Field::List(attributes.collect()))
-        .with("endTimeUnixNano", nanos(clock::now_micros()))
-        .with("kind", KIND_SERVER)
-        .with("name", format!("tools/call {}", sighting.tool))
-        .with("spanId", random()[..16].to_owned())
-        .with("startTimeUnixNano", nanos(sighting.started_micros))
-        .with("status", status)
-        .with("traceId", trace_id);
-    if let Some(trace) = &sighting.trace {
-        span.set("parentSpanId", trace.span_id().to_owned());
-        if let Some(state) = trace.state() {
-            span.set("traceState", state.to_owned());
+/// What is recorded of a call while its span is open.
+struct Open {
+    started_micros: i64,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut open = Open {
+            started_micros: clock::now_micros(),
+            fields: Vec::new(),
+        };
+        attributes.record(&mut open);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(open);
         }
     }
-    span
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(open) = span.extensions_mut().get_mut::<Open>()
+        {
+            values.record(open);
+        }
+    }
+
+    /// Exports a call that was answered. A full queue drops it.
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        let open = context
+            .span(&id)
+            .and_then(|span| span.extensions_mut().remove::<Open>());
+        if let Some(open) = open.filter(|open| open.get(call::STATUS).is_some()) {
+            let span = self.redactor.scrub(open.export()).into_inner();
+            let _ = self.queue.try_send(Item::Span(span));
+        }
+    }
+}
+
+impl Visit for Open {
+    fn record_str(&mut self, field: &field::Field, value: &str) {
+        self.fields.push((field.name(), value.to_owned()));
+    }
+
+    fn record_debug(&mut self, field: &field::Field, value: &dyn std::fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+impl Open {
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.fields.iter().find(|(field, _)| *field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The span as the format has it.
+    fn export(&self) -> Payload {
+        let random = || digest::hex(token::random(24).as_bytes());
+        let attributes = self
+            .fields
+            .iter()
+            .filter(|(name, _)| !call::NO_ATTRIBUTES.contains(name))
+            .map(|(name, value)| attribute(name, value));
+        let status = match self.get(call::ERROR) {
+            Some(reason) => Payload::new()
+                .with("code", STATUS_ERROR)
+                .with("message", reason.to_owned()),
+            None => Payload::new(),
+        };
+        let trace_id = self.get(call::TRACE_ID).map(ToOwned::to_owned);
+        let mut span = Payload::new()
+            .with("attributes", Field::List(attributes.collect()))
+            .with("endTimeUnixNano", nanos(clock::now_micros()))
+            .with("kind", KIND_SERVER)
+            .with(
+                "name",
+                format!("{CALL_SPAN} {}", self.get(call::TOOL).unwrap_or_default()),
+            )
+            .with("spanId", random()[..16].to_owned())
+            .with("startTimeUnixNano", nanos(self.started_micros))
+            .with("status", status)
+            .with(
+                "traceId",
+                trace_id.unwrap_or_else(|| random()[..32].to_owned()),
+            );
+        if let Some(parent) = self.get(call::PARENT) {
+            span.set("parentSpanId", parent.to_owned());
+        }
+        if let Some(state) = self.get(call::STATE) {
+            span.set("traceState", state.to_owned());
+        }
+        span
+    }
 }
 
 fn attribute(key: &'static str, value: &str) -> Field {
@@ -157,11 +209,9 @@ fn request(spans: Vec<Payload>) -> String {
         .to_json()
 }
 
-fn send_all(url: &str, items: &Receiver<Item>, log: &Log) {
+fn send_all(url: &str, items: &Receiver<Item>) {
     let lost = |reason: &str, spans: usize| {
-        log.event(Level::Warn, "otlp_export_failed", None, |fields| {
-            fields.text("reason", reason).number("spans", spans);
-        });
+        tracing::warn!(event = "otlp_export_failed", reason, spans);
     };
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -3,11 +3,10 @@
 //! Knows nothing of how calls run; it is told when they begin and end.
 
 use crate::clock;
-use crate::diagnostics::log::Log;
 use crate::diagnostics::record::Sighting;
 use crate::digest;
 use crate::render::payload::{Field, Payload};
-use crate::settings::{Level, PayloadPolicy};
+use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
 use ptc_secrets::Redactor;
@@ -26,7 +25,6 @@ pub struct Tracer {
     files_max: usize,
     /// Files known to be there; `usize::MAX` before the first look.
     files: AtomicUsize,
-    log: Log,
     redactor: Redactor,
 }
 
@@ -48,19 +46,12 @@ const SCHEMA_VERSION: u64 = 2;
 
 impl Tracer {
     /// A tracer into `dir`, which is made when the first trace is.
-    pub fn new(
-        dir: &str,
-        policy: PayloadPolicy,
-        files_max: usize,
-        log: Log,
-        redactor: Redactor,
-    ) -> Self {
+    pub fn new(dir: &str, policy: PayloadPolicy, files_max: usize, redactor: Redactor) -> Self {
         Tracer {
             dir: PathBuf::from(dir),
             policy,
             files_max,
             files: AtomicUsize::new(usize::MAX),
-            log,
             redactor,
         }
     }
@@ -217,7 +208,7 @@ impl Tracer {
         if trace.file.take().is_some()
             && let Err(error) = fs::rename(&trace.path, &done)
         {
-            self.failed("trace_rename_failed", &error);
+            tracing::error!(event = "trace_rename_failed", reason = %error);
         }
     }
 
@@ -253,12 +244,11 @@ impl Tracer {
 
     fn open(&self, path: &Path) -> Option<File> {
         if let Err(error) = fs::create_dir_all(&self.dir) {
-            self.log
-                .event(Level::Error, "trace_dir_create_failed", None, |fields| {
-                    fields
-                        .text("reason", &error.to_string())
-                        .text("trace_dir", &self.dir.to_string_lossy());
-                });
+            tracing::error!(
+                event = "trace_dir_create_failed",
+                reason = %error,
+                trace_dir = %self.dir.display(),
+            );
             return None;
         }
         self.make_room();
@@ -274,7 +264,7 @@ impl Tracer {
                 Some(file)
             }
             Err(error) => {
-                self.failed("trace_open_failed", &error);
+                tracing::error!(event = "trace_open_failed", reason = %error);
                 None
             }
         }
@@ -294,7 +284,7 @@ impl Tracer {
                 Ok(()) => left -= 1,
                 // Another call got there first.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => left -= 1,
-                Err(error) => self.failed("trace_evict_failed", &error),
+                Err(error) => tracing::warn!(event = "trace_evict_failed", reason = %error),
             }
         }
         self.files.store(left, Ordering::Relaxed);
@@ -324,19 +314,8 @@ impl Tracer {
     fn stop(&self, trace: &mut Trace) {
         trace.stop();
         if let Some(error) = trace.failure.take() {
-            self.failed("trace_write_failed", &error);
+            tracing::error!(event = "trace_write_failed", reason = %error);
         }
-    }
-
-    fn failed(&self, event: &str, error: &std::io::Error) {
-        let level = if event == "trace_evict_failed" {
-            Level::Warn
-        } else {
-            Level::Error
-        };
-        self.log.event(level, event, None, |fields| {
-            fields.text("reason", &error.to_string());
-        });
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of transports; they hand in frames and a way to answer later.
 
+use crate::diagnostics::log::{REQUEST_SPAN, maybe};
 use crate::diagnostics::observe::{Ending, Observed};
 use crate::evaluation::pool;
 use crate::mcp::connection::{
@@ -15,12 +16,12 @@ use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::sessions::Told;
-use crate::settings::Level;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
+use tracing::Span;
 
 /// What came of a frame.
 pub enum Handled {
@@ -163,6 +164,7 @@ pub fn handle(
         return notification(server, connection, name.as_deref(), frame.params);
     };
     let known = method(name.as_deref());
+    let _request = request_span(&id).entered();
     let scene = Scene {
         server,
         connection,
@@ -184,7 +186,7 @@ pub fn handle(
             tools_call(place, frame.params, answer)
         }
         OnRequest::Exit => {
-            log_named(server, Level::Info, "exit", &id);
+            tracing::info!(event = "exit");
             Handled::Exit(Some(null_result(id)))
         }
         OnRequest::Invalid => Handled::Now(Reply::error(Some(id), RpcError::INVALID_REQUEST)),
@@ -206,7 +208,7 @@ fn notification(
             params,
         }),
         None => {
-            log_unknown_method(server, name, None);
+            unknown_method(server, name);
             Handled::Silent
         }
     }
@@ -216,41 +218,32 @@ fn ignored(_: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
-fn initialized(notified: &Notified<'_>) -> Handled {
-    notified
-        .server
-        .log
-        .event(Level::Debug, "notifications_initialized", None, |_| {});
+fn initialized(_: &Notified<'_>) -> Handled {
+    tracing::debug!(event = "notifications_initialized");
     Handled::Silent
 }
 
 fn shutdown_notified(notified: &Notified<'_>) -> Handled {
-    notified
-        .server
-        .log
-        .event(Level::Info, "shutdown", None, |_| {});
+    tracing::info!(event = "shutdown");
     drain(notified.server, notified.connection);
     Handled::Silent
 }
 
-fn exit_notified(notified: &Notified<'_>) -> Handled {
-    notified.server.log.event(Level::Info, "exit", None, |_| {});
+fn exit_notified(_: &Notified<'_>) -> Handled {
+    tracing::info!(event = "exit");
     Handled::Exit(None)
 }
 
 fn method_not_found(server: &Server, name: Option<&str>, id: Id) -> Reply {
-    log_unknown_method(server, name, Some(&id));
+    unknown_method(server, name);
     Reply::error(Some(id), RpcError::METHOD_NOT_FOUND)
 }
 
-fn log_unknown_method(server: &Server, name: Option<&str>, id: Option<&Id>) {
-    server.log.event(
-        Level::Warn,
-        "method_not_found",
-        id.and_then(log_id).as_deref(),
-        |fields| {
-            fields.maybe("method", name.map(|name| bounded(server, name)).as_deref());
-        },
+fn unknown_method(server: &Server, name: Option<&str>) {
+    let method = name.map(|name| bounded(server, name));
+    tracing::warn!(
+        event = "method_not_found",
+        method = maybe(&method.as_deref())
     );
 }
 
@@ -276,15 +269,14 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     let named = params.and_then(|params| params.get("requestId"));
     // A null names no call, though a call may have the id null.
     let Some(id) = named.filter(|id| !id.is_null()).map(Id::from_json) else {
-        server
-            .log
-            .event(Level::Debug, "notifications_cancelled", None, |_| {});
+        tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
     };
-    log_named(server, Level::Debug, "notifications_cancelled", &id);
+    let _request = request_span(&id).entered();
+    tracing::debug!(event = "notifications_cancelled");
     match connection.cancel(&id) {
         None => {
-            log_named(server, Level::Debug, "cancelled_unknown", &id);
+            tracing::debug!(event = "cancelled_unknown");
             // It may run on another node.
             if let Some(shared) = server.sessions.shared() {
                 shared.tell(&Told::Cancel {
@@ -294,7 +286,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
             }
         }
         Some(answer) => {
-            log_named(server, Level::Info, "cancelled_in_flight", &id);
+            tracing::info!(event = "cancelled_in_flight");
             answer_cancelled(server, connection, id, answer);
         }
     }
@@ -318,7 +310,7 @@ fn initialize(scene: &Scene<'_>) -> Reply {
         .and_then(|params| params.get("protocolVersion"))
         .and_then(Json::as_str);
     let revision = scene.connection.negotiate(wanted.as_deref());
-    log_named(scene.server, Level::Info, "initialize", scene.id);
+    tracing::info!(event = "initialize");
     let result = format!(
         "{{\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\"protocolVersion\":\"{revision}\",\"serverInfo\":{}}}",
         Server::info_json()
@@ -331,7 +323,7 @@ fn ping(scene: &Scene<'_>) -> Reply {
 }
 
 fn shutdown(scene: &Scene<'_>) -> Reply {
-    log_named(scene.server, Level::Info, "shutdown", scene.id);
+    tracing::info!(event = "shutdown");
     drain(scene.server, scene.connection);
     null_result(scene.id.clone())
 }
@@ -348,7 +340,7 @@ fn drain(server: &Server, connection: &Connection) {
 }
 
 fn tools_list(scene: &Scene<'_>) -> Reply {
-    log_named(scene.server, Level::Debug, "tools_list", scene.id);
+    tracing::debug!(event = "tools_list");
     Reply::json(scene.id.clone(), scene.server.tools_list())
 }
 
@@ -426,12 +418,12 @@ fn tools_call(
     let reply = |reply: ToolReply| Handled::Now(Reply::tool(id.clone(), *era, reply));
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
     let since = Instant::now();
-    started(server, id, given.as_deref());
+    started(server, given.as_deref());
     if connection.is_draining() {
-        log_named(server, Level::Info, "tools_call_rejected_shutting_down", id);
+        tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
     }
-    log_bodies(server, id, params);
+    log_bodies(params);
     let observers = &server.observers;
     let trace = trace_of(params, place.context);
     let observed = observers.see(&place, &name, params, trace.as_ref());
@@ -447,7 +439,7 @@ fn tools_call(
             known: tools::listed(server).map(|tool| tool.name).collect(),
         };
         let payload = refusal.payload();
-        stopped(server, id, "unknown", &payload, since, false);
+        stopped(server, "unknown", &payload, since, false);
         ended(observed, &payload, Ending::Unknown);
         return match era {
             Era::Session => refuse(refusal),
@@ -471,14 +463,14 @@ fn tools_call(
     match tool.run {
         Run::Now(run) => {
             let answered = run(&request);
-            stopped(server, id, tool.name, &answered.payload, since, false);
+            stopped(server, tool.name, &answered.payload, since, false);
             ended(observed, &answered.payload, Ending::Answered);
             reply(answered)
         }
         Run::Program(prepare) => match prepare(&request) {
-            Err(NotReady::Duplicate) => duplicate(server, place.id),
+            Err(NotReady::Duplicate) => duplicate(place.id),
             Err(NotReady::Refused(refusal)) => {
-                stopped(server, id, tool.name, &refusal.payload, since, false);
+                stopped(server, tool.name, &refusal.payload, since, false);
                 ended(observed, &refusal.seen(), Ending::Refused);
                 reply(refusal)
             }
@@ -507,11 +499,11 @@ fn admit(
     let call = match connection.admit(key.clone(), id.clone(), trace, answer, &server.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
-            return duplicate(server, id);
+            return duplicate(id);
         }
         Err((NotAdmitted::Full(cap), _)) => {
             let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));
-            stopped(server, &id, tool.name, &reply.payload, Instant::now(), true);
+            stopped(server, tool.name, &reply.payload, Instant::now(), true);
             if let Some(observed) = observed {
                 server
                     .observers
@@ -531,14 +523,15 @@ fn admit(
         server: server.clone(),
         connection: connection.clone(),
         call,
+        request: Span::current(),
     };
     let job = Box::new(move || run(&admitted, era, tool.name, observed, work));
     Handled::Later(key, job)
 }
 
 /// Refuses a call whose id is in flight.
-fn duplicate(server: &Server, id: Id) -> Handled {
-    log_named(server, Level::Warn, "duplicate_request_id", &id);
+fn duplicate(id: Id) -> Handled {
+    tracing::warn!(event = "duplicate_request_id");
     let shown = if id.is_null() { "nil" } else { id.as_json() };
     let error = RpcError {
         message: format!("Invalid Request: id {shown} is already in flight").into(),
@@ -552,6 +545,7 @@ struct Admitted {
     server: Arc<Server>,
     connection: Arc<Connection>,
     call: Arc<Call>,
+    request: Span,
 }
 
 impl Drop for Admitted {
@@ -576,7 +570,9 @@ fn run(
         server,
         connection,
         call,
+        request,
     } = admitted;
+    let _request = request.enter();
     if let Some(observed) = &mut observed
         && let Some(trace_id) = server.observers.executing(observed, server)
     {
@@ -591,7 +587,7 @@ fn run(
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(call)));
     let id = call.id.clone();
     let Ok(Done { reply, commit }) = outcome else {
-        log_named(server, Level::Error, "worker_raise", &id);
+        tracing::error!(event = "worker_raise");
         abandoned(observed);
         return;
     };
@@ -605,7 +601,7 @@ fn run(
         // From here on the call can't be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
         let reply = server.redactor.scrub(reply);
-        stopped(server, &id, tool, &reply.payload, call.started, false);
+        stopped(server, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
             server
                 .observers
@@ -621,38 +617,26 @@ fn run(
     abandoned(followed);
 }
 
-fn started(server: &Server, id: &Id, tool: Option<&str>) {
-    server.log.event(
-        Level::Info,
-        "tools_call_start",
-        log_id(id).as_deref(),
-        |fields| {
-            fields.maybe("tool", tool.map(|tool| bounded(server, tool)).as_deref());
-        },
+fn started(server: &Server, tool: Option<&str>) {
+    tracing::info!(
+        event = "tools_call_start",
+        tool = maybe(&tool.map(|tool| bounded(server, tool)).as_deref()),
     );
 }
 
 /// Program and context reach the log at `debug` only.
-fn log_bodies(server: &Server, id: &Id, params: Json<'_>) {
-    server.log.event(
-        Level::Debug,
-        "tools_call_arguments",
-        log_id(id).as_deref(),
-        |fields| {
-            let arguments = params.get("arguments");
-            for name in ["context", "program"] {
-                if let Some(value) = arguments.and_then(|arguments| arguments.get(name)) {
-                    fields.json(name, &value.compact());
-                }
-            }
-        },
+fn log_bodies(params: Json<'_>) {
+    let argument = |name: &str| Some(params.get("arguments")?.get(name)?.compact());
+    tracing::debug!(
+        event = "tools_call_arguments",
+        context = argument("context").as_ref().map(String::as_bytes),
+        program = argument("program").as_ref().map(String::as_bytes),
     );
 }
 
 /// Notes the end of a call of `tool` that was answered with `payload`. `log_reason` tells the reason in the log as well.
 fn stopped(
     server: &Server,
-    id: &Id,
     tool: &'static str,
     payload: &Payload,
     since: Instant,
@@ -663,29 +647,14 @@ fn stopped(
     if let Some(counters) = &server.counters {
         counters.call(tool, reason.unwrap_or_default(), since.elapsed());
     }
-    server.log.event(
-        Level::Info,
-        "tools_call_stop",
-        log_id(id).as_deref(),
-        |fields| {
-            fields.flag("is_error", is_error);
-            if let Some(reason) = reason.filter(|_| log_reason) {
-                fields.text("reason", reason);
-            }
-        },
-    );
+    let reason = reason.filter(|_| log_reason);
+    tracing::info!(event = "tools_call_stop", is_error, reason);
 }
 
-/// Logs an event of a request that has nothing more to tell than its id.
-fn log_named(server: &Server, level: Level, event: &str, id: &Id) {
-    server
-        .log
-        .event(level, event, log_id(id).as_deref(), |_| {});
-}
-
-/// An id as the log tells it; null is as good as none.
-fn log_id(id: &Id) -> Option<Cow<'_, str>> {
-    (!id.is_null()).then(|| id.plain())
+/// The span that a request's events belong to; an id that is null is as good as none.
+fn request_span(id: &Id) -> Span {
+    let id = (!id.is_null()).then(|| id.plain());
+    tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
 
 /// The key under `_meta` that names the revision of a stateless request.
@@ -761,6 +730,7 @@ pub fn handle_stateless(
         Ok(_) => {}
     }
     let name = frame.method_name();
+    let _request = request_span(&id).entered();
     let scene = Scene {
         server,
         connection,

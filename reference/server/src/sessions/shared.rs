@@ -10,8 +10,7 @@ use super::store::{
     Space,
 };
 use super::{Refused, Running, Session, State, Turn, later};
-use crate::diagnostics::log::Log;
-use crate::settings::{Level, SessionSettings};
+use crate::settings::SessionSettings;
 use ptc_lang::Env;
 use ptc_rpc::Id;
 use std::collections::{HashMap, VecDeque};
@@ -26,7 +25,6 @@ pub struct Shared {
     protocol: Box<dyn SessionStore>,
     seal: Seal,
     address: String,
-    log: Log,
     settings: SessionSettings,
     /// How long a lease lasts: a program's own limit and the time to keep what it leaves.
     term: Duration,
@@ -81,7 +79,6 @@ impl Shared {
     pub fn open(
         settings: &SessionSettings,
         program: Duration,
-        log: &Log,
     ) -> Result<Option<Arc<Shared>>, String> {
         let Some(address) = &settings.store.address else {
             return Ok(None);
@@ -93,7 +90,7 @@ impl Shared {
             protocol: store::open(address, Space::Protocol).map_err(unusable)?,
             address: address.to_string(),
         };
-        let shared = Shared::of(stores, seal, settings, program, log);
+        let shared = Shared::of(stores, seal, settings, program);
         match shared.check_mark() {
             Ok(()) => {}
             Err(Failure::Away(cause)) if settings.store.optional && !shared.is_marked() => {
@@ -101,11 +98,11 @@ impl Shared {
             }
             Err(failure) => return Err(unusable(failure.to_string())),
         }
-        log.event(Level::Info, "session_store", None, |fields| {
-            fields
-                .text("address", &shared.address)
-                .flag("encrypted", shared.seal.is_on());
-        });
+        tracing::info!(
+            event = "session_store",
+            address = shared.address,
+            encrypted = shared.seal.is_on(),
+        );
         let shared = Arc::new(shared);
         let listening = Arc::downgrade(&shared);
         shared.store.listen(Box::new(move |message| {
@@ -123,14 +120,12 @@ impl Shared {
         seal: Seal,
         settings: &SessionSettings,
         program: Duration,
-        log: &Log,
     ) -> Self {
         Shared {
             store: stores.programs,
             protocol: stores.protocol,
             seal,
             address: stores.address,
-            log: log.clone(),
             settings: settings.clone(),
             term: super::hasty().unwrap_or(program + LEASE_SLACK),
             recent: Mutex::default(),
@@ -148,7 +143,7 @@ impl Shared {
     /// A node of stores that a simulation made.
     #[cfg(feature = "checks")]
     pub fn simulated(stores: Stores, settings: &SessionSettings, program: Duration) -> Arc<Self> {
-        let shared = Shared::of(stores, Seal::none(), settings, program, &Log::nowhere());
+        let shared = Shared::of(stores, Seal::none(), settings, program);
         Arc::new(shared)
     }
 
@@ -264,20 +259,18 @@ impl Shared {
     /// The log tells once that the store is away.
     fn told_away(&self, cause: &str) {
         if !self.away.swap(true, Ordering::AcqRel) {
-            self.log
-                .event(Level::Error, "session_store_unavailable", None, |fields| {
-                    fields.text("address", &self.address).text("cause", cause);
-                });
+            tracing::error!(
+                event = "session_store_unavailable",
+                address = self.address,
+                cause,
+            );
         }
     }
 
     fn told_back(&self) {
         *lock(&self.asked) = Instant::now();
         if self.away.swap(false, Ordering::AcqRel) {
-            self.log
-                .event(Level::Info, "session_store_back", None, |fields| {
-                    fields.text("address", &self.address);
-                });
+            tracing::info!(event = "session_store_back", address = self.address);
         }
     }
 
@@ -451,10 +444,7 @@ impl Shared {
 
     /// The log says why a session can't be read; its owner is told that it can't.
     fn unreadable(&self, key: &Key, cause: &str) -> Refused {
-        self.log
-            .event(Level::Error, "session_unreadable", None, |fields| {
-                fields.text("cause", cause).text("key", key.as_str());
-            });
+        tracing::error!(event = "session_unreadable", cause, key = key.as_str());
         Refused::Unreadable
     }
 

@@ -8,7 +8,6 @@ use crate::mcp::connection::{Answer, Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{Handled, handle};
 use crate::render::reply::Reply;
 use crate::server::Server;
-use crate::settings::Level;
 use crate::transport::intake::{self, Next, Source};
 use ptc_rpc::{Frame, FrameFault, Framer, Line, RpcError};
 use ptc_secrets::Scrubbed;
@@ -42,7 +41,7 @@ pub fn serve(
         chunk: vec![0; CHUNK_BYTES],
     };
     let ended = intake::read(frames, server.pool.clone())?;
-    end(server, &connection, ended);
+    end(&connection, ended);
     Ok(())
 }
 
@@ -83,11 +82,7 @@ impl Source for Frames {
                 Ok(read) => read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    server
-                        .log
-                        .event(Level::Error, "stdin_read_error", None, |fields| {
-                            fields.text("reason", &error.to_string());
-                        });
+                    tracing::error!(event = "stdin_read_error", reason = %error);
                     return Next::End(Ended::Input);
                 }
             };
@@ -139,11 +134,10 @@ fn take(
     let parsed = match line {
         Line::Whole(bytes) => Frame::parse(bytes),
         Line::TooLong => {
-            server
-                .log
-                .event(Level::Warn, "frame_too_large", None, |fields| {
-                    fields.number("max_frame_bytes", server.settings.frame_bytes);
-                });
+            tracing::warn!(
+                event = "frame_too_large",
+                max_frame_bytes = server.settings.frame_bytes,
+            );
             Err(FrameFault::Malformed)
         }
     };
@@ -178,7 +172,7 @@ fn take(
     }
 }
 
-fn end(server: &Arc<Server>, connection: &Arc<Connection>, ended: Ended) {
+fn end(connection: &Arc<Connection>, ended: Ended) {
     let exit = ended == Ended::Exit;
     let (grace, event) = match ended {
         Ended::Exit => (EXIT_GRACE, "exit_drained"),
@@ -186,22 +180,14 @@ fn end(server: &Arc<Server>, connection: &Arc<Connection>, ended: Ended) {
     };
     let in_flight = connection.in_flight();
     if exit {
-        server
-            .log
-            .event(Level::Debug, "exit_notification", None, |fields| {
-                fields.number("in_flight", in_flight);
-            });
+        tracing::debug!(event = "exit_notification", in_flight);
     }
     let remaining = connection.wait_until_quiet(grace);
     connection.cancel_all();
     if exit && remaining > 0 {
-        server
-            .log
-            .event(Level::Warn, "exit_grace_elapsed", None, |fields| {
-                fields.number("remaining", remaining);
-            });
+        tracing::warn!(event = "exit_grace_elapsed", remaining);
     } else {
-        server.log.event(Level::Info, event, None, |_| {});
+        tracing::info!(event);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Choices, Story, request};
 use crate::agentic::Agentic;
-use crate::diagnostics::log::Log;
+use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -152,7 +152,7 @@ fn server(caps: &Caps) -> Arc<Server> {
     ];
     let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
-    let mut server = Server::new(settings, &Log::nowhere(), Redactor::empty(), None, agentic);
+    let mut server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
     Arc::get_mut(&mut server)
         .expect("nobody else holds the server yet")
         .pool = Pool::by_hand();

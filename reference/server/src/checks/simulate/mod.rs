@@ -14,7 +14,7 @@ pub mod store;
 pub use choices::Choices;
 
 use crate::agentic::Agentic;
-use crate::diagnostics::log::Log;
+use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
 use crate::mcp::connection::{Answer, Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
@@ -177,7 +177,7 @@ fn server(
     let agentic = Agentic::read(&settings.agentic).expect("no files are named");
     let mut server = Server::new(
         settings,
-        &Log::nowhere(),
+        Sinks::default(),
         redactor,
         Some(upstreams),
         agentic,

@@ -1,13 +1,14 @@
 //! One log line per HTTP request, and its count. Knows nothing of what was asked.
 
 use super::endpoint::Endpoint;
-use crate::settings::Level;
+use crate::diagnostics::log::maybe;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use std::sync::{Arc, OnceLock};
 use tokio::time::Instant;
 use tower_http::request_id::RequestId;
+use tracing::Level;
 
 /// What the line says of a request, filled in as it becomes known.
 #[derive(Clone, Default)]
@@ -51,7 +52,7 @@ pub async fn log(
     }));
     let started = Instant::now();
     let server = endpoint.server();
-    let named = server.log.takes(Level::Info).then(|| {
+    let named = tracing::enabled!(Level::INFO).then(|| {
         let method = request.method().as_str().to_owned();
         (method, request.uri().path().to_owned())
     });
@@ -69,22 +70,19 @@ pub async fn log(
     let Some((method, path)) = named else {
         return response;
     };
-    let id = Some(record.request_id());
-    server
-        .log
-        .event(Level::Info, "http_request_stop", id, |fields| {
-            fields
-                .number("duration_ms", started.elapsed().as_millis())
-                .maybe("error_class", class)
-                .text("instance", &endpoint.settings().instance)
-                .text("method", &method)
-                .maybe("owner_hash", record.0.owner_hash.get().map(String::as_str))
-                .text("path", &path)
-                .maybe(
-                    "session_hash",
-                    record.0.session_hash.get().map(String::as_str),
-                )
-                .number("status", status);
-        });
+    let known = |hash: &OnceLock<String>| hash.get().cloned();
+    let (owner, session) = (known(&record.0.owner_hash), known(&record.0.session_hash));
+    tracing::info!(
+        event = "http_request_stop",
+        request_id = record.request_id(),
+        duration_ms = started.elapsed().as_millis(),
+        error_class = maybe(&class),
+        instance = endpoint.settings().instance,
+        method,
+        owner_hash = maybe(&owner.as_deref()),
+        path,
+        session_hash = maybe(&session.as_deref()),
+        status,
+    );
     response
 }

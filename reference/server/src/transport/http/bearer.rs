@@ -4,7 +4,6 @@ use super::accept::Peer;
 use super::endpoint::Endpoint;
 use super::refusal::{Challenge, Refusal};
 use crate::sessions::store::LoginFailure;
-use crate::settings::Level;
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -65,13 +64,12 @@ fn authenticate(
         // Another node may know of a block that this one has not heard of.
         LoginFailure::Blocked(left) => return Err(Refusal::Blocked(left)),
         LoginFailure::Blocks => {
-            let log = &endpoint.server().log;
-            log.event(Level::Warn, "http_auth_rate_limited", None, |fields| {
-                fields
-                    .number("block_ms", limit.block().as_millis())
-                    .text("instance", &settings.instance)
-                    .text("source", &source.to_string());
-            });
+            tracing::warn!(
+                event = "http_auth_rate_limited",
+                block_ms = limit.block().as_millis(),
+                instance = settings.instance,
+                source = %source,
+            );
         }
     }
     Err(Refusal::Unauthorized(Challenge::AnotherToken))

@@ -11,7 +11,7 @@ use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
 use crate::server::Server;
 use crate::sessions::Told;
-use crate::settings::{HttpSettings, Level};
+use crate::settings::HttpSettings;
 use ptc_rpc::Id;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -211,15 +211,13 @@ impl Endpoint {
         session.connection.drain();
         self.cancel_all(&session.connection);
         self.server.forget_owner(&session.connection.owner);
-        self.server
-            .log
-            .event(Level::Info, "http_session_closed", None, |fields| {
-                fields
-                    .text("instance", &self.settings.instance)
-                    .text("owner_hash", &session.owner_hash)
-                    .text("reason", why)
-                    .text("session_hash", &digest::short(session.id.as_bytes()));
-            });
+        tracing::info!(
+            event = "http_session_closed",
+            instance = self.settings.instance,
+            owner_hash = session.owner_hash,
+            reason = why,
+            session_hash = digest::short(session.id.as_bytes()),
+        );
     }
 
     fn cancel_all(&self, connection: &Connection) {

@@ -13,7 +13,6 @@ use crate::mcp::connection::{Answer, Connection, RequestContext, STATELESS_REVIS
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::{Body as ReplyBody, Reply};
 use crate::sessions::Shared;
-use crate::settings::Level;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -178,15 +177,13 @@ impl Exchange<'_> {
         };
         endpoint.sessions().share(&session).map_err(refused)?;
         let session_hash = digest::short(session.id.as_bytes());
-        server
-            .log
-            .event(Level::Info, "http_session_created", None, |fields| {
-                fields
-                    .text("instance", &endpoint.settings().instance)
-                    .text("owner_hash", &session.owner_hash)
-                    .text("protocol_version", session.connection.revision())
-                    .text("session_hash", &session_hash);
-            });
+        tracing::info!(
+            event = "http_session_created",
+            instance = endpoint.settings().instance,
+            owner_hash = session.owner_hash,
+            protocol_version = session.connection.revision(),
+            session_hash,
+        );
         self.record.session(session_hash);
         let mut response = self.reply(StatusCode::OK, reply);
         if let Ok(id) = HeaderValue::from_str(&session.id) {

@@ -26,7 +26,7 @@ pub(crate) mod stream;
 pub use address::TrustedProxies;
 
 use crate::server::Server;
-use crate::settings::{HttpSettings, Level};
+use crate::settings::HttpSettings;
 use axum::serve::ListenerExt;
 use endpoint::Endpoint;
 use std::net::SocketAddr;
@@ -47,18 +47,13 @@ pub async fn serve(
     let listener = TcpListener::bind(address).await.map_err(|error| {
         format!("cannot listen on {address} (--http-host, --http-port): {error}")
     })?;
-    log_boot(&server, &settings);
+    log_boot(&settings);
     let room = descriptors::connections(settings.connections_max);
     if room < settings.connections_max {
-        server.log.event(
-            Level::Warn,
-            "http_max_connections_clamped",
-            None,
-            |fields| {
-                fields
-                    .number("clamped_to", room)
-                    .number("requested", settings.connections_max);
-            },
+        tracing::warn!(
+            event = "http_max_connections_clamped",
+            clamped_to = room,
+            requested = settings.connections_max,
         );
         settings.connections_max = room;
     }
@@ -70,31 +65,22 @@ pub async fn serve(
     Ok(())
 }
 
-fn log_boot(server: &Server, settings: &HttpSettings) {
+fn log_boot(settings: &HttpSettings) {
     if settings.auth_disabled {
-        server
-            .log
-            .event(Level::Warn, "http_auth_disabled_loopback", None, |_| {});
+        tracing::warn!(event = "http_auth_disabled_loopback");
     }
     if settings.token.is_some() && settings.sessions_per_owner_max < settings.sessions_max {
-        server.log.event(
-            Level::Warn,
-            "http_single_token_owner_cap_below_global",
-            None,
-            |fields| {
-                fields
-                    .number("max_sessions", settings.sessions_max)
-                    .number("max_sessions_per_owner", settings.sessions_per_owner_max);
-            },
+        tracing::warn!(
+            event = "http_single_token_owner_cap_below_global",
+            max_sessions = settings.sessions_max,
+            max_sessions_per_owner = settings.sessions_per_owner_max,
         );
     }
-    server
-        .log
-        .event(Level::Info, "http_listening", None, |fields| {
-            fields
-                .text("host", &settings.host.0.to_string())
-                .text("instance", &settings.instance)
-                .text("path", &settings.path)
-                .number("port", settings.port);
-        });
+    tracing::info!(
+        event = "http_listening",
+        host = %settings.host.0,
+        instance = settings.instance,
+        path = settings.path,
+        port = settings.port,
+    );
 }
