@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod agentic;
+mod call;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod checks;
@@ -25,3 +26,4 @@ pub mod settings;
 mod token;
 mod transport;
 mod upstreams;
+mod version;

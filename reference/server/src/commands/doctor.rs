@@ -261,8 +261,8 @@ fn limits(server: &Server, findings: &mut Findings) {
             "response profile {}; {} calls at once; a program may take {} ms and {} bytes of memory",
             settings.profile.name(),
             settings.concurrent_calls,
-            server.program_timeout_ms(),
-            server.program_memory_bytes()
+            server.programs.timeout_ms,
+            server.programs.memory_bytes
         ),
     );
 }

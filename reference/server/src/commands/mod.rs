@@ -12,7 +12,7 @@ use crate::diagnostics;
 use crate::evaluation::isolation::Evaluation;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::Terms;
-use crate::server::{PACKAGE_VERSION, Server};
+use crate::server::Server;
 use crate::sessions::Shared;
 #[cfg(target_os = "linux")]
 use crate::sessions::store::Address;
@@ -156,7 +156,7 @@ fn help(_: &[String]) -> ExitCode {
 }
 
 fn version(_: &[String]) -> ExitCode {
-    print(&format!("ptc {PACKAGE_VERSION}\n"))
+    print(&format!("ptc {}\n", crate::version::PACKAGE_VERSION))
 }
 
 fn start(arguments: &[String]) -> ExitCode {
@@ -254,7 +254,7 @@ fn serve(settings: Settings) -> Result<(), String> {
     let mut server = Server::new(settings, sinks, redactor, upstreams, agentic);
     let shares = server.settings.sessions.enabled || server.settings.http.is_some();
     if shares && server.settings.sessions.store.address.is_some() {
-        let limit = Duration::from_millis(server.program_timeout_ms());
+        let limit = Duration::from_millis(server.programs.timeout_ms);
         let opened = Shared::open(&server.settings.sessions, limit);
         let shared = opened.map_err(|message| server.redactor.scrub(message).into_inner())?;
         let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
@@ -263,7 +263,7 @@ fn serve(settings: Settings) -> Result<(), String> {
     if server.settings.isolated {
         let started = evaluation(&server);
         let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
-        server.evaluation = started?;
+        server.programs.evaluation = started?;
         server.log_isolation();
     }
     let handle = executor.as_ref().map(|executor| executor.handle().clone());
@@ -280,8 +280,8 @@ fn serve(settings: Settings) -> Result<(), String> {
 fn evaluation(server: &Server) -> Result<Evaluation, String> {
     Evaluation::in_processes(Terms {
         places: server.settings.concurrent_calls,
-        memory_bytes: server.program_memory_bytes(),
-        time_ms: server.program_timeout_ms(),
+        memory_bytes: server.programs.memory_bytes,
+        time_ms: server.programs.timeout_ms,
     })
 }
 

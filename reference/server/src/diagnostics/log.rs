@@ -308,6 +308,10 @@ impl Visit for Said<'_> {
         self.json(field.name(), &value.to_string());
     }
 
+    fn record_i128(&mut self, field: &Field, value: i128) {
+        self.json(field.name(), &value.to_string());
+    }
+
     fn record_u128(&mut self, field: &Field, value: u128) {
         self.json(field.name(), &value.to_string());
     }

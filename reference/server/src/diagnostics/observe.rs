@@ -4,12 +4,10 @@
 use crate::clock;
 use crate::diagnostics::record::{Ring, Sighting};
 use crate::diagnostics::trace::{Trace, Tracer};
-use crate::mcp::connection::Transport;
-use crate::mcp::dispatch::CallContext;
 use crate::render::payload::Payload;
-use crate::server::Server;
 use ptc_agent::PlannerRequest;
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Id, Json, JsonKind};
+use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
 use std::time::Instant;
 use tracing::Span;
@@ -21,6 +19,22 @@ pub struct Observers {
     /// The ring behind `lisp_debug`.
     pub ring: Option<Ring>,
     pub tracer: Option<Tracer>,
+    pub redactor: Redactor,
+    /// Whether programs can call upstreams.
+    pub aggregator: bool,
+    /// Whether traces hold what planners are asked.
+    pub prompts: bool,
+}
+
+/// Who calls a tool, and how.
+pub struct Caller<'a> {
+    pub id: &'a Id,
+    /// The revision that the client speaks.
+    pub revision: &'static str,
+    /// Over HTTP: `X-Request-Id`.
+    pub request_id: Option<&'a str>,
+    /// Over HTTP: `owner_hash`, `mcp_session_hash`.
+    pub http: Option<(&'a str, &'a str)>,
 }
 
 /// The name of a call's span. It holds names and outcomes, never programs or values.
@@ -35,8 +49,15 @@ pub mod call {
     pub const TRACE_ID: &str = "trace.id";
     pub const PARENT: &str = "trace.parent";
     pub const STATE: &str = "trace.state";
-    /// Those that are told elsewhere than among the attributes.
-    pub const NO_ATTRIBUTES: [&str; 4] = [STATUS, TRACE_ID, PARENT, STATE];
+}
+
+/// The tool that a call names.
+#[derive(Clone, Copy)]
+pub struct Called<'a> {
+    /// Its name, as called.
+    pub name: &'a str,
+    /// The same, when there is such a tool.
+    pub known: Option<&'static str>,
 }
 
 /// A call that is followed.
@@ -66,15 +87,15 @@ impl Observers {
     /// Begins to follow a call; `None` when nobody wants to know.
     pub fn see(
         &self,
-        place: &CallContext<'_>,
-        tool: &str,
+        caller: &Caller<'_>,
+        tool: Called<'_>,
         params: Json<'_>,
         trace: Option<&TraceContext>,
     ) -> Option<Box<Observed>> {
-        if tool == UNOBSERVED {
+        if tool.name == UNOBSERVED {
             return None;
         }
-        let span = span(place, tool, trace);
+        let span = span(caller, tool.name, trace);
         if span.is_disabled() && self.ring.is_none() && self.tracer.is_none() {
             return None;
         }
@@ -82,11 +103,12 @@ impl Observers {
             .get("arguments")
             .filter(|arguments| arguments.kind() == JsonKind::Object);
         let argument = |name: &str| arguments.and_then(|arguments| arguments.get(name));
-        let id = &place.id;
+        let id = caller.id;
         let sighting = Sighting {
             id: (!id.is_null()).then(|| id.plain().into_owned()),
-            tool: tool.to_owned(),
-            revision: place.revision,
+            tool: tool.name.to_owned(),
+            known: tool.known,
+            revision: caller.revision,
             started: Instant::now(),
             started_micros: clock::now_micros(),
             program: argument("program").and_then(Json::as_str).map(Into::into),
@@ -94,14 +116,10 @@ impl Observers {
                 .filter(|context| context.kind() == JsonKind::Object)
                 .map(Json::compact),
             trace: trace.cloned(),
-            transport_request_id: place.context.request_id.clone(),
-            transport: match &place.connection.transport {
-                Transport::Stdio => None,
-                Transport::Http {
-                    owner_hash,
-                    session_hash,
-                } => Some((owner_hash.clone(), session_hash.clone())),
-            },
+            transport_request_id: caller.request_id.map(Into::into),
+            transport: caller
+                .http
+                .map(|(owner, session)| (owner.into(), session.into())),
         };
         Some(Box::new(Observed {
             sighting,
@@ -112,34 +130,28 @@ impl Observers {
     }
 
     /// A program of the call begins to run. Gives the id of its trace, if it is traced.
-    pub fn executing(&self, observed: &mut Observed, server: &Server) -> Option<String> {
+    pub fn executing(&self, observed: &mut Observed) -> Option<String> {
         observed.executing = Some(Instant::now());
         let tracer = self.tracer.as_ref()?;
         let mut trace = tracer.begin(&observed.sighting);
-        tracer.executing(&mut trace, &observed.sighting, server.is_aggregator());
+        tracer.executing(&mut trace, &observed.sighting, self.aggregator);
         let id = trace.id().to_owned();
         observed.trace = Some(trace);
         Some(id)
     }
 
     /// A planner was asked `requests` while the call ran.
-    pub fn planned(&self, observed: &mut Observed, server: &Server, requests: &[PlannerRequest]) {
+    pub fn planned(&self, observed: &mut Observed, requests: &[PlannerRequest]) {
         if let (Some(tracer), Some(trace)) = (&self.tracer, &mut observed.trace) {
-            tracer.planned(trace, requests, server.settings.agentic.trace_prompts);
+            tracer.planned(trace, requests, self.prompts);
         }
     }
 
     /// The call is answered with `payload`, its full one.
-    pub fn ended(
-        &self,
-        mut observed: Box<Observed>,
-        server: &Server,
-        payload: &Payload,
-        ending: Ending,
-    ) {
+    pub fn ended(&self, mut observed: Box<Observed>, payload: &Payload, ending: Ending) {
         let sighting = &observed.sighting;
         if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
-            ring.remember(sighting, payload, ending == Ending::Ran, &server.redactor);
+            ring.remember(sighting, payload, ending == Ending::Ran, &self.redactor);
         }
         let is_error = payload.text("status") == Some("error");
         let reason = payload.text("reason").filter(|_| is_error);
@@ -159,7 +171,7 @@ impl Observers {
             tracer.executed(
                 &mut trace,
                 sighting,
-                server.is_aggregator(),
+                self.aggregator,
                 since.elapsed(),
                 payload,
             );
@@ -176,16 +188,16 @@ impl Observers {
 }
 
 /// The span of a call, disabled when no layer takes it.
-fn span(place: &CallContext<'_>, tool: &str, trace: Option<&TraceContext>) -> Span {
+fn span(caller: &Caller<'_>, tool: &str, trace: Option<&TraceContext>) -> Span {
     tracing::info_span!(
         CALL_SPAN,
         "mcp.method.name" = "tools/call",
         { call::TOOL } = tool,
-        "mcp.protocol.version" = place.revision,
-        "jsonrpc.request.id" = (!place.id.is_null()).then(|| place.id.plain()).as_deref(),
-        "network.transport" = match &place.connection.transport {
-            Transport::Stdio => "pipe",
-            Transport::Http { .. } => "tcp",
+        "mcp.protocol.version" = caller.revision,
+        "jsonrpc.request.id" = (!caller.id.is_null()).then(|| caller.id.plain()).as_deref(),
+        "network.transport" = match caller.http {
+            Some(_) => "tcp",
+            None => "pipe",
         },
         { call::ERROR } = Empty,
         { call::STATUS } = Empty,

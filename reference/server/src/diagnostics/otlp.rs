@@ -7,8 +7,8 @@ use crate::clock;
 use crate::diagnostics::observe::{CALL_SPAN, call};
 use crate::digest;
 use crate::render::payload::{Field, Payload};
-use crate::server::{NAME, PACKAGE_VERSION};
 use crate::token;
+use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_secrets::Redactor;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -51,6 +51,8 @@ const SEND_WAIT: Duration = Duration::from_secs(5);
 /// How long an exiting process waits for the last batch.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 const _: () = assert!(BATCH_SPANS_MAX < QUEUE_SPANS_MAX);
+/// Fields that are told elsewhere than among the attributes.
+const NO_ATTRIBUTES: [&str; 4] = [call::STATUS, call::TRACE_ID, call::PARENT, call::STATE];
 /// `SPAN_KIND_SERVER`
 const KIND_SERVER: u64 = 2;
 /// `STATUS_CODE_ERROR`
@@ -146,7 +148,7 @@ impl Open {
         let attributes = self
             .fields
             .iter()
-            .filter(|(name, _)| !call::NO_ATTRIBUTES.contains(name))
+            .filter(|(name, _)| !NO_ATTRIBUTES.contains(name))
             .map(|(name, value)| attribute(name, value));
         let status = match self.get(call::ERROR) {
             Some(reason) => Payload::new()

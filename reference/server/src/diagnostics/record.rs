@@ -21,6 +21,8 @@ pub struct Sighting {
     pub id: Option<String>,
     /// The tool's name, as called.
     pub tool: String,
+    /// The same, when there is such a tool.
+    pub known: Option<&'static str>,
     /// The revision that the client speaks.
     pub revision: &'static str,
     pub started: Instant,
@@ -308,6 +310,7 @@ mod tests {
         Sighting {
             id: Some(id.into()),
             tool: "lisp_eval".into(),
+            known: Some("lisp_eval"),
             revision: "2025-11-25",
             started: Instant::now(),
             started_micros: 0,

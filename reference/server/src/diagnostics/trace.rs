@@ -370,7 +370,7 @@ fn call_metadata(sighting: &Sighting) -> Payload {
     let mut metadata = Payload::new()
         .with("protocol_version", sighting.revision)
         .with("request_id", sighting.id.clone().unwrap_or_default())
-        .with("tool_name", named(&sighting.tool));
+        .with("tool_name", named(sighting));
     if let Some((owner, session)) = &sighting.transport {
         metadata
             .set("mcp_session_hash", Field::word(session.clone()))
@@ -385,10 +385,10 @@ fn call_metadata(sighting: &Sighting) -> Payload {
 }
 
 /// The name of a tool as called: one of the server's own, or whatever the client wrote.
-fn named(tool: &str) -> Field {
-    match crate::mcp::tools::names().find(|own| *own == tool) {
+fn named(sighting: &Sighting) -> Field {
+    match sighting.known {
         Some(own) => own.into(),
-        None => Field::Text(tool.to_owned()),
+        None => Field::Text(sighting.tool.clone()),
     }
 }
 

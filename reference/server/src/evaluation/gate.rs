@@ -20,7 +20,7 @@ impl Gate {
     /// A gate with `cap` places.
     #[cfg(test)]
     pub fn new(cap: usize) -> Arc<Self> {
-        Self::below(cap, Watermark::at(100))
+        Self::below(cap, Watermark::with_room(100, 0))
     }
 
     /// A gate with `cap` places, closed while memory stands above `watermark`.

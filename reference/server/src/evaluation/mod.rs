@@ -7,14 +7,14 @@ pub mod isolation;
 pub mod pool;
 pub mod pressure;
 
+use crate::call::Call;
 use crate::clock;
-use crate::evaluation::isolation::EvaluationContext;
-use crate::mcp::connection::Call;
+use crate::evaluation::isolation::{Evaluation, EvaluationContext};
 use crate::render::payload::{Field, Payload};
 use crate::render::reason::{Refusal, error_payload};
 use crate::render::redact;
-use crate::server::Server;
-use crate::sessions::{Leaving, Ready, Turn};
+use crate::sessions::{Leaving, Ready, Sessions, Turn};
+use crate::settings::Settings;
 use crate::upstreams;
 use ptc_lang::error::Limit;
 use ptc_lang::heap::Account;
@@ -26,18 +26,50 @@ use ptc_lang::{
     Branching, Discovery, Ended, Env, Error, Host, HostFault, Limits, Meter, Outcome, Program,
     Pulse, Ran, Reason, Value,
 };
+use ptc_protocol::limits::ProgramLimits;
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
     execution_feedback_within, format_value_within, json_schema_to_type, to_json_value,
     validate_return_within,
 };
 use ptc_secrets::{Redactor, Scrubbed};
-use ptc_upstream::{Cancel, Entry, ProgramCalls};
+use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// What every program of a process runs with.
+pub struct Programs {
+    /// Wall-clock limit of one in milliseconds.
+    pub timeout_ms: u64,
+    /// Memory limit of one in bytes.
+    pub memory_bytes: u64,
+    /// Where they are evaluated.
+    pub evaluation: Evaluation,
+    /// The upstream servers, when there are any.
+    pub upstreams: Option<Arc<Runtime>>,
+    /// What they must not show.
+    pub redactor: Redactor,
+}
+
+impl Programs {
+    /// As the settings say, on threads; each limit that they leave open has a default that depends on whether there are upstreams.
+    pub fn new(settings: &Settings, redactor: Redactor, upstreams: Option<Arc<Runtime>>) -> Self {
+        let default = ProgramLimits::of(upstreams.is_some());
+        let timeout_ms = u64::try_from(default.timeout.as_millis()).unwrap_or(u64::MAX);
+        Programs {
+            timeout_ms: settings.program_timeout_ms.unwrap_or(timeout_ms),
+            memory_bytes: settings
+                .program_memory_bytes
+                .unwrap_or(default.memory_bytes),
+            evaluation: Evaluation::Thread,
+            upstreams,
+            redactor,
+        }
+    }
+}
 
 /// One program to run.
 pub struct Job<'a> {
@@ -46,7 +78,7 @@ pub struct Job<'a> {
     pub context: &'a str,
     /// What its value must match.
     pub schema: Option<&'a Schema>,
-    pub server: &'a Arc<Server>,
+    pub programs: &'a Programs,
     /// The call that it answers.
     pub call: &'a Arc<Call>,
 }
@@ -104,7 +136,7 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
             let ran = running.run(&env);
             conclude(job, running, ran.outcome)
         });
-        let mut payload = shown.unwrap_or_else(|limit| limited(limit, job.server));
+        let mut payload = shown.unwrap_or_else(|limit| limited(limit, job.programs));
         upstreams::add(&mut payload, &running.entries(), false);
         payload
     })
@@ -127,14 +159,16 @@ fn validated(
 
 /// The payload of a program that keeps nothing, upstream calls aside.
 fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Payload, Limit> {
-    let redactor = &job.server.redactor;
+    let redactor = &job.programs.redactor;
     let watch = running.meter;
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
             return failed(&*redact::value_within(&value, redactor, watch)?, watch);
         }
-        Ended::Error(error) => return Ok(errored(&error, running.hint(), job.program, job.server)),
+        Ended::Error(error) => {
+            return Ok(errored(&error, running.hint(), job.program, job.programs));
+        }
     };
     let validated = match validated(job, &value, watch)? {
         Ok(json) => json,
@@ -177,16 +211,16 @@ const SESSION_PREVIEWS: PreviewOptions = PreviewOptions {
 };
 
 /// Runs a program in a session. Limits are judged first, then the schema; nothing is kept yet.
-pub fn in_session(job: &Job<'_>, turn: &Turn) -> Turned {
+pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> Turned {
     metered(job, Some(turn.session.expires), |running| {
         let turned = running
             .context(job.context)
-            .and_then(|context| conclude_turn(job, turn, running, context));
+            .and_then(|context| conclude_turn(job, sessions, turn, running, context));
         match turned {
             Ok(turned) => turned,
             Err(Limit::Cancelled) => Turned::Over,
             Err(limit) => {
-                let payload = limited(limit, job.server).with("prints", Field::List(Vec::new()));
+                let payload = limited(limit, job.programs).with("prints", Field::List(Vec::new()));
                 rolled_back(running, payload)
             }
         }
@@ -201,6 +235,7 @@ fn rolled_back(running: &Running<'_>, mut payload: Payload) -> Turned {
 
 fn conclude_turn(
     job: &Job<'_>,
+    sessions: &Sessions,
     turn: &Turn,
     running: &Running<'_>,
     context: Map,
@@ -210,7 +245,7 @@ fn conclude_turn(
         before,
         after,
     } = running.run(&turn.session.env().clone().with_context(context));
-    let (redactor, watch) = (&job.server.redactor, running.meter);
+    let (redactor, watch) = (&job.programs.redactor, running.meter);
     let failed_with =
         |payload: Payload| rolled_back(running, payload.with("prints", Field::List(Vec::new())));
     let value = match outcome.ended {
@@ -221,7 +256,7 @@ fn conclude_turn(
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
         Ended::Error(error) => {
-            let payload = errored(&error, running.hint(), job.program, job.server);
+            let payload = errored(&error, running.hint(), job.program, job.programs);
             return Ok(failed_with(payload));
         }
     };
@@ -246,7 +281,7 @@ fn conclude_turn(
         tool_calls: redactor.scrub(tool_calls).into_inner(),
         upstream_calls: redactor.scrub(upstream_calls).into_inner(),
     };
-    let ready = match job.server.sessions.judge(turn, leaving) {
+    let ready = match sessions.judge(turn, leaving) {
         Ok(ready) => ready,
         Err(exceeded) => {
             let message =
@@ -327,13 +362,13 @@ struct Running<'a> {
 
 /// Does `work` for a program within its memory, until its own deadline, or until `expires`, when nobody is to be told.
 fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Running<'_>) -> T) -> T {
-    let server = job.server;
-    let limits = limits(server);
-    let deadline = Instant::now() + Duration::from_millis(server.program_timeout_ms());
-    let calls = upstream_calls(server, job.call, deadline);
+    let programs = job.programs;
+    let limits = limits(programs);
+    let deadline = Instant::now() + Duration::from_millis(programs.timeout_ms);
+    let calls = upstream_calls(programs, job.call, deadline);
     let host = CallHost::new(
         job.call,
-        &server.redactor,
+        &programs.redactor,
         expires,
         deadline,
         calls.as_ref(),
@@ -360,7 +395,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
 impl Running<'_> {
     fn run(&self, env: &Env) -> Ran {
         let program = Program::new(self.job.program);
-        self.job.server.evaluation.run(&program, env, &self.place)
+        self.job.programs.evaluation.run(&program, env, &self.place)
     }
 
     /// The context object as a map. Its values are free of charge up to four times its bytes.
@@ -387,20 +422,20 @@ impl Running<'_> {
 /// Bytes of values for each byte of a context that a program is not charged (`limits.memory.context`).
 const CONTEXT_FREE_TIMES: usize = 4;
 
-fn limits(server: &Server) -> Limits {
+fn limits(programs: &Programs) -> Limits {
     Limits {
-        memory_bytes: server.program_memory_bytes(),
+        memory_bytes: programs.memory_bytes,
         ..Limits::default()
     }
 }
 
 /// The upstream side of a call, until `deadline` or the call's cancellation.
 pub fn upstream_calls(
-    server: &Server,
+    programs: &Programs,
     call: &Arc<Call>,
     deadline: Instant,
 ) -> Option<ProgramCalls> {
-    server.upstreams.as_ref().map(|runtime| {
+    programs.upstreams.as_ref().map(|runtime| {
         let cancel = Cancel::default();
         let ending = cancel.clone();
         call.on_cancel(move || ending.cancel());
@@ -413,7 +448,7 @@ pub fn upstream_calls(
 /// # Errors
 /// The limit that ended it while it was shown.
 pub fn planned(
-    server: &Server,
+    programs: &Programs,
     call: &Call,
     program: &str,
     env: &Env,
@@ -421,8 +456,8 @@ pub fn planned(
     deadline: Instant,
     conclude: ptc_agent::Conclude<'_>,
 ) -> Result<(), Limit> {
-    let host = CallHost::new(call, &server.redactor, None, deadline, calls);
-    let limits = limits(server);
+    let host = CallHost::new(call, &programs.redactor, None, deadline, calls);
+    let limits = limits(programs);
     let meter = Meter::new(&limits, &host);
     let place = EvaluationContext {
         meter: &meter,
@@ -432,7 +467,7 @@ pub fn planned(
         keeps: true,
     };
     let concluded = meter.within(|| {
-        let ran = server.evaluation.run(&Program::new(program), env, &place);
+        let ran = programs.evaluation.run(&Program::new(program), env, &place);
         conclude(ran, &meter)?;
         meter.look()
     });
@@ -444,8 +479,8 @@ pub fn planned(
 ///
 /// # Errors
 /// The message, when it takes more memory than a program has.
-pub fn task_context(server: &Server, json: &str) -> Result<Map, String> {
-    let limit = server.program_memory_bytes();
+pub fn task_context(programs: &Programs, json: &str) -> Result<Map, String> {
+    let limit = programs.memory_bytes;
     let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
     let account = Account::new(limit.saturating_add(free_bytes));
     account
@@ -523,8 +558,8 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
 }
 
 /// The payload of a limit that was met before the program or after it.
-fn limited(limit: Limit, server: &Server) -> Payload {
-    errored(&limit.kind().anywhere(), None, "", server)
+fn limited(limit: Limit, programs: &Programs) -> Payload {
+    errored(&limit.kind().anywhere(), None, "", programs)
 }
 
 /// Does `work` on what programs made, outside of a program but within the time and the memory of one.
@@ -532,16 +567,15 @@ fn limited(limit: Limit, server: &Server) -> Payload {
 /// # Errors
 /// The payload of the limit that was met.
 pub fn watched<T>(
-    server: &Server,
+    programs: &Programs,
     work: impl FnOnce(&dyn Watch) -> Result<T, Limit>,
 ) -> Result<T, Payload> {
-    let limits = limits(server);
-    let host =
-        Deadline(std::time::Instant::now() + Duration::from_millis(server.program_timeout_ms()));
+    let limits = limits(programs);
+    let host = Deadline(std::time::Instant::now() + Duration::from_millis(programs.timeout_ms));
     let meter = Meter::new(&limits, &host);
     meter
         .within(|| work(&meter))
-        .map_err(|limit| limited(limit, server))
+        .map_err(|limit| limited(limit, programs))
 }
 
 /// A clock, and nothing else of the world.
@@ -565,14 +599,14 @@ const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 
 /// The payload of an error or a limit. The limits are named as the operator set them; behind the message the feedback says
 /// where in `program` it happened and what to do about it.
-fn errored(error: &Error, hint: Option<String>, program: &str, server: &Server) -> Payload {
-    let veil = |text: &str| server.redactor.scrub_str(text).into_owned();
+fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Payload {
+    let veil = |text: &str| programs.redactor.scrub_str(text).into_owned();
     let message = || error.message_behind(&veil);
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),
         Reason::RuntimeError => (ErrorReason::RuntimeError, message()),
         Reason::Timeout => {
-            let limit = server.program_timeout_ms();
+            let limit = programs.timeout_ms;
             (
                 ErrorReason::Timeout,
                 format!("execution exceeded {limit}ms limit"),
@@ -580,7 +614,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, server: &Server) 
         }
         Reason::MemoryLimit => (
             ErrorReason::MemoryLimit,
-            memory_message(server.program_memory_bytes()),
+            memory_message(programs.memory_bytes),
         ),
         Reason::Cancelled => return Refusal::Cancelled.payload(),
     };

@@ -26,12 +26,7 @@ const CALL_BYTES: u64 = 48 << 20;
 const LOOK_EVERY_MS: u64 = 100;
 
 impl Watermark {
-    /// A mark at `percent`; there is none at 100 and above.
-    pub fn at(percent: u64) -> Watermark {
-        Self::with_room(percent, 0)
-    }
-
-    /// A mark at `percent`, for calls of programs that may hold `program_bytes`.
+    /// A mark at `percent`, of which there is none at 100 and above, for calls of programs that may hold `program_bytes`.
     pub fn with_room(percent: u64, program_bytes: u64) -> Watermark {
         Watermark {
             percent,
@@ -178,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_mark_that_is_low_is_passed_at_once_and_one_at_the_top_never() {
-        assert!(Watermark::at(0).is_passed(0));
-        assert!(!Watermark::at(100).is_passed(0));
+        assert!(Watermark::with_room(0, 0).is_passed(0));
+        assert!(!Watermark::with_room(100, 0).is_passed(0));
     }
 }

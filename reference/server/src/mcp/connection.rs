@@ -3,7 +3,8 @@
 //!
 //! Knows nothing of tools or transports.
 
-use crate::evaluation::gate::Permit;
+use crate::call::{Answer, Call};
+use crate::evaluation::gate::Gate;
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
@@ -11,11 +12,8 @@ use ptc_upstream::TraceContext;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
-
-/// Sends the one reply of a call, off to its transport.
-pub type Answer = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Revisions with `initialize`, the preferred one first.
 pub const SESSION_REVISIONS: [&str; 2] = ["2025-11-25", "2025-06-18"];
@@ -64,25 +62,6 @@ struct Calls {
     /// Calls whose reply is not yet written, cancelled ones not counted.
     unanswered: usize,
 }
-
-/// One call in flight.
-pub struct Call {
-    /// What it is known by among the calls in flight: the request's id, or a number where ids of several clients meet.
-    pub key: Id,
-    pub id: Id,
-    /// When it was taken in.
-    pub started: Instant,
-    /// The id of its trace, once it runs and when it is traced.
-    pub trace_id: OnceLock<String>,
-    /// The trace that the request belongs to.
-    pub trace: Option<TraceContext>,
-    cancelled: AtomicBool,
-    hooks: Mutex<Vec<Hook>>,
-    claim: Mutex<Option<(Answer, Permit)>>,
-}
-
-/// What is done when a call is cancelled.
-type Hook = Box<dyn FnOnce() + Send>;
 
 /// Why a call was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +134,7 @@ impl Connection {
         id: Id,
         trace: Option<TraceContext>,
         answer: Answer,
-        gate: &Arc<crate::evaluation::gate::Gate>,
+        gate: &Arc<Gate>,
     ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
         let mut calls = self.calls();
         let in_flight = calls.in_flight.len();
@@ -168,16 +147,7 @@ impl Connection {
         let Some(permit) = gate.enter() else {
             return Err((NotAdmitted::Full(gate.cap()), answer));
         };
-        let call = Arc::new(Call {
-            key,
-            id,
-            started: Instant::now(),
-            trace,
-            cancelled: AtomicBool::new(false),
-            trace_id: OnceLock::new(),
-            hooks: Mutex::new(Vec::new()),
-            claim: Mutex::new(Some((answer, permit))),
-        });
+        let call = Arc::new(Call::new(key, id, trace, answer, Box::new(permit)));
         place.insert(call.clone());
         calls.unanswered += 1;
         Ok(call)
@@ -211,9 +181,7 @@ impl Connection {
     /// that what it makes of that can't reach the client.
     pub fn cancel_call(&self, call: &Arc<Call>) -> Option<Answer> {
         let (answer, permit) = call.claim()?;
-        call.cancelled.store(true, Ordering::Release);
-        let hooks = std::mem::take(&mut *call.hooks.lock().unwrap_or_else(PoisonError::into_inner));
-        hooks.into_iter().for_each(|hook| hook());
+        call.cancel();
         self.forget(call);
         drop(permit);
         let mut calls = self.calls();
@@ -258,37 +226,9 @@ impl Connection {
     }
 }
 
-impl Call {
-    /// Whether nobody waits for the answer any more.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire)
-    }
-
-    /// Does `hook` when the call is cancelled, at once when it is already.
-    pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) {
-        self.hooks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(hook));
-        if self.is_cancelled() {
-            let hooks =
-                std::mem::take(&mut *self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
-            hooks.into_iter().for_each(|hook| hook());
-        }
-    }
-
-    fn claim(&self) -> Option<(Answer, Permit)> {
-        self.claim
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evaluation::gate::Gate;
     use ptc_rpc::RpcError;
     use ptc_secrets::Redactor;
 

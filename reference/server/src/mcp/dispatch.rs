@@ -2,12 +2,12 @@
 //!
 //! Knows nothing of transports; they hand in frames and a way to answer later.
 
+use crate::call::{Answer, Call};
 use crate::diagnostics::log::{REQUEST_SPAN, maybe};
-use crate::diagnostics::observe::{Ending, Observed};
+use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
 use crate::evaluation::pool;
 use crate::mcp::connection::{
-    Answer, Call, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION,
-    Transport,
+    Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION, Transport,
 };
 use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
 use crate::render::payload::Payload;
@@ -16,6 +16,7 @@ use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::sessions::Told;
+use crate::version;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
@@ -313,7 +314,7 @@ fn initialize(scene: &Scene<'_>) -> Reply {
     tracing::info!(event = "initialize");
     let result = format!(
         "{{\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\"protocolVersion\":\"{revision}\",\"serverInfo\":{}}}",
-        Server::info_json()
+        version::server_info_json()
     );
     own_result(scene.id.clone(), result)
 }
@@ -341,11 +342,11 @@ fn drain(server: &Server, connection: &Connection) {
 
 fn tools_list(scene: &Scene<'_>) -> Reply {
     tracing::debug!(event = "tools_list");
-    Reply::json(scene.id.clone(), scene.server.tools_list())
+    Reply::json(scene.id.clone(), tools::list(scene.server))
 }
 
 fn tools_list_stateless(scene: &Scene<'_>) -> Reply {
-    let json = scene.server.tools_list().derive(|list| {
+    let json = tools::list(scene.server).derive(|list| {
         let tools = list.strip_prefix('{').unwrap_or("}");
         format!(
             "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
@@ -375,15 +376,32 @@ fn own_result(id: Id, json: String) -> Reply {
 }
 
 /// Where a `tools/call` stands.
-pub struct CallContext<'a> {
+struct CallContext<'a> {
     server: &'a Arc<Server>,
-    pub connection: &'a Arc<Connection>,
-    pub context: &'a RequestContext,
+    connection: &'a Arc<Connection>,
+    context: &'a RequestContext,
     key: Id,
-    pub id: Id,
+    id: Id,
     era: Era,
     /// The revision that the client speaks.
-    pub revision: &'static str,
+    revision: &'static str,
+}
+
+impl CallContext<'_> {
+    fn caller(&self) -> Caller<'_> {
+        Caller {
+            id: &self.id,
+            revision: self.revision,
+            request_id: self.context.request_id.as_deref(),
+            http: match &self.connection.transport {
+                Transport::Stdio => None,
+                Transport::Http {
+                    owner_hash,
+                    session_hash,
+                } => Some((owner_hash, session_hash)),
+            },
+        }
+    }
 }
 
 /// The trace that a request belongs to, as its `_meta` says, else as its transport does.
@@ -426,10 +444,14 @@ fn tools_call(
     log_bodies(params);
     let observers = &server.observers;
     let trace = trace_of(params, place.context);
-    let observed = observers.see(&place, &name, params, trace.as_ref());
+    let called = Called {
+        name: &name,
+        known: tools::names().find(|own| *own == name),
+    };
+    let observed = observers.see(&place.caller(), called, params, trace.as_ref());
     let ended = |observed: Option<Box<Observed>>, payload: &Payload, ending: Ending| {
         if let Some(observed) = observed {
-            observers.ended(observed, server, payload, ending);
+            observers.ended(observed, payload, ending);
         }
     };
     let Some(tool) = tool else {
@@ -507,7 +529,7 @@ fn admit(
             if let Some(observed) = observed {
                 server
                     .observers
-                    .ended(observed, server, &reply.payload, Ending::Refused);
+                    .ended(observed, &reply.payload, Ending::Refused);
             }
             return Handled::Now(Reply::tool(id, era, reply));
         }
@@ -574,7 +596,7 @@ fn run(
     } = admitted;
     let _request = request.enter();
     if let Some(observed) = &mut observed
-        && let Some(trace_id) = server.observers.executing(observed, server)
+        && let Some(trace_id) = server.observers.executing(observed)
     {
         // Calls run once, so nobody set it before.
         let _ = call.trace_id.set(trace_id);
@@ -603,12 +625,8 @@ fn run(
         let reply = server.redactor.scrub(reply);
         stopped(server, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
-            server
-                .observers
-                .planned(&mut observed, server, &reply.planner);
-            server
-                .observers
-                .ended(observed, server, &reply.seen(), Ending::Ran);
+            server.observers.planned(&mut observed, &reply.planner);
+            server.observers.ended(observed, &reply.seen(), Ending::Ran);
         }
         server
             .redactor

@@ -4,7 +4,7 @@
 
 use crate::render::payload::Payload;
 use crate::render::profile::{View, write_result as write_tool_result};
-use crate::server::Server;
+use crate::version;
 use ptc_agent::PlannerRequest;
 use ptc_rpc::{Id, RpcError, write_error, write_result};
 use ptc_secrets::{Redactor, Scrub, Scrubbed};
@@ -36,7 +36,7 @@ impl Era {
         match self {
             Era::Session => "",
             Era::Stateless => STATELESS.get_or_init(|| {
-                let info = Server::info_json();
+                let info = version::server_info_json();
                 format!("\"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{info}}},\"resultType\":\"complete\",")
             }),
         }

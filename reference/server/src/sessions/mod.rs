@@ -16,8 +16,8 @@ pub mod view;
 pub use shared::Stores;
 pub use shared::{Listed, NewProtocol, Shared, Told, examine};
 
+use crate::call::Call;
 use crate::clock;
-use crate::mcp::connection::Call;
 use crate::render::payload::{Field, Payload};
 use crate::render::reason::SessionReason;
 use crate::settings::{HistoryCap, SessionSettings};

@@ -3,8 +3,9 @@
 //! The reading thread answers cheap requests itself, and runs a program when no other call is in flight; programs answer
 //! from the thread that runs them. Nothing but frames goes to stdout. Knows nothing of methods.
 
+use crate::call::Answer;
 use crate::evaluation::pool::Job;
-use crate::mcp::connection::{Answer, Connection, RequestContext, Transport};
+use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{Handled, handle};
 use crate::render::reply::Reply;
 use crate::server::Server;

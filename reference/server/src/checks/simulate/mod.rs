@@ -14,9 +14,10 @@ pub mod store;
 pub use choices::Choices;
 
 use crate::agentic::Agentic;
+use crate::call::Answer;
 use crate::diagnostics::Sinks;
 use crate::evaluation::pool::Pool;
-use crate::mcp::connection::{Answer, Connection, RequestContext, Transport};
+use crate::mcp::connection::{Connection, RequestContext, Transport};
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::Reply;
 use crate::server::Server;
@@ -116,7 +117,7 @@ pub fn run(executor: tokio::runtime::Runtime, mut choices: Choices, honest: bool
         world.step();
     }
     world.finish();
-    if let Some(upstreams) = &world.server.upstreams {
+    if let Some(upstreams) = &world.server.programs.upstreams {
         executor.block_on(upstreams.shutdown());
     }
     let story = std::mem::replace(

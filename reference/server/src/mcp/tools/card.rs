@@ -52,7 +52,7 @@ fn describe(
     with_upstreams: &'static str,
 ) -> Scrubbed<String> {
     let note = profile_note(server.settings.profile);
-    let parts: Vec<Scrubbed<String>> = match &server.upstreams {
+    let parts: Vec<Scrubbed<String>> = match &server.programs.upstreams {
         None => vec![note.into(), alone.into(), LANGUAGE.into()],
         Some(upstreams) => {
             let faults = match server.settings.profile {

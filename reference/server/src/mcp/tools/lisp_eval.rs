@@ -24,7 +24,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             program: &arguments.program,
             context: &arguments.context,
             schema: schema.as_ref(),
-            server: &server,
+            programs: &server.programs,
             call,
         };
         Done::of(ToolReply::new(evaluation::one_shot(&job), view))

@@ -8,7 +8,8 @@ pub mod program;
 mod session;
 mod task;
 
-use crate::mcp::connection::{Call, Connection};
+use crate::call::Call;
+use crate::mcp::connection::Connection;
 use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
 use crate::render::reply::ToolReply;
@@ -198,8 +199,14 @@ pub fn listed(server: &Server) -> impl Iterator<Item = &'static Tool> {
     TOOLS.iter().filter(|tool| (tool.listed)(server))
 }
 
+/// The result of `tools/list`, made once.
+pub fn list(server: &Server) -> Arc<Scrubbed<String>> {
+    let made = || Arc::new(list_json(server));
+    server.tools_list.get_or_init(made).clone()
+}
+
 /// The result of `tools/list` as JSON.
-pub fn list_json(server: &Server) -> Scrubbed<String> {
+fn list_json(server: &Server) -> Scrubbed<String> {
     let tools: Vec<Field> = listed(server)
         .map(|tool| Field::Object((tool.entry)(server).with("name", tool.name)))
         .collect();

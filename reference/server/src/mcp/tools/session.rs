@@ -2,8 +2,9 @@
 
 use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, card, program};
+use crate::call::Call;
 use crate::evaluation::{self, Job, Schema, Turned};
-use crate::mcp::connection::{Call, Transport};
+use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
 use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
@@ -152,7 +153,7 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
             .and_then(Json::as_str)
             .unwrap_or_default();
         let server = request.server;
-        let reply = evaluation::watched(server, |watch| {
+        let reply = evaluation::watched(&server.programs, |watch| {
             view::inspect(&server.sessions, &session, &wanted, &server.redactor, watch)
         });
         session.touch();
@@ -255,10 +256,10 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             program: &program,
             context: &context,
             schema: schema.as_ref(),
-            server: &server,
+            programs: &server.programs,
             call,
         };
-        match evaluation::in_session(&job, &turn) {
+        match evaluation::in_session(&job, &server.sessions, &turn) {
             Turned::Kept { payload, ready } => {
                 let packed = match turn.pack(*ready) {
                     Ok(packed) => packed,

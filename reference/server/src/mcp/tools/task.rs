@@ -20,9 +20,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, annotations, program};
+use crate::call::Call;
 use crate::digest;
 use crate::evaluation;
-use crate::mcp::connection::Call;
 use crate::render::payload::{Field, Name, Payload};
 use crate::render::profile::View;
 use crate::render::reply::ToolReply;
@@ -63,7 +63,7 @@ pub fn entry(server: &Server) -> Payload {
         true => annotations(true, false, false, true),
     };
     let mut description: Scrubbed<String> = DESCRIPTION.into();
-    if let Some(runtime) = &server.upstreams {
+    if let Some(runtime) = &server.programs.upstreams {
         let bytes_max =
             usize::try_from(server.settings.agentic.capability_summary_bytes).unwrap_or(usize::MAX);
         let summary = server.agentic.capability_summary(runtime, bytes_max);
@@ -146,7 +146,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let world = Upstreams {
         server,
         call,
-        calls: evaluation::upstream_calls(server, call, deadline.into())
+        calls: evaluation::upstream_calls(&server.programs, call, deadline.into())
             .map(ProgramCalls::listing_faults),
         turn: AtomicU32::new(1),
         counted: AtomicUsize::new(0),
@@ -158,7 +158,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         program: None,
         requests,
     };
-    let context = evaluation::task_context(server, &arguments.context);
+    let context = evaluation::task_context(&server.programs, &arguments.context);
     let outcome = match (server.agentic.model(settings), context) {
         (Err(error), _) => {
             let request = PlannerRequest {
@@ -174,6 +174,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         (_, Err(message)) => failed("memory_limit", message, Vec::new()),
         (Ok(llm), Ok(context)) => {
             let catalog = server
+                .programs
                 .upstreams
                 .as_ref()
                 .map(|runtime| runtime.catalog_text().into_inner());
@@ -195,7 +196,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
                 retry_turns: server.agentic.retry_turns,
                 deadline,
                 planner_timeout: Duration::from_millis(settings.planner_timeout_ms),
-                program_timeout: Duration::from_millis(server.program_timeout_ms()),
+                program_timeout: Duration::from_millis(server.programs.timeout_ms),
                 output_tokens: u32::try_from(settings.output_tokens).unwrap_or(u32::MAX),
             };
             run_task(&task, &world)
@@ -392,7 +393,7 @@ impl World for Upstreams<'_> {
         conclude: Conclude<'_>,
     ) -> Result<(), Limit> {
         let ran = evaluation::planned(
-            self.server,
+            &self.server.programs,
             self.call,
             program,
             env,
