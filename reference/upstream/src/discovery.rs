@@ -11,7 +11,6 @@ use crate::program::ProgramCalls;
 use crate::prose::listed;
 use crate::runtime::{Runtime, Upstream};
 use crate::tool::{Tool, Toolset};
-use crate::value::from_json;
 use ptc_lang::rank::tokens;
 
 type Answer = Result<Value, HostFault>;
@@ -191,10 +190,7 @@ fn described(
 }
 
 fn meta(server: &str, tool: &Tool) -> Value {
-    let part = |json: &Json| match ptc_rpc::parse(json.to_string().as_bytes()) {
-        Ok(json) => from_json(json),
-        Err(_) => Value::Nil,
-    };
+    let part = |json: &Json| ptc_lang::json::from_str(&json.to_string()).unwrap_or_default();
     let mut entries = vec![
         ("server", Value::from(server)),
         ("name", tool.name.as_str().into()),

@@ -24,7 +24,6 @@ mod select;
 mod tool;
 mod trace_context;
 mod transport;
-mod value;
 
 pub use catalog::{CatalogMode, Thresholds};
 pub use config::{Lookup, resolve_path};
