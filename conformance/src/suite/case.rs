@@ -123,6 +123,20 @@ pub enum CaseBody {
     Fixture(FixtureCase),
 }
 
+impl CaseBody {
+    /// The exchange of lines, when it is one.
+    pub fn wire(&self) -> Option<&WireCase> {
+        match self {
+            CaseBody::Wire(wire) => Some(wire),
+            CaseBody::Clj(_)
+            | CaseBody::Http(_)
+            | CaseBody::Call(_)
+            | CaseBody::Cli(_)
+            | CaseBody::Fixture(_) => None,
+        }
+    }
+}
+
 /// A kind of block that holds cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {

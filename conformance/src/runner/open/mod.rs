@@ -369,21 +369,21 @@ impl Ground {
             Reached::Pipe(_) => Over::Stdio,
             Reached::Http { .. } => Over::Http,
         };
-        match (&case.body, over) {
-            (body, Over::Stdio)
-                if matches!(body, CaseBody::Http(_))
+        let wire = case.body.wire();
+        let over_pipes = |wire: &WireCase| {
+            needs_process(wire) || sends_bytes(wire) || case.target.transport == Transport::Stdio
+        };
+        match over {
+            Over::Stdio
+                if matches!(case.body, CaseBody::Http(_))
                     || case.target.transport == Transport::Http =>
             {
                 return Some("HTTP, which it is not reached by here".to_owned());
             }
-            (CaseBody::Wire(wire), Over::Http)
-                if needs_process(wire)
-                    || sends_bytes(wire)
-                    || case.target.transport == Transport::Stdio =>
-            {
+            Over::Http if wire.is_some_and(over_pipes) => {
                 return Some("standard streams, which it is not reached by here".to_owned());
             }
-            _ => {}
+            Over::Stdio | Over::Http => {}
         }
         let body = serde_json::to_string(&case.body).unwrap_or_default();
         let missing = survey::names().find(|name| {
@@ -409,9 +409,8 @@ impl Ground {
 
     /// Plays a case on the connection that many share; a new one when the last is of no use any more.
     async fn beside(&self, shared: &mut Option<Talk>, case: &Case) -> Trial {
-        let wire = match &case.body {
-            CaseBody::Wire(wire) => wire,
-            _ => return self.alone(case).await,
+        let Some(wire) = case.body.wire() else {
+            return self.alone(case).await;
         };
         if shared.is_none() {
             match self.shaken().await {
@@ -441,7 +440,9 @@ impl Ground {
         let wire = match &case.body {
             CaseBody::Wire(wire) => wire,
             CaseBody::Http(http) => return self.exchange(http).await,
-            _ => return Trial::harness("the case is no open exchange"),
+            CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Cli(_) | CaseBody::Fixture(_) => {
+                return Trial::harness("the case is no open exchange");
+            }
         };
         if only_looks_back(case) {
             return play::looked_back(wire, &self.findings);
@@ -541,17 +542,14 @@ fn needed(need: String) -> String {
 
 /// The trial of a case that only asks what was found in all that came, when something was.
 fn looked_back(case: &Case, findings: &Findings) -> Option<Trial> {
-    let wire = match &case.body {
-        CaseBody::Wire(wire) if only_looks_back(case) => wire,
-        _ => return None,
-    };
+    let wire = case.body.wire().filter(|_| only_looks_back(case))?;
     let trial = play::looked_back(wire, findings);
     trial.verdict.is_failure().then_some(trial)
 }
 
 /// Whether a case only asks what was found in all that came.
 fn only_looks_back(case: &Case) -> bool {
-    let CaseBody::Wire(wire) = &case.body else {
+    let Some(wire) = case.body.wire() else {
         return false;
     };
     let never = |action: &WireAction| matches!(action, WireAction::Control(Control::Never { .. }));
@@ -560,9 +558,9 @@ fn only_looks_back(case: &Case) -> bool {
 
 /// Whether a case is about the beginning or the end of a connection.
 fn needs_own(case: &Case) -> bool {
-    let CaseBody::Wire(WireCase {
+    let Some(WireCase {
         handshake, steps, ..
-    }) = &case.body
+    }) = case.body.wire()
     else {
         return false;
     };
@@ -592,7 +590,7 @@ fn is_of_process(control: &Control) -> bool {
 
 /// Whether most of a case is waiting.
 fn waits_long(case: &Case) -> bool {
-    let CaseBody::Wire(wire) = &case.body else {
+    let Some(wire) = case.body.wire() else {
         return false;
     };
     let waits = wire.steps.iter().map(|step| match &step.action {
