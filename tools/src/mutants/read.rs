@@ -26,21 +26,21 @@ pub struct Fault {
     #[serde(default)]
     what: String,
     /// Why no case catches it.
-    pub kind: Kind,
+    pub kind: Excuse,
     pub reason: String,
 }
 
 /// Why no case catches a fault.
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum Excuse {
     /// It changes no answer.
     Equivalent,
     /// It changes what nobody was promised: a wording, a number of steps, how fast it is.
     Unobservable,
 }
 
-impl Kind {
+impl Excuse {
     /// As the table says it.
     pub fn word(self) -> &'static str {
         match self {
