@@ -129,13 +129,6 @@ impl<T: Scrub> Scrub for Vec<T> {
     }
 }
 
-impl<A: Scrub, B: Scrub> Scrub for (A, B) {
-    fn scrub_in_place(&mut self, redactor: &Redactor) {
-        self.0.scrub_in_place(redactor);
-        self.1.scrub_in_place(redactor);
-    }
-}
-
 impl<V: Scrub> Scrub for BTreeMap<String, V> {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         let entries = std::mem::take(self);
