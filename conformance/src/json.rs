@@ -38,21 +38,14 @@ pub enum Json {
 pub struct Number(String);
 
 /// Why a text is not JSON: the byte offset, and what was expected there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at byte {at}")]
 pub struct JsonError {
     /// Byte offset into the text.
     pub at: usize,
     /// What was expected, with what was found.
     pub message: String,
 }
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.message, self.at)
-    }
-}
-
-impl std::error::Error for JsonError {}
 
 impl Json {
     /// Reads one JSON value that fills `text`.

@@ -71,13 +71,16 @@ pub enum Use {
 }
 
 /// Why a text can't be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Nothing was captured under this name.
+    #[error("nothing was captured as {0}")]
     Unbound(String),
     /// A hole can't be written.
+    #[error("a hole stands where text is sent")]
     Hole,
     /// The rest is already longer than the fill asks for.
+    #[error("fill to {asked} bytes, but {present} bytes are there already")]
     Overfull {
         /// Bytes asked for.
         asked: u64,
@@ -85,29 +88,12 @@ pub enum Fault {
         present: u64,
     },
     /// More than [`TEXT_BYTES_MAX`].
+    #[error("the text grows beyond {TEXT_BYTES_MAX} bytes")]
     TooLong,
     /// The bytes are not UTF-8 where text is needed.
+    #[error("the bytes are not UTF-8")]
     NotUtf8,
 }
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Fault::Unbound(name) => write!(f, "nothing was captured as {name}"),
-            Fault::Hole => f.write_str("a hole stands where text is sent"),
-            Fault::Overfull { asked, present } => {
-                write!(
-                    f,
-                    "fill to {asked} bytes, but {present} bytes are there already"
-                )
-            }
-            Fault::TooLong => write!(f, "the text grows beyond {TEXT_BYTES_MAX} bytes"),
-            Fault::NotUtf8 => f.write_str("the bytes are not UTF-8"),
-        }
-    }
-}
-
-impl std::error::Error for Fault {}
 
 impl Text {
     /// A text of letters only.

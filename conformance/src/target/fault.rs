@@ -1,7 +1,6 @@
 //! What can go wrong between the harness and a target, in words that name the target's part in it.
 //! Knows which verdict each means; knows nothing of cases.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::process::Exit;
@@ -11,9 +10,10 @@ use crate::verdict::Verdict;
 const QUOTE_CHARS_MAX: usize = 200;
 
 /// A target that did not do its part.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The command could not be started.
+    #[error("the target could not be started: `{command}`: {error}")]
     CannotStart {
         /// The command, as a shell would take it.
         command: String,
@@ -21,28 +21,37 @@ pub enum Fault {
         error: String,
     },
     /// The process ended although an answer was due.
+    #[error("the target ended while an answer was due ({exit})")]
     Exited {
         /// How it ended.
         exit: Exit,
     },
     /// The process closed its standard output, but runs on.
+    #[error("the target closed its standard output while an answer was due, and runs on")]
     ClosedOutput,
     /// No answer came in time.
+    #[error("the target gave no answer within {} ms", waited.as_millis())]
     NoReply {
         /// How long the harness waited.
         waited: Duration,
     },
     /// The process would not take its input in time.
+    #[error("the target did not read its input for {} ms", waited.as_millis())]
     InputStalled {
         /// How long the harness waited.
         waited: Duration,
     },
     /// The process did not end although it should have.
+    #[error(
+        "the target still ran {} ms after it should have ended",
+        waited.as_millis()
+    )]
     StillRunning {
         /// How long the harness waited.
         waited: Duration,
     },
     /// A line on standard output that is not a frame.
+    #[error("the target wrote a line that is not a frame ({why}): {}", quote(line))]
     Junk {
         /// The line.
         line: String,
@@ -50,11 +59,19 @@ pub enum Fault {
         why: String,
     },
     /// A frame that answers nothing that was asked.
+    #[error(
+        "the target sent a frame that answers no open request: {}",
+        quote(line)
+    )]
     Stray {
         /// The line.
         line: String,
     },
     /// A line longer than the harness keeps.
+    #[error(
+        "the target wrote a line of {bytes} bytes, more than the harness keeps: {}",
+        quote(head)
+    )]
     Overlong {
         /// Its first bytes.
         head: String,
@@ -62,6 +79,7 @@ pub enum Fault {
         bytes: u64,
     },
     /// A reply that is not what the protocol asks for at this place.
+    #[error("expected {expected}, got: {}", quote(line))]
     Malformed {
         /// What was expected.
         expected: String,
@@ -69,16 +87,19 @@ pub enum Fault {
         line: String,
     },
     /// The server closed the connection without a complete answer.
+    #[error("{address} closed the connection without a complete answer")]
     Dropped {
         /// Where it was reached.
         address: String,
     },
     /// The HTTP exchange itself failed.
+    #[error("{message}")]
     Http {
         /// What was tried, and what went wrong.
         message: String,
     },
     /// Two things in a row, of which the first is the target's first wrong step.
+    #[error("{first}; then {then}")]
     Then {
         /// What went wrong first.
         first: Box<Fault>,
@@ -86,6 +107,7 @@ pub enum Fault {
         then: Box<Fault>,
     },
     /// Something the harness itself needs is missing.
+    #[error("{message}")]
     Harness {
         /// What, and how to get it.
         message: String,
@@ -173,64 +195,6 @@ impl Fault {
             Self::Http { .. } => "http",
             Self::Harness { .. } => "harness",
             Self::Then { first, .. } => first.name(),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CannotStart { command, error } => {
-                write!(f, "the target could not be started: `{command}`: {error}")
-            }
-            Self::Exited { exit } => {
-                write!(f, "the target ended while an answer was due ({exit})")
-            }
-            Self::ClosedOutput => write!(
-                f,
-                "the target closed its standard output while an answer was due, and runs on"
-            ),
-            Self::NoReply { waited } => {
-                write!(
-                    f,
-                    "the target gave no answer within {} ms",
-                    waited.as_millis()
-                )
-            }
-            Self::InputStalled { waited } => write!(
-                f,
-                "the target did not read its input for {} ms",
-                waited.as_millis()
-            ),
-            Self::StillRunning { waited } => write!(
-                f,
-                "the target still ran {} ms after it should have ended",
-                waited.as_millis()
-            ),
-            Self::Junk { line, why } => write!(
-                f,
-                "the target wrote a line that is not a frame ({why}): {}",
-                quote(line)
-            ),
-            Self::Stray { line } => write!(
-                f,
-                "the target sent a frame that answers no open request: {}",
-                quote(line)
-            ),
-            Self::Overlong { head, bytes } => write!(
-                f,
-                "the target wrote a line of {bytes} bytes, more than the harness keeps: {}",
-                quote(head)
-            ),
-            Self::Malformed { expected, line } => {
-                write!(f, "expected {expected}, got: {}", quote(line))
-            }
-            Self::Dropped { address } => write!(
-                f,
-                "{address} closed the connection without a complete answer"
-            ),
-            Self::Then { first, then } => write!(f, "{first}; then {then}"),
-            Self::Http { message } | Self::Harness { message } => f.write_str(message),
         }
     }
 }

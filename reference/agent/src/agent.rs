@@ -1,6 +1,5 @@
 //! What an agent is, and every way in which one can be mis-built. Runs nothing.
 
-use std::fmt;
 use std::time::Duration;
 
 use ptc_protocol::{PreviewOptions, Signature, parse_signature};
@@ -81,11 +80,17 @@ pub trait ToolSource {
 }
 
 /// Why an agent can't be built. The texts are the contract; `{}` is the tool's name or what was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
     /// An `expose` that is none.
+    #[error(
+        "tool \"{tool}\": invalid expose: {got} — accepted values are :native, :ptc_lisp, :both"
+    )]
     Expose { tool: String, got: String },
     /// A preview for a tool whose results are not shared.
+    #[error(
+        "tool \"{tool}\": native_result: requires expose: :both AND cache: true (got expose: {expose}, cache: {cache})"
+    )]
     PreviewNeedsSharing {
         tool: String,
         /// Its `expose`.
@@ -94,40 +99,65 @@ pub enum AgentError {
         cache: bool,
     },
     /// `native_result` that is no list of options.
+    #[error("tool \"{tool}\": native_result: must be a keyword list or nil, got {got}")]
     NativeResult { tool: String, got: String },
     /// A preview that is none.
+    #[error(
+        "tool \"{tool}\": native_result.preview: must be :metadata, :rows, or a 1-arity function, got {got}"
+    )]
     Preview { tool: String, got: String },
     /// A limit that is no positive integer.
+    #[error("tool \"{tool}\": native_result.limit: must be a positive integer, got {got}")]
     PreviewLimit { tool: String, got: String },
     /// `ptc_reference: :full`.
+    #[error("ptc_reference: :full is deferred (v1 supports :compact only)")]
     ReferenceFull,
     /// Another `ptc_reference`.
+    #[error("ptc_reference must be :compact, got {got}")]
     Reference { got: String },
     /// Text output with programs in the content.
+    #[error(
+        "ptc_transport: :content is not supported with output: :text, whose answers carry no programs"
+    )]
     TextOverContent,
     /// A transport that is none.
+    #[error("ptc_transport must be :content or :tool_call, got {got}")]
     Transport { got: String },
     /// An output that is none.
+    #[error("output must be :ptc_lisp or :text, got {got}")]
     Output { got: String },
     /// A tool named `lisp_eval`.
+    #[error("tool name \"{LISP_EVAL}\" is reserved for the tool that runs programs")]
     ReservedName,
     /// Two tools that providers cannot tell apart.
+    #[error("tools \"{first}\" and \"{second}\" have the same native name; rename one")]
     SameNativeName { first: String, second: String },
     /// An option that must be a positive integer.
+    #[error("{option} must be a positive integer")]
     PositiveInteger { option: &'static str },
     /// A strategy that is none.
+    #[error("memory_strategy must be :strict or :rollback, got {got}")]
     MemoryStrategy { got: String },
     /// Compaction in text mode.
+    #[error("output: :text cannot be used with compaction")]
     Compaction,
     /// A signature that does not parse.
+    #[error("invalid signature: {error}")]
     Signature { error: String },
     /// Parameters that the prompt does not use.
+    #[error(
+        "Text mode requires all signature params in prompt. Unused: {}",
+        quoted_list(names)
+    )]
     UnusedParams { names: Vec<String> },
     /// Placeholders that are no parameters.
+    #[error("placeholders {} not found in signature", placeholders(names))]
     UnknownPlaceholders { names: Vec<String> },
     /// A tool and a context key of one name.
+    #[error("{name} is both a tool and data - rename one")]
     ToolIsData { name: String },
     /// An option of the wrong kind.
+    #[error("{option} must be {expected}")]
     Option {
         option: String,
         /// What it should be, in words.
@@ -135,60 +165,11 @@ pub enum AgentError {
     },
 }
 
-impl fmt::Display for AgentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AgentError::Expose { tool, got } => write!(
-                f,
-                "tool \"{tool}\": invalid expose: {got} — accepted values are :native, :ptc_lisp, :both"
-            ),
-            AgentError::PreviewNeedsSharing { tool, expose, cache } => write!(
-                f,
-                "tool \"{tool}\": native_result: requires expose: :both AND cache: true (got expose: {expose}, cache: {cache})"
-            ),
-            AgentError::NativeResult { tool, got } => {
-                write!(f, "tool \"{tool}\": native_result: must be a keyword list or nil, got {got}")
-            }
-            AgentError::Preview { tool, got } => write!(
-                f,
-                "tool \"{tool}\": native_result.preview: must be :metadata, :rows, or a 1-arity function, got {got}"
-            ),
-            AgentError::PreviewLimit { tool, got } => {
-                write!(f, "tool \"{tool}\": native_result.limit: must be a positive integer, got {got}")
-            }
-            AgentError::ReferenceFull => {
-                f.write_str("ptc_reference: :full is deferred (v1 supports :compact only)")
-            }
-            AgentError::Reference { got } => write!(f, "ptc_reference must be :compact, got {got}"),
-            AgentError::TextOverContent => f.write_str(
-                "ptc_transport: :content is not supported with output: :text, whose answers carry no programs",
-            ),
-            AgentError::Transport { got } => write!(f, "ptc_transport must be :content or :tool_call, got {got}"),
-            AgentError::Output { got } => write!(f, "output must be :ptc_lisp or :text, got {got}"),
-            AgentError::ReservedName => {
-                write!(f, "tool name \"{LISP_EVAL}\" is reserved for the tool that runs programs")
-            }
-            AgentError::SameNativeName { first, second } => {
-                write!(f, "tools \"{first}\" and \"{second}\" have the same native name; rename one")
-            }
-            AgentError::PositiveInteger { option } => write!(f, "{option} must be a positive integer"),
-            AgentError::MemoryStrategy { got } => write!(f, "memory_strategy must be :strict or :rollback, got {got}"),
-            AgentError::Compaction => f.write_str("output: :text cannot be used with compaction"),
-            AgentError::Signature { error } => write!(f, "invalid signature: {error}"),
-            AgentError::UnusedParams { names } => {
-                write!(f, "Text mode requires all signature params in prompt. Unused: {}", quoted_list(names))
-            }
-            AgentError::UnknownPlaceholders { names } => {
-                let shown: Vec<String> = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
-                write!(f, "placeholders {} not found in signature", shown.join(", "))
-            }
-            AgentError::ToolIsData { name } => write!(f, "{name} is both a tool and data - rename one"),
-            AgentError::Option { option, expected } => write!(f, "{option} must be {expected}"),
-        }
-    }
+/// Names as prompts write them.
+fn placeholders(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().map(|name| format!("{{{{{name}}}}}")).collect();
+    shown.join(", ")
 }
-
-impl std::error::Error for AgentError {}
 
 impl Agent {
     /// A combined-mode agent without tools: text output, programs through `lisp_eval`.

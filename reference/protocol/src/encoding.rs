@@ -13,7 +13,6 @@
 //! | `{"$tuple":[…]}` | read as a vector: programs have no tuples |
 //! | `{"$opaque":s}` | a function; read as one, and written for what cannot be written |
 
-use std::fmt;
 use std::io::{self, Write};
 
 use ptc_lang::Value;
@@ -25,18 +24,11 @@ use crate::json_value::{json_number, json_to_value};
 use crate::typed::parse_instant;
 
 /// A JSON text that encodes no value: which tag, and what it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct EncodingError {
     pub message: String,
 }
-
-impl fmt::Display for EncodingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for EncodingError {}
 
 const FLOATS: &[(&str, f64)] = &[
     ("NaN", f64::NAN),

@@ -1,7 +1,6 @@
 //! Language values to JSON and back, strictly: what JSON cannot say is refused with its path.
 //! The lenient conversions of combined mode live with combined mode.
 
-use std::fmt;
 use std::fmt::Write as _;
 
 use ptc_lang::Value;
@@ -17,24 +16,12 @@ const TREE_BYTES_MAX: usize = 64 << 20;
 const PART_BYTES: usize = 96;
 
 /// A value without a JSON form. `path`: map keys joined by `.`, indices as `[i]`, empty for the value itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("non-JSON-encodable value at {}", if path.is_empty() { "<root>" } else { path })]
 pub struct NotJson {
     /// Where the offending part is.
     pub path: String,
 }
-
-impl fmt::Display for NotJson {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() {
-            "<root>"
-        } else {
-            &self.path
-        };
-        write!(f, "non-JSON-encodable value at {path}")
-    }
-}
-
-impl std::error::Error for NotJson {}
 
 /// The JSON form of a value: keywords are their names, temporals ISO-8601 text.
 ///

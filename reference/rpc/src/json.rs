@@ -58,19 +58,12 @@ pub enum JsonKind {
 }
 
 /// The text is not one JSON value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON value: unreadable at byte {offset}")]
 pub struct Malformed {
     /// Byte offset of the first byte that cannot be read.
     pub offset: usize,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a JSON value: unreadable at byte {}", self.offset)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 impl fmt::Debug for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

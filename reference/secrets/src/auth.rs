@@ -41,44 +41,27 @@ pub struct Emitter {
 }
 
 /// Why an emitter can't make its header. Never quotes a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthFault {
     /// The binding is not defined.
+    #[error("unknown credential binding {0}")]
     UnknownBinding(String),
     /// A basic value that is neither `user:pass` with a user.
+    #[error("basic credential must be user:pass")]
     BasicShape,
     /// A basic value that is JSON without string `user` and `pass`.
+    #[error("basic credential JSON must contain user and pass")]
     BasicJson,
     /// A basic value whose password can be guessed.
+    #[error(
+        "the password of credential {0} is shorter than {PASSWORD_BYTES_MIN} bytes, so that a program could guess it; use a \
+         longer one, or set \"allow_short\": true in the credential's entry"
+    )]
     ShortPassword(String),
     /// A value with characters that a header can't carry.
+    #[error("credential for header \"{0}\" contains characters that a header cannot carry")]
     HeaderBytes(String),
 }
-
-impl fmt::Display for AuthFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownBinding(name) => write!(f, "unknown credential binding {name}"),
-            Self::BasicShape => f.write_str("basic credential must be user:pass"),
-            Self::BasicJson => f.write_str("basic credential JSON must contain user and pass"),
-            Self::ShortPassword(name) => {
-                write!(
-                    f,
-                    "the password of credential {name} is shorter than {PASSWORD_BYTES_MIN} bytes, so that a program could \
-                     guess it; use a longer one, or set \"allow_short\": true in the credential's entry"
-                )
-            }
-            Self::HeaderBytes(name) => {
-                write!(
-                    f,
-                    "credential for header \"{name}\" contains characters that a header cannot carry"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for AuthFault {}
 
 /// Headers ready to send. Opaque: they can be put into a request and nothing else.
 #[derive(Clone, Default)]

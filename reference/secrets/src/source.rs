@@ -2,7 +2,6 @@
 //! Knows nothing of upstreams.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
@@ -21,21 +20,14 @@ pub struct Credentials {
 }
 
 /// Why a binding was refused. Never quotes a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct CredentialFault {
     /// Path inside the config, from the root: `["credentials", "github-pat", "var"]`.
     pub path: Vec<String>,
     /// What was expected and what was found.
     pub message: String,
 }
-
-impl fmt::Display for CredentialFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for CredentialFault {}
 
 /// The sources that a binding may name, the key that each needs, and the reason when it is known but refused.
 const SOURCES: &[(&str, Option<&str>)] = &[

@@ -113,7 +113,8 @@ impl Executor {
 
 /// The first upstream, in name order, that could not be started, listed or compiled. `Display` is what the operator reads; no
 /// credential is in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("upstream {name}: {message}")]
 pub struct StartFault {
     pub name: String,
     pub message: String,
@@ -127,14 +128,6 @@ impl StartFault {
         }
     }
 }
-
-impl fmt::Display for StartFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "upstream {}: {}", self.name, self.message)
-    }
-}
-
-impl std::error::Error for StartFault {}
 
 /// Upstreams whose entries were read: what is secret in them is known, and nothing is started.
 pub struct Configured {

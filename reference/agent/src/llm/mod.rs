@@ -125,7 +125,8 @@ impl Tokens {
 }
 
 /// Why no answer came.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct LlmError {
     /// What kind of failure.
     pub kind: LlmErrorKind,
@@ -172,14 +173,6 @@ impl LlmError {
         }
     }
 }
-
-impl std::fmt::Display for LlmError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for LlmError {}
 
 impl Message {
     /// The message in the chat-completions shape.
