@@ -1,13 +1,16 @@
 //! The settings of `ptc start`, checked and typed. Knows nothing of how they are used.
 
 pub mod flags;
+pub mod store_address;
+mod trusted_proxies;
 pub mod values;
 
-use crate::sessions::store::Address;
-use crate::transport::http::TrustedProxies;
+pub use trusted_proxies::TrustedProxies;
+
 use ptc_secrets::Secret;
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::net::{IpAddr, Ipv4Addr};
+use store_address::Address;
 use values::{Ignored, Values};
 
 /// Settings of one server. Byte and time limits carry their unit last.

@@ -9,12 +9,11 @@
 //! began with, and the store takes it in the same step in which it compares both; a node that was stopped beyond its deadline
 //! therefore commits nothing, whatever it believes.
 
-mod address;
 mod file;
 mod redis;
 mod seal;
 
-pub use address::Address;
+pub use crate::settings::store_address::Address;
 pub use seal::Seal;
 
 use super::Refused;

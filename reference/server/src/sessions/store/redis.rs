@@ -5,11 +5,11 @@
 //! is asked is refused at once while one thread looks whether it is back.
 
 use super::super::Refused;
-use super::address::{Kind, RedisAddress};
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
     New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
 };
+use crate::settings::store_address::{Kind, RedisAddress};
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{

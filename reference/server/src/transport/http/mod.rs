@@ -23,8 +23,6 @@ mod stateless;
 mod status;
 pub(crate) mod stream;
 
-pub use address::TrustedProxies;
-
 use crate::server::Server;
 use crate::settings::HttpSettings;
 use axum::serve::ListenerExt;

@@ -1,0 +1,45 @@
+//! Proxies that speak for others, as `--http-trusted-proxy` names them. Knows nothing of what they say.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Proxies whose word on where a request came from counts.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies(Vec<IpNet>);
+
+impl TrustedProxies {
+    /// Reads addresses (`10.0.0.1`) and networks (`10.0.0.0/8`).
+    ///
+    /// # Errors
+    /// The item that is neither.
+    pub fn read(items: &[String]) -> Result<Self, String> {
+        let read = |item: &String| {
+            let address = || item.parse::<IpAddr>().map(IpNet::from);
+            item.parse()
+                .or_else(|_| address())
+                .map_err(|_| item.clone())
+        };
+        items.iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether `address` is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|net| net.contains(&address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        for wrong in ["", "10.0.0.0/33", "localhost", "10.0.0", "10.0.0.0/8/8"] {
+            assert_eq!(
+                TrustedProxies::read(&[wrong.to_owned()]).unwrap_err(),
+                wrong
+            );
+        }
+    }
+}
