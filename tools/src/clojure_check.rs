@@ -220,7 +220,7 @@ pub fn in_jvm(name: &str, script: &str, dir: &Path) -> Result<String, String> {
 
 fn ask(name: &str, script: &str, dir: Option<&Path>, input: &str) -> Result<String, String> {
     let path = std::env::temp_dir().join(name);
-    std::fs::write(&path, script).map_err(|error| error.to_string())?;
+    crate::written::file(&path, script).map_err(|error| error.to_string())?;
     let mut command = Command::new("clojure");
     command.arg(&path).env("JDK_JAVA_OPTIONS", JVM_OPTIONS);
     if let Some(dir) = dir {

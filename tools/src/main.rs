@@ -13,6 +13,7 @@ mod golden;
 mod matrix;
 mod mutants;
 mod seeds;
+mod written;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -47,8 +47,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
         let directory = options.out.join(kind);
         let told = |error| format!("{}: {error}", directory.display());
-        std::fs::create_dir_all(&directory).map_err(told)?;
-        std::fs::write(directory.join(format!("{written:05}")), bytes).map_err(told)?;
+        crate::written::directory(&directory).map_err(told)?;
+        crate::written::file(&directory.join(format!("{written:05}")), bytes).map_err(told)?;
         written += 1;
     }
     eprintln!("{}: {written} inputs", options.out.display());

@@ -103,14 +103,15 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new() -> Result<Scratch, String> {
         let path = std::env::temp_dir().join(format!("ptc-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::written::directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
 
     fn holding(&self, name: &str, suite: &Suite) -> Result<PathBuf, String> {
         let path = self.0.join(name).with_extension("json");
         let text = bundle::write(suite).map_err(|error| error.to_string())?;
-        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::written::file(&path, text)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
     }
 }
@@ -118,6 +119,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What can't be removed lies in the system's directory for such things.
-        let _left = std::fs::remove_dir_all(&self.0);
+        let _left = crate::written::remove(&self.0);
     }
 }

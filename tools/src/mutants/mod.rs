@@ -143,7 +143,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     };
     let suite = crate::suite()?;
     // The pages that are judged by, whatever is written meanwhile.
-    let _absent = std::fs::remove_dir_all(bench.pages());
+    let _absent = crate::written::remove(&bench.pages());
     copy_tracked(&crate::root(), "spec", &bench.home)?;
     let mut sample = match bench.read()? {
         Some(sample) => sample,
@@ -189,7 +189,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let table = table(&sample, options, &read::Read::load()?);
     crate::say(&table);
     if let Some(path) = &options.table {
-        std::fs::write(path, &table).map_err(|error| format!("{}: {error}", path.display()))?;
+        crate::written::file(path, &table)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }
@@ -298,8 +299,8 @@ impl Bench {
     fn keep(&self, sample: &Sample) -> Result<(), String> {
         let text = serde_json::to_vec_pretty(sample).map_err(|error| error.to_string())?;
         let part = self.home.join("sample.json.part");
-        std::fs::write(&part, text)
-            .and_then(|()| std::fs::rename(&part, self.plan()))
+        crate::written::file(&part, text)
+            .and_then(|()| crate::written::rename(&part, &self.plan()))
             .map_err(|error| format!("{}: {error}", self.plan().display()))
     }
 
@@ -424,7 +425,7 @@ impl Bench {
                 if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
                     continue;
                 }
-                std::fs::write(&path, text)
+                crate::written::file(&path, text)
                     .map_err(|error| format!("{}: {error}", path.display()))?;
             }
             let wrong = self.compile(&ranges)?;
@@ -562,7 +563,7 @@ impl Bench {
                     .iter()
                     .flat_map(|case| ["--skip", case.as_str()]),
             );
-            let _absent = std::fs::remove_file(&report);
+            let _absent = crate::written::remove(&report);
             let status = self.suite(Some(fault.id), &arguments, patience)?;
             match status.and_then(|status| status.code()) {
                 Some(0) => {}
@@ -619,11 +620,11 @@ impl Bench {
         let told = |error| format!("{}: {error}", script.display());
         // A script that is being run can't be written, but replaced.
         let part = self.home.join("ptc.part");
-        std::fs::File::create(&part)
+        crate::written::create(&part)
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(told)?;
         set_executable(&part).map_err(told)?;
-        std::fs::rename(&part, &script).map_err(told)?;
+        crate::written::rename(&part, &script).map_err(told)?;
         Ok(script)
     }
 
@@ -730,8 +731,8 @@ fn copy_tracked(from: &Path, part: &str, to: &Path) -> Result<(), String> {
     {
         let name = String::from_utf8_lossy(name).into_owned();
         let (source, copy) = (from.join(&name), to.join(&name));
-        let made = copy.parent().map_or(Ok(()), std::fs::create_dir_all);
-        made.and_then(|()| std::fs::copy(&source, &copy))
+        let made = copy.parent().map_or(Ok(()), crate::written::directory);
+        made.and_then(|()| crate::written::copy(&source, &copy))
             .map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())

@@ -33,9 +33,9 @@ impl Map {
     /// # Errors
     /// When it cannot be written.
     pub fn new(path: &Path) -> Result<Self, String> {
-        let _absent = std::fs::remove_file(path);
+        let _absent = crate::written::remove(path);
         let told = |error| format!("{}: {error}", path.display());
-        std::fs::write(path, vec![0; MAP_BYTES]).map_err(told)?;
+        crate::written::file(path, vec![0; MAP_BYTES]).map_err(told)?;
         let file = File::options().read(true).write(true).open(path);
         file.map(Self).map_err(told)
     }
@@ -249,7 +249,7 @@ impl Cost {
 
 fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
     let text = serde_json::to_vec(kept).map_err(|error| error.to_string())?;
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    crate::written::file(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 impl Drop for Quick {

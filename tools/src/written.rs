@@ -1,0 +1,133 @@
+//! The one way in which these tools change files: nothing below `spec/`, which people write. Knows no tool.
+//!
+//! Clippy refuses the functions of `std::fs` that write everywhere else (`tools/clippy.toml`).
+
+#![allow(clippy::disallowed_methods, reason = "the one place")]
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`std::fs::write`], and for every path that leads into `spec/`.
+pub fn file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(allowed(path)?, bytes)
+}
+
+/// A new file to write to.
+///
+/// # Errors
+/// As [`file`].
+pub fn create(path: &Path) -> Result<File> {
+    File::create(allowed(path)?)
+}
+
+/// Makes a directory, and those above it.
+///
+/// # Errors
+/// As [`file`].
+pub fn directory(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(allowed(path)?)
+}
+
+/// Copies a file.
+///
+/// # Errors
+/// As [`file`].
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, allowed(to)?).map(drop)
+}
+
+/// Puts a file into another's place.
+///
+/// # Errors
+/// As [`file`].
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
+    std::fs::rename(allowed(from)?, allowed(to)?)
+}
+
+/// Removes a file or a whole directory, if it is there.
+///
+/// # Errors
+/// As [`file`].
+pub fn remove(path: &Path) -> Result<()> {
+    let path = allowed(path)?;
+    match path.is_dir() {
+        true => std::fs::remove_dir_all(path),
+        false => std::fs::remove_file(path),
+    }
+}
+
+/// `path`, unless it leads into `spec/`, by whatever detour.
+fn allowed(path: &Path) -> Result<&Path> {
+    let spec = crate::root().join("spec").canonicalize()?;
+    match reached(path)?.starts_with(&spec) {
+        false => Ok(path),
+        true => Err(Error::new(
+            ErrorKind::PermissionDenied,
+            "people write spec/, no tool does",
+        )),
+    }
+}
+
+/// Where `path` leads: that of it which is there, without links and detours, and the rest.
+fn reached(path: &Path) -> Result<PathBuf> {
+    if let Ok(there) = path.canonicalize() {
+        return Ok(there);
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Error::new(ErrorKind::InvalidInput, "no name of a file"));
+    };
+    let parent = match parent.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => parent,
+    };
+    Ok(reached(parent)?.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_way_leads_into_the_specification() {
+        let root = crate::root();
+        let scratch = root.join("target/written-test");
+        directory(&scratch).unwrap();
+        let link = scratch.join("link");
+        let _absent = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(root.join("spec"), &link).unwrap();
+        let page = root.join("spec/README.md");
+        let before = std::fs::read(&page).unwrap();
+        for path in [
+            page.clone(),
+            root.join("spec"),
+            root.join("spec/new/page.md"),
+            root.join("golden/../spec/README.md"),
+            link.join("README.md"),
+            link.join("new.md"),
+        ] {
+            let refused =
+                |done: Result<()>| done.unwrap_err().kind() == ErrorKind::PermissionDenied;
+            assert!(refused(file(&path, "")), "{}", path.display());
+            assert!(refused(create(&path).map(drop)), "{}", path.display());
+            assert!(refused(directory(&path)), "{}", path.display());
+            assert!(
+                refused(copy(&root.join("README.md"), &path)),
+                "{}",
+                path.display()
+            );
+            assert!(
+                refused(rename(&path, &scratch.join("taken"))),
+                "{}",
+                path.display()
+            );
+            assert!(refused(remove(&path)), "{}", path.display());
+        }
+        assert_eq!(std::fs::read(&page).unwrap(), before);
+        file(&scratch.join("other"), "1").unwrap();
+        remove(&scratch).unwrap();
+    }
+}
