@@ -2,13 +2,16 @@
 //! Knows no client; it does what a client would do with each file.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use support::Process;
 use tokio::net::TcpSocket;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
@@ -124,19 +127,12 @@ fn snippet(file: &str) -> Value {
 
 /// What the server that `command` starts on standard streams calls itself.
 fn server_name(mut command: Command) -> String {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let (mut child, mut output) = support::started(&mut command);
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "{INITIALIZE}").unwrap();
     drop(input);
     let mut reply = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut reply)
-        .unwrap();
+    output.read_line(&mut reply).unwrap();
     assert!(child.wait().unwrap().success());
     let reply: Value = serde_json::from_str(&reply).unwrap();
     reply["result"]["serverInfo"]["name"]
@@ -147,7 +143,7 @@ fn server_name(mut command: Command) -> String {
 
 /// A server over HTTP, ended when it goes out of scope.
 struct Served {
-    child: Child,
+    _process: Process,
     port: u16,
 }
 
@@ -167,7 +163,10 @@ impl Served {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Served { child, port }
+        Served {
+            _process: Process(child),
+            port,
+        }
     }
 
     fn ask(&self, request: &str) -> String {
@@ -194,12 +193,4 @@ fn is_free(port: u16) -> bool {
     socket
         .bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .is_ok()
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
 }

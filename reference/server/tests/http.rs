@@ -2,10 +2,13 @@
 //! can make the server hold is without a bound. Knows the server only through its sockets.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
+use support::{Process, until};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const TOKEN: &str = "abcdefghijklmnopqrstuvwxyz012345";
@@ -14,36 +17,21 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A program that runs until it is stopped.
 const ENDLESS: &str = "(defn f [n] (if (< n 2) n (+ (f (- n 1)) (f (- n 2))))) (f 60)";
 
-/// A server of its own, which no failed test leaves running.
+/// A server of its own.
 struct Server {
-    child: Child,
+    child: Process,
     port: u16,
 }
 
 impl Server {
     fn start(flags: &[&str]) -> Self {
-        // The system knows a free port; another program may take it first, and then the next one is tried.
-        for _ in 0..10 {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            let port = free.local_addr().unwrap().port();
-            drop(free);
-            let mut child = Command::new(PTC)
-                .args(["start", "--http", "--http-port", &port.to_string()])
-                .args(flags)
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
-            let mut server = Server { child, port };
-            let listens =
-                |line: Result<String, _>| line.is_ok_and(|l| l.contains("http_listening"));
-            if log.by_ref().any(listens) {
-                std::thread::spawn(move || log.for_each(drop));
-                return server;
-            }
-            let _ended = server.child.wait();
-        }
-        panic!("no port is free");
+        let (child, port) = support::listening(|port| {
+            let mut command = Command::new(PTC);
+            command.args(["start", "--http", "--http-port", port]);
+            command.args(flags);
+            command
+        });
+        Server { child, port }
     }
 
     fn connect(&self) -> TcpStream {
@@ -67,15 +55,7 @@ impl Server {
     }
 
     fn resident_bytes(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _status = self.child.wait();
+        support::memory(self.child.id(), "VmRSS").unwrap()
     }
 }
 
@@ -116,14 +96,6 @@ fn call(headers: &str, program: &str) -> String {
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: lisp_eval\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn is_late(error: &std::io::Error) -> bool {

@@ -5,12 +5,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use support::Process;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// Clients that do nothing wrong.
@@ -21,11 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TIMEOUT_MS: &str = "3000";
 
 /// A server, killed with the test that started it.
-struct Server(Child);
+struct Server(Process);
 
 impl Server {
-    fn start(arguments: &[&str]) -> Server {
-        let child = Command::new(PTC)
+    fn command(arguments: &[&str]) -> Command {
+        let mut command = Command::new(PTC);
+        command
             .args([
                 "start",
                 "--isolation",
@@ -37,28 +41,20 @@ impl Server {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Server(child)
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn start(arguments: &[&str]) -> Server {
+        Server(Process(Self::command(arguments).spawn().unwrap()))
     }
 
     /// One that listens, and its port.
     fn listening(arguments: &[&str]) -> (Server, u16) {
-        let first = 12_000 + u16::try_from(std::process::id() % 5_000).unwrap();
-        for port in first..18_000 {
-            let number = port.to_string();
-            let mut server =
-                Server::start(&[&["--http", "--http-port", &number], arguments].concat());
-            let log = BufReader::new(server.0.stderr.take().unwrap());
-            let mut lines = log.lines().map_while(Result::ok);
-            let listens = lines.any(|line| line.contains("http_listening"));
-            std::thread::spawn(move || lines.for_each(drop));
-            if listens {
-                return (server, port);
-            }
-        }
-        panic!("no port is free");
+        let (server, port) = support::listening(|port| {
+            Self::command(&[&["--http", "--http-port", port], arguments].concat())
+        });
+        (Server(server), port)
     }
 
     /// The processes that evaluate for it.
@@ -72,15 +68,7 @@ impl Server {
     }
 
     fn resident_bytes(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id())).unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ended_already = self.0.kill();
-        let _status = self.0.wait();
+        support::memory(self.0.id(), "VmRSS").unwrap()
     }
 }
 

@@ -8,14 +8,17 @@
 //! Knows the server only through its pipes and sockets.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::Process;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// Requests under way at once over standard streams.
@@ -33,45 +36,37 @@ fn length() -> Duration {
     Duration::from_secs(seconds.unwrap_or(2))
 }
 
-/// A server of its own, which no failed test leaves running: it would keep the test's output open.
-struct Server(Child);
+/// A server of its own.
+struct Server(Process);
 
 impl Server {
-    fn start(arguments: &[&str], log: Stdio) -> Self {
-        Server(
-            Command::new(std::env::var("PTC_LOAD_SERVER").unwrap_or_else(|_| PTC.into()))
-                .arg("start")
-                .args(arguments)
-                .args(["--max-concurrent-calls", "16"])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(log)
-                .spawn()
-                .unwrap(),
-        )
+    fn command(arguments: &[&str]) -> Command {
+        let executable = std::env::var("PTC_LOAD_SERVER").unwrap_or_else(|_| PTC.into());
+        let mut command = Command::new(executable);
+        command
+            .arg("start")
+            .args(arguments)
+            .args(["--max-concurrent-calls", "16"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        command
     }
 
-    /// One that listens, and its port. Another program may take the port first; then the next one is tried.
+    fn start(arguments: &[&str], log: Stdio) -> Self {
+        let child = Self::command(arguments).stderr(log).spawn().unwrap();
+        Server(Process(child))
+    }
+
+    /// One that listens, and its port.
     fn listening(arguments: &[&str]) -> (Self, u16) {
-        // Below the ports of outgoing connections, which a client may be given, and so connect to itself.
-        let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-        for port in first..32_000 {
-            let number = port.to_string();
-            let mut server = Self::start(
-                &[&["--http", "--http-port", &number], arguments].concat(),
-                Stdio::piped(),
-            );
-            let log = BufReader::new(server.0.stderr.take().unwrap());
-            if drained(log, "http_listening") {
-                return (server, port);
-            }
-        }
-        panic!("no port is free");
+        let (server, port) = support::listening(|port| {
+            Self::command(&[&["--http", "--http-port", port], arguments].concat())
+        });
+        (Server(server), port)
     }
 
     fn resident_bytes(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.0.id())).unwrap();
-        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        support::memory(self.0.id(), "VmRSS").unwrap()
     }
 }
 
@@ -84,21 +79,6 @@ fn assert_flat(middle: u64, end: u64) {
         end <= middle + middle / 10 + SLACK_BYTES,
         "resident memory grew from {middle} to {end} bytes"
     );
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ended_already = self.0.kill();
-        let _status = self.0.wait();
-    }
-}
-
-/// Whether a line with `event` comes. The rest of the log is read and dropped, so that its pipe never fills.
-fn drained(log: impl BufRead + Send + 'static, event: &str) -> bool {
-    let mut lines = log.lines().map_while(Result::ok);
-    let came = lines.any(|line| line.contains(event));
-    std::thread::spawn(move || lines.for_each(drop));
-    came
 }
 
 /// What the reply to a frame must hold.

@@ -1,8 +1,43 @@
-//! What tests of a running server look at from outside. Knows processes, not what they serve.
+//! How tests start servers and look at them from outside. Knows processes, not what they serve.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+#![allow(dead_code, reason = "no test needs all of it")]
 
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
+use std::ops::{Deref, DerefMut};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A process that ends with its owner: one that a failed test leaves running would keep the test's output open.
+pub struct Process(pub Child);
+
+impl Process {
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.id().cast_signed());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
 
 /// Starts a server that is written to and read from, and whose log goes nowhere.
 pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
@@ -14,6 +49,42 @@ pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     (child, output)
+}
+
+/// Below the ports of outgoing connections, which a client may be given, and so connect to itself.
+const PORTS: std::ops::Range<usize> = 10_240..32_768;
+/// Tests beside each other begin at different ports.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A server that listens, and its port. Another program may take the port first; then the next one is tried. `command` is given
+/// the port; the log is read and dropped, so that its pipe never fills.
+pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
+    let begin = std::process::id() as usize * 7 + TAKEN.fetch_add(1, Ordering::Relaxed) * 100;
+    for step in 0..PORTS.len() {
+        let port = u16::try_from(PORTS.start + (begin + step) % PORTS.len()).unwrap();
+        let child = command(&port.to_string())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut server = Process(child);
+        let log = BufReader::new(server.stderr.take().unwrap());
+        let mut lines = log.lines().map_while(Result::ok);
+        if lines.any(|line| line.contains("http_listening")) {
+            std::thread::spawn(move || lines.for_each(drop));
+            return (server, port);
+        }
+    }
+    panic!("no port is free");
+}
+
+/// Waits until `holds`; what is waited for takes milliseconds on a machine that is not busy with other things.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < PATIENCE, "{what} takes too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// `VmRSS` or `VmHWM` of a process in bytes; none when it is gone.
