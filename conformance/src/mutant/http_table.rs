@@ -5,16 +5,9 @@ use crate::json::Json;
 
 use super::edit::at;
 use super::http::Message;
-use super::{Mutant, Mutation, answer, http_request, over_http};
+use super::{Mutant, Mutation, answer, flagged, http_request, over_http};
 
-const fn flag(
-    name: &'static str,
-    clause: &'static str,
-    flag: &'static str,
-    value: &'static str,
-) -> Mutant {
-    over_http(name, clause, Mutation::Flag(flag, value))
-}
+flagged!(over_http);
 
 /// All of them, in the order of the specification.
 pub const MUTANTS: &[Mutant] = &[

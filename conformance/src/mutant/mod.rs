@@ -76,6 +76,21 @@ const fn http_request(name: &'static str, clause: &'static str, edit: fn(&mut Me
     over_http(name, clause, Mutation::HttpRequest(edit))
 }
 
+/// Gives a table its rows of servers that are started with a flag besides their own.
+macro_rules! flagged {
+    ($over:ident) => {
+        const fn flag(
+            name: &'static str,
+            clause: &'static str,
+            flag: &'static str,
+            value: &'static str,
+        ) -> Mutant {
+            $over(name, clause, Mutation::Flag(flag, value))
+        }
+    };
+}
+use flagged;
+
 /// Every mutant: those of protocol and language, then those of servers with state, those over HTTP, those of revision 1.1, and those
 /// of what MCP asks of any server.
 pub fn all() -> impl Iterator<Item = &'static Mutant> {

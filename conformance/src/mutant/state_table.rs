@@ -4,16 +4,9 @@
 use crate::json::Json;
 
 use super::edit::{self, at, remove, set};
-use super::{Mutant, Mutation, over_stdio as row, payload};
+use super::{Mutant, Mutation, flagged, over_stdio as row, payload};
 
-const fn flag(
-    name: &'static str,
-    clause: &'static str,
-    flag: &'static str,
-    value: &'static str,
-) -> Mutant {
-    row(name, clause, Mutation::Flag(flag, value))
-}
+flagged!(row);
 
 const fn printed(name: &'static str, clause: &'static str, edit: fn(&str) -> String) -> Mutant {
     row(name, clause, Mutation::Printed(edit))
