@@ -115,12 +115,7 @@ impl Shared {
         Ok(Some(shared))
     }
 
-    fn of(
-        stores: Stores,
-        seal: Seal,
-        settings: &SessionSettings,
-        program: Duration,
-    ) -> Self {
+    fn of(stores: Stores, seal: Seal, settings: &SessionSettings, program: Duration) -> Self {
         Shared {
             store: stores.programs,
             protocol: stores.protocol,
