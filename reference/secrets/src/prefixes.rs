@@ -26,6 +26,9 @@ pub(crate) const NOTHING: Beginning = Beginning {
 struct Link {
     /// The longest other beginning that it ends with.
     shorter: Beginning,
+    /// The longest of those that doesn't go on with the one byte that this goes on with: a byte that did not fit here won't fit
+    /// at any between the two. A secret of one letter would otherwise be gone through down to its first for each other letter.
+    otherwise: Beginning,
     /// Bytes of the longest secret that it ends with.
     says: u32,
 }
@@ -53,6 +56,7 @@ impl Prefixes {
             links: vec![
                 Link {
                     shorter: NOTHING,
+                    otherwise: NOTHING,
                     says: 0
                 };
                 total
@@ -106,7 +110,11 @@ impl Prefixes {
                     false => self.says(shorter),
                 };
                 let at = self.links_at[index] as usize + depth;
-                self.links[at] = Link { shorter, says };
+                self.links[at] = Link {
+                    shorter,
+                    otherwise: self.otherwise(state, shorter),
+                    says,
+                };
             }
             if !longer_ones {
                 return;
@@ -158,7 +166,21 @@ impl Prefixes {
             if state.depth == 0 {
                 return NOTHING;
             }
-            state = self.link_of(state).shorter;
+            state = self.link_of(state).otherwise;
+        }
+    }
+
+    /// Where to go on from `state` with a byte that doesn't fit there; its links are made last.
+    fn otherwise(&self, state: Beginning, shorter: Beginning) -> Beginning {
+        let next = |state: Beginning| {
+            self.secrets[state.low as usize]
+                .as_bytes()
+                .get(state.depth as usize)
+        };
+        let alone = |state: Beginning| state.high - state.low == 1;
+        match shorter.depth > 0 && alone(state) && alone(shorter) && next(state) == next(shorter) {
+            true => self.link_of(shorter).otherwise,
+            false => shorter,
         }
     }
 
