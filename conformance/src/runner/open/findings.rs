@@ -704,7 +704,11 @@ mod tests {
                 "input-required",
             ),
             (
-                vec![r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{}}}}"#.to_owned()],
+                vec![r#"{"jsonrpc":"2.0","id":3,"result":{"resultType":"input_required","inputRequests":{"a":{}}}}"#.to_owned()],
+                "input-required",
+            ),
+            (
+                vec![r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}}"#.to_owned()],
                 "input-required unasked-input",
             ),
         ];
