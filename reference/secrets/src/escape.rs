@@ -24,7 +24,8 @@ const OPEN_NAME: std::ops::RangeInclusive<usize> = 2..=6;
 /// How many readings an escape usually has at the most.
 const USUAL: usize = 4;
 
-/// Escapes of another kind that a character of an escape may be written in: JSON in HTML in a URL.
+/// How often the kind of escape may change, and how many escapes of another kind a character of an escape may be written in at
+/// least, whatever its introducer is written in: JSON in HTML in a URL.
 const CROSS: u8 = 2;
 
 /// Escapes that are tried for one: writers need half as many, and text that wants more was made to have many readings.
@@ -261,10 +262,14 @@ impl Reader<'_> {
         let mut readings = Readings::new();
         if self.text.get(at) == Some(&inside.introducer) {
             self.read(at, inside.inner, &mut readings);
-            readings.retain(|reading| reading.depth >= inside.inner);
+            // Who escapes backslashes escapes all of them; digits and letters need not be escaped as often.
+            if inside.introducer == b'\\' {
+                readings.retain(|reading| reading.depth >= inside.inner);
+            }
         } else if let Some(cross) = self.cross.checked_sub(1) {
             let Self { text, left, .. } = *self;
-            Reader { text, cross, left }.read(at, CROSS, &mut readings);
+            let depth = CROSS.max(inside.inner);
+            Reader { text, cross, left }.read(at, depth, &mut readings);
         }
         readings
     }
@@ -637,6 +642,11 @@ mod tests {
             ("%5c\\", "\\"),
             ("&amp;#92;\\", "\\"),
             ("\\n", "\n"),
+            ("%255C%255C%255C%2522", "\""),
+            ("%252526amp%25253B", "&"),
+            ("%25%32%35%36%31", "a"),
+            ("%25253%37", "7"),
+            ("&#38;#38;#4&#53;;", "-"),
         ] {
             assert!(
                 said(text).contains(&expected.to_owned()),
