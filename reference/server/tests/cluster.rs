@@ -516,7 +516,9 @@ fn what_no_server_can_read_is_told_and_kept() {
 fn one_program_runs_at_a_time_and_a_dead_server_keeps_nothing() {
     let directory = tempfile::tempdir().unwrap();
     for store in Store::all(directory.path()) {
-        let start = || Node::start(&store.url(), &["--program-timeout-ms", "3000"], &[]);
+        // What is seen of the turn is seen while its lease lasts.
+        let lease = [("PTC_CHECKS_LEASE_MS", "8000")];
+        let start = || Node::start(&store.url(), &["--program-timeout-ms", "20000"], &lease);
         let (first, second) = (start(), start());
         let session = first.new_session();
         first.eval(&session, "(def n 1)");
