@@ -112,7 +112,7 @@ class Server:
 
     def prompt(self, call):
         if call.params.get("name") != "welcome":
-            raise Refused(-32602, "there is no such prompt")
+            raise Refused(-32602, "prompt not found")
         name = call.params.get("arguments", {}).get("name")
         if not isinstance(name, str):
             raise Refused(-32602, "welcome needs a name")
@@ -122,7 +122,7 @@ class Server:
         ref, argument = call.params.get("ref"), call.params.get("argument")
         known = [{"type": "ref/prompt", "name": "welcome"}, {"type": "ref/resource", "uri": "demo://people/{name}"}]
         if ref not in known or not isinstance(argument, dict):
-            raise Refused(-32602, "there is nothing of the kind to complete")
+            raise Refused(-32602, "reference not found")
         names = [name for name in ["Ada", "Alan", "Barbara"] if name.lower().startswith(str(argument.get("value", "")).lower())]
         return {"completion": {"values": names, "total": len(names), "hasMore": False}}
 
@@ -298,7 +298,8 @@ def over_stdio(server):
 
 
 def decoded(value):
-    """What a header says, out of Base64 where it says so."""
+    """What a header says, without blanks around it and out of Base64 where it says so."""
+    value = value and value.strip(" \t")
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -346,9 +347,10 @@ class Handler(BaseHTTPRequestHandler):
         """The headers say what the body says."""
         params = message.get("params") if isinstance(message.get("params"), dict) else {}
         revision = params.get("_meta", {}).get(META + "protocolVersion")
-        if self.headers.get("MCP-Protocol-Version") is None or revision not in (None, self.headers["MCP-Protocol-Version"]):
+        said = decoded(self.headers.get("MCP-Protocol-Version"))
+        if said is None or revision not in (None, said):
             raise mismatch("MCP-Protocol-Version does not say what the body says")
-        if self.headers.get("Mcp-Method") != message["method"]:
+        if decoded(self.headers.get("Mcp-Method")) != message["method"]:
             raise mismatch("Mcp-Method does not say what the body says")
         named = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(message["method"])
         if named in params and decoded(self.headers.get("Mcp-Name")) != params[named]:
