@@ -44,6 +44,7 @@ fn sessions_move(url: &str, environment: &[(&str, &str)]) -> (Node, Node, String
         .unwrap();
     let ended = turn.join().unwrap().unwrap();
     assert_eq!(ended["status"], json!("error"), "{ended}");
+    assert_ne!(ended["reason"], json!("timeout"), "{ended}");
     (first, second, session)
 }
 
