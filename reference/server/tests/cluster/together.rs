@@ -111,26 +111,25 @@ fn a_shutdown_holds_on_every_server() {
         let start = || Node::start(&store.url(), &[], &[]);
         let (first, second) = (start(), start());
         let (_, id) = initialize(&first);
-        let ask = |node: &Node, method: &str, params: Value| {
+        let ask = |node: &Node, id: &Option<String>, method: &str, params: Value| {
             let body = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
             in_protocol(node.address, id.as_deref(), "POST", &body.to_string()).2
         };
-        let eval = |node: &Node| {
+        let eval = |node: &Node, id: &Option<String>| {
             let params = json!({"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}});
-            ask(node, "tools/call", params).to_string()
+            ask(node, id, "tools/call", params).to_string()
         };
-        assert!(eval(&first).contains("user=> 3") && eval(&second).contains("user=> 3"));
-        let reply = ask(&second, "shutdown", json!({}));
+        assert!(eval(&first, &id).contains("user=> 3") && eval(&second, &id).contains("user=> 3"));
+        let reply = ask(&second, &id, "shutdown", json!({}));
         assert_eq!(reply["result"], json!(null), "{reply}");
         for node in [&second, &first, &start()] {
-            let reply = eval(node);
+            let reply = eval(node, &id);
             assert!(reply.contains("shutting_down"), "{reply}");
         }
         // Other sessions go on.
         let (_, other) = initialize(&first);
-        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_eval", "arguments": {"program": "(+ 1 2)"}}});
-        let reply = in_protocol(second.address, other.as_deref(), "POST", &body.to_string()).2;
-        assert!(reply.to_string().contains("user=> 3"), "{reply}");
+        let reply = eval(&second, &other);
+        assert!(reply.contains("user=> 3"), "{reply}");
     }
 }
 

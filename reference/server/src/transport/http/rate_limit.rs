@@ -129,16 +129,19 @@ mod tests {
         IpAddr::from(number.to_be_bytes()).into()
     }
 
+    /// The limit of a server that shares it with no other.
+    fn alone(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
+        let settings = RateLimitSettings {
+            window_ms,
+            failures_max,
+            block_ms,
+        };
+        RateLimit::new(settings, None)
+    }
+
     /// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
     fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
-        let limit = RateLimit::new(
-            RateLimitSettings {
-                window_ms,
-                failures_max,
-                block_ms,
-            },
-            None,
-        );
+        let limit = alone(failures_max, block_ms, window_ms);
         let source = source(1);
         let mut now = Instant::now();
         let mut met = Vec::new();
@@ -178,14 +181,7 @@ mod tests {
 
     #[test]
     fn a_success_clears_the_count() {
-        let limit = RateLimit::new(
-            RateLimitSettings {
-                window_ms: 1000,
-                failures_max: 2,
-                block_ms: 1000,
-            },
-            None,
-        );
+        let limit = alone(2, 1000, 1000);
         let (source, now) = (source(2), Instant::now());
         assert_eq!(limit.failed(source, now), LoginFailure::Counted);
         limit.succeeded(source, now);
@@ -198,14 +194,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let limit = RateLimit::new(
-            RateLimitSettings {
-                window_ms: 1000,
-                failures_max: 2,
-                block_ms: 1000,
-            },
-            None,
-        );
+        let limit = alone(2, 1000, 1000);
         let now = Instant::now();
         for number in 0..20_000u32 {
             limit.failed(source(number), now);
