@@ -38,10 +38,24 @@ backend nodes
 """
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+# Below the ports that harnesses and outgoing connections take, so that none of them comes between the choice and the bind.
+PORTS = range(2048, 10240)
+PORTS_EACH = 8
+
+
+def free_ports():
+    """Ports that no other cluster of this moment chooses: each process has its own few."""
+    begin = os.getpid() * PORTS_EACH
+    while True:
+        for port in (PORTS[at % len(PORTS)] for at in range(begin, begin + PORTS_EACH)):
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    listener.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            yield port
+        begin += len(PORTS) // 2
 
 
 def answers(port, host="127.0.0.1"):
@@ -103,12 +117,13 @@ def main():
             time.sleep(0.01)
 
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-    store = free_port()
+    free = free_ports()
+    store = next(free)
     redis = ["redis-server", "--port", str(store), "--bind", "127.0.0.1", "--save", "", "--dir", directory]
     processes.append(subprocess.Popen(redis, **quiet))
     until(lambda: answers(store))
     environment = os.environ | {"PTC_RUNNER_MCP_SESSION_STORE": f"redis://127.0.0.1:{store}"}
-    ports = [free_port() for _ in range(NODES)]
+    ports = [next(free) for _ in range(NODES)]
     for node in ports:
         command = [PTC, *arguments, "--http-port", str(node)]
         # Of what all of them log the first one's is enough: the others say the same of other requests.

@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 
-from cluster import NODES, PTC, answers, free_port
+from cluster import NODES, PTC, answers, free_ports
 from mcp import Client
 
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
@@ -63,11 +63,12 @@ async def main():
     processes = []
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     try:
-        store = free_port()
+        free = free_ports()
+        store = next(free)
         redis = ["redis-server", "--port", str(store), "--bind", "127.0.0.1", "--save", "", "--dir", directory]
         processes.append(subprocess.Popen(redis, **quiet))
         until("redis-server", lambda: answers(store))
-        ports = [free_port() for _ in range(NODES)]
+        ports = [next(free) for _ in range(NODES)]
 
         def start(at):
             command = [PTC, "start", "--http", "--sessions", "--http-port", str(ports[at]), "--log-level", "error"]
@@ -79,7 +80,7 @@ async def main():
         nodes = [start(at) for at in range(NODES)]
         processes += nodes
         text = CONFIG.read_text()
-        port = free_port()
+        port = next(free)
         before = text[: text.index("    server-template")].replace("bind :7332", f"bind 127.0.0.1:{port}")
         servers = "".join(f"    server node{at} 127.0.0.1:{node}\n" for at, node in enumerate(ports))
         config = os.path.join(directory, "haproxy.cfg")
