@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::tables;
 use proc_macro2::{LineColumn, Span};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
@@ -129,7 +130,7 @@ pub fn find(source: &str) -> Vec<Fault> {
     };
     let mut finder = Finder {
         source,
-        lines: line_starts(source),
+        places: Places::new(source),
         function: Vec::new(),
         found: Vec::new(),
     };
@@ -163,15 +164,22 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
     (text, planted)
 }
 
-struct Finder<'s> {
-    source: &'s str,
+/// Where in a text the parts of a program stand.
+pub struct Places<'s> {
+    /// The text.
+    pub source: &'s str,
     lines: Vec<usize>,
-    function: Vec<String>,
-    found: Vec<Fault>,
 }
 
-impl Finder<'_> {
-    fn range(&self, span: Span) -> Range<usize> {
+impl<'s> Places<'s> {
+    /// Of `source`.
+    pub fn new(source: &'s str) -> Self {
+        let lines = line_starts(source);
+        Self { source, lines }
+    }
+
+    /// The bytes of a part.
+    pub fn range(&self, span: Span) -> Range<usize> {
         self.offset(span.start())..self.offset(span.end())
     }
 
@@ -181,6 +189,19 @@ impl Finder<'_> {
         let line = &self.source[start..];
         let column = line.char_indices().nth(at.column);
         column.map_or(self.source.len(), |(bytes, _)| start + bytes)
+    }
+}
+
+struct Finder<'s> {
+    source: &'s str,
+    places: Places<'s>,
+    function: Vec<String>,
+    found: Vec<Fault>,
+}
+
+impl Finder<'_> {
+    fn range(&self, span: Span) -> Range<usize> {
+        self.places.range(span)
     }
 
     /// What stands behind `if` when the fault is on, else the source at `span`.
@@ -229,12 +250,69 @@ impl Finder<'_> {
         signature: &syn::Signature,
         block: &syn::Block,
     ) {
-        if is_test(attributes) || signature.constness.is_some() {
+        let is_table = signature.ident.to_string().ends_with(TABLE);
+        let is_account = ACCOUNTS.iter().any(|name| signature.ident == name)
+            && !ALSO_WORDS.iter().any(|name| signature.ident == name);
+        if is_test(attributes) || signature.constness.is_some() || is_table || is_account {
             return;
         }
         self.function.push(signature.ident.to_string());
         self.returns(block, &signature.output);
         visit::visit_block(self, block);
+        self.function.pop();
+    }
+
+    /// Arms that say what the next one says, where neither names a part of what it matches.
+    fn swapped(&mut self, arms: &[syn::Arm]) {
+        for pair in arms.windows(2) {
+            let [one, next] = pair else { continue };
+            let (body, other) = (one.body.span(), next.body.span());
+            if binds(&one.pat)
+                || binds(&next.pat)
+                || !is_value(&one.body)
+                || !is_value(&next.body)
+                || self.shown(body) == self.shown(other)
+            {
+                continue;
+            }
+            let what = format!(
+                "{} gives what {} gives",
+                self.shown(one.pat.span()),
+                self.shown(next.pat.span())
+            );
+            let on = vec![Part::Source(self.range(other))];
+            self.instead(body, what, on);
+        }
+    }
+
+    /// Faults of a table, or of what else is constant, where a function stands in front of it.
+    fn constant(&mut self, name: &syn::Ident, item: Span, value: &Expr) {
+        let Some(begin) = tables::body(self.source, self.range(item).end) else {
+            return;
+        };
+        let mut rows = Rows {
+            places: &self.places,
+            found: Vec::new(),
+        };
+        rows.visit_expr(value);
+        let (found, whole) = (rows.found, self.range(value.span()));
+        self.function.push(name.to_string());
+        for row in found {
+            let mut parts = vec![
+                Part::Text("if ".into()),
+                Part::Question,
+                Part::Text(" { return const { &(".into()),
+            ];
+            let mut at = whole.start;
+            for (range, with) in row.edits {
+                parts.push(Part::Source(at..range.start));
+                parts.push(Part::Text(with));
+                at = range.end;
+            }
+            parts.push(Part::Source(at..whole.end));
+            parts.push(Part::Text(") }; } ".into()));
+            self.add(row.span, row.what, begin..begin, parts);
+        }
         self.function.pop();
     }
 
@@ -261,6 +339,12 @@ impl Finder<'_> {
 }
 
 impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_expr(&mut self, expression: &'ast Expr) {
+        if !is_account(expression) {
+            visit::visit_expr(self, expression);
+        }
+    }
+
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         if !is_test(&item.attrs) {
             visit::visit_item_mod(self, item);
@@ -287,9 +371,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Constants are computed before any fault can be on.
-    fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
-    fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
+    // Constants are computed before any fault can be on: it stands in the function in front of them.
+    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+        self.constant(&item.ident, item.span(), &item.expr);
+    }
+    fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
+        self.constant(&item.ident, item.span(), &item.expr);
+    }
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
     fn visit_pat(&mut self, _: &'ast syn::Pat) {}
@@ -403,8 +491,20 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 
     fn visit_expr_match(&mut self, expression: &'ast syn::ExprMatch) {
         let last = expression.arms.last();
-        let falls_through =
-            last.is_some_and(|arm| matches!(arm.pat, syn::Pat::Wild(_)) && arm.guard.is_none());
+        let takes_all = |pat: &syn::Pat| match pat {
+            syn::Pat::Wild(_) => true,
+            // A constant is written in capitals.
+            syn::Pat::Ident(name) => {
+                name.subpat.is_none()
+                    && name
+                        .ident
+                        .to_string()
+                        .starts_with(|first: char| first.is_lowercase())
+            }
+            _ => false,
+        };
+        let falls_through = last.is_some_and(|arm| takes_all(&arm.pat) && arm.guard.is_none());
+        self.swapped(&expression.arms);
         if falls_through {
             let arms = &expression.arms[..expression.arms.len() - 1];
             for arm in arms {
@@ -429,6 +529,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_stmt(&mut self, statement: &'ast Stmt) {
+        if matches!(statement, Stmt::Expr(expression, _) if is_account(expression)) {
+            return;
+        }
         if let Stmt::Expr(
             Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_) | Expr::Await(_),
             Some(_),
@@ -528,6 +631,219 @@ fn of_type(of: &Type) -> Vec<String> {
     }
 }
 
+/// What can go wrong in a table when it is written down: a row is left out, two rows get each other's values, a number is the next
+/// one, a word has another letter.
+struct Rows<'s> {
+    places: &'s Places<'s>,
+    found: Vec<Row>,
+}
+
+struct Row {
+    span: Span,
+    what: String,
+    edits: Vec<(Range<usize>, String)>,
+}
+
+impl Rows<'_> {
+    fn text(&self, span: Span) -> &str {
+        &self.places.source[self.places.range(span)]
+    }
+
+    fn shown(&self, span: Span) -> String {
+        let text: Vec<&str> = self.text(span).split_whitespace().collect();
+        let text = text.join(" ");
+        match text.char_indices().nth(60) {
+            Some((cut, _)) => format!("{}…", &text[..cut]),
+            None => text,
+        }
+    }
+
+    fn add(&mut self, span: Span, what: String, edits: Vec<(Range<usize>, String)>) {
+        self.found.push(Row { span, what, edits });
+    }
+
+    /// The values of two rows that may be taken for one another: the last in which they differ.
+    fn values<'e>(&self, one: &'e Expr, other: &'e Expr) -> Option<(&'e Expr, &'e Expr)> {
+        let parts = |row: &'e Expr| -> Vec<&'e Expr> {
+            match row {
+                Expr::Tuple(tuple) => tuple.elems.iter().collect(),
+                Expr::Call(call) => call.args.iter().collect(),
+                Expr::Struct(made) => made.fields.iter().map(|field| &field.expr).collect(),
+                _ => Vec::new(),
+            }
+        };
+        let (one, other) = (parts(one), parts(other));
+        let same_length = one.len() == other.len() && one.len() > 1;
+        let mut pairs = one.into_iter().zip(other).skip(1).collect::<Vec<_>>();
+        pairs.retain(|(one, other)| self.text(one.span()) != self.text(other.span()));
+        pairs.pop().filter(|_| same_length)
+    }
+}
+
+impl<'ast> Visit<'ast> for Rows<'_> {
+    fn visit_expr_array(&mut self, array: &'ast syn::ExprArray) {
+        let rows: Vec<&Expr> = array.elems.iter().collect();
+        for (at, row) in rows.iter().enumerate() {
+            let here = self.places.range(row.span());
+            let gone = match rows.get(at + 1) {
+                Some(next) => here.start..self.places.range(next.span()).start,
+                None => here,
+            };
+            self.add(
+                row.span(),
+                format!("without the row {}", self.shown(row.span())),
+                vec![(gone, String::new())],
+            );
+        }
+        for pair in rows.windows(2) {
+            let Some((one, other)) = self.values(pair[0], pair[1]) else {
+                continue;
+            };
+            let (first, second) = (
+                self.text(one.span()).to_owned(),
+                self.text(other.span()).to_owned(),
+            );
+            let what = format!(
+                "{} and {} change places",
+                self.shown(one.span()),
+                self.shown(other.span())
+            );
+            let edits = vec![
+                (self.places.range(one.span()), second),
+                (self.places.range(other.span()), first),
+            ];
+            self.add(one.span(), what, edits);
+        }
+        visit::visit_expr_array(self, array);
+    }
+
+    fn visit_expr_lit(&mut self, literal: &'ast syn::ExprLit) {
+        let other = match &literal.lit {
+            Lit::Int(int) => int
+                .base10_parse::<u128>()
+                .ok()
+                .map(|value| format!("{}{}", value.saturating_add(1), int.suffix())),
+            Lit::Float(float) => float
+                .base10_parse::<f64>()
+                .ok()
+                .map(|value| format!("{:?}{}", value + 1.0, float.suffix())),
+            Lit::Bool(bool) => Some((!bool.value).to_string()),
+            Lit::Char(char) => Some(format!(
+                "{:?}",
+                char::from_u32(char.value() as u32 + 1).unwrap_or('?')
+            )),
+            Lit::Str(text) if is_written(&text.value()) => {
+                Some(format!("{:?}", misspelt(&text.value())))
+            }
+            _ => None,
+        };
+        if let Some(other) = other {
+            let span = literal.span();
+            self.add(
+                span,
+                format!("{} becomes {other}", self.shown(span)),
+                vec![(self.places.range(span), other)],
+            );
+        }
+    }
+
+    fn visit_expr_repeat(&mut self, _: &'ast syn::ExprRepeat) {}
+    fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
+    fn visit_type(&mut self, _: &'ast Type) {}
+}
+
+/// What a table has that is no sentence.
+fn is_written(text: &str) -> bool {
+    !text.is_empty() && !text.contains(char::is_whitespace)
+}
+
+/// The text with another last letter, digit or sign.
+fn misspelt(text: &str) -> String {
+    let mut characters: Vec<char> = text.chars().collect();
+    if let Some(last) = characters.last_mut() {
+        *last = match *last {
+            'z' => 'y',
+            'Z' => 'Y',
+            '9' => '8',
+            sign if sign.is_ascii_alphanumeric() => char::from(sign as u8 + 1),
+            '~' => '^',
+            _ => '~',
+        };
+    }
+    characters.into_iter().collect()
+}
+
+/// Whether a pattern gives names to what it matches.
+fn binds(pattern: &syn::Pat) -> bool {
+    struct Names(bool);
+    impl<'ast> Visit<'ast> for Names {
+        fn visit_pat_ident(&mut self, _: &'ast syn::PatIdent) {
+            self.0 = true;
+        }
+    }
+    let mut names = Names(false);
+    names.visit_pat(pattern);
+    names.0
+}
+
+/// Whether an arm only says what something is: a word, a number, one of several names.
+fn is_value(body: &Expr) -> bool {
+    match body {
+        Expr::Lit(_) | Expr::Path(_) => true,
+        Expr::Tuple(tuple) => tuple.elems.iter().all(is_value),
+        Expr::Call(call) => call.args.iter().all(is_value),
+        Expr::Reference(reference) => is_value(&reference.expr),
+        Expr::Unary(unary) => is_value(&unary.expr),
+        _ => false,
+    }
+}
+
+/// How the functions end that stand in front of constants.
+const TABLE: &str = "__table";
+
+/// Accounts: what counts steps and bytes, and what makes room. They decide at which count a limit is seen, and where that lies is
+/// nobody's promise; that every loop pays is asked by the audit of the language, and that there are limits by the pages about them.
+/// Neither calls of these nor what they are given, nor they themselves, are taken for faults.
+const ACCOUNTS: &[&str] = &[
+    "charge",
+    "charge_large",
+    "charge_text",
+    "copy_bytes",
+    "heap_bytes",
+    "held_bytes",
+    "refuel",
+    "reserve",
+    "reserve_bits",
+    "reserve_exact",
+    "reserve_large",
+    "reserve_values",
+    "shrink_to_fit",
+    "walk",
+    "walk_both",
+    "walk_weight",
+    "with_capacity",
+    "work",
+];
+
+/// Of these, what other functions are called as well: only as methods they are accounts.
+const ALSO_WORDS: &[&str] = &["charge", "walk", "work"];
+
+/// Whether an expression is such a call, perhaps with what becomes of its failure.
+fn is_account(expression: &Expr) -> bool {
+    match expression {
+        Expr::Try(tried) => is_account(&tried.expr),
+        Expr::MethodCall(call) => ACCOUNTS.iter().any(|name| call.method == name),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.segments.last().is_some_and(|last| {
+                let named = |names: &[&str]| names.iter().any(|name| last.ident == name);
+                named(ACCOUNTS) && !named(ALSO_WORDS)
+            }),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
 /// Macros whose words are looked into.
 const MACROS: &[&str] = &["json", "vec"];
 
@@ -566,12 +882,12 @@ fn holds_let(expression: &Expr) -> bool {
     }
 }
 
-/// Whether something is there for tests only.
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+/// Whether something is there for tests only, or in another build.
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
             || attribute.path().is_ident("cfg")
-                && matches!(&attribute.meta, syn::Meta::List(list) if list.tokens.to_string().contains("test"))
+                && matches!(&attribute.meta, syn::Meta::List(list) if ["test", "feature"].iter().any(|word| list.tokens.to_string().contains(word)))
     })
 }
 

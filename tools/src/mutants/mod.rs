@@ -4,6 +4,7 @@
 mod faults;
 mod quick;
 mod read;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -55,7 +56,7 @@ const JUDGED: &[&str] = &[
     "lang", "protocol", "rpc", "upstream", "secrets", "agent", "server",
 ];
 /// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
-/// another feature, or a run with `--isolation process` comes past.
+/// another feature, a run with `--isolation process` or a Redis comes past.
 const LEFT_OUT: &[&str] = &[
     "checks",
     "fuzz",
@@ -70,6 +71,7 @@ const LEFT_OUT: &[&str] = &[
     "otlp.rs",
     "isolation",
     "snapshot",
+    "redis.rs",
 ];
 /// How long a run of the suite may take of what it takes without a fault, and at least.
 const PATIENCE: u32 = 6;
@@ -91,6 +93,48 @@ struct Planted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verdict: Option<Verdict>,
 }
+
+impl Planted {
+    /// What a case may say that is about it: the words of its place, and what it changes.
+    fn words(&self) -> Vec<String> {
+        let parts = [&self.file, &self.function, &self.what];
+        let words = parts.into_iter().flat_map(|part| {
+            part.split(|sign: char| !sign.is_alphanumeric() && !"-?!".contains(sign))
+        });
+        let mut words: Vec<String> = words
+            .filter(|word| word.len() > 2 && !LEFT_UNSAID.contains(word))
+            .map(str::to_lowercase)
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+}
+
+/// Words of places and faults that say nothing about them.
+const LEFT_UNSAID: &[&str] = &[
+    "becomes",
+    "change",
+    "fault",
+    "for",
+    "gives",
+    "lang",
+    "mod",
+    "none",
+    "places",
+    "reference",
+    "returns",
+    "row",
+    "self",
+    "server",
+    "some",
+    "src",
+    "the",
+    "upstream",
+    "what",
+    "whatever",
+    "without",
+];
 
 #[derive(Serialize, Deserialize, Clone, PartialEq)]
 #[serde(rename_all = "snake_case")]
@@ -135,10 +179,8 @@ pub fn run(options: &Options) -> Result<(), String> {
             .target_dir
             .clone()
             .unwrap_or_else(|| crate::root().join("target/mutants/build")),
-        harness: match options.quick {
-            true => PathBuf::new(),
-            false => harness()?,
-        },
+        // It plays the peers, too.
+        harness: harness()?,
         home,
     };
     let suite = crate::suite()?;
@@ -178,7 +220,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
         let verdict = match &mut quick {
             Some(quick) => quick
-                .judge(sample.faults[at].id)?
+                .judge(sample.faults[at].id, &sample.faults[at].words())?
                 .map_or(Verdict::Asked, Verdict::Caught),
             None => bench.judge(&sample, &sample.faults[at])?,
         };
@@ -714,6 +756,7 @@ fn sources(within: &[String]) -> Result<Vec<(String, String)>, String> {
             }
         }
     }
+    tables::prepare(&mut found);
     Ok(found)
 }
 

@@ -2,7 +2,7 @@
 //! which faults a case came past. Cases that are one request go to servers that run on, so that they cost an answer and no start; then
 //! exchanges and commands, each with a server of its own, and of them last those that wait on purpose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use conformance::runner::Orders;
 use conformance::runner::asker::Asker;
 use conformance::runner::start::{Over, Target};
-use conformance::suite::{Case, CaseBody, Suite};
+use conformance::suite::{Case, CaseBody, Suite, page_name};
 use conformance::target::Patience;
 use conformance::target::claims::Claims;
 use conformance::target::launch::Launch;
@@ -74,10 +74,18 @@ pub struct Quick {
     asker: Asker,
     map: Map,
     reached: BTreeMap<u32, Vec<usize>>,
+    /// Which of its page a case is, those that come past the fewest faults first.
+    turns: BTreeMap<usize, usize>,
+    /// Faults that only a server that starts comes past, whatever it is asked: any case may tell of them.
+    at_start: BTreeSet<u32>,
+    /// What each case says, in its id and below it.
+    texts: Vec<String>,
+    /// Whether all cases judge, however many.
+    whole: bool,
 }
 
-/// Cases with a server of their own that judge a fault at most, those that come past the fewest faults first: what every start comes
-/// past would be judged by all of them.
+/// Cases with a server of their own that judge a fault at most, those of all pages in turn: what every start comes past would be judged
+/// by all of them.
 const ALONE_MAX: usize = 250;
 /// Cases that wait on purpose that judge a fault at most.
 const WAITING_MAX: usize = 30;
@@ -129,7 +137,13 @@ impl Quick {
             asker,
             map,
             reached: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            at_start: BTreeSet::new(),
+            texts: Vec::new(),
+            whole,
         };
+        let text = |case: &Case| format!("{} {:?}", case.id, case.body).to_lowercase();
+        quick.texts = quick.suite.cases.iter().map(text).collect();
         let mut kept: BTreeMap<String, Vec<u32>> = std::fs::read(seen)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -155,23 +169,70 @@ impl Quick {
             }
         }
         keep(seen, &kept)?;
-        let mut order: Vec<(Cost, usize, usize)> = Vec::new();
+        // Of each page those that come past the fewest faults first, and of all pages in turn.
+        let mut order: Vec<(usize, usize)> = Vec::new();
         for (place, case) in quick.suite.cases.iter().enumerate() {
-            let faults = kept.get(&case.id).map_or(0, Vec::len);
-            order.push((Cost::of(case), faults, place));
+            order.push((kept.get(&case.id).map_or(0, Vec::len), place));
         }
         order.sort_unstable();
-        let mut counts: BTreeMap<(u32, Cost), usize> = BTreeMap::new();
-        for (cost, _, place) in order {
-            for id in kept.get(&quick.suite.cases[place].id).into_iter().flatten() {
-                let count = counts.entry((*id, cost)).or_default();
-                *count += 1;
-                if whole || *count <= cost.cases_max() {
-                    quick.reached.entry(*id).or_default().push(place);
-                }
+        let mut turns: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, place) in order {
+            let case = &quick.suite.cases[place];
+            let turn = turns.entry(page_name(case)).or_default();
+            *turn += 1;
+            quick.turns.insert(place, *turn);
+            for id in kept.get(&case.id).into_iter().flatten() {
+                quick.reached.entry(*id).or_default().push(place);
             }
         }
+        quick.at_start = quick.asked_once()?;
         Ok(quick)
+    }
+
+    /// What a server comes past when it starts, and not when it is asked once more.
+    fn asked_once(&mut self) -> Result<BTreeSet<u32>, String> {
+        let requests = (0..self.suite.cases.len()).filter(|place| {
+            let case = &self.suite.cases[*place];
+            Cost::of(case) == Cost::Request && !case.is_open()
+        });
+        let Some(place) = requests.take(1).next() else {
+            return Ok(BTreeSet::new());
+        };
+        self.runtime.block_on(self.asker.end());
+        let _before = self.map.asked()?;
+        let _first = self.passes(place);
+        let first = self.map.asked()?;
+        let _again = self.passes(place);
+        let again = self.map.asked()?;
+        Ok(first.into_iter().filter(|id| !again.contains(id)).collect())
+    }
+
+    /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.
+    fn judges(&self, fault: u32, words: &[String]) -> Vec<usize> {
+        let mut places = match self.at_start.contains(&fault) {
+            true => (0..self.suite.cases.len())
+                .filter(|place| self.turns.contains_key(place))
+                .collect(),
+            false => self.reached.get(&fault).cloned().unwrap_or_default(),
+        };
+        places.sort_by_cached_key(|place| {
+            let said = words
+                .iter()
+                .filter(|word| self.texts[*place].contains(word.as_str()));
+            (
+                Cost::of(&self.suite.cases[*place]),
+                std::cmp::Reverse(said.count()),
+                self.turns[place],
+            )
+        });
+        let mut counts: BTreeMap<Cost, usize> = BTreeMap::new();
+        places.retain(|place| {
+            let cost = Cost::of(&self.suite.cases[*place]);
+            let count = counts.entry(cost).or_default();
+            *count += 1;
+            self.whole || *count <= cost.cases_max()
+        });
+        places
     }
 
     /// How many cases judge.
@@ -186,12 +247,13 @@ impl Quick {
     ///
     /// # Errors
     /// When a server cannot be asked any more.
-    pub fn judge(&mut self, fault: u32) -> Result<Option<String>, String> {
+    pub fn judge(&mut self, fault: u32, words: &[String]) -> Result<Option<String>, String> {
         /// Cases that fail in the company of others alone, after which that is believed: what a fault leaves behind adds up.
         const COMPANY_MAX: usize = 2;
-        let places = self.reached.get(&fault).cloned().unwrap_or_default();
         let mut in_company = 0;
-        for place in places {
+        // What is made once is made with the fault.
+        self.runtime.block_on(self.asker.end());
+        for place in self.judges(fault, words) {
             self.map.switch(fault)?;
             if self.passes(place) {
                 continue;
@@ -206,10 +268,12 @@ impl Quick {
             in_company += usize::from(without);
             if without && (!with || in_company > COMPANY_MAX) {
                 self.map.switch(0)?;
+                self.runtime.block_on(self.asker.end());
                 return Ok(Some(self.suite.cases[place].id.clone()));
             }
         }
         self.map.switch(0)?;
+        self.runtime.block_on(self.asker.end());
         Ok(None)
     }
 
