@@ -358,6 +358,12 @@ impl Shared {
         self.group.signal(Signal::SIGKILL);
     }
 
+    fn expel_for_id(&self) {
+        self.expel(format!(
+            "mcp_stdio process ended: the id of its request exceeded {REQUEST_ID_BYTES_MAX} bytes"
+        ));
+    }
+
     fn log_end(&self) {
         if self.closing.load(Ordering::Relaxed) {
             return;
@@ -410,6 +416,10 @@ impl Shared {
         match Frame::parse(line) {
             Ok(frame) => self.take_frame(&frame, line.len()),
             Err(ptc_rpc::FrameFault::NotAnObject) => {
+                // An object is refused for nothing but its id.
+                if line.first() == Some(&b'{') {
+                    return self.expel_for_id();
+                }
                 // A batch, as the 2025-03-26 revision had them; any other value means nothing.
                 let Ok(json) = ptc_rpc::parse(line) else {
                     return;
@@ -437,9 +447,7 @@ impl Shared {
                 .id
                 .is_some_and(|id| id.text().len() > REQUEST_ID_BYTES_MAX)
             {
-                return self.expel(format!(
-                    "mcp_stdio process ended: the id of its request exceeded {REQUEST_ID_BYTES_MAX} bytes"
-                ));
+                return self.expel_for_id();
             }
             match frame.request_id() {
                 Some(id) => self.serve(&id, &method),
