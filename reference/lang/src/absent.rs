@@ -1,6 +1,7 @@
 //! Names that people and models reach for and that the language does not have, each with what to write instead.
 //! Knows no scopes: a name that a program binds is never looked up here.
 
+use crate::heap;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -15,11 +16,13 @@ pub fn way_out(name: &str) -> Option<String> {
     Some(format!("`{name}` is not in this language: {instead}"))
 }
 
-static INDEX: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
+static INDEX: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| heap::aside(index));
+
+fn index() -> HashMap<&'static str, &'static str> {
     let rows = ABSENT.iter();
     rows.flat_map(|(names, instead)| names.iter().map(|name| (*name, *instead)))
         .collect()
-});
+}
 
 /// Whether `name` is a form that binds names, in a vector, a list, or bare.
 pub fn binds(name: &str) -> bool {

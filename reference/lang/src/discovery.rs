@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use crate::analyze::SPECIAL_FORMS;
 use crate::builtins::{self, Builtin, Home, NAMESPACES, Namespace, Section};
+use crate::heap;
 use crate::rank::{Indexed, tokens};
 
 /// Something that a program can look up.
@@ -223,7 +224,9 @@ fn namespace(builtin: &Builtin) -> &'static str {
     row.map_or("clojure.core", |row| row.spellings[0])
 }
 
-static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| heap::aside(entries));
+
+fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for builtin in builtins::all().filter(|builtin| builtin.section != Section::Interop) {
         let (name, section) = (builtin.name, builtin.section.title());
@@ -293,7 +296,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     }
     entries.sort_by(|a, b| a.reference.cmp(&b.reference));
     entries
-});
+}
 
 /// How a member is referred to, in a form that programs may write: a method by itself, anything else behind its
 /// class, whose full name only `java.lang` leaves out.

@@ -77,22 +77,7 @@ impl Account {
 
     /// Runs `work` with everything that this thread allocates and frees in this account.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Puts back what was there, also when `work` unwinds.
-        struct Before(*const Account, u32);
-        impl Drop for Before {
-            fn drop(&mut self) {
-                THREAD.with(|thread| {
-                    thread.tell();
-                    thread.account.set(self.0);
-                    thread.fuel.set(self.1);
-                });
-            }
-        }
-        let _before = THREAD.with(|thread| {
-            thread.tell();
-            Before(thread.account.replace(self), thread.fuel.replace(FUEL))
-        });
-        work()
+        in_account(self, work)
     }
 
     /// Bytes held now. Those of other threads may lag by a batch each.
@@ -145,6 +130,31 @@ impl Account {
         let bytes = isize::try_from(bytes).unwrap_or(isize::MAX);
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
+}
+
+/// Runs `work` with what this thread allocates in no account. For tables of the process: what they take is not the first program's
+/// that looks into them.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    in_account(std::ptr::null(), work)
+}
+
+fn in_account<T>(account: *const Account, work: impl FnOnce() -> T) -> T {
+    /// Puts back what was there, also when `work` unwinds.
+    struct Before(*const Account, u32);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            THREAD.with(|thread| {
+                thread.tell();
+                thread.account.set(self.0);
+                thread.fuel.set(self.1);
+            });
+        }
+    }
+    let _before = THREAD.with(|thread| {
+        thread.tell();
+        Before(thread.account.replace(account), thread.fuel.replace(FUEL))
+    });
+    work()
 }
 
 /// Bytes allocated minus bytes freed by this thread; negative when it freed what others allocated.

@@ -13,6 +13,7 @@ use super::strings::{
 use super::{Body, Builtin, Home, Section, between, constant, exactly, fixed, row};
 use crate::error::{Stop, bad_value, wrong_type};
 use crate::eval::Eval;
+use crate::heap;
 use crate::value::Value;
 use crate::value::shape::watched;
 
@@ -542,8 +543,8 @@ fn character(args: &[Value]) -> Result<char, Stop> {
     found.ok_or_else(|| wrong_type("a character (a string of one)", &args[0]))
 }
 
-static LETTERS: LazyLock<ClassUnicode> = LazyLock::new(|| class(r"\p{L}"));
-static DIGITS: LazyLock<ClassUnicode> = LazyLock::new(|| class(r"\p{Nd}"));
+static LETTERS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::aside(|| class(r"\p{L}")));
+static DIGITS: LazyLock<ClassUnicode> = LazyLock::new(|| heap::aside(|| class(r"\p{Nd}")));
 
 /// The characters that a class of the regex syntax names.
 fn class(pattern: &str) -> ClassUnicode {

@@ -31,6 +31,7 @@ use crate::clock::Meter;
 use crate::error::{Stop, wrong_type};
 use crate::eval::Eval;
 use crate::function::{Combinator, Combined};
+use crate::heap;
 use crate::value::{Text, Value};
 
 /// What a function does: it may take its arguments out of `args`.
@@ -539,7 +540,9 @@ pub fn members(home: Home) -> Vec<&'static str> {
 
 type Index = HashMap<Box<str>, &'static Builtin, foldhash::fast::FixedState>;
 
-static INDEX: LazyLock<Index> = LazyLock::new(|| {
+static INDEX: LazyLock<Index> = LazyLock::new(|| heap::aside(index));
+
+fn index() -> Index {
     let mut index = Index::default();
     for builtin in all() {
         if builtin.bare {
@@ -556,7 +559,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
         }
     }
     index
-});
+}
 
 /// The function that `tool/NAME` stands for.
 pub fn tool_value(name: &str) -> Value {

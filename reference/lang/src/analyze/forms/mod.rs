@@ -14,6 +14,7 @@ use super::ir::Ir;
 use crate::builtins::Section;
 use crate::error::{Error, Kind};
 use crate::form::{Form, Span};
+use crate::heap;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -113,7 +114,7 @@ pub const FIXED: &[&str] = &[
 type Index = HashMap<&'static str, &'static SpecialForm, foldhash::fast::FixedState>;
 
 static INDEX: LazyLock<Index> =
-    LazyLock::new(|| SPECIAL_FORMS.iter().map(|form| (form.name, form)).collect());
+    LazyLock::new(|| heap::aside(|| SPECIAL_FORMS.iter().map(|form| (form.name, form)).collect()));
 
 fn find(name: &str) -> Option<&'static SpecialForm> {
     INDEX.get(name).copied()
