@@ -47,7 +47,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 }
 
 /// A server that evaluates where `isolation` says, and its port.
-fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
+pub(super) fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
     let port = free_port()?;
     let flags = [
         "--http",
@@ -63,7 +63,7 @@ fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> Result<u16, String> {
+pub(super) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address
@@ -111,7 +111,7 @@ fn together(port: u16) -> Result<f64, String> {
 }
 
 /// A connection that stays open, and the MCP session on it.
-struct Session {
+pub(super) struct Session {
     input: BufReader<TcpStream>,
     output: TcpStream,
     /// The header lines that every request carries.
@@ -121,7 +121,7 @@ struct Session {
 }
 
 impl Session {
-    fn open(port: u16) -> Result<Session, String> {
+    pub(super) fn open(port: u16) -> Result<Session, String> {
         let stream = connect(port)?;
         let told = |error: std::io::Error| format!("port {port}: {error}");
         stream.set_nodelay(true).map_err(told)?;
@@ -153,6 +153,12 @@ impl Session {
             "no answer to (+ 1 2): {}",
             String::from_utf8_lossy(&self.body)
         ))
+    }
+
+    /// Sends `message` and gives the body of the answer.
+    pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
+        self.post(message)?;
+        std::str::from_utf8(&self.body).map_err(|error| error.to_string())
     }
 
     /// Sends `message` and reads the answer; returns the session that it names.
@@ -200,7 +206,7 @@ impl Session {
     }
 }
 
-fn connect(port: u16) -> Result<TcpStream, String> {
+pub(super) fn connect(port: u16) -> Result<TcpStream, String> {
     let began = Instant::now();
     loop {
         match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {

@@ -7,6 +7,7 @@ mod figures;
 mod http;
 mod row;
 mod stdio;
+mod store;
 mod suite;
 
 use std::path::Path;
@@ -58,6 +59,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             let command = reference::command(&binary);
             rows.extend(stdio::measure(&command)?);
             rows.extend(http::measure(&command)?);
+            rows.extend(store::measure(&command)?);
         }
         if !options.processes {
             let harness = reference::release("conformance", "ptc-conformance")?;

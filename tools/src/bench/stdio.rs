@@ -106,25 +106,26 @@ impl Peer {
         }
     }
 
-    fn tell(&mut self, message: &str) -> Result<(), String> {
+    pub(super) fn tell(&mut self, message: &str) -> Result<(), String> {
         let framed = format!("{message}\n");
         self.input
             .write_all(framed.as_bytes())
             .map_err(|error| format!("it takes no message: {error}"))
     }
 
-    fn ask(&mut self, message: &str) -> Result<(), String> {
+    /// Sends `message` and gives the answer.
+    pub(super) fn ask(&mut self, message: &str) -> Result<&str, String> {
         self.tell(message)?;
         self.line.clear();
         match self.output.read_line(&mut self.line) {
             Ok(0) => Err("it ended without an answer".to_owned()),
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(&self.line),
             Err(error) => Err(format!("no answer: {error}")),
         }
     }
 
     fn calls(&mut self, count: usize) -> Result<(), String> {
-        (0..count).try_for_each(|_| self.ask(CALL))
+        (0..count).try_for_each(|_| self.ask(CALL).map(drop))
     }
 
     fn round_trip(&mut self) -> Result<Duration, String> {

@@ -1,0 +1,120 @@
+//! What a session's turn costs that a Redis on the same machine keeps, beyond one in memory: over standard streams, and over HTTP in a
+//! session of the protocol. Both servers answer in turns, so that what else the machine does meets both.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::http;
+use super::row::{Row, middle};
+use super::stdio::{INITIALIZE, INITIALIZED, Peer};
+
+/// Turns with each store, after as many to warm up as a tenth of them.
+const TURNS: usize = 2_000;
+/// How much longer half of the turns may take at most.
+const EXTRA: Duration = Duration::from_micros(300);
+const START: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"lisp_session_start","arguments":{}}}"#;
+
+/// Measures the server that `command` starts; nothing where redis-server is not installed.
+pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
+    let Some((_redis, url)) = redis()? else {
+        crate::say("sessions in Redis: not measured, redis-server is not installed\n");
+        return Ok(Vec::new());
+    };
+    let with = |flags: &[&str], store: &str| {
+        let flags = flags.iter().map(|flag| (*flag).to_owned());
+        let store = ["--sessions", "--session-store", store].map(str::to_owned);
+        [command.to_vec(), flags.collect(), store.to_vec()].concat()
+    };
+    let stdio = |store: &str| {
+        let mut peer = Peer::start(&with(&[], store))?;
+        peer.ask(INITIALIZE)?;
+        peer.tell(INITIALIZED)?;
+        let turn = turn(peer.ask(START)?)?;
+        Ok::<_, String>((peer, turn))
+    };
+    let (mut near, mut far) = (stdio("memory:")?, stdio(&url)?);
+    let over_stdio = paired(|| right(near.0.ask(&near.1)?), || right(far.0.ask(&far.1)?))?;
+    let listening = |store: &str| {
+        let (server, port) = http::serving(&with(&[], store), "thread")?;
+        let mut session = http::Session::open(port)?;
+        let turn = turn(session.ask(START)?)?;
+        Ok::<_, String>((server, session, turn))
+    };
+    let (mut near, mut far) = (listening("memory:")?, listening(&url)?);
+    let over_http = paired(|| right(near.1.ask(&near.2)?), || right(far.1.ask(&far.2)?))?;
+    Ok([("stdio", over_stdio), ("http", over_http)]
+        .map(|(way, (near, far))| {
+            Row::time(
+                format!("{way}: (+ 1 2) in a session in Redis, beyond {near:.0?} in memory"),
+                far.saturating_sub(near),
+                EXTRA,
+            )
+        })
+        .into())
+}
+
+/// The request for a turn in the session that an answer names.
+fn turn(answer: &str) -> Result<String, String> {
+    let named = answer.split_once("\"session_id\":\"");
+    let id = named.and_then(|(_, rest)| rest.split('"').next());
+    let id = id.ok_or_else(|| format!("no session: {answer}"))?;
+    Ok(format!(
+        r#"{{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{{"name":"lisp_session_eval","arguments":{{"session_id":"{id}","program":"(+ 1 2)"}}}}}}"#
+    ))
+}
+
+fn right(answer: &str) -> Result<(), String> {
+    match answer.contains("user=> 3") {
+        true => Ok(()),
+        false => Err(format!("no answer to (+ 1 2): {answer}")),
+    }
+}
+
+/// The medians of both, which are asked one after the other.
+fn paired(
+    mut near: impl FnMut() -> Result<(), String>,
+    mut far: impl FnMut() -> Result<(), String>,
+) -> Result<(Duration, Duration), String> {
+    let mut times = [Vec::with_capacity(TURNS), Vec::with_capacity(TURNS)];
+    for at in 0..TURNS + TURNS / 10 {
+        let began = Instant::now();
+        near()?;
+        let between = Instant::now();
+        far()?;
+        if at >= TURNS / 10 {
+            times[0].push(between - began);
+            times[1].push(between.elapsed());
+        }
+    }
+    let [near, far] = times;
+    Ok((middle(near), middle(far)))
+}
+
+/// A process that is killed when it goes out of scope.
+struct Redis(Child);
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// A Redis that answers, and its address; nothing where there is none to start.
+fn redis() -> Result<Option<(Redis, String)>, String> {
+    let port = http::free_port()?.to_string();
+    let started = Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--port", &port, "--save", ""])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(child) = started else {
+        return Ok(None);
+    };
+    let redis = Redis(child);
+    let number = port.parse().map_err(|_| format!("an odd port {port}"))?;
+    drop(http::connect(number)?);
+    Ok(Some((redis, format!("redis://127.0.0.1:{port}"))))
+}
