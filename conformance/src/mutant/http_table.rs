@@ -380,6 +380,31 @@ pub const MUTANTS: &[Mutant] = &[
         "--http-request-timeout-ms",
         "99999999",
     ),
+    // Session stores.
+    flag(
+        "http-leaves-at-once",
+        "mcp.session_store.leaving.delay",
+        "--http-shutdown-delay-ms",
+        "0",
+    ),
+    flag(
+        "http-leaves-at-once-whatever-the-environment-says",
+        "mcp.session_store.leaving.environment",
+        "--http-shutdown-delay-ms",
+        "0",
+    ),
+    flag(
+        "http-store-unmeasured",
+        "mcp.session_store.metrics.histograms",
+        "--session-store",
+        "memory:",
+    ),
+    flag(
+        "http-turns-never-busy",
+        "mcp.session_store.metrics.counters",
+        "--program-timeout-ms",
+        "100",
+    ),
     // The revision without sessions.
     http_request(
         "http-stateless-needs-session",

@@ -130,6 +130,77 @@ pub const MUTANTS: &[Mutant] = &[
             remove(payload, &[], "removed_bindings");
         },
     ),
+    // Session stores.
+    payload(
+        "store-ids-short",
+        "mcp.session_store.setting.memory",
+        |payload| {
+            if at(payload, &["session_id"]).is_some() {
+                set(payload, &[], "session_id", Json::from("ptcs_1"));
+            }
+        },
+    ),
+    row(
+        "store-keys-forget",
+        "mcp.session_store.key.several",
+        Mutation::Program(|text| text.replace("(def ", "(def zz-")),
+    ),
+    payload(
+        "store-key-lists-nothing",
+        "mcp.session_store.key.right",
+        |payload| {
+            if at(payload, &["sessions"]).is_some() {
+                set(payload, &[], "sessions", Json::Array(Vec::new()));
+                set(payload, &[], "count", Json::from(0));
+            }
+        },
+    ),
+    row(
+        "store-captures-lost",
+        "mcp.session_store.kept.values",
+        Mutation::Program(|text| text.replace("[n 40]", "[n 0]")),
+    ),
+    row(
+        "store-results-lost",
+        "mcp.session_store.kept.values",
+        Mutation::Symbol("*1", "*2"),
+    ),
+    row(
+        "store-keeps-failures",
+        "mcp.session_store.kept.nothing",
+        Mutation::Program(|text| text.replace("(fail ", "(return ")),
+    ),
+    payload(
+        "store-forgets-nothing",
+        "mcp.session_store.kept.forget",
+        |payload| {
+            if at(payload, &["removed_bindings"]).is_some() {
+                set(payload, &[], "removed_bindings", Json::Array(Vec::new()));
+            }
+        },
+    ),
+    flag(
+        "store-needed-after-all",
+        "mcp.session_store.away.optional",
+        "--session-store-optional",
+        "false",
+    ),
+    row(
+        "store-needed-to-evaluate",
+        "mcp.session_store.away.eval",
+        Mutation::Reply(|frame, method| {
+            if method == "tools/call" {
+                set(frame, &["result"], "isError", Json::from(true));
+            }
+        }),
+    ),
+    payload(
+        "store-away-is-no-session",
+        "mcp.session_store.away.reason",
+        |payload| {
+            reason(payload, "session_store_unavailable", "session_not_found");
+        },
+    ),
     // Upstreams.
     printed(
         "upstream-kind-dropped",
