@@ -5,6 +5,7 @@ Redis of their own. Takes the flags of `ptc start --http`, and ends with its inp
     PTC=target/release/ptc conformance/foreign/cluster/cluster.py start --http --http-port 7332 --sessions
 """
 
+import itertools
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ defaults
     timeout server 120s
     timeout http-request 60s
     option http-keep-alive
+    option abortonclose
 frontend mcp
     bind {host}:{port}
     default_backend nodes
@@ -44,18 +46,26 @@ PORTS_EACH = 8
 
 
 def free_ports():
-    """Ports that no other cluster of this moment chooses: each process has its own few."""
+    """Ports that no other cluster of this moment chooses: each takes them under names that one process alone can have, while it lives."""
     begin = os.getpid() * PORTS_EACH
-    while True:
-        for port in (PORTS[at % len(PORTS)] for at in range(begin, begin + PORTS_EACH)):
+    for at in itertools.count(begin):
+        port = PORTS[at % len(PORTS)]
+        taken = socket.socket(socket.AF_UNIX)
+        try:
+            # A name without a file, as Linux has them; elsewhere the process id alone keeps clusters apart.
+            if sys.platform == "linux":
+                taken.bind(f"\0touchstone port {port}")
             with socket.socket() as listener:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    listener.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            yield port
-        begin += len(PORTS) // 2
+                listener.bind(("127.0.0.1", port))
+        except OSError:
+            taken.close()
+            continue
+        TAKEN.append(taken)
+        yield port
+
+
+TAKEN = []
 
 
 def answers(port, host="127.0.0.1"):
