@@ -15,9 +15,56 @@ const BUCKETS: &[f64] = &[
 pub struct Counters {
     /// By tool, status and reason.
     calls: Mutex<BTreeMap<(&'static str, &'static str, String), u64>>,
-    buckets: Vec<AtomicU64>,
-    duration_micros: AtomicU64,
+    durations: Histogram,
     requests: Mutex<BTreeMap<u16, u64>>,
+}
+
+/// How values spread over buckets. The buckets add up to the count whenever they are read.
+pub struct Histogram {
+    /// Upper bounds, ascending; behind the last one comes everything else.
+    bounds: &'static [f64],
+    /// One more than there are bounds.
+    buckets: Vec<AtomicU64>,
+    /// The bits of an `f64`.
+    sum: AtomicU64,
+}
+
+impl Histogram {
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Histogram {
+            bounds,
+            buckets: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+            sum: AtomicU64::new(0.0_f64.to_bits()),
+        }
+    }
+
+    pub fn observe(&self, value: f64) {
+        let at = self.bounds.partition_point(|bound| *bound < value);
+        if let Some(bucket) = self.buckets.get(at) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        let add = |bits| Some((f64::from_bits(bits) + value).to_bits());
+        // It always gives a value, so this repeats until it is stored.
+        let _ = self
+            .sum
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// As Prometheus text.
+    pub fn render(&self, text: &mut String, name: &str, help: &str) {
+        head(text, name, "histogram", help);
+        let mut count = 0;
+        for (at, bucket) in self.buckets.iter().enumerate() {
+            count += bucket.load(Ordering::Relaxed);
+            let bound = match self.bounds.get(at) {
+                Some(bound) => bound.to_string(),
+                None => "+Inf".to_owned(),
+            };
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}");
+        }
+        let sum = f64::from_bits(self.sum.load(Ordering::Relaxed));
+        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {count}");
+    }
 }
 
 /// Values read at scrape time.
@@ -34,8 +81,7 @@ impl Default for Counters {
     fn default() -> Self {
         Counters {
             calls: Mutex::default(),
-            buckets: BUCKETS.iter().map(|_| AtomicU64::new(0)).collect(),
-            duration_micros: AtomicU64::new(0),
+            durations: Histogram::new(BUCKETS),
             requests: Mutex::default(),
         }
     }
@@ -48,14 +94,7 @@ impl Counters {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         *calls.entry((tool, status, reason.to_owned())).or_default() += 1;
         drop(calls);
-        let seconds = elapsed.as_secs_f64();
-        for (bound, bucket) in BUCKETS.iter().zip(&self.buckets) {
-            if seconds <= *bound {
-                bucket.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-        self.duration_micros.fetch_add(micros, Ordering::Relaxed);
+        self.durations.observe(elapsed.as_secs_f64());
     }
 
     /// Counts an HTTP response.
@@ -88,27 +127,11 @@ impl Counters {
                 "ptc_lisp_calls_total{{tool=\"{tool}\",status=\"{status}\",reason=\"{reason}\"}} {count}"
             );
         }
-        head(
+        self.durations.render(
             &mut text,
             "ptc_lisp_call_duration_seconds",
-            "histogram",
             "Time from a call's arrival to its reply.",
         );
-        for (bound, bucket) in BUCKETS.iter().zip(&self.buckets) {
-            let count = bucket.load(Ordering::Relaxed);
-            let _ = writeln!(
-                text,
-                "ptc_lisp_call_duration_seconds_bucket{{le=\"{bound}\"}} {count}"
-            );
-        }
-        let total: u64 = calls.values().sum();
-        let sum = Duration::from_micros(self.duration_micros.load(Ordering::Relaxed)).as_secs_f64();
-        let _ = writeln!(
-            text,
-            "ptc_lisp_call_duration_seconds_bucket{{le=\"+Inf\"}} {total}"
-        );
-        let _ = writeln!(text, "ptc_lisp_call_duration_seconds_sum {sum}");
-        let _ = writeln!(text, "ptc_lisp_call_duration_seconds_count {total}");
         head(
             &mut text,
             "ptc_lisp_http_requests_total",
@@ -164,7 +187,8 @@ impl Counters {
     }
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+/// What stands above the samples of a metric.
+pub fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 

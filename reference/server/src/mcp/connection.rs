@@ -105,6 +105,17 @@ impl Connection {
         *self.revision.lock().unwrap_or_else(PoisonError::into_inner) = revision;
     }
 
+    /// Whose session of the protocol this is, hashed; nobody's where there is none.
+    pub fn protocol_owner(&self) -> Option<&str> {
+        match &self.transport {
+            Transport::Http {
+                owner_hash,
+                session_hash,
+            } if !session_hash.is_empty() => Some(owner_hash),
+            _ => None,
+        }
+    }
+
     /// Refuses tool calls from now on.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);

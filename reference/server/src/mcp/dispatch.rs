@@ -142,6 +142,16 @@ fn method(name: Option<&str>) -> Option<&'static Method> {
     METHODS.iter().find(|method| Some(method.name) == name)
 }
 
+/// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of the
+/// session of the protocol, too, whether it is there.
+pub fn begins_turn(frame: &Frame<'_>) -> bool {
+    let params = frame.params.filter(|_| frame.request_id().is_some());
+    let name = params.and_then(|params| params.get("name")?.as_str());
+    frame.version_ok
+        && frame.method_name().as_deref() == Some("tools/call")
+        && name.as_deref() == Some(tools::TURN)
+}
+
 /// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
 /// later and is called at most once.
 pub fn handle(
@@ -332,11 +342,9 @@ fn shutdown(scene: &Scene<'_>) -> Reply {
 /// Refuses tool calls of a session from now on, on every node.
 fn drain(server: &Server, connection: &Connection) {
     connection.drain();
-    if let (Some(shared), Transport::Http { owner_hash, .. }) =
-        (server.sessions.shared(), &connection.transport)
-    {
+    if let (Some(shared), Some(owner)) = (server.sessions.shared(), connection.protocol_owner()) {
         // Where the store is away, or another request drains it now, there is nobody to tell.
-        let _ = shared.drain_protocol(&connection.owner, owner_hash);
+        let _ = shared.drain_protocol(&connection.owner, owner);
     }
 }
 

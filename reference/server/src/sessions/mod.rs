@@ -120,6 +120,8 @@ pub enum Refused {
     Unreadable,
     /// The store can't hold it.
     Unkept,
+    /// The client asked for the end of its session of the protocol, on whatever node.
+    Drains,
 }
 
 impl Refused {
@@ -132,6 +134,8 @@ impl Refused {
             Refused::Full | Refused::OwnerFull | Refused::Unkept => SessionReason::LimitExceeded,
             Refused::Away | Refused::Unconfirmed => SessionReason::StoreUnavailable,
             Refused::Lost => SessionReason::LeaseLost,
+            // Whoever knows the protocol says it in its own words.
+            Refused::Drains => SessionReason::Closed,
             Refused::Unreadable => SessionReason::Unreadable,
         }
     }
@@ -154,6 +158,7 @@ impl Refused {
             }
             Refused::Unreadable => "this server cannot read what the store holds of the session",
             Refused::Unkept => "what the session holds is too large for the store",
+            Refused::Drains => "its client asked for the end of the connection",
         }
     }
 }
@@ -335,13 +340,13 @@ impl Sessions {
         }
     }
 
-    /// Begins a turn in the session `id`.
+    /// Begins a turn in the session `id`. `within` is whose the session of the protocol is that owns it, where one does.
     ///
     /// # Errors
-    /// As [`Sessions::find`] and [`Session::begin`].
-    pub fn begin(&self, id: &str, owner: &str) -> Result<Turn, Refused> {
+    /// As [`Sessions::find`] and [`Session::begin`]; [`Refused::Drains`].
+    pub fn begin(&self, id: &str, owner: &str, within: Option<&str>) -> Result<Turn, Refused> {
         match &self.shared {
-            Some(shared) => shared.begin(id, owner),
+            Some(shared) => shared.begin(id, owner, within),
             None => self.find(id, owner)?.begin(),
         }
     }
@@ -364,7 +369,7 @@ impl Sessions {
             session.touch();
             return Ok((session, removed));
         }
-        let turn = self.begin(id, owner)?;
+        let turn = self.begin(id, owner, None)?;
         turn.restore()?;
         let session = turn.session.clone();
         session.state().running = None;

@@ -10,6 +10,7 @@ use super::store::{
     Space,
 };
 use super::{Refused, Running, Session, State, Turn, later};
+use crate::diagnostics::counters::{Histogram, head};
 use crate::settings::SessionSettings;
 use ptc_lang::Env;
 use ptc_rpc::Id;
@@ -40,26 +41,52 @@ pub struct Shared {
     asked: Mutex<Instant>,
     count: AtomicUsize,
     /// What was asked of the store, for metrics.
-    pub measured: Measured,
+    measured: Measured,
 }
 
 /// Acts on what was told of the session with this key.
 type Hears = Box<dyn Fn(&Told, &Key) + Send + Sync>;
 
 /// What metrics say of a store.
-#[derive(Default)]
-pub struct Measured {
-    pub requests: AtomicU64,
-    pub micros: AtomicU64,
-    pub failures: AtomicU64,
+struct Measured {
+    /// Seconds that requests took.
+    requests: Histogram,
+    /// Seconds until a lease was there, or refused.
+    leases: Histogram,
+    /// Bytes of what turns committed.
+    snapshots: Histogram,
+    failures: AtomicU64,
     /// Turns that another node's kept away.
-    pub busy: AtomicU64,
+    busy: AtomicU64,
     /// Turns that were lost with their lease.
-    pub lost: AtomicU64,
-    pub written_bytes: AtomicU64,
-    pub read_bytes: AtomicU64,
+    lost: AtomicU64,
+    read_bytes: AtomicU64,
 }
 
+/// Upper bounds of what a store takes, in seconds, and of what it is given, in bytes.
+const SECONDS: &[f64] = &[
+    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+];
+const BYTES: &[f64] = &[
+    256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0,
+];
+
+impl Default for Measured {
+    fn default() -> Self {
+        Measured {
+            requests: Histogram::new(SECONDS),
+            leases: Histogram::new(SECONDS),
+            snapshots: Histogram::new(BYTES),
+            failures: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            read_bytes: AtomicU64::new(0),
+        }
+    }
+}
+
+/// What the names of a store's metrics begin with.
+const METRICS: &str = "ptc_lisp_session_store_";
 /// Sessions whose content a node remembers.
 const RECENT_MAX: usize = 64;
 /// Time that a lease lasts beyond the program's own limit: what it leaves is written and sent meanwhile.
@@ -226,9 +253,13 @@ impl Shared {
             }
             ask(store)
         });
-        let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.measured.requests.fetch_add(1, Ordering::Relaxed);
-        self.measured.micros.fetch_add(micros, Ordering::Relaxed);
+        let seconds = since.elapsed().as_secs_f64();
+        self.measured.requests.observe(seconds);
+        self.judge(answer)
+    }
+
+    /// What an answer means, once it is noted that it came, or did not.
+    fn judge<T>(&self, answer: Answer<T>) -> Result<T, Refused> {
         match answer {
             Err(Failure::Away(cause)) => {
                 self.measured.failures.fetch_add(1, Ordering::Relaxed);
@@ -294,34 +325,41 @@ impl Shared {
     pub fn metrics(&self) -> String {
         let Measured {
             requests,
-            micros,
+            leases,
+            snapshots,
             failures,
             busy,
             lost,
-            written_bytes,
             read_bytes,
         } = &self.measured;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed).to_string();
-        let seconds = Duration::from_micros(micros.load(Ordering::Relaxed)).as_secs_f64();
-        let up = u8::from(!self.away.load(Ordering::Acquire));
-        let rows = [
+        let mut text = String::new();
+        for (histogram, name, help) in [
             (
-                "requests_total",
-                "counter",
-                "Requests to the session store.",
-                count(requests),
+                requests,
+                "request_seconds",
+                "Time that requests to the session store took.",
             ),
+            (
+                leases,
+                "lease_seconds",
+                "Time until a turn had its lease, or was refused it.",
+            ),
+            (
+                snapshots,
+                "snapshot_bytes",
+                "Sizes of the sessions that turns committed.",
+            ),
+        ] {
+            histogram.render(&mut text, &format!("{METRICS}{name}"), help);
+        }
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let up = u64::from(!self.away.load(Ordering::Acquire));
+        for (name, kind, help, value) in [
             (
                 "failures_total",
                 "counter",
                 "Requests that the session store did not answer.",
                 count(failures),
-            ),
-            (
-                "seconds_total",
-                "counter",
-                "Time that requests to the session store took.",
-                seconds.to_string(),
             ),
             (
                 "busy_total",
@@ -336,12 +374,6 @@ impl Shared {
                 count(lost),
             ),
             (
-                "written_bytes_total",
-                "counter",
-                "Bytes of sessions that were committed.",
-                count(written_bytes),
-            ),
-            (
                 "read_bytes_total",
                 "counter",
                 "Bytes of sessions that were read.",
@@ -351,15 +383,12 @@ impl Shared {
                 "up",
                 "gauge",
                 "Whether the session store answered the last time.",
-                up.to_string(),
+                up,
             ),
-        ];
-        let mut text = String::new();
-        for (name, kind, help, value) in rows {
-            let name = format!("ptc_lisp_session_store_{name}");
-            text.push_str(&format!(
-                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
-            ));
+        ] {
+            let name = format!("{METRICS}{name}");
+            head(&mut text, &name, kind, help);
+            text.push_str(&format!("{name} {value}\n"));
         }
         text
     }
@@ -511,8 +540,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the lease of a session for one turn.
-    pub fn begin(self: &Arc<Self>, id: &str, owner: &str) -> Result<Turn, Refused> {
+    /// Takes the lease of a session for one turn. Where a session of the protocol owns it, `within` is whose that one is: it is looked
+    /// for and used in the same step.
+    pub fn begin(
+        self: &Arc<Self>,
+        id: &str,
+        owner: &str,
+        within: Option<&str>,
+    ) -> Result<Turn, Refused> {
         let key = Key::of(id);
         let known = self.recalled(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
@@ -525,7 +560,13 @@ impl Shared {
             holder: &holder,
             term: self.term,
         };
-        let (record, lease) = self.ask(|store| store.acquire(&acquire))?;
+        let since = Instant::now();
+        let asked = match within {
+            None => self.ask(|store| store.acquire(&acquire)),
+            Some(owner) => self.acquire_within(&store::owner_of(owner), &acquire),
+        };
+        self.measured.leases.observe(since.elapsed().as_secs_f64());
+        let (record, lease) = asked?;
         let leased = Leased {
             shared: self.clone(),
             lease,
@@ -548,6 +589,30 @@ impl Shared {
             token,
             lease: Some(Arc::new(leased)),
         })
+    }
+
+    /// The same in a session of the protocol, which has to be there, and open to tool calls.
+    fn acquire_within(
+        &self,
+        owner: &str,
+        acquire: &Acquire<'_>,
+    ) -> Result<(Record, Lease), Refused> {
+        let (protocol, answer) =
+            self.ask(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
+        let begun = self.judge(answer);
+        if protocol.owner != owner {
+            return Err(Refused::Foreign);
+        }
+        match self.protocol_of(&protocol) {
+            Ok(protocol) if !protocol.drains => begun,
+            told => {
+                if let Ok((_, lease)) = begun {
+                    // Where the store is away, its deadline ends it.
+                    let _ = self.ask(|store| store.release(&lease));
+                }
+                Err(told.err().unwrap_or(Refused::Drains))
+            }
+        }
     }
 
     /// Closes a session; gives what runs in it here.
@@ -985,10 +1050,8 @@ impl Leased {
             head: &packed.head,
             body: &packed.body,
         };
-        self.shared
-            .measured
-            .written_bytes
-            .fetch_add(packed.body.len() as u64, Ordering::Relaxed);
+        let bytes = packed.body.len() as f64;
+        self.shared.measured.snapshots.observe(bytes);
         super::dawdle();
         let committed = self.shared.ask(|store| store.commit(&self.lease, content));
         if committed.is_ok() {

@@ -298,3 +298,48 @@ fn servers_are_restarted_one_after_the_other_and_no_call_fails() {
     });
     println!("{} calls, none failed", asked.into_inner());
 }
+
+#[test]
+fn a_client_that_goes_away_behind_the_proxy_ends_its_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::Directory(directory.path().join("store"));
+    let flags = ["--http-metrics", "--program-timeout-ms", "50000"];
+    let node = Node::start(&store.url(), &flags, &[]);
+    let Some((_proxy, address)) = haproxy(directory.path(), &[node.address]) else {
+        return;
+    };
+    until("a server behind the proxy", || {
+        request(address, "GET /ready HTTP/1.1", "").is_ok_and(|(status, _)| status == 200)
+    });
+    let metrics = || {
+        let mut stream = TcpStream::connect(node.address).unwrap();
+        let host = node.address;
+        write!(
+            stream,
+            "GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let runs = |count: usize| metrics().contains(&format!("ptc_lisp_calls_in_flight {count}\n"));
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "lisp_eval",
+        "arguments": {"program": "(loop [i 0] (recur (inc i)))"},
+        "_meta": {"io.modelcontextprotocol/protocolVersion": REVISION, "io.modelcontextprotocol/clientCapabilities": {}}}})
+    .to_string();
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(
+        client,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: tools/call\r\nMcp-Name: lisp_eval\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    until("the call", || runs(1));
+    let since = Instant::now();
+    drop(client);
+    until("its end", || runs(0));
+    // Not by its own limit.
+    assert!(since.elapsed() < Duration::from_secs(45));
+}

@@ -244,7 +244,7 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
         }
     });
     assert_eq!(none, [""; 0]);
-    // In a session of the protocol one more for each request: the store says whether that session is there.
+    // In a session of the protocol as many: what takes the lease says whether that session is there.
     let (_, id) = initialize(&first);
     let in_session = |program: &str, session: &Value| {
         let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
@@ -261,7 +261,87 @@ fn a_turn_costs_two_round_trips_and_an_evaluation_none() {
             assert!(reply.to_string().contains("user=> 1"), "{reply}");
         });
     });
-    assert_eq!(protocol.len(), 3 * TURNS, "{protocol:#?}");
+    assert_eq!(protocol.len(), 2 * TURNS, "{protocol:#?}");
+    // A turn that does not begin costs no more.
+    let refused = asked(&store, || {
+        (0..TURNS).for_each(|_| {
+            let reply = in_session("", session);
+            assert!(reply.to_string().contains("args_error"), "{reply}");
+            let reply = in_session("n", &json!("ptcs_none"));
+            assert!(reply.to_string().contains("session_not_found"), "{reply}");
+        });
+    });
+    assert_eq!(refused.len(), 3 * TURNS, "{refused:#?}");
+}
+
+/// A turn asks for its session of the protocol in the step that takes its lease: that must make no difference to what is answered.
+#[test]
+fn what_another_server_did_with_a_session_of_the_protocol_holds_for_a_turn() {
+    let directory = tempfile::tempdir().unwrap();
+    for store in Store::all(directory.path()) {
+        let flags = ["--http-session-idle-timeout-ms", "4000"];
+        let [first, second] = [(); 2].map(|()| Node::start(&store.url(), &flags, &[]));
+        let call = |node: &Node, id: &Option<String>, tool: &str, arguments: Value| {
+            let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+            let (status, _, reply) =
+                in_protocol(node.address, id.as_deref(), "POST", &body.to_string());
+            (status, reply.to_string())
+        };
+        let eval = |node: &Node, id: &Option<String>, session: &Value, program: &str| {
+            let arguments = json!({"session_id": session, "program": program});
+            call(node, id, "lisp_session_eval", arguments)
+        };
+        // A session of each, known to both servers.
+        let made = || {
+            let (_, id) = initialize(&first);
+            let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "lisp_session_start", "arguments": {}}});
+            let (_, _, started) =
+                in_protocol(first.address, id.as_deref(), "POST", &body.to_string());
+            let session = started["result"]["structuredContent"]["session_id"].clone();
+            for node in [&first, &second] {
+                let (_, reply) = eval(node, &id, &session, "(def n 1)");
+                assert!(reply.contains("\"isError\":false"), "{reply}");
+            }
+            (id, session)
+        };
+        let url = store.url();
+        // Nobody asks for anything but turns, and each is a use.
+        let (id, session) = made();
+        for _ in 0..6 {
+            std::thread::sleep(Duration::from_millis(1000));
+            let (status, reply) = eval(&second, &id, &session, "n");
+            assert_eq!(status, 200, "{url}: {reply}");
+        }
+        // Ended on one, it is gone on the other, whatever the turn is.
+        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        for program in ["n", ""] {
+            assert_eq!(eval(&first, &id, &session, program).0, 404, "{url}");
+        }
+        // A client that asked for the end on one is refused on the other.
+        for program in ["n", ""] {
+            let (id, session) = made();
+            let shutdown = json!({"jsonrpc": "2.0", "id": 3, "method": "shutdown"}).to_string();
+            in_protocol(second.address, id.as_deref(), "POST", &shutdown);
+            let (status, reply) = eval(&first, &id, &session, program);
+            assert_eq!(status, 200, "{url}: {reply}");
+            assert!(reply.contains("shutting_down"), "{url}: {reply}");
+        }
+        // A revision that is not the session's is told as such, and only where the session is there.
+        let (id, session) = made();
+        let old = format!(
+            "{}\r\nMCP-Protocol-Version: 2025-11-25",
+            id.as_deref().unwrap()
+        );
+        let (status, _) = eval(&first, &Some(old.clone()), &session, "n");
+        assert_eq!(status, 400, "{url}");
+        in_protocol(second.address, id.as_deref(), "DELETE", "");
+        assert_eq!(eval(&first, &Some(old), &session, "n").0, 404, "{url}");
+        // Somebody else's session of programs.
+        let (id, _) = made();
+        let (_, theirs) = made();
+        let (_, reply) = eval(&second, &id, &theirs, "n");
+        assert!(reply.contains("session_owner_mismatch"), "{url}: {reply}");
+    }
 }
 
 #[test]
@@ -410,11 +490,24 @@ fn metrics_say_what_the_store_costs() {
     );
     let after = metrics(&node);
     let grown = |name: &str| after[name] - before[name];
-    assert!(grown("written_bytes_total") > 8_000.0, "{after:?}");
+    assert!(grown("snapshot_bytes_sum") > 8_000.0, "{after:?}");
+    assert_eq!(grown("snapshot_bytes_count"), 1.0, "{after:?}");
+    assert_eq!(grown("lease_seconds_count"), 1.0, "{after:?}");
     assert!(
-        grown("requests_total") >= 2.0 && grown("seconds_total") > 0.0,
+        grown("request_seconds_count") >= 2.0 && grown("request_seconds_sum") > 0.0,
         "{after:?}"
     );
+    for name in ["snapshot_bytes", "lease_seconds", "request_seconds"] {
+        let all = after[&format!("{name}_bucket{{le=\"+Inf\"}}")];
+        assert_eq!(all, after[&format!("{name}_count")], "{after:?}");
+        let begin = format!("{name}_bucket{{le=");
+        let buckets = after.iter().filter(|(name, _)| name.starts_with(&begin));
+        assert!(buckets.clone().count() > 5, "{after:?}");
+        assert!(buckets.clone().all(|(_, count)| *count <= all), "{after:?}");
+    }
+    // More than 4 KiB, and no more than 16.
+    let within = |bound: &str| grown(&format!("snapshot_bytes_bucket{{le=\"{bound}\"}}"));
+    assert_eq!((within("4096"), within("16384")), (0.0, 1.0), "{after:?}");
     assert_eq!(grown("read_bytes_total"), 0.0, "it knows what it wrote");
     assert_eq!((after["up"], after["failures_total"]), (1.0, 0.0));
     // Another server reads it, is in the way of this one, and loses its turn.

@@ -537,7 +537,7 @@ impl World {
         let acknowledged = self.known[session].acknowledged.len();
         let begun = self.nodes[node]
             .sessions
-            .begin(&self.known[session].id, OWNER);
+            .begin(&self.known[session].id, OWNER, None);
         let turn = match begun {
             Ok(turn) => turn,
             Err(refused) => {

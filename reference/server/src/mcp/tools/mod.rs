@@ -108,6 +108,9 @@ pub struct Request<'a> {
     pub arguments: Option<Json<'a>>,
 }
 
+/// The tool that runs a program in a session.
+pub const TURN: &str = "lisp_session_eval";
+
 /// Every tool, in the order of `tools/list`.
 const TOOLS: &[Tool] = &[
     Tool {
@@ -141,11 +144,7 @@ const TOOLS: &[Tool] = &[
         session::list_entry,
         Run::Now(session::list),
     ),
-    session_tool(
-        "lisp_session_eval",
-        session::eval_entry,
-        Run::Program(session::prepare),
-    ),
+    session_tool(TURN, session::eval_entry, Run::Program(session::prepare)),
     session_tool(
         "lisp_session_inspect",
         session::inspect_entry,

@@ -55,6 +55,8 @@ enum Problem {
     Session(Refused),
     /// The session can't be used, and it is worth naming.
     Named(Refused, String),
+    /// The connection is about to end.
+    Drains,
     /// What the session holds takes longer, or more memory, to be shown than a program may.
     Limited(Payload),
 }
@@ -77,6 +79,7 @@ impl Problem {
                 error_payload(refused.reason().name(), refused.message().into(), None)
                     .with("session_id", id)
             }
+            Problem::Drains => Refusal::ShuttingDown.payload(),
             Problem::Limited(payload) => payload,
         }
     }
@@ -389,11 +392,19 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
 /// Begins a turn in the session `id`, when its state allows one.
 fn begin(request: &Request<'_>, id: &str) -> Result<Turn, Problem> {
     enabled(request)?;
-    request
+    let connection = request.connection;
+    let begun = request
         .server
         .sessions
-        .begin(id, &request.connection.owner)
-        .map_err(|refused| naming(refused, id))
+        .begin(id, &connection.owner, connection.protocol_owner());
+    begun.map_err(|refused| match refused {
+        // Another node heard of it.
+        Refused::Drains => {
+            connection.drain();
+            Problem::Drains
+        }
+        refused => naming(refused, id),
+    })
 }
 
 /// A session that is busy is there, and named.

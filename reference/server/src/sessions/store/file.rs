@@ -308,7 +308,9 @@ impl Held<'_> {
             return Ok(None);
         }
         let path = self.path.join(body_name(key, entry.committed));
-        Ok(Some(std::fs::read(path)?))
+        // That one of them is gone is no fault of the directory.
+        let body = present(std::fs::read(path))?.ok_or(Refused::Unreadable)?;
+        Ok(Some(body))
     }
 
     fn remove_strays(&self) -> Answer<()> {
@@ -529,7 +531,8 @@ impl SessionStore for Directory {
             ..entry.record(key, held.now)
         };
         if !again {
-            entry.fence += 1;
+            // No lease ever gave the last number there is.
+            entry.fence = entry.fence.checked_add(1).ok_or(Refused::Unreadable)?;
             holder.clone_into(&mut entry.holder);
             entry.until = held.now.saturating_add(micros(term));
             held.put(key, &entry, false)?;
@@ -565,9 +568,10 @@ impl SessionStore for Directory {
             if (!holds || entry.version != lease.version) && !super::super::careless() {
                 return Err(Refused::Lost.into());
             }
+            let version = lease.version.checked_add(1).ok_or(Refused::Unreadable)?;
             std::fs::rename(&fresh, self.body_path(&lease.key, lease.fence))?;
             let before = std::mem::replace(&mut entry.committed, lease.fence);
-            entry.version = lease.version + 1;
+            entry.version = version;
             entry.used = held.now;
             entry.until = 0;
             entry.head = content.head.to_vec();

@@ -222,6 +222,26 @@ pub trait SessionStore: Send + Sync {
     /// As [`SessionStore::read`], then [`Refused::Busy`].
     fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)>;
 
+    /// The same where the owner is the key of a session of the protocol, which is read first and thereby used. Its record comes without a
+    /// body, and beside it what became of the lease. `protocol` keeps such sessions, in the same place; `protocol_owner` is whose it
+    /// has to be. A store that is far away does all of it in one round trip.
+    ///
+    /// # Errors
+    /// As [`SessionStore::read`] of the session of the protocol.
+    fn acquire_within(
+        &self,
+        protocol: &dyn SessionStore,
+        protocol_owner: &str,
+        acquire: &Acquire<'_>,
+    ) -> Answer<(Record, Answer<(Record, Lease)>)> {
+        let within = Key::told(acquire.owner);
+        let record = protocol.read(&within, protocol_owner, None)?;
+        match self.acquire(acquire) {
+            Err(Failure::Away(cause)) => Err(Failure::Away(cause)),
+            begun => Ok((record, begun)),
+        }
+    }
+
     /// Replaces a session's content, counts its version up and ends the lease.
     ///
     /// # Errors
@@ -344,3 +364,7 @@ fn micros(duration: Duration) -> i64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 mod tests;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+mod wrong;

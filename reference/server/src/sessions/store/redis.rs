@@ -11,20 +11,29 @@ use super::{
 };
 use crate::settings::store_address::{Kind, RedisAddress};
 use redis::cluster::{ClusterClient, ClusterConnection};
-use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
     Client, ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, Script, ScriptInvocation, TlsMode, Value,
+    RedisConnectionInfo, RedisError, ServerErrorKind, ToRedisArgs, Value,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a connection may take to be made, and an answer to come.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
 const _: () =
     assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
+/// Silence after which a listener asks whether anybody is still there.
+const SILENCE: Duration = Duration::from_secs(5);
+/// The kernel notices the end of a machine or of the way there by itself.
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(10))
+    .with_interval(Duration::from_secs(5))
+    .with_retries(3);
+/// How often a server of a cluster sends on what it was asked.
+const REDIRECTS: u32 = 1;
 /// Between two looks whether the store is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Connections that are kept while nobody uses them.
@@ -65,6 +74,65 @@ scripts!(
     tell
 );
 
+/// An operation's text, and the digest that servers know it by.
+struct Script {
+    text: String,
+    hash: String,
+}
+
+/// An operation with its arguments.
+struct Call<'a> {
+    script: &'a Script,
+    key: &'a str,
+    arguments: Vec<Vec<u8>>,
+}
+
+impl Script {
+    fn new(text: &str) -> Self {
+        Script {
+            hash: redis::Script::new(text).get_hash().to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    fn key<'a>(&'a self, key: &'a str) -> Call<'a> {
+        Call {
+            script: self,
+            key,
+            arguments: Vec::new(),
+        }
+    }
+}
+
+impl Call<'_> {
+    fn arg(&mut self, argument: impl ToRedisArgs) -> &mut Self {
+        argument.write_redis_args(&mut self.arguments);
+        self
+    }
+
+    /// Asks a server, which is told the text where it does not know it yet.
+    fn invoke<T: FromRedisValue>(&self, link: &mut dyn ConnectionLike) -> Result<T, RedisError> {
+        let Script { text, hash } = self.script;
+        match self.ask("EVALSHA", hash, link) {
+            Err(error) if error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.ask("EVAL", text, link)
+            }
+            told => told,
+        }
+    }
+
+    fn ask<T: FromRedisValue>(
+        &self,
+        command: &str,
+        script: &str,
+        link: &mut dyn ConnectionLike,
+    ) -> Result<T, RedisError> {
+        let mut asked = redis::cmd(command);
+        asked.arg(script).arg(1).arg(self.key).arg(&self.arguments);
+        asked.query(link)
+    }
+}
+
 /// One or more Redis servers.
 pub struct Redis {
     /// The root of all keys.
@@ -85,9 +153,22 @@ struct Shared {
 
 enum Servers {
     One(Client),
-    Sentinel(Mutex<SentinelClient>),
-    /// And one of its servers, which hears what is told to any.
-    Cluster(Box<ClusterClient>, Client),
+    Sentinel(Sentinels),
+    /// And each of its servers: what is told to one of them is heard at any.
+    Cluster(Box<ClusterClient>, Asked),
+}
+
+/// Servers of which any may be asked; the one that answered last is asked first.
+struct Asked {
+    clients: Vec<Client>,
+    first: AtomicUsize,
+}
+
+/// Sentinels that know where the master is.
+struct Sentinels {
+    asked: Asked,
+    master: String,
+    address: RedisAddress,
 }
 
 /// A connection to one server, or to several.
@@ -143,13 +224,26 @@ impl Redis {
         look().map_err(|failure| failure.to_string())
     }
 
+    /// Asks for a lease; behind a session of the protocol where its owner is told.
+    fn ask_lease(&self, acquire: &Acquire<'_>, protocol_owner: &str) -> Answer<Vec<Value>> {
+        let mut call = self.scripts.acquire.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(acquire.key.as_str())
+            .arg(acquire.owner)
+            .arg(acquire.known.unwrap_or_default())
+            .arg(acquire.holder)
+            .arg(micros(acquire.term))
+            .arg(protocol_owner);
+        self.run(&call)
+    }
+
     /// Runs a script, once more on a new connection where an old one is broken: each may be repeated.
-    fn run<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Answer<T> {
+    fn run<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<T> {
         self.run_noting(call).map(|(answer, _)| answer)
     }
 
     /// The same, with whether it was asked twice: then the first time may have done it already.
-    fn run_noting<T: FromRedisValue>(&self, call: &ScriptInvocation<'_>) -> Answer<(T, bool)> {
+    fn run_noting<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<(T, bool)> {
         let mut twice = false;
         let shared = &self.shared;
         if shared.away.load(Ordering::Acquire) {
@@ -188,7 +282,7 @@ impl Redis {
 
 /// Whether the fault is the way to the server, or its state, rather than the question.
 fn is_lost(error: &RedisError) -> bool {
-    use redis::{ErrorKind, ServerErrorKind};
+    use redis::ErrorKind;
     error.is_io_error()
         || error.is_unrecoverable_error()
         || error.is_cluster_error()
@@ -222,13 +316,8 @@ impl Shared {
 
     fn connect(&self) -> Result<Box<dyn Link>, RedisError> {
         match &self.servers {
-            Servers::One(client) => bounded(client.get_connection_with_timeout(CONNECT_TIMEOUT)?),
-            Servers::Sentinel(client) => bounded(
-                client
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_connection()?,
-            ),
+            Servers::One(client) => Ok(Box::new(bounded(client, CONNECT_TIMEOUT)?)),
+            Servers::Sentinel(sentinels) => Ok(Box::new(sentinels.connect()?)),
             Servers::Cluster(client, _) => Ok(Box::new(client.get_connection()?)),
         }
     }
@@ -266,18 +355,25 @@ impl Shared {
     /// Hears what is told until nobody listens.
     fn hear(&self, channel: &str, heard: &Heard) -> Result<(), RedisError> {
         let mut link = match &self.servers {
-            Servers::One(client) | Servers::Cluster(_, client) => {
-                client.get_connection_with_timeout(CONNECT_TIMEOUT)?
-            }
-            Servers::Sentinel(client) => client
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get_connection()?,
+            Servers::One(client) => bounded(client, CONNECT_TIMEOUT)?,
+            Servers::Sentinel(sentinels) => sentinels.connect()?,
+            Servers::Cluster(_, asked) => asked.any(Instant::now() + CONNECT_TIMEOUT, bounded)?,
         };
         let mut told = link.as_pubsub();
         told.subscribe(channel)?;
         loop {
-            let message: String = told.get_message()?.get_payload()?;
+            told.set_read_timeout(Some(SILENCE))?;
+            let message = match told.get_message() {
+                Ok(message) => message.get_payload().unwrap_or_default(),
+                Err(error) if error.is_timeout() => {
+                    // A connection whose other end is gone is as silent as one with nothing to say.
+                    told.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                    told.ping::<Value>()?;
+                    String::new()
+                }
+                Err(error) => return Err(error),
+            };
+            // What says nothing finds out whether anybody listens.
             if !heard(&message) {
                 return Ok(());
             }
@@ -318,10 +414,84 @@ impl Shared {
     }
 }
 
-fn bounded(link: redis::Connection) -> Result<Box<dyn Link>, RedisError> {
+/// A connection that is made within a time, and on which nothing waits for longer than an answer may take.
+fn bounded(client: &Client, within: Duration) -> Result<redis::Connection, RedisError> {
+    let link = client.get_connection_with_timeout(within)?;
     link.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     link.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    Ok(Box::new(link))
+    Ok(link)
+}
+
+impl Asked {
+    fn of(clients: Vec<Client>) -> Self {
+        Asked {
+            clients,
+            first: AtomicUsize::new(0),
+        }
+    }
+
+    /// What the first server says that can be asked. Each has its share of the time that is left, and one share stays for what follows.
+    fn any<T>(
+        &self,
+        ends: Instant,
+        ask: impl Fn(&Client, Duration) -> Result<T, RedisError>,
+    ) -> Result<T, RedisError> {
+        let count = self.clients.len();
+        let first = self.first.load(Ordering::Relaxed);
+        let mut told =
+            RedisError::from((redis::ErrorKind::InvalidClientConfig, "no server is named"));
+        for tried in 0..count {
+            let at = (first + tried) % count;
+            let shares = u32::try_from(count - tried + 1).unwrap_or(u32::MAX);
+            let share = ends.saturating_duration_since(Instant::now()) / shares;
+            let Some(client) = self.clients.get(at).filter(|_| !share.is_zero()) else {
+                break;
+            };
+            match ask(client, share) {
+                Ok(answer) => {
+                    self.first.store(at, Ordering::Relaxed);
+                    return Ok(answer);
+                }
+                Err(error) => told = error,
+            }
+        }
+        Err(told)
+    }
+}
+
+impl Sentinels {
+    /// A connection to the master, in the time that connecting may take. Nobody waits for another one who connects.
+    fn connect(&self) -> Result<redis::Connection, RedisError> {
+        let ends = Instant::now() + CONNECT_TIMEOUT;
+        let (host, port) = self.asked.any(ends, |sentinel, share| {
+            let mut link = sentinel.get_connection_with_timeout(share)?;
+            link.set_read_timeout(Some(share))?;
+            let mut question = redis::cmd("SENTINEL");
+            question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
+            let answer: Option<(String, u16)> = question.query(&mut link)?;
+            answer.ok_or_else(|| {
+                let unknown = "the sentinels know no master of this name";
+                (redis::ErrorKind::InvalidClientConfig, unknown).into()
+            })
+        })?;
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host,
+        };
+        let master = Client::open(info(&self.address, &format!("{host}:{port}"))?)?;
+        let left = ends.saturating_duration_since(Instant::now());
+        let mut link = bounded(&master, left)?;
+        // Sentinels may be behind: one who was the master takes no writes for long.
+        let role: Vec<Value> = redis::cmd("ROLE").query(&mut link)?;
+        let role = role.into_iter().next().map(String::from_redis_value);
+        match role {
+            Some(Ok(role)) if role == "master" => Ok(link),
+            _ => {
+                let replica = "the sentinels name a server that is no master any more";
+                Err((redis::ErrorKind::Io, replica).into())
+            }
+        }
+    }
 }
 
 impl Servers {
@@ -342,37 +512,39 @@ impl Servers {
                     one.ok_or((redis::ErrorKind::InvalidClientConfig, "no server is named"))?;
                 Servers::One(Client::open(one)?)
             }
-            Kind::Sentinel(master) => {
-                let addresses = infos.into_iter().map(|info| info.addr().clone());
-                let mut builder =
-                    SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
-                        .set_client_to_redis_db(address.database);
-                if address.tls {
-                    builder = builder
-                        .set_client_to_redis_tls_mode(TlsMode::Secure)
-                        .set_client_to_sentinel_tls_mode(TlsMode::Secure);
-                }
-                if let Some(user) = &address.user {
-                    builder = builder.set_client_to_redis_username(user);
-                }
-                if let Some(password) = &address.password {
-                    builder = password.lend(|text| builder.set_client_to_redis_password(text));
-                }
-                Servers::Sentinel(Mutex::new(builder.build()?))
-            }
+            Kind::Sentinel(master) => Servers::Sentinel(Sentinels {
+                // User, password and database are the master's.
+                asked: Asked::of(clients(infos.into_iter().map(|info| {
+                    let plain = RedisConnectionInfo::default();
+                    info.set_redis_settings(plain)
+                }))?),
+                master: master.clone(),
+                address: address.clone(),
+            }),
             Kind::Cluster => {
-                let one = infos.first().cloned();
-                let one =
-                    one.ok_or((redis::ErrorKind::InvalidClientConfig, "no server is named"))?;
+                let count = u32::try_from(infos.len()).unwrap_or(u32::MAX).max(1);
+                let each = clients(infos.iter().cloned())?;
+                // Together no more than a single server may take.
                 let all = ClusterClient::builder(infos)
-                    .connection_timeout(CONNECT_TIMEOUT)
-                    .response_timeout(ANSWER_TIMEOUT)
-                    .retries(2)
+                    .tcp_settings(tcp())
+                    .connection_timeout(CONNECT_TIMEOUT / count)
+                    .response_timeout(ANSWER_TIMEOUT / (REDIRECTS + 1))
+                    .retries(REDIRECTS)
                     .build()?;
-                Servers::Cluster(Box::new(all), Client::open(one)?)
+                Servers::Cluster(Box::new(all), Asked::of(each))
             }
         })
     }
+}
+
+fn clients(infos: impl Iterator<Item = ConnectionInfo>) -> Result<Vec<Client>, RedisError> {
+    infos.map(Client::open).collect()
+}
+
+fn tcp() -> TcpSettings {
+    TcpSettings::default()
+        .set_nodelay(true)
+        .set_keepalive(KEEPALIVE)
 }
 
 fn info(address: &RedisAddress, server: &str) -> Result<ConnectionInfo, RedisError> {
@@ -388,7 +560,8 @@ fn info(address: &RedisAddress, server: &str) -> Result<ConnectionInfo, RedisErr
     if let Some(password) = &address.password {
         login = password.lend(|text| login.set_password(text));
     }
-    Ok(addr.into_connection_info()?.set_redis_settings(login))
+    let info = addr.into_connection_info()?;
+    Ok(info.set_redis_settings(login).set_tcp_settings(tcp()))
 }
 
 /// Answers of scripts begin with a word; all but `ok` refuse.
@@ -458,6 +631,19 @@ fn unreadable() -> Failure {
     Failure::Away("it answers what no script of ours does".into())
 }
 
+/// A record and the lease of it.
+fn leased(mut parts: Parts, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
+    let mut record = parts.record(acquire.key.clone())?;
+    record.body = parts.next()?;
+    let lease = Lease {
+        key: acquire.key.clone(),
+        fence: parts.next()?,
+        version: record.version,
+        holder: acquire.holder.to_owned(),
+    };
+    Ok((record, lease))
+}
+
 impl SessionStore for Redis {
     fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>> {
         let mut call = self.scripts.mark.key(&self.root);
@@ -495,30 +681,21 @@ impl SessionStore for Redis {
     }
 
     fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)> {
-        let Acquire {
-            key,
-            owner,
-            known,
-            holder,
-            term,
-        } = *acquire;
-        let mut call = self.scripts.acquire.key(&self.root);
-        call.arg(CLOSED_MAX)
-            .arg(key.as_str())
-            .arg(owner)
-            .arg(known.unwrap_or_default())
-            .arg(holder)
-            .arg(micros(term));
-        let mut parts = parts(self.run(&call)?)?;
-        let mut record = parts.record(key.clone())?;
-        record.body = parts.next()?;
-        let lease = Lease {
-            key: key.clone(),
-            fence: parts.next()?,
-            version: record.version,
-            holder: holder.to_owned(),
-        };
-        Ok((record, lease))
+        leased(parts(self.ask_lease(acquire, "")?)?, acquire)
+    }
+
+    fn acquire_within(
+        &self,
+        _: &dyn SessionStore,
+        protocol_owner: &str,
+        acquire: &Acquire<'_>,
+    ) -> Answer<(Record, Answer<(Record, Lease)>)> {
+        let mut outer = parts(self.ask_lease(acquire, protocol_owner)?)?;
+        let record = outer.record(Key::told(acquire.owner))?;
+        match parts(outer.0.collect()).and_then(|inner| leased(inner, acquire)) {
+            Err(Failure::Away(cause)) => Err(Failure::Away(cause)),
+            begun => Ok((record, begun)),
+        }
     }
 
     fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()> {

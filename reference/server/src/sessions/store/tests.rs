@@ -1,7 +1,11 @@
 //! The same rules behind each store: what one answers to a random history, the other does, too. Redis is asked where
 //! `redis-server` is installed.
 
+#[path = "../../../tests/support/ports.rs"]
+mod ports;
+
 use super::*;
+use ports::free_port;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -15,13 +19,8 @@ impl Drop for Server {
     }
 }
 
-fn port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 fn redis(directory: &Path) -> Option<(Server, String)> {
-    let port = port();
+    let port = free_port();
     let child = Command::new("redis-server")
         .args([
             "--port",

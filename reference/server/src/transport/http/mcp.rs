@@ -54,14 +54,26 @@ type Answered = Result<Response, Refusal>;
 pub struct NamedSession(Arc<Session>);
 
 impl NamedSession {
-    fn find(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
+    fn id<'a>(endpoint: &Endpoint, head: &'a Parts) -> Result<&'a str, Refusal> {
         let id = header(&head.headers, &SESSION_ID).filter(|id| !id.is_empty());
         let id = id.ok_or(Refusal::MissingSession)?;
-        let owner = &endpoint.settings().owner_hash;
         if let Some(record) = head.extensions.get::<AccessRecord>() {
-            record.owner(owner);
+            record.owner(&endpoint.settings().owner_hash);
             record.session(digest::short(id.as_bytes()));
         }
+        Ok(id)
+    }
+
+    /// The same without asking the store, where this node has seen it.
+    fn unasked(endpoint: &Endpoint, head: &Parts) -> Result<Option<Arc<Session>>, Refusal> {
+        let id = Self::id(endpoint, head)?;
+        let owner = &endpoint.settings().owner_hash;
+        Ok(endpoint.sessions().unasked(id, owner, Instant::now()))
+    }
+
+    fn find(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
+        let id = Self::id(endpoint, head)?;
+        let owner = &endpoint.settings().owner_hash;
         let found = endpoint.sessions().find(id, owner, Instant::now());
         found.map(NamedSession).map_err(|missing| match missing {
             Missing::Unknown => Refusal::UnknownSession,
@@ -124,14 +136,25 @@ pub async fn post(
     if frame.id.is_some() && frame.method_name().as_deref() == Some("initialize") {
         return exchange.initialize(&frame);
     }
-    let NamedSession(session) = NamedSession::find(&endpoint, &posted.head)?;
+    let unasked = match dispatch::begins_turn(&frame) {
+        true => NamedSession::unasked(&endpoint, &posted.head)?,
+        false => None,
+    };
+    let asked = unasked.is_none();
+    let session = match unasked {
+        Some(session) => session,
+        None => NamedSession::find(&endpoint, &posted.head)?.0,
+    };
     if let Some(version) = posted.head.headers.get(&PROTOCOL_VERSION)
         && version.as_bytes() != session.connection.revision().as_bytes()
     {
+        if !asked {
+            NamedSession::find(&endpoint, &posted.head)?;
+        }
         return Err(Refusal::WrongRevision);
     }
     let began = Instant::now();
-    let response = exchange.in_session(&session, &frame).await;
+    let response = exchange.in_session(&session, &frame, asked).await?;
     endpoint.sessions().answered(&session, began);
     Ok(response)
 }
@@ -193,16 +216,26 @@ impl Exchange<'_> {
         Ok(response)
     }
 
-    async fn in_session(&self, session: &Arc<Session>, frame: &Frame<'_>) -> Response {
+    /// `asked` is whether the store was, for the session; otherwise the turn that begins asks it.
+    async fn in_session(&self, session: &Arc<Session>, frame: &Frame<'_>, asked: bool) -> Answered {
         if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
-            return plain(StatusCode::ACCEPTED, "");
+            return Ok(plain(StatusCode::ACCEPTED, ""));
         }
         let (sender, receiver) = oneshot::channel();
         let (server, context) = (self.endpoint.server(), self.context());
-        let handled = dispatch::handle(server, &session.connection, &context, frame, || {
-            answer_to(sender)
-        });
-        match handled {
+        let handle = |answer: Answer| {
+            dispatch::handle(server, &session.connection, &context, frame, || answer)
+        };
+        let mut handled = handle(answer_to(sender));
+        if !asked && !matches!(handled, Handled::Later(..)) {
+            // No turn began, for whatever reason: whether the session is there comes first.
+            let drained = session.connection.is_draining();
+            NamedSession::find(self.endpoint, self.head)?;
+            if session.connection.is_draining() && !drained {
+                handled = handle(Box::new(|_| {}));
+            }
+        }
+        Ok(match handled {
             Handled::Silent => plain(StatusCode::ACCEPTED, ""),
             Handled::Now(reply) => self.reply(StatusCode::OK, reply),
             Handled::Later(key, job) => {
@@ -218,7 +251,7 @@ impl Exchange<'_> {
                     None => plain(StatusCode::ACCEPTED, ""),
                 }
             }
-        }
+        })
     }
 
     /// A request of the revision without sessions.

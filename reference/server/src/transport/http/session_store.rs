@@ -151,6 +151,15 @@ impl SessionStore {
         Err(full)
     }
 
+    /// What this node has of the session `id` of this owner, where a store says whether it is there and was not asked yet.
+    pub fn unasked(&self, id: &str, owner_hash: &str, now: Instant) -> Option<Arc<Session>> {
+        self.shared.as_ref()?;
+        let session = self.live().get(id).cloned();
+        let session = session.filter(|session| session.owner_hash == owner_hash)?;
+        session.touch(now);
+        Some(session)
+    }
+
     /// The live session `id` of this owner, now used.
     ///
     /// # Errors

@@ -31,8 +31,8 @@ local function facts(key)
   if h.err then return nil, 'unreadable' end
   for place = 1, 11 do
     local text = place == 1 or place == 9 or place == 11
-    -- Nothing larger is ever written; Lua would also read 'nan'.
-    local right = h[place] and (text or (#h[place] <= 16 and string.match(h[place], '^%d+$')))
+    -- Nothing larger is ever written; Lua would also read 'nan', and beyond 2^53 one more is the same number.
+    local right = h[place] and (text or (#h[place] <= 16 and string.match(h[place], '^%d+$') and tonumber(h[place]) < 9007199254740991))
     if not right then
       if redis.call('EXISTS', at(key)) == 0 then return nil end
       return nil, 'unreadable'

@@ -1,0 +1,329 @@
+//! Servers that are no store, or a bad one: they say nothing, nonsense, or that they can't. Whatever they say, each operation ends within
+//! a bounded time, and none panics.
+
+use super::*;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Answers commands in place of a Redis. Its threads end with the connections.
+struct Fake {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+}
+
+/// What it says to a command; nothing at all is silence.
+type Says = dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync;
+
+impl Fake {
+    fn start(says: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (says, counted): (Arc<Says>, _) = (Arc::new(says), connections.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                counted.fetch_add(1, Ordering::AcqRel);
+                let says = says.clone();
+                std::thread::spawn(move || converse(stream, &*says));
+            }
+        });
+        Fake { port, connections }
+    }
+
+    /// One that takes connections and says nothing.
+    fn silent() -> Fake {
+        Fake::start(|_| None)
+    }
+
+    /// One that is well but for its scripts.
+    fn scripts(answer: Vec<u8>) -> Fake {
+        Fake::start(move |command| Some(usual(command).unwrap_or_else(|| answer.clone())))
+    }
+
+    fn open(&self, scheme: &str, path: &str) -> Box<dyn SessionStore> {
+        self::open_at(&format!("{scheme}://127.0.0.1:{}{path}", self.port))
+    }
+}
+
+fn open_at(url: &str) -> Box<dyn SessionStore> {
+    open(&Address::read(url).unwrap().unwrap(), Space::Programs).unwrap()
+}
+
+/// What any server says, but for scripts.
+fn usual(command: &[String]) -> Option<Vec<u8>> {
+    let answer: &[u8] = match command.first()?.as_str() {
+        "PING" => b"+PONG\r\n",
+        "ROLE" => b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",
+        "EVALSHA" | "EVAL" => return None,
+        _ => b"+OK\r\n",
+    };
+    Some(answer.to_vec())
+}
+
+fn converse(stream: TcpStream, says: &Says) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    while let Some(command) = command(&mut reader) {
+        if let Some(answer) = says(&command)
+            && stream.write_all(&answer).is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let number = |reader: &mut dyn BufRead| -> Option<usize> {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        line.get(1..)?.trim().parse().ok()
+    };
+    let count = number(reader)?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        let mut word = vec![0; number(reader)? + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8_lossy(&word).into_owned());
+    }
+    Some(words)
+}
+
+/// Far more than [`PATIENCE`], for a machine that is busy; far less than for ever.
+const SOON: Duration = Duration::from_secs(30);
+
+fn away<T: std::fmt::Debug>(answer: Answer<T>, what: &str) {
+    assert!(
+        matches!(answer, Err(Failure::Away(_))),
+        "{what}: {answer:?}"
+    );
+}
+
+#[test]
+fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
+    let silent = Fake::silent();
+    for (scheme, path) in [
+        ("redis", ""),
+        ("rediss", ""),
+        ("redis+sentinel", "/main"),
+        ("redis+cluster", ""),
+    ] {
+        let store = silent.open(scheme, path);
+        let since = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| away(store.sweep(), scheme));
+            }
+        });
+        assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
+        // From then on nobody waits.
+        let since = Instant::now();
+        (0..50).for_each(|_| away(store.sweep(), scheme));
+        assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
+    }
+}
+
+/// A sentinel that names this master, or none.
+fn sentinel(master: Option<u16>) -> Fake {
+    Fake::start(move |command| match (command[0].as_str(), master) {
+        ("SENTINEL", Some(port)) => {
+            assert_eq!(command[2], "main");
+            let port = port.to_string();
+            let length = port.len();
+            Some(format!("*2\r\n$9\r\n127.0.0.1\r\n${length}\r\n{port}\r\n").into_bytes())
+        }
+        ("SENTINEL", None) => Some(b"*-1\r\n".to_vec()),
+        _ => usual(command),
+    })
+}
+
+#[test]
+fn sentinels_are_asked_until_one_of_them_knows_the_master() {
+    let well = || Fake::scripts(b"*2\r\n$2\r\nok\r\n:7\r\n".to_vec());
+    let master = well();
+    let (silent, knows, none) = (Fake::silent(), sentinel(Some(master.port)), sentinel(None));
+    let at = |sentinels: &[&Fake]| {
+        let servers: Vec<String> = sentinels
+            .iter()
+            .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
+            .collect();
+        open_at(&format!("redis+sentinel://{}/main", servers.join(",")))
+    };
+    let store = at(&[&silent, &none, &knows]);
+    assert_eq!(store.sweep(), Ok(7));
+    // The one that knew is asked first the next time.
+    let before = silent.connections.load(Ordering::Acquire);
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..4).map(|_| scope.spawn(|| store.sweep())).collect();
+        for asked in asked {
+            assert_eq!(asked.join().unwrap(), Ok(7));
+        }
+    });
+    assert_eq!(silent.connections.load(Ordering::Acquire), before);
+    away(at(&[&none]).sweep(), "no master");
+    let replica = Fake::start(|command| match command[0].as_str() {
+        "ROLE" => Some(b"*1\r\n$5\r\nslave\r\n".to_vec()),
+        _ => usual(command),
+    });
+    away(at(&[&sentinel(Some(replica.port))]).sweep(), "a replica");
+    away(
+        at(&[&sentinel(Some(silent.port))]).sweep(),
+        "a silent master",
+    );
+}
+
+#[test]
+fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
+    // It takes each subscription, tells once, and says nothing any more.
+    let told = b"*3\r\n$9\r\nsubscribe\r\n$4\r\ntold\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$4\r\ntold\r\n$5\r\nhello\r\n";
+    let dead = Fake::start(move |command| match command[0].as_str() {
+        "SUBSCRIBE" => Some(told.to_vec()),
+        "PING" | "UNSUBSCRIBE" => None,
+        _ => usual(command),
+    });
+    let heard = Arc::new(AtomicUsize::new(0));
+    let counted = heard.clone();
+    let store = dead.open("redis", "");
+    store.listen(Box::new(move |message| {
+        counted.fetch_add(usize::from(message == "hello"), Ordering::AcqRel);
+        counted.load(Ordering::Acquire) < 2
+    }));
+    let since = Instant::now();
+    while heard.load(Ordering::Acquire) < 2 {
+        assert!(since.elapsed() < 4 * SOON, "it stays deaf");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What scripts may be answered with, by whoever it is.
+fn nonsense() -> Vec<Vec<u8>> {
+    let texts = [
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-ASK 1 127.0.0.1:1\r\n",
+        "-CLUSTERDOWN Hash slot not served\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-BUSY Redis is busy running a script.\r\n",
+        "-MASTERDOWN Link with MASTER is down\r\n",
+        "-MISCONF Redis is configured to save RDB snapshots\r\n",
+        "-NOSCRIPT No matching script.\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-NOPERM this user has no permissions\r\n",
+        "-ERR unknown command\r\n",
+        "-\r\n",
+        "+OK\r\n",
+        ":1\r\n",
+        "$-1\r\n",
+        "*-1\r\n",
+        "*0\r\n",
+        "*1\r\n$-1\r\n",
+        "*1\r\n:1\r\n",
+        "*1\r\n$2\r\nok\r\n",
+        "*1\r\n$7\r\nnothing\r\n",
+        "*2\r\n$2\r\nok\r\n$-1\r\n",
+        "*2\r\n$2\r\nok\r\n:-1\r\n",
+        "*2\r\n$2\r\nok\r\n:9223372036854775807\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "$-9\r\n",
+        "*9223372036854775807\r\n",
+        "%9223372036854775807\r\n",
+        "%4611686018427387903\r\n",
+        "$9223372036854775807\r\n",
+        "$18446744073709551615\r\n",
+        "=-1\r\n",
+        ">9223372036854775807\r\n",
+        "|4611686018427387904\r\n",
+        "\0\0\0\0\r\n",
+        "",
+    ];
+    let mut all: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+    all.push("*1\r\n".repeat(5_000).into_bytes());
+    all.push(vec![0xff; 5_000]);
+    // A part of what is right.
+    all.push(b"*12\r\n$2\r\nok\r\n$1\r\na\r\n:1\r\n".to_vec());
+    all
+}
+
+#[test]
+fn whatever_is_answered_no_operation_panics_or_takes_long() {
+    let (key, content) = (
+        Key::of("k"),
+        Content {
+            head: b"h",
+            body: b"b",
+        },
+    );
+    let new = New {
+        key: &key,
+        owner: "o",
+        ttl: Duration::from_secs(60),
+        idle: Duration::from_secs(60),
+        count_max: 1,
+        per_owner_max: 1,
+        stamp: "s",
+        content,
+    };
+    let acquire = Acquire {
+        key: &key,
+        owner: "o",
+        known: None,
+        holder: "h",
+        term: Duration::from_secs(1),
+    };
+    let lease = Lease {
+        key: key.clone(),
+        fence: 1,
+        version: 0,
+        holder: "h".into(),
+    };
+    let failed = FailedLogin {
+        source: "s",
+        window: Duration::from_secs(1),
+        failures_max: 1,
+        block: Duration::from_secs(1),
+    };
+    type Asks<'a> = &'a (dyn Fn(&dyn SessionStore) -> bool + Sync);
+    // Whether it did as if it was answered with what makes sense.
+    let operations: [(&str, Asks<'_>); 14] = [
+        ("mark", &|store| store.mark(b"m", None).is_ok()),
+        ("create", &|store| store.create(&new).is_ok()),
+        ("read", &|store| store.read(&key, "o", None).is_ok()),
+        ("acquire", &|store| store.acquire(&acquire).is_ok()),
+        ("acquire_within", &|store| {
+            store.acquire_within(store, "p", &acquire).is_ok()
+        }),
+        ("commit", &|store| store.commit(&lease, content).is_ok()),
+        ("release", &|store| store.release(&lease).is_ok()),
+        ("close", &|store| store.close(&key, "o").is_ok()),
+        ("close_owner", &|store| store.close_owner("o").is_ok()),
+        ("list", &|store| store.list(None).is_ok()),
+        ("sweep", &|store| store.sweep().is_ok()),
+        ("login_failed", &|store| store.login_failed(&failed).is_ok()),
+        ("login_succeeded", &|store| {
+            store.login_succeeded("s").is_ok()
+        }),
+        ("tell", &|store| store.tell("t").is_ok()),
+    ];
+    std::thread::scope(|scope| {
+        for answer in nonsense() {
+            let shown = String::from_utf8_lossy(&answer[..answer.len().min(60)]).into_owned();
+            let is_right = ["*1\r\n$2\r\nok", "*2\r\n$2\r\nok"]
+                .iter()
+                .any(|begin| answer.starts_with(begin.as_bytes()));
+            let fake = Fake::scripts(answer);
+            for (name, ask) in &operations {
+                let (store, shown) = (fake.open("redis", ""), shown.clone());
+                scope.spawn(move || {
+                    let since = Instant::now();
+                    let did = ask(&*store);
+                    assert!(!did || is_right, "{name} takes {shown:?} for an answer");
+                    assert!(since.elapsed() < SOON, "{name}, {shown:?}");
+                });
+            }
+        }
+    });
+}
