@@ -13,7 +13,7 @@ use crate::error::Limit;
 use crate::heap;
 use crate::meter::{Unwatched, Watch};
 use crate::print;
-use crate::sink::{Over, PIECE_BYTES, Sink};
+use crate::sink::{Over, Sink};
 use crate::value::shape::watched;
 use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
 
@@ -207,39 +207,10 @@ pub fn temporal_text(value: &Value) -> Option<String> {
 /// # Errors
 /// Why it is not whole.
 pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push('"')?;
-    let mut clean = 0;
-    let mut look = PIECE_BYTES;
-    for (at, byte) in text.bytes().enumerate() {
-        if at == look {
-            let end = text.floor_char_boundary(at);
-            out.push_str(&text[clean..end])?;
-            clean = end;
-            look += PIECE_BYTES;
-        }
-        let short = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x08 => "\\b",
-            0x0c => "\\f",
-            0..0x20 => "",
-            _ => continue,
-        };
-        out.push_str(&text[clean..at])?;
-        clean = at + 1;
-        if short.is_empty() {
-            out.push_str("\\u00")?;
-            out.push(char::from(HEX[usize::from(byte >> 4)]))?;
-            out.push(char::from(HEX[usize::from(byte & 15)]))?;
-        } else {
-            out.push_str(short)?;
-        }
+    for piece in ptc_json::escaped(text) {
+        out.push_str(piece)?;
     }
-    out.push_str(&text[clean..])?;
     out.push('"')
 }
 

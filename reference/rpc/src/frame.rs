@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of what a method means, nor of transports.
 
-use crate::json::{Json, JsonKind, parse, write_string};
+use ptc_json::{Json, JsonKind, parse, write_string};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;

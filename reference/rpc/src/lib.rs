@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 over bytes: strict JSON text, frames, ids, errors and newline framing.
+//! JSON-RPC 2.0 over bytes: frames, ids, errors and newline framing.
 //!
 //! Serves both sides: the server reads requests and writes replies, upstream clients do the reverse.
 //! Knows nothing of MCP methods, transports, or PTC-Lisp values; holds no secrets and does no I/O.
@@ -10,10 +10,11 @@ mod framing;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
-mod json;
 
 pub use frame::{
     Frame, FrameFault, Id, RpcError, write_error, write_notification, write_request, write_result,
 };
 pub use framing::{Framer, Line};
-pub use json::{Elements, Json, JsonKind, Malformed, Members, parse, write_float, write_string};
+pub use ptc_json::{
+    Elements, Json, JsonKind, Malformed, Members, parse, write_float, write_string,
+};

@@ -1,8 +1,10 @@
-//! Strict JSON text, validated once and then navigated in place.
+//! JSON text: strict, validated once and then navigated in place; and how strings and floats of it are written.
 //!
 //! A [`Json`] is a slice of text that is known to be one JSON value, so looking into it cannot fail and nothing is
 //! built until it is asked for. Nesting is bounded by the text alone: every walk is iterative.
-//! Knows nothing of JSON-RPC, and of no value type but its own text.
+//! Knows nothing of JSON-RPC, and of no value type but its own text. Everything that reads or writes JSON stands on it.
+
+#![forbid(unsafe_code)]
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -204,34 +206,65 @@ impl<'a> Iterator for Elements<'a> {
 /// Appends `text` as a JSON string: quotes, backslashes and control characters escaped, the rest as it is.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut plain = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let escape: &[u8] = match byte {
-            b'"' => b"\\\"",
-            b'\\' => b"\\\\",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            b'\t' => b"\\t",
-            0x08 => b"\\b",
-            0x0C => b"\\f",
-            0..=0x1F => {
-                out.extend_from_slice(&bytes[plain..at]);
-                plain = at + 1;
-                const HEX: &[u8; 16] = b"0123456789ABCDEF";
-                let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
-                out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-                continue;
-            }
-            _ => continue,
-        };
-        out.extend_from_slice(&bytes[plain..at]);
-        out.extend_from_slice(escape);
-        plain = at + 1;
+    for piece in escaped(text) {
+        out.extend_from_slice(piece.as_bytes());
     }
-    out.extend_from_slice(&bytes[plain..]);
     out.push(b'"');
 }
+
+/// The inside of the JSON string that says `text`, piece by piece. No piece is longer than 64 KiB, so that whoever writes them can
+/// look at a clock in between.
+pub fn escaped(text: &str) -> Escaped<'_> {
+    Escaped { rest: text }
+}
+
+/// Iterator over the pieces of a JSON string: parts of the text as they are, and escapes.
+#[derive(Clone)]
+pub struct Escaped<'a> {
+    rest: &'a str,
+}
+
+/// Most bytes of one piece.
+const PIECE_BYTES: usize = 64 * 1024;
+
+impl<'a> Iterator for Escaped<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let bytes = self.rest.as_bytes();
+        let most = bytes.len().min(PIECE_BYTES);
+        let plain = bytes[..most]
+            .iter()
+            .position(|&byte| escape(byte).is_some());
+        let (piece, rest) = match (plain, bytes.first()) {
+            (_, None) => return None,
+            (Some(0), Some(&byte)) => (escape(byte)?, &self.rest[1..]),
+            (Some(at), _) => self.rest.split_at(at),
+            (None, _) => self.rest.split_at(self.rest.floor_char_boundary(most)),
+        };
+        self.rest = rest;
+        Some(piece)
+    }
+}
+
+/// How a byte of a JSON string is written, when not as it is.
+#[inline]
+fn escape(byte: u8) -> Option<&'static str> {
+    match byte {
+        b'"' => Some("\\\""),
+        b'\\' => Some("\\\\"),
+        0..0x20 => Some(CONTROLS[usize::from(byte)]),
+        _ => None,
+    }
+}
+
+/// The escapes of control characters.
+const CONTROLS: [&str; 0x20] = [
+    "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b",
+    "\\t", "\\n", "\\u000B", "\\f", "\\r", "\\u000E", "\\u000F", "\\u0010", "\\u0011", "\\u0012",
+    "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017", "\\u0018", "\\u0019", "\\u001A",
+    "\\u001B", "\\u001C", "\\u001D", "\\u001E", "\\u001F",
+];
 
 /// Appends a finite double in the shortest text that reads back as the same double, always recognisable as a float.
 /// Anything that is not finite becomes `null`.
