@@ -540,7 +540,7 @@ fn read_tool(options: &Json, source: &dyn ToolSource) -> Result<Tool, AgentError
 }
 
 /// The kind of preview that an option asks for; `None` when it asks for none that there is.
-pub(crate) fn read_preview(given: &Json, source: &dyn ToolSource) -> Option<Preview> {
+pub fn read_preview(given: &Json, source: &dyn ToolSource) -> Option<Preview> {
     match word(given) {
         Some("metadata") => Some(Preview::Metadata),
         Some("rows") => Some(Preview::Rows),

@@ -37,7 +37,6 @@ mod exposure;
 mod extract;
 mod lisp_mode;
 mod llm;
-mod operations;
 mod planner;
 mod preview;
 mod program;
@@ -46,11 +45,12 @@ mod run;
 mod step;
 mod task_answer;
 mod telemetry;
-mod testee;
 mod tool;
 mod turn;
 
-pub use agent::{Agent, AgentError, LISP_EVAL, MemoryStrategy, ToolSource, fill_placeholders};
+pub use agent::{
+    Agent, AgentError, LISP_EVAL, MemoryStrategy, ToolSource, fill_placeholders, read_preview,
+};
 pub use answer::{AnswerError, final_answer};
 pub use cache::{Cache, CanonicalArgs};
 pub use card::{CARD, SystemPrompt, base_prompt, combined_prompt, inventory};
@@ -60,17 +60,16 @@ pub use llm::{
     AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message,
     ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens, ToolCall, WireCall,
 };
-pub use operations::OPERATIONS;
 pub use planner::{
     Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd,
     TaskOutcome, World, planner_prompt, run_task,
 };
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
+pub use program::{ProgramEnd, ProgramHost, ProgramRun, run_program};
 pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
 pub use run::{RunOptions, chat, run};
 pub use step::{AgentStep, CallRecord, RUN_FAILURES, RunFailure, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};
 pub use telemetry::{Event, Layer, SPAN_FIELDS, TOOL_CALL, Telemetry, ToolCallFacts};
-pub use testee::{answer, serve_operations};
 pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};
 pub use turn::PROTOCOL_ERRORS;

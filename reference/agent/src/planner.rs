@@ -8,8 +8,8 @@ use ptc_lang::error::{Limit, Quote, Veil};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Ran, Value};
+use ptc_protocol::members::{PlannerCost, PlannerReport, PlannerTokens};
 use ptc_protocol::{FormatOptions, format_value_within};
-use serde_json::{Value as Json, json};
 
 use crate::exposure::Output;
 use crate::lisp_mode::{error_block, program_in_reply};
@@ -393,73 +393,64 @@ impl Planner<'_> {
 }
 
 impl TaskOutcome {
-    /// What the payload says about the planner: the last request, and how many there were.
+    /// What the answer says about the planner: the last request, and how many there were.
     #[must_use]
-    pub fn planner_json(&self, model: &str) -> Json {
+    pub fn planner_report(&self, model: &str) -> PlannerReport {
         let Some(last) = self.requests.last() else {
-            return json!({});
+            return PlannerReport::default();
         };
-        let mut shown = json!({
-            "calls": self.requests.len(),
-            "model": model,
-        });
-        // A planner that could not even be asked got no prompt.
-        if last.prompt_bytes > 0 {
-            shown["prompt_bytes"] = last.prompt_bytes.into();
+        let asked = PlannerReport {
+            calls: Some(self.requests.len()),
+            model: Some(model.to_owned()),
+            // A planner that could not even be asked got no prompt.
+            prompt_bytes: Some(last.prompt_bytes).filter(|bytes| *bytes > 0),
+            ..PlannerReport::default()
+        };
+        if let Some(error) = last.error {
+            return PlannerReport {
+                error: Some(error.to_owned()),
+                ..asked
+            };
         }
-        match last.error {
-            Some(error) => shown["error"] = error.into(),
-            None => {
-                let tokens = last
-                    .tokens
-                    .filter(|tokens| tokens.input + tokens.output > 0);
-                shown["duration_ms"] = last.duration_ms.into();
-                shown["completion_bytes"] = last.completion_bytes.into();
-                shown["output_bytes"] = last.completion_bytes.into();
-                shown["tokens"] = tokens.map_or(
-                    json!({}),
-                    |tokens| json!({ "input": tokens.input, "output": tokens.output }),
-                );
-            }
+        let reported = last.tokens.filter(|tokens| tokens.total() > 0);
+        PlannerReport {
+            duration_ms: Some(last.duration_ms),
+            completion_bytes: Some(last.completion_bytes),
+            output_bytes: Some(last.completion_bytes),
+            tokens: Some(PlannerTokens {
+                input: reported.map(|tokens| tokens.input),
+                output: reported.map(|tokens| tokens.output),
+            }),
+            ..asked
         }
-        shown
     }
 
     /// What the planner cost, for the metrics. Tokens are null unless every request reported some.
     #[must_use]
-    pub fn llm_metrics(&self) -> Json {
+    pub fn planner_cost(&self) -> PlannerCost {
         let sum = |of: fn(&PlannerRequest) -> u64| self.requests.iter().map(of).sum::<u64>();
-        let (prompt, completion) = (
+        let (prompt_bytes, completion_bytes) = (
             sum(|request| request.prompt_bytes),
             sum(|request| request.completion_bytes),
         );
-        let reported = |request: &PlannerRequest| {
-            request
-                .tokens
-                .is_some_and(|tokens| tokens.input + tokens.output > 0)
-        };
+        let reported = |request: &PlannerRequest| request.tokens.is_some_and(|it| it.total() > 0);
         let all = !self.requests.is_empty() && self.requests.iter().all(reported);
         let tokens = |of: fn(Tokens) -> u64| {
-            all.then(|| {
-                self.requests
-                    .iter()
-                    .filter_map(|r| r.tokens)
-                    .map(of)
-                    .sum::<u64>()
-            })
+            let reports = self.requests.iter().filter_map(|request| request.tokens);
+            all.then(|| reports.map(of).sum::<u64>())
         };
-        json!({
-            "planner_calls": self.requests.len(),
-            "provider_reported": all,
-            "prompt_tokens": tokens(|tokens| tokens.input),
-            "completion_tokens": tokens(|tokens| tokens.output),
-            "total_tokens": tokens(|tokens| tokens.input + tokens.output),
-            "prompt_bytes": prompt,
-            "completion_bytes": completion,
-            "estimated_prompt_tokens": prompt.div_ceil(4),
-            "estimated_completion_tokens": completion.div_ceil(4),
-            "estimate_method": "utf8_bytes_div_4",
-        })
+        PlannerCost {
+            planner_calls: self.requests.len(),
+            provider_reported: all,
+            prompt_tokens: tokens(|tokens| tokens.input),
+            completion_tokens: tokens(|tokens| tokens.output),
+            total_tokens: tokens(Tokens::total),
+            prompt_bytes,
+            completion_bytes,
+            estimated_prompt_tokens: prompt_bytes.div_ceil(4),
+            estimated_completion_tokens: completion_bytes.div_ceil(4),
+            estimate_method: "utf8_bytes_div_4",
+        }
     }
 }
 

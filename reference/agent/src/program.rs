@@ -16,7 +16,7 @@ use crate::telemetry::{Layer, Telemetry, ToolCallFacts};
 use crate::tool::Tool;
 
 /// What a program may use.
-pub(crate) struct ProgramHost<'a> {
+pub struct ProgramHost<'a> {
     pub tools: &'a BTreeMap<String, &'a Tool>,
     pub names: &'a [String],
     pub cache: &'a Mutex<Cache>,
@@ -27,7 +27,7 @@ pub(crate) struct ProgramHost<'a> {
 
 /// A program's end, in the words of payloads.
 #[derive(Debug)]
-pub(crate) enum ProgramEnd {
+pub enum ProgramEnd {
     /// The value of the last form.
     Value(Value),
     /// `(return v)`.
@@ -42,7 +42,7 @@ pub(crate) enum ProgramEnd {
     },
 }
 
-pub(crate) struct ProgramRun {
+pub struct ProgramRun {
     pub end: ProgramEnd,
     pub prints: Vec<String>,
     /// The surroundings afterwards; those from before when the program failed.
@@ -50,7 +50,7 @@ pub(crate) struct ProgramRun {
 }
 
 /// Runs `source`. A call of a tool that programs may not call is refused before anything runs.
-pub(crate) fn run_program(
+pub fn run_program(
     source: &str,
     env: &Env,
     host: &ProgramHost<'_>,

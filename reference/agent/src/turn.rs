@@ -460,8 +460,8 @@ impl Run<'_> {
             self.agent.preview,
         );
         Evaluated {
-            content: render_success(value, &execution, SuccessOptions::default()),
             truncated: execution.visible_truncated.unwrap_or(execution.truncated),
+            content: render_success(value, execution, SuccessOptions::default()),
             ..Evaluated::default()
         }
     }

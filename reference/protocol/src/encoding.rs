@@ -154,7 +154,11 @@ fn write_list<'v>(
 }
 
 fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
-    serde_json::to_writer(out, text).map_err(io::Error::from)
+    out.write_all(b"\"")?;
+    for piece in ptc_json::escaped(text) {
+        out.write_all(piece.as_bytes())?;
+    }
+    out.write_all(b"\"")
 }
 
 /// Whether a map is an object of its own: string keys that are no tags.

@@ -3,7 +3,8 @@
 //! One place for what every surface shares: in-process agents, the MCP server, other libraries. Knows
 //! nothing of transports, sessions, models or upstreams.
 //!
-//! - Payloads: [`render_success`], [`render_success_from_step`], [`render_error`] over the closed [`ErrorReason`].
+//! - Answers: [`members`] are their objects as types, [`Payload`] is how all of them are scrubbed and written; [`render_success`],
+//!   [`render_success_from_step`], [`render_error`] over the closed [`ErrorReason`] do so at once.
 //! - Types: [`parse_signature`], [`validate_return`], [`atomize_value`], [`json_schema_to_type`], [`type_to_json_schema`].
 //! - Values at the boundary: [`to_json_value`], [`json_to_value`], [`format_value`], [`shorten`], [`coerce_input`].
 //! - The tool itself: [`validate_program`], [`tool_description`], and the language, re-exported as [`lang`].
@@ -20,13 +21,14 @@ mod history;
 mod json_value;
 pub mod limits;
 mod lisp_text;
-mod operations;
+pub mod members;
 mod payload;
 mod program;
 mod reason;
 mod returns;
 mod schema;
 mod signature;
+mod step;
 mod typed;
 
 pub use coerce::{Coerced, coerce_input};
@@ -39,11 +41,7 @@ pub use feedback::{
 pub use format::{FormatOptions, Formatted, format_value, format_value_within};
 pub use history::{HISTORY_SIZE_MAX, shorten, size_units};
 pub use json_value::{NotJson, json_to_value, to_json_value};
-pub use operations::{InvalidInput, OPERATIONS, Operation, OperationFn, text_of, value_of};
-pub use payload::{
-    Step, StepOptions, SuccessOptions, error_payload, render_error, render_success,
-    render_success_from_step, success_payload,
-};
+pub use payload::{Field, Name, Payload, Word};
 pub use program::{InvalidProgram, validate_program};
 pub use ptc_lang as lang;
 pub use reason::ErrorReason;
@@ -54,4 +52,7 @@ pub use schema::{
     json_schema_to_type, parameters_schema, provider_schema, tool_definition, type_to_json_schema,
 };
 pub use signature::{Prim, Signature, SignatureError, Type, parse_signature};
+pub use step::{
+    Step, StepOptions, SuccessOptions, render_error, render_success, render_success_from_step,
+};
 pub use typed::{atomize_value, parse_instant};

@@ -1,150 +1,479 @@
-//! The JSON payloads of `lisp_eval`: one shape for success, one for errors. Decides keys, not texts.
+//! What is answered, as data: an object of named fields that knows which of its words come from outside, so that it can be scrubbed
+//! first, and cut and written afterwards. Its writer is the one that all answers go through.
+//!
+//! Knows nothing of profiles, limits or envelopes.
 
-use std::collections::BTreeMap;
+use ptc_json::{write_float, write_string};
+use ptc_secrets::{Redactor, Scrub, Scrubbed, scrub_json_text};
+use std::borrow::Cow;
 
-use ptc_lang::Value;
-use serde_json::{Map, Value as Json, json};
-
-use crate::feedback::{Execution, PreviewOptions, Turns, execution_feedback};
-use crate::reason::ErrorReason;
-
-/// Options of [`render_success`].
-#[derive(Debug, Clone)]
-pub struct SuccessOptions {
-    /// Shown as `validated` when given, even when it is null.
-    pub validated: Option<Json>,
-    /// Whether `memory` is part of the payload.
-    pub include_memory: bool,
+/// An object with its fields in ascending order of their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Payload {
+    fields: Vec<(Name, Field)>,
 }
 
-impl Default for SuccessOptions {
-    fn default() -> Self {
-        SuccessOptions {
-            validated: None,
-            include_memory: true,
+/// The name of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Name {
+    /// One that the server chose. Never scrubbed: a client could not read the answer.
+    Own(Cow<'static, str>),
+    Outside(String),
+}
+
+/// One value of a payload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Field {
+    /// `null`
+    #[default]
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// A double; one that isn't finite is written as `null`.
+    Float(f64),
+    /// A text from outside, in part at least.
+    Text(String),
+    /// A word that the server chose. Never scrubbed.
+    Own(Cow<'static, str>),
+    /// A text that was scrubbed as it was put together.
+    Clean(Scrubbed<String>),
+    /// JSON text that is exact or absent: when scrubbing would change it, it is omitted.
+    Exact(String),
+    /// JSON text from outside: its strings are scrubbed, keys too.
+    Json(String),
+    /// JSON text that the server wrote. Never scrubbed.
+    OwnJson(Cow<'static, str>),
+    List(Vec<Field>),
+    Object(Payload),
+}
+
+impl Payload {
+    pub fn new() -> Self {
+        Payload::default()
+    }
+
+    /// Sets a field; setting it again replaces it.
+    pub fn set(&mut self, name: impl Into<Name>, value: impl Into<Field>) -> &mut Self {
+        let (name, value) = (name.into(), value.into());
+        match self.position(name.text()) {
+            Ok(at) => self.fields[at].1 = value,
+            Err(at) => self.fields.insert(at, (name, value)),
+        }
+        self
+    }
+
+    /// The same, for building in one expression.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<Name>, value: impl Into<Field>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets all members of another object.
+    pub fn add(&mut self, members: impl Into<Payload>) -> &mut Self {
+        for (name, value) in members.into().fields {
+            self.set(name, value);
+        }
+        self
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Field> {
+        self.position(name).ok().map(|at| &self.fields[at].1)
+    }
+
+    /// A field that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Field::as_text)
+    }
+
+    /// True when the field is `true`.
+    pub fn is_true(&self, name: &str) -> bool {
+        self.get(name) == Some(&Field::Bool(true))
+    }
+
+    /// Takes a field out.
+    pub fn remove(&mut self, name: &str) -> Option<Field> {
+        self.position(name).ok().map(|at| self.fields.remove(at).1)
+    }
+
+    /// The fields in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
+        self.fields.iter().map(|(name, value)| (name.text(), value))
+    }
+
+    /// True when there is no field.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// The object as text that [`Payload::from_kept`] reads, with what is to be scrubbed told from what is not.
+    pub fn kept(&self) -> String {
+        Field::Object(self.clone()).kept().to_string()
+    }
+
+    /// The object that [`Payload::kept`] wrote.
+    pub fn from_kept(text: &str) -> Option<Payload> {
+        match Field::from_kept(serde_json::from_str(text).ok()?)? {
+            Field::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Appends the object as compact JSON.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (at, (name, value)) in self.fields.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            write_string(out, name.text());
+            out.push(b':');
+            value.write(out);
+        }
+        out.push(b'}');
+    }
+
+    /// The object as compact JSON.
+    pub fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        String::from_utf8(out).expect("JSON written from strings is UTF-8")
+    }
+
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.fields
+            .binary_search_by(|(other, _)| other.text().cmp(name))
+    }
+}
+
+impl Name {
+    fn text(&self) -> &str {
+        match self {
+            Name::Own(text) => text,
+            Name::Outside(text) => text,
         }
     }
 }
 
-/// The parts of a finished execution that a payload shows.
-#[derive(Debug, Clone, Default)]
-pub struct Step {
-    pub returned: Value,
-    pub prints: Vec<String>,
-    /// Definitions after the execution.
-    pub memory: BTreeMap<String, Value>,
-}
-
-/// Options of [`render_success_from_step`]; by default one-shot, without memory.
-#[derive(Debug, Clone, Default)]
-pub struct StepOptions {
-    /// As in [`SuccessOptions`].
-    pub validated: Option<Json>,
-    /// Whether `memory` is part of the payload and of the feedback.
-    pub include_memory: bool,
-    /// Definitions before the execution, to tell what changed.
-    pub prior_memory: BTreeMap<String, Value>,
-    pub preview: PreviewOptions,
-}
-
-/// The success payload as JSON text.
-#[must_use]
-pub fn render_success(returned: &Value, execution: &Execution, options: SuccessOptions) -> String {
-    success_payload(returned, execution, options).to_string()
-}
-
-/// The success payload of a step as JSON text.
-#[must_use]
-pub fn render_success_from_step(step: &Step, options: StepOptions) -> String {
-    let turns = if options.include_memory {
-        Turns::Several
-    } else {
-        Turns::Single
-    };
-    let execution = execution_feedback(
-        &step.returned,
-        &step.prints,
-        &step.memory,
-        &options.prior_memory,
-        turns,
-        options.preview,
-    );
-    let options = SuccessOptions {
-        validated: options.validated,
-        include_memory: options.include_memory,
-    };
-    render_success(&step.returned, &execution, options)
-}
-
-/// The error payload as JSON text. `feedback` defaults to the message; `result` shows for `fail` alone.
-#[must_use]
-pub fn render_error(
-    reason: ErrorReason,
-    message: &str,
-    feedback: Option<Json>,
-    result: Option<Json>,
-) -> String {
-    error_payload(reason, message, feedback, result).to_string()
-}
-
-/// The success payload: `status`, `result`, `prints`, `feedback`, `truncated`, `memory`, `validated`.
-///
-/// `result` is left out only when neither the execution nor the program has a value.
-#[must_use]
-pub fn success_payload(returned: &Value, execution: &Execution, options: SuccessOptions) -> Json {
-    let mut payload = Map::new();
-    payload.insert("status".into(), "ok".into());
-    if execution.result.is_some() || !returned.is_nil() {
-        payload.insert("result".into(), execution.result.clone().into());
+impl From<&'static str> for Name {
+    fn from(name: &'static str) -> Self {
+        Name::Own(Cow::Borrowed(name))
     }
-    payload.insert("prints".into(), execution.prints.clone().into());
-    payload.insert("feedback".into(), execution.feedback.clone().into());
-    let truncated = match options.include_memory {
-        true => execution.truncated,
-        false => execution.visible_truncated.unwrap_or(execution.truncated),
-    };
-    payload.insert("truncated".into(), truncated.into());
-    if options.include_memory {
-        let memory = &execution.memory;
-        let shown = json!({
-            "changed": memory.changed,
-            "stored_keys": memory.stored_keys,
-            "truncated": memory.truncated,
+}
+
+impl From<String> for Name {
+    fn from(name: String) -> Self {
+        Name::Outside(name)
+    }
+}
+
+impl Field {
+    /// Its kind and itself. What was scrubbed as it was put together is scrubbed again where it is read.
+    fn kept(&self) -> serde_json::Value {
+        use serde_json::json;
+        match self {
+            Field::Null => json!(["null"]),
+            Field::Bool(on) => json!(["bool", on]),
+            Field::Int(int) => json!(["int", int]),
+            Field::Float(float) => json!(["float", float]),
+            Field::Text(text) => json!(["text", text]),
+            Field::Clean(text) => json!(["text", text.as_str()]),
+            Field::Own(text) => json!(["own", text]),
+            Field::Exact(text) => json!(["exact", text]),
+            Field::Json(text) => json!(["json", text]),
+            Field::OwnJson(text) => json!(["own-json", text]),
+            Field::List(items) => {
+                json!(["list", items.iter().map(Field::kept).collect::<Vec<_>>()])
+            }
+            Field::Object(object) => {
+                let fields = object.fields.iter().map(|(name, field)| {
+                    let own = matches!(name, Name::Own(_));
+                    json!([own, name.text(), field.kept()])
+                });
+                json!(["object", fields.collect::<Vec<_>>()])
+            }
+        }
+    }
+
+    fn from_kept(value: serde_json::Value) -> Option<Field> {
+        use serde_json::Value;
+        let Value::Array(parts) = value else {
+            return None;
+        };
+        let mut parts = parts.into_iter();
+        let kind = parts.next()?;
+        let rest = parts.next();
+        Some(match (kind.as_str()?, rest) {
+            ("null", None) => Field::Null,
+            ("bool", Some(Value::Bool(on))) => Field::Bool(on),
+            ("int", Some(int)) => Field::Int(int.as_i64()?),
+            ("float", Some(float)) => Field::Float(float.as_f64()?),
+            ("text", Some(Value::String(text))) => Field::Text(text),
+            ("own", Some(Value::String(text))) => Field::Own(Cow::Owned(text)),
+            ("exact", Some(Value::String(text))) => Field::Exact(text),
+            ("json", Some(Value::String(text))) => Field::Json(text),
+            ("own-json", Some(Value::String(text))) => Field::OwnJson(Cow::Owned(text)),
+            ("list", Some(Value::Array(items))) => Field::List(
+                items
+                    .into_iter()
+                    .map(Field::from_kept)
+                    .collect::<Option<_>>()?,
+            ),
+            ("object", Some(Value::Array(fields))) => {
+                let mut object = Payload::new();
+                for field in fields {
+                    let Value::Array(parts) = field else {
+                        return None;
+                    };
+                    let [own, name, field] = <[Value; 3]>::try_from(parts).ok()?;
+                    let name = name.as_str()?.to_owned();
+                    let name = match own.as_bool()? {
+                        true => Name::Own(Cow::Owned(name)),
+                        false => Name::Outside(name),
+                    };
+                    object.set(name, Field::from_kept(field)?);
+                }
+                Field::Object(object)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Appends the value as compact JSON.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Field::Null => out.extend_from_slice(b"null"),
+            Field::Bool(true) => out.extend_from_slice(b"true"),
+            Field::Bool(false) => out.extend_from_slice(b"false"),
+            Field::Int(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Field::Float(value) => write_float(out, *value),
+            Field::Text(text) => write_string(out, text),
+            Field::Own(text) => write_string(out, text),
+            Field::Clean(text) => write_string(out, text),
+            Field::Exact(json) | Field::Json(json) => out.extend_from_slice(json.as_bytes()),
+            Field::OwnJson(json) => out.extend_from_slice(json.as_bytes()),
+            Field::List(items) => {
+                out.push(b'[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    item.write(out);
+                }
+                out.push(b']');
+            }
+            Field::Object(object) => object.write(out),
+        }
+    }
+
+    /// Bytes of the compact JSON.
+    pub fn json_bytes(&self) -> usize {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out.len()
+    }
+
+    /// A word that the server chose: an id, a hash, a name of a closed list.
+    pub fn word(word: impl Into<Cow<'static, str>>) -> Self {
+        Field::Own(word.into())
+    }
+
+    /// The text, when it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Field::Text(text) => Some(text),
+            Field::Own(text) => Some(text),
+            Field::Clean(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Nothing worth showing: null, an empty text, list or object.
+    pub fn is_blank(&self) -> bool {
+        match self {
+            Field::Null => true,
+            Field::Text(_) | Field::Own(_) | Field::Clean(_) => {
+                self.as_text().is_some_and(str::is_empty)
+            }
+            Field::List(items) => items.is_empty(),
+            Field::Object(object) => object.is_empty(),
+            _ => false,
+        }
+    }
+}
+
+impl From<&serde_json::Value> for Field {
+    fn from(value: &serde_json::Value) -> Self {
+        use serde_json::Value;
+        match value {
+            Value::Null => Field::Null,
+            Value::Bool(on) => Field::Bool(*on),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(int), _) => Field::Int(int),
+                (None, Some(float)) if number.is_f64() => Field::Float(float),
+                _ => Field::Json(number.to_string()),
+            },
+            Value::String(text) => Field::Text(text.clone()),
+            Value::Array(items) => Field::List(items.iter().map(Field::from).collect()),
+            Value::Object(entries) => {
+                let mut object = Payload::new();
+                for (name, value) in entries {
+                    object.set(name.clone(), value);
+                }
+                Field::Object(object)
+            }
+        }
+    }
+}
+
+impl From<bool> for Field {
+    fn from(value: bool) -> Self {
+        Field::Bool(value)
+    }
+}
+
+impl From<String> for Field {
+    fn from(value: String) -> Self {
+        Field::Text(value)
+    }
+}
+
+impl From<&'static str> for Field {
+    fn from(value: &'static str) -> Self {
+        Field::Own(Cow::Borrowed(value))
+    }
+}
+
+impl From<Scrubbed<String>> for Field {
+    fn from(value: Scrubbed<String>) -> Self {
+        Field::Clean(value)
+    }
+}
+
+impl From<f64> for Field {
+    fn from(value: f64) -> Self {
+        Field::Float(value)
+    }
+}
+
+impl From<u32> for Field {
+    fn from(value: u32) -> Self {
+        Field::Int(value.into())
+    }
+}
+
+/// A word that the server chose: an id, a name of a closed list. Never scrubbed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Word(pub String);
+
+impl From<Word> for Field {
+    fn from(value: Word) -> Self {
+        Field::word(value.0)
+    }
+}
+
+impl From<i64> for Field {
+    fn from(value: i64) -> Self {
+        Field::Int(value)
+    }
+}
+
+impl From<usize> for Field {
+    fn from(value: usize) -> Self {
+        Field::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<u64> for Field {
+    fn from(value: u64) -> Self {
+        Field::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<&String> for Field {
+    fn from(value: &String) -> Self {
+        Field::Text(value.clone())
+    }
+}
+
+impl From<Payload> for Field {
+    fn from(value: Payload) -> Self {
+        Field::Object(value)
+    }
+}
+
+impl<T: Into<Field>> From<Vec<T>> for Field {
+    fn from(values: Vec<T>) -> Self {
+        Field::List(values.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Field>> From<Option<T>> for Field {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Field::Null, Into::into)
+    }
+}
+
+impl Scrub for Payload {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.fields.retain_mut(|(_, value)| {
+            if matches!(value, Field::Exact(json) if matches!(scrub_json_text(json, redactor), Cow::Owned(_))) {
+                return false;
+            }
+            value.scrub_in_place(redactor);
+            true
         });
-        payload.insert("memory".into(), shown);
+        let outside = |(name, _): &(Name, Field)| matches!(name, Name::Outside(_));
+        if self.fields.iter().any(outside) {
+            for (name, value) in std::mem::take(&mut self.fields) {
+                match name {
+                    Name::Outside(name) => self.set(redactor.scrub(name).into_inner(), value),
+                    own => self.set(own, value),
+                };
+            }
+        }
     }
-    if let Some(validated) = options.validated {
-        payload.insert("validated".into(), validated);
-    }
-    Json::Object(payload)
 }
 
-/// The error payload: `status`, `reason`, `message`, `feedback`, and `result` for `fail`.
-#[must_use]
-pub fn error_payload(
-    reason: ErrorReason,
-    message: &str,
-    feedback: Option<Json>,
-    result: Option<Json>,
-) -> Json {
-    let mut payload = Map::new();
-    payload.insert("status".into(), "error".into());
-    payload.insert("reason".into(), reason.name().into());
-    payload.insert("message".into(), message.into());
-    payload.insert(
-        "feedback".into(),
-        feedback.unwrap_or_else(|| message.into()),
-    );
-    match reason {
-        ErrorReason::Fail => {
-            payload.insert("result".into(), result.unwrap_or(Json::Null));
+impl Scrub for Field {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        match self {
+            Field::Text(text) => text.scrub_in_place(redactor),
+            Field::Json(json) => {
+                if let Cow::Owned(clean) = scrub_json_text(json, redactor) {
+                    *json = clean;
+                }
+            }
+            Field::List(items) => items.scrub_in_place(redactor),
+            Field::Object(object) => object.scrub_in_place(redactor),
+            Field::Null
+            | Field::Bool(_)
+            | Field::Int(_)
+            | Field::Float(_)
+            | Field::Own(_)
+            | Field::Clean(_)
+            | Field::Exact(_)
+            | Field::OwnJson(_) => {}
         }
-        ErrorReason::ParseError
-        | ErrorReason::RuntimeError
-        | ErrorReason::Timeout
-        | ErrorReason::MemoryLimit
-        | ErrorReason::ArgsError
-        | ErrorReason::ValidationError => {}
     }
-    Json::Object(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_ordered_and_replaced() {
+        let mut payload = Payload::new()
+            .with("status", "ok")
+            .with("prints", vec!["a\n"]);
+        payload
+            .set("status", "error")
+            .set("n", 3usize)
+            .set("x", 2.0);
+        assert_eq!(
+            payload.to_json(),
+            r#"{"n":3,"prints":["a\n"],"status":"error","x":2.0}"#
+        );
+    }
 }

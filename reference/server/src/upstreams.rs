@@ -2,8 +2,11 @@
 //!
 //! Knows nothing of how upstreams are reached.
 
-use crate::render::payload::{Field, Payload};
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
+use ptc_protocol::members::{
+    KeptToolCall, KeptUpstreamCall, ToolCallArguments, UpstreamCall, UpstreamMembers,
+};
+use ptc_protocol::{Field, Payload};
 use ptc_secrets::{ConfigDocument, RedactorBuilder};
 use ptc_upstream::{
     Configured, Entry, Kept, Lookup, Options, SnapshotMode, Surroundings, ptc_metrics, resolve_path,
@@ -94,55 +97,42 @@ pub fn add(payload: &mut Payload, entries: &[Entry], in_session: bool) {
         let feedback = format!("{feedback}{gap}{block}");
         payload.set("feedback", feedback);
     }
-    let calls: Vec<Field> = entries
-        .iter()
-        .map(|entry| {
-            let mut call = entry.call_json();
-            if let (true, Some(summary)) = (in_session, &entry.summary) {
-                call["result_overview"] = serde_json::json!({
-                    "preview": summary.preview,
-                    "shape": summary.shape,
-                    "value_kind": summary.value_kind,
-                });
-            }
-            Field::own(&call)
-        })
-        .collect();
-    payload.set("upstream_calls", Field::List(calls));
-    if !in_session {
-        let results = entries.iter().map(|entry| Field::own(&entry.result_json()));
-        payload.set("upstream_results", Field::List(results.collect()));
-    }
+    let calls = entries.iter().map(|entry| UpstreamCall {
+        result_overview: entry.overview().filter(|_| in_session),
+        ..entry.call()
+    });
     let result_bytes = match is_error {
         true => 0,
         false => payload.text("result").map_or(0, str::len),
     };
     let prints_bytes = payload.get("prints").map_or(0, Field::json_bytes);
-    if let Some(metrics) = ptc_metrics(entries, result_bytes as u64, prints_bytes as u64) {
-        payload.set("ptc_metrics", Field::own(&metrics));
-    }
+    payload.add(UpstreamMembers {
+        upstream_calls: calls.collect(),
+        ptc_metrics: ptc_metrics(entries, result_bytes as u64, prints_bytes as u64),
+        upstream_results: (!in_session).then(|| entries.iter().map(Entry::result).collect()),
+    });
 }
 
 /// The entries as a session keeps them: its tool calls, and its upstream calls.
 pub fn histories(entries: &[Entry]) -> (Vec<Payload>, Vec<Payload>) {
-    let tool_calls = entries.iter().map(|entry| {
-        let mut arguments = Payload::new()
-            .with("server", &entry.server)
-            .with("tool", &entry.tool);
-        if entry.args_given {
-            arguments.set("args", Field::Json(entry.arguments.clone()));
-        }
-        Payload::new().with("args", arguments).with("name", "call")
+    let tool_calls = entries.iter().map(|entry| KeptToolCall {
+        args: ToolCallArguments {
+            server: entry.server.clone(),
+            tool: entry.tool.clone(),
+            args: entry
+                .args_given
+                .then(|| Field::Json(entry.arguments.clone())),
+        },
+        name: "call",
     });
-    let upstream_calls = entries.iter().map(|entry| {
-        let mut call = Payload::new()
-            .with("args", Payload::new())
-            .with("name", format!("{}.{}", entry.server, entry.tool))
-            .with("status", entry.status_word());
-        if let Some((_, error)) = &entry.error {
-            call.set("error", error);
-        }
-        call
+    let upstream_calls = entries.iter().map(|entry| KeptUpstreamCall {
+        args: Payload::new(),
+        name: format!("{}.{}", entry.server, entry.tool),
+        status: entry.status_word(),
+        error: entry.error.as_ref().map(|(_, error)| error.clone()),
     });
-    (tool_calls.collect(), upstream_calls.collect())
+    (
+        tool_calls.map(Payload::from).collect(),
+        upstream_calls.map(Payload::from).collect(),
+    )
 }

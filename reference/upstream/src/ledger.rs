@@ -1,6 +1,7 @@
 //! `upstream_calls`: what a program asked of upstreams, entry by entry, and the summaries of what came back.
 //! Holds scrubbed text only; knows nothing of how calls are made.
 
+use ptc_protocol::members::{ResultOverview, UpstreamCall, UpstreamResult};
 use ptc_rpc::{Json, JsonKind, write_string};
 use serde_json::{Map, Value, json};
 
@@ -60,45 +61,43 @@ impl Entry {
     }
 
     /// The entry as `upstream_calls` carries it.
-    pub fn call_json(&self) -> Value {
-        let mut entry = json!({
-            "duration_ms": self.duration_ms,
-            "oversize": self.status() == Status::Oversize,
-            "result_bytes": self.result_bytes,
-            "server": self.server,
-            "status": self.status_word(),
-            "tool": self.tool,
-        });
-        if let Some((reason, error)) = &self.error {
-            entry["reason"] = reason.name().into();
-            entry["error"] = error.as_str().into();
+    pub fn call(&self) -> UpstreamCall {
+        UpstreamCall {
+            duration_ms: self.duration_ms,
+            oversize: self.status() == Status::Oversize,
+            result_bytes: self.result_bytes,
+            server: self.server.clone(),
+            status: self.status_word(),
+            tool: self.tool.clone(),
+            reason: self.error.as_ref().map(|(reason, _)| reason.name()),
+            error: self.error.as_ref().map(|(_, error)| error.clone()),
+            ..UpstreamCall::default()
         }
-        entry
     }
 
     /// The entry as `upstream_results` carries it.
-    pub fn result_json(&self) -> Value {
-        let mut entry = Map::new();
-        entry.insert("server".into(), self.server.as_str().into());
-        entry.insert("status".into(), self.status_word().into());
-        entry.insert("tool".into(), self.tool.as_str().into());
-        if let Some((reason, error)) = &self.error {
-            entry.insert("reason".into(), reason.name().into());
-            if !error.is_empty() {
-                entry.insert("error".into(), error.as_str().into());
-            }
+    pub fn result(&self) -> UpstreamResult {
+        let (reason, error) = self.error.clone().unzip();
+        let summary = self.summary.as_ref();
+        UpstreamResult {
+            server: self.server.clone(),
+            status: self.status_word(),
+            tool: self.tool.clone(),
+            reason: reason.map(Reason::name),
+            error: error.filter(|error| !error.is_empty()),
+            preview: summary.map(|summary| summary.preview.clone()),
+            shape: summary.map(|summary| summary.shape.clone()),
+            value_kind: summary.map(|summary| summary.value_kind),
         }
-        if let Some(Summary {
-            shape,
-            preview,
-            value_kind,
-        }) = &self.summary
-        {
-            entry.insert("preview".into(), preview.as_str().into());
-            entry.insert("shape".into(), shape.as_str().into());
-            entry.insert("value_kind".into(), (*value_kind).into());
-        }
-        Value::Object(entry)
+    }
+
+    /// What a success gave, as calls in a session carry it.
+    pub fn overview(&self) -> Option<ResultOverview> {
+        self.summary.as_ref().map(|summary| ResultOverview {
+            preview: summary.preview.clone(),
+            shape: summary.shape.clone(),
+            value_kind: summary.value_kind,
+        })
     }
 
     /// `ok` or `error`.

@@ -31,7 +31,7 @@ pub use fault::{Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
 pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
 pub use limits::Limits;
-pub use metrics::{estimated_tokens, metrics_block, payload_reduction_ratio, ptc_metrics, round2};
+pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{Configured, Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};

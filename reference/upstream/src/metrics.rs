@@ -1,6 +1,6 @@
 //! `ptc_metrics`: how much upstream payload a program collapsed into its answer. Arithmetic only.
 
-use serde_json::{Value, json};
+use ptc_protocol::members::{Baseline, Conservative, Metrics, Optimistic};
 
 use crate::ledger::{Entry, Status};
 
@@ -9,14 +9,9 @@ const CONSERVATIVE_NOTE: &str = "Sum of the bytes of successful, non-oversize up
     response are not counted.";
 const OPTIMISTIC_NOTE: &str = "What a model would have spent on the same task with direct tool calls can't be measured by the server.";
 
-/// The block for one evaluation, or `None` when it made no upstream call. `final_result_bytes`: bytes of the `result` text,
-/// 0 for an error; `prints_bytes`: bytes of the JSON array of prints, 0 when there is none.
-pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Option<Value> {
-    (!entries.is_empty()).then(|| metrics_block(entries, final_result_bytes, prints_bytes))
-}
-
-/// The block, for an evaluation that has one whether or not it called upstreams.
-pub fn metrics_block(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Value {
+/// The block for one evaluation. `final_result_bytes`: bytes of the `result` text, 0 for an error; `prints_bytes`: bytes of the JSON
+/// array of prints, 0 when there is none.
+pub fn ptc_metrics(entries: &[Entry], final_result_bytes: u64, prints_bytes: u64) -> Metrics {
     let of = |status: Status| entries.iter().filter(move |entry| entry.status() == status);
     let count = |status| of(status).count();
     let bytes = |status| {
@@ -26,35 +21,36 @@ pub fn metrics_block(entries: &[Entry], final_result_bytes: u64, prints_bytes: u
     };
     let fetched = bytes(Status::Ok);
     let ratio = payload_reduction_ratio(fetched, final_result_bytes);
-    json!({
-        "schema_version": 1,
-        "final_result_bytes": final_result_bytes,
-        "prints_bytes": prints_bytes,
-        "upstream_call_count": entries.len(),
-        "upstream_ok_count": count(Status::Ok),
-        "upstream_error_count": count(Status::Error),
-        "upstream_oversize_count": count(Status::Oversize),
-        "upstream_result_bytes": fetched,
-        "upstream_error_bytes": bytes(Status::Error),
-        "upstream_oversize_bytes": bytes(Status::Oversize),
-        "payload_reduction_ratio": ratio,
-        "estimated_final_result_tokens": estimated_tokens(final_result_bytes),
-        "estimated_upstream_result_tokens": estimated_tokens(fetched),
-        "token_estimate_method": "utf8_bytes_div_4",
-        "baseline": {
-            "conservative": {
-                "name": "successful_upstream_results_only",
-                "bytes": fetched,
-                "ratio": ratio,
-                "note": CONSERVATIVE_NOTE,
+    Metrics {
+        schema_version: 1,
+        final_result_bytes,
+        prints_bytes,
+        upstream_call_count: entries.len(),
+        upstream_ok_count: count(Status::Ok),
+        upstream_error_count: count(Status::Error),
+        upstream_oversize_count: count(Status::Oversize),
+        upstream_result_bytes: fetched,
+        upstream_error_bytes: bytes(Status::Error),
+        upstream_oversize_bytes: bytes(Status::Oversize),
+        payload_reduction_ratio: ratio,
+        estimated_final_result_tokens: estimated_tokens(final_result_bytes),
+        estimated_upstream_result_tokens: estimated_tokens(fetched),
+        token_estimate_method: "utf8_bytes_div_4",
+        baseline: Baseline {
+            conservative: Conservative {
+                name: "successful_upstream_results_only",
+                bytes: fetched,
+                ratio,
+                note: CONSERVATIVE_NOTE,
             },
-            "optimistic": {
-                "name": "no_ptc_direct_llm_workflow",
-                "available": false,
-                "note": OPTIMISTIC_NOTE,
+            optimistic: Optimistic {
+                name: "no_ptc_direct_llm_workflow",
+                available: false,
+                note: OPTIMISTIC_NOTE,
             },
         },
-    })
+        ..Metrics::default()
+    }
 }
 
 /// Bytes over four, rounded up.

@@ -53,7 +53,7 @@ pub struct Options {
 
 /// The packages whose faults the suite must catch.
 const JUDGED: &[&str] = &[
-    "lang", "protocol", "rpc", "upstream", "secrets", "agent", "server",
+    "json", "lang", "protocol", "rpc", "upstream", "secrets", "agent", "server",
 ];
 /// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
 /// another feature, a run with `--isolation process` or a Redis comes past.
@@ -66,7 +66,7 @@ const LEFT_OUT: &[&str] = &[
     "tests.rs",
     "check.rs",
     "fuzz.rs",
-    "testee.rs",
+    "testee",
     "editor.rs",
     "otlp.rs",
     "isolation",

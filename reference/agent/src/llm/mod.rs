@@ -111,6 +111,11 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    /// Both together.
+    pub fn total(self) -> u64 {
+        self.input + self.output
+    }
+
     /// Reads the counts of an answer's `usage` under the format's own names; `None` when it has neither.
     pub(crate) fn read(answer: &Json, input: &str, output: &str) -> Option<Tokens> {
         let count = |key: &str| answer.get("usage")?.get(key)?.as_u64();

@@ -5,7 +5,8 @@ mod doctor;
 mod eval;
 mod repl;
 mod session;
-mod testee;
+#[doc(hidden)]
+pub mod testee;
 
 use crate::agentic::{self, Agentic};
 use crate::diagnostics;

@@ -4,8 +4,8 @@
 use crate::clock;
 use crate::diagnostics::record::{Ring, Sighting};
 use crate::diagnostics::trace::{Trace, Tracer};
-use crate::render::payload::Payload;
 use ptc_agent::PlannerRequest;
+use ptc_protocol::Payload;
 use ptc_rpc::{Id, Json, JsonKind};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;

@@ -6,9 +6,9 @@
 use crate::clock;
 use crate::diagnostics::observe::{CALL_SPAN, call};
 use crate::digest;
-use crate::render::payload::{Field, Payload};
 use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
+use ptc_protocol::{Field, Payload};
 use ptc_secrets::Redactor;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;

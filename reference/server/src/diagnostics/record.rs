@@ -4,9 +4,9 @@
 
 use crate::clock;
 use crate::digest;
-use crate::render::payload::{Field, Payload};
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
+use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Json, JsonKind};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;

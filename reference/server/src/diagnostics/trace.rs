@@ -5,10 +5,10 @@
 use crate::clock;
 use crate::diagnostics::record::Sighting;
 use crate::digest;
-use crate::render::payload::{Field, Payload};
 use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
+use ptc_protocol::{Field, Payload};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
 use std::fs::{self, File, OpenOptions};

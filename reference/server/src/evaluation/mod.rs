@@ -10,8 +10,7 @@ pub mod pressure;
 use crate::call::Call;
 use crate::clock;
 use crate::evaluation::isolation::{Evaluation, EvaluationContext};
-use crate::render::payload::{Field, Payload};
-use crate::render::reason::{Refusal, error_payload};
+use crate::render::reason::{Refusal, SessionReason};
 use crate::render::redact;
 use crate::sessions::{Leaving, Ready, Sessions, Turn};
 use crate::settings::Settings;
@@ -27,11 +26,13 @@ use ptc_lang::{
     Pulse, Ran, Reason, Value,
 };
 use ptc_protocol::limits::ProgramLimits;
+use ptc_protocol::members::{Failure, Success};
 use ptc_protocol::{
-    ErrorReason, Execution, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
+    ErrorReason, FormatOptions, PreviewOptions, Turns, Type, describe_mismatches,
     execution_feedback_within, format_value_within, json_schema_to_type, to_json_value,
     validate_return_within,
 };
+use ptc_protocol::{Field, Payload};
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
 use std::borrow::Cow;
@@ -136,7 +137,11 @@ pub fn one_shot(job: &Job<'_>) -> Payload {
             let ran = running.run(&env);
             conclude(job, running, ran.outcome)
         });
-        let mut payload = shown.unwrap_or_else(|limit| limited(limit, job.programs));
+        let mut payload: Payload = match shown {
+            Ok(Ok(success)) => success.into(),
+            Ok(Err(failure)) => failure.into(),
+            Err(limit) => limited(limit, job.programs).into(),
+        };
         upstreams::add(&mut payload, &running.entries(), false);
         payload
     })
@@ -147,32 +152,41 @@ fn validated(
     job: &Job<'_>,
     value: &Value,
     watch: &dyn Watch,
-) -> Result<Result<Option<String>, Payload>, Limit> {
+) -> Result<Result<Option<Field>, Failure>, Limit> {
     let Some(schema) = job.schema else {
         return Ok(Ok(None));
     };
     Ok(schema
         .validated(value, watch)?
-        .map(Some)
-        .map_err(|message| error_payload(ErrorReason::ValidationError.name(), message, None)))
+        .map(|json| Some(Field::Exact(json)))
+        .map_err(|message| Failure::new(ErrorReason::ValidationError.name(), message)))
 }
 
-/// The payload of a program that keeps nothing, upstream calls aside.
-fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Payload, Limit> {
+/// What a program that keeps nothing shows, upstream calls aside.
+fn conclude(
+    job: &Job<'_>,
+    running: &Running<'_>,
+    outcome: Outcome,
+) -> Result<Result<Success, Failure>, Limit> {
     let redactor = &job.programs.redactor;
     let watch = running.meter;
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            return failed(&*redact::value_within(&value, redactor, watch)?, watch);
+            return failed(&*redact::value_within(&value, redactor, watch)?, watch).map(Err);
         }
         Ended::Error(error) => {
-            return Ok(errored(&error, running.hint(), job.program, job.programs));
+            return Ok(Err(errored(
+                &error,
+                running.hint(),
+                job.program,
+                job.programs,
+            )));
         }
     };
     let validated = match validated(job, &value, watch)? {
-        Ok(json) => json,
-        Err(payload) => return Ok(payload),
+        Ok(exact) => exact,
+        Err(mismatch) => return Ok(Err(mismatch)),
     };
     let nothing = BTreeMap::new();
     let prints = redactor.scrub(outcome.prints).into_inner();
@@ -185,13 +199,13 @@ fn conclude(job: &Job<'_>, running: &Running<'_>, outcome: Outcome) -> Result<Pa
         PreviewOptions::default(),
         watch,
     )?;
-    let mut payload = success(&value, shown, redactor);
-    if let Some(json) = validated {
-        payload.set("validated", Field::Exact(json));
-    }
+    let success = Success {
+        validated,
+        ..prompting(Success::new(&value, shown), redactor)
+    };
     // What ends too late has timed out, however well it went.
     watch.look()?;
-    Ok(payload)
+    Ok(Ok(success))
 }
 
 /// What came of a program in a session.
@@ -219,16 +233,20 @@ pub fn in_session(job: &Job<'_>, sessions: &Sessions, turn: &Turn) -> Turned {
         match turned {
             Ok(turned) => turned,
             Err(Limit::Cancelled) => Turned::Over,
-            Err(limit) => {
-                let payload = limited(limit, job.programs).with("prints", Field::List(Vec::new()));
-                rolled_back(running, payload)
-            }
+            Err(limit) => unfinished(running, limited(limit, job.programs)),
         }
     })
 }
 
-/// A program that failed in a session.
-fn rolled_back(running: &Running<'_>, mut payload: Payload) -> Turned {
+/// A program that did not end well in a session, which keeps nothing of what it printed.
+fn unfinished(running: &Running<'_>, failure: Failure) -> Turned {
+    let prints = Some(Vec::new());
+    rolled_back(running, Failure { prints, ..failure })
+}
+
+/// A turn in a session of which nothing is kept.
+fn rolled_back(running: &Running<'_>, failure: Failure) -> Turned {
+    let mut payload = Payload::from(failure);
     upstreams::add(&mut payload, &running.entries(), true);
     Turned::Failed(payload)
 }
@@ -246,18 +264,16 @@ fn conclude_turn(
         after,
     } = running.run(&turn.session.env().clone().with_context(context));
     let (redactor, watch) = (&job.programs.redactor, running.meter);
-    let failed_with =
-        |payload: Payload| rolled_back(running, payload.with("prints", Field::List(Vec::new())));
     let value = match outcome.ended {
         Ended::Value(value) | Ended::Return(value) => value,
         Ended::Fail(value) => {
-            let payload = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
-            return Ok(failed_with(payload));
+            let failure = failed(&*redact::value_within(&value, redactor, watch)?, watch)?;
+            return Ok(unfinished(running, failure));
         }
         Ended::Error(error) if error.reason() == Reason::Cancelled => return Ok(Turned::Over),
         Ended::Error(error) => {
-            let payload = errored(&error, running.hint(), job.program, job.programs);
-            return Ok(failed_with(payload));
+            let failure = errored(&error, running.hint(), job.program, job.programs);
+            return Ok(unfinished(running, failure));
         }
     };
     let entries = running.entries();
@@ -284,50 +300,39 @@ fn conclude_turn(
     let ready = match sessions.judge(turn, leaving) {
         Ok(ready) => ready,
         Err(exceeded) => {
-            let message =
-                "session persisted-state limit exceeded; eval was not committed".to_owned();
-            let payload = error_payload("session_limit_exceeded", message, None);
-            return Ok(rolled_back(
-                running,
-                payload.with("detail", exceeded.detail()),
-            ));
+            let message = "session persisted-state limit exceeded; eval was not committed";
+            let failure = Failure::new(SessionReason::LimitExceeded.name(), message);
+            let detail = Some(exceeded);
+            return Ok(rolled_back(running, Failure { detail, ..failure }));
         }
     };
     let validated = match validated(job, &value, watch)? {
-        Ok(json) => json,
-        Err(payload) => return Ok(rolled_back(running, payload)),
+        Ok(exact) => exact,
+        Err(mismatch) => return Ok(rolled_back(running, mismatch)),
     };
-    let changed: Vec<String> = shown.memory.changed.keys().cloned().collect();
-    let mut previews = Payload::new();
-    for (name, preview) in &shown.memory.changed {
-        previews.set(name.clone(), preview);
+    let mut success = prompting(Success::with_memory(&value, shown), redactor);
+    if let Some(memory) = &mut success.memory {
+        memory.changed_keys = Some(memory.changed.keys().cloned().collect());
     }
-    let memory = Payload::new()
-        .with("changed", previews)
-        .with("changed_keys", changed)
-        .with("stored_keys", shown.memory.stored_keys.clone())
-        .with("truncated", shown.memory.truncated);
-    let truncated = shown.truncated || !ready.notices.is_empty();
-    let mut feedback = shown.feedback.clone();
     for notice in &ready.notices {
-        let gap = if feedback.is_empty() { "" } else { "\n\n" };
-        feedback.push_str(&format!(
-            "{gap};; {}",
-            notice.text("message").unwrap_or_default()
-        ));
+        let gap = if success.feedback.is_empty() {
+            ""
+        } else {
+            "\n\n"
+        };
+        success
+            .feedback
+            .push_str(&format!("{gap};; {}", notice.message));
     }
-    let mut payload = success(&value, shown, redactor)
-        .with("feedback", feedback)
-        .with("history_notices", ready.notices.clone())
-        .with("memory", memory)
-        .with("session", ready.summary.clone())
-        .with("truncated", truncated);
-    if value.is_nil() {
-        payload.set("result", Field::Null);
-    }
-    if let Some(json) = validated {
-        payload.set("validated", Field::Exact(json));
-    }
+    success.truncated |= !ready.notices.is_empty();
+    let mut payload = Payload::from(Success {
+        // A turn without a value says so.
+        result: Some(success.result.unwrap_or_default()),
+        validated,
+        session: Some(ready.summary.clone()),
+        history_notices: Some(ready.notices.clone()),
+        ..success
+    });
     upstreams::add(&mut payload, &entries, true);
     // What ends too late has timed out, and keeps nothing.
     watch.look()?;
@@ -507,31 +512,21 @@ fn read_context(json: &str, watch: &dyn Watch) -> Result<Map, Limit> {
     }
 }
 
-/// The full payload of a success.
-fn success(value: &Value, shown: Execution, redactor: &Redactor) -> Payload {
-    let mut payload = Payload::new()
-        .with("status", "ok")
-        .with("prints", shown.prints)
-        .with("feedback", shown.feedback)
-        .with(
-            "truncated",
-            shown.visible_truncated.unwrap_or(shown.truncated),
-        );
-    if !value.is_nil() {
-        let result = shown.result.map(|result| prompted(result, redactor));
-        payload.set("result", result);
-    }
-    payload
-}
-
 /// What a result begins with.
 const PROMPT: &str = "user=> ";
 
-/// A result behind its prompt, which is the server's own.
-fn prompted(result: String, redactor: &Redactor) -> Field {
-    match result.strip_prefix(PROMPT) {
-        Some(shown) => Field::Clean(Scrubbed::from(PROMPT).then(redactor.scrub(shown.to_owned()))),
-        None => Field::Text(result),
+/// A success whose result is told from its prompt, which is the server's own.
+fn prompting(success: Success, redactor: &Redactor) -> Success {
+    let shown = success.result.as_ref().and_then(Field::as_text);
+    match shown.and_then(|text| text.strip_prefix(PROMPT)) {
+        Some(shown) => {
+            let clean = Scrubbed::from(PROMPT).then(redactor.scrub(shown.to_owned()));
+            Success {
+                result: Some(Field::Clean(clean)),
+                ..success
+            }
+        }
+        None => success,
     }
 }
 
@@ -540,8 +535,8 @@ const FAIL_STRING_CHARS: usize = 4096;
 /// Characters of any other failed value that are shown: more than any envelope holds would be in vain.
 const FAIL_CHARS: usize = 1 << 19;
 
-/// The payload of `(fail v)`.
-fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
+/// What `(fail v)` shows.
+fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
     use ptc_lang::print::{PREVIEW_ITEMS, preview_within};
     let text = match value {
         Value::Str(_) => {
@@ -554,28 +549,31 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Payload, Limit> {
         _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?.text,
     };
     watch.look()?;
-    Ok(error_payload(ErrorReason::Fail.name(), text.clone(), None).with("result", text))
+    Ok(Failure {
+        result: Some(text.clone().into()),
+        ..Failure::new(ErrorReason::Fail.name(), text)
+    })
 }
 
-/// The payload of a limit that was met before the program or after it.
-fn limited(limit: Limit, programs: &Programs) -> Payload {
+/// What a limit shows that was met before the program or after it.
+fn limited(limit: Limit, programs: &Programs) -> Failure {
     errored(&limit.kind().anywhere(), None, "", programs)
 }
 
 /// Does `work` on what programs made, outside of a program but within the time and the memory of one.
 ///
 /// # Errors
-/// The payload of the limit that was met.
+/// The limit that was met.
 pub fn watched<T>(
     programs: &Programs,
     work: impl FnOnce(&dyn Watch) -> Result<T, Limit>,
-) -> Result<T, Payload> {
+) -> Result<T, Box<Failure>> {
     let limits = limits(programs);
     let host = Deadline(std::time::Instant::now() + Duration::from_millis(programs.timeout_ms));
     let meter = Meter::new(&limits, &host);
     meter
         .within(|| work(&meter))
-        .map_err(|limit| limited(limit, programs))
+        .map_err(|limit| Box::new(limited(limit, programs)))
 }
 
 /// A clock, and nothing else of the world.
@@ -597,9 +595,9 @@ impl Host for Deadline {
 /// Bytes of a message beyond which its feedback says nothing more.
 const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 
-/// The payload of an error or a limit. The limits are named as the operator set them; behind the message the feedback says
+/// What an error or a limit shows. The limits are named as the operator set them; behind the message the feedback says
 /// where in `program` it happened and what to do about it.
-fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Payload {
+fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
     let veil = |text: &str| programs.redactor.scrub_str(text).into_owned();
     let message = || error.message_behind(&veil);
     let (reason, message) = match error.reason() {
@@ -616,7 +614,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Progra
             ErrorReason::MemoryLimit,
             memory_message(programs.memory_bytes),
         ),
-        Reason::Cancelled => return Refusal::Cancelled.payload(),
+        Reason::Cancelled => return Refusal::Cancelled.failure(),
     };
     let mut feedback = match hint {
         Some(hint) => format!("{message}. {hint}"),
@@ -629,7 +627,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Progra
             feedback.push_str(&explained);
         }
     }
-    error_payload(reason.name(), message, Some(feedback))
+    Failure::new(reason.name(), message).telling(feedback)
 }
 
 /// The tool through which programs reach upstreams: `tool/call`.

@@ -10,13 +10,13 @@ use crate::mcp::connection::{
     Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION, Transport,
 };
 use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
-use crate::render::payload::Payload;
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::sessions::Told;
 use crate::version;
+use ptc_protocol::Payload;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;

@@ -1,7 +1,6 @@
 //! From an outcome to the bytes of a reply: a payload is scrubbed, cut to its limits, and written. Knows nothing of how
 //! programs run.
 
-pub mod payload;
 mod preview;
 pub mod profile;
 pub mod reason;

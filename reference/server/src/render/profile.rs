@@ -3,9 +3,9 @@
 //! Limits first (prints, feedback, `validated`), then the profile's view, then the envelope guard on the whole result
 //! (`mcp.profiles`). Knows nothing of tools, programs or JSON-RPC.
 
-use crate::render::payload::{Field, Payload};
 use crate::render::preview;
 use crate::settings::ResponseProfile;
+use ptc_protocol::{Field, Payload};
 use ptc_rpc::write_string;
 use std::borrow::Cow;
 
@@ -509,6 +509,7 @@ pub fn prefix(text: &str, bytes: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ptc_protocol::members::Failure;
 
     fn check(payload: &Payload, profile: ResponseProfile) -> String {
         let mut out = Vec::new();
@@ -547,11 +548,7 @@ mod tests {
 
     #[test]
     fn an_error_says_its_reason_once() {
-        let payload = crate::render::reason::error_payload(
-            "runtime_error",
-            "runtime_error: data/nope is not bound".into(),
-            None,
-        );
+        let payload = Failure::new("runtime_error", "runtime_error: data/nope is not bound").into();
         assert_eq!(
             check(&payload, ResponseProfile::Slim),
             r#"{"content":[{"text":"runtime_error: data/nope is not bound","type":"text"}],"isError":true}"#
@@ -602,8 +599,7 @@ mod tests {
             for filler in ["x", "\"", "é", "\u{1}"] {
                 for bytes in [1_000, 20_000, 60_000, 600_000] {
                     let message = filler.repeat(bytes);
-                    let payload =
-                        crate::render::reason::error_payload("runtime_error", message, None);
+                    let payload = Failure::new("runtime_error", message).into();
                     let shown = check(&payload, profile);
                     assert!(
                         shown.len() <= limits(profile).envelope_bytes,

@@ -2,7 +2,8 @@
 //!
 //! The reasons of programs belong to the protocol crate; these are added by the server.
 
-use crate::render::payload::Payload;
+use ptc_protocol::Payload;
+use ptc_protocol::members::Failure;
 
 ptc_protocol::reasons! {
     /// Reasons for which the server does not run a tool.
@@ -78,9 +79,17 @@ impl Refusal {
         }
     }
 
-    pub fn payload(&self) -> Payload {
+    pub fn failure(&self) -> Failure {
         let (message, feedback) = self.words();
-        error_payload(self.reason().name(), message, feedback)
+        let failure = Failure::new(self.reason().name(), message);
+        match feedback {
+            Some(feedback) => failure.telling(feedback),
+            None => failure,
+        }
+    }
+
+    pub fn payload(&self) -> Payload {
+        self.failure().into()
     }
 
     fn words(&self) -> (String, Option<String>) {
@@ -119,15 +128,6 @@ impl Refusal {
             Refusal::Arguments(message) => (message.clone(), None),
         }
     }
-}
-
-/// `{"status":"error", …}`; without `feedback` it repeats the message.
-pub fn error_payload(reason: &'static str, message: String, feedback: Option<String>) -> Payload {
-    Payload::new()
-        .with("status", "error")
-        .with("reason", reason)
-        .with("feedback", feedback.unwrap_or_else(|| message.clone()))
-        .with("message", message)
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //!
 //! Knows nothing of transports.
 
-use crate::render::payload::Payload;
 use crate::render::profile::{View, write_result as write_tool_result};
 use crate::version;
 use ptc_agent::PlannerRequest;
+use ptc_protocol::Payload;
 use ptc_rpc::{Id, RpcError, write_error, write_result};
 use ptc_secrets::{Redactor, Scrub, Scrubbed};
 use std::borrow::Cow;

@@ -18,11 +18,14 @@ pub use shared::{Listed, NewProtocol, Shared, Told, examine};
 
 use crate::call::Call;
 use crate::clock;
-use crate::render::payload::{Field, Payload};
 use crate::render::reason::SessionReason;
 use crate::settings::{HistoryCap, SessionSettings};
 use ptc_lang::value::{Held, Map};
 use ptc_lang::{Env, Value};
+use ptc_protocol::members::{
+    HistoryNotice, LimitExceeded, SessionLimits, SessionSummary, TurnSummary,
+};
+use ptc_protocol::{Field, Payload, Word};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -196,51 +199,31 @@ pub struct Leaving {
 pub struct Ready {
     state: State,
     /// What was kept as a preview only.
-    pub notices: Vec<Payload>,
+    pub notices: Vec<HistoryNotice>,
     /// `session` of the reply.
-    pub summary: Payload,
-}
-
-/// Which limit a turn would exceed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exceeded {
-    limit: &'static str,
-    actual: u64,
-    max: u64,
-    name: Option<String>,
+    pub summary: TurnSummary,
 }
 
 /// The limit, where `actual` is more.
-fn within(limit: &'static str, actual: u64, max: u64, name: Option<&str>) -> Result<(), Exceeded> {
+fn within(
+    limit: &'static str,
+    actual: u64,
+    max: u64,
+    name: Option<&str>,
+) -> Result<(), LimitExceeded> {
     if actual <= max {
         return Ok(());
     }
-    Err(Exceeded {
-        limit,
+    Err(LimitExceeded {
         actual,
+        field: match name {
+            Some(_) => "binding",
+            None => "memory",
+        },
+        limit,
         max,
         name: name.map(str::to_owned),
     })
-}
-
-impl Exceeded {
-    /// `detail` of the reply.
-    pub fn detail(&self) -> Payload {
-        let field = if self.name.is_some() {
-            "binding"
-        } else {
-            "memory"
-        };
-        let mut detail = Payload::new()
-            .with("actual", self.actual)
-            .with("field", field)
-            .with("limit", self.limit)
-            .with("max", self.max);
-        if let Some(name) = &self.name {
-            detail.set("name", name);
-        }
-        detail
-    }
 }
 
 impl Sessions {
@@ -448,27 +431,28 @@ impl Sessions {
     }
 
     /// `limits` of the replies.
-    pub fn limits(&self) -> Payload {
+    pub fn limits(&self) -> SessionLimits {
         let settings = &self.settings;
-        Payload::new()
-            .with("max_binding_bytes", settings.binding_bytes)
-            .with("max_bindings", settings.bindings_max)
-            .with("max_history_entry_bytes", settings.history_entry_bytes)
-            .with("max_idle_ms", settings.idle_ms)
-            .with("max_memory_bytes", settings.memory_bytes)
-            .with("max_print_bytes", settings.prints.bytes)
-            .with("max_print_entries", settings.prints.entries)
-            .with("max_tool_call_bytes", settings.tool_calls.bytes)
-            .with("max_tool_call_entries", settings.tool_calls.entries)
-            .with("max_upstream_call_bytes", settings.upstream_calls.bytes)
-            .with("max_upstream_call_entries", settings.upstream_calls.entries)
+        SessionLimits {
+            max_binding_bytes: settings.binding_bytes,
+            max_bindings: settings.bindings_max,
+            max_history_entry_bytes: settings.history_entry_bytes,
+            max_idle_ms: settings.idle_ms,
+            max_memory_bytes: settings.memory_bytes,
+            max_print_bytes: settings.prints.bytes,
+            max_print_entries: settings.prints.entries,
+            max_tool_call_bytes: settings.tool_calls.bytes,
+            max_tool_call_entries: settings.tool_calls.entries,
+            max_upstream_call_bytes: settings.upstream_calls.bytes,
+            max_upstream_call_entries: settings.upstream_calls.entries,
+        }
     }
 
     /// Judges what a program leaves behind. Changes nothing yet.
     ///
     /// # Errors
     /// The first limit that is exceeded: definitions, their total size, one definition's size.
-    pub fn judge(&self, turn: &Turn, leaving: Leaving) -> Result<Ready, Exceeded> {
+    pub fn judge(&self, turn: &Turn, leaving: Leaving) -> Result<Ready, LimitExceeded> {
         let settings = &self.settings;
         let mut env = leaving.env.with_context(Map::new());
         let definitions = env.definitions();
@@ -514,11 +498,12 @@ impl Sessions {
             settings.upstream_calls,
             list_bytes,
         );
-        let summary = Payload::new()
-            .with("binding_count", count)
-            .with("memory_bytes", memory_bytes)
-            .with("session_id", Field::word(turn.session.id.clone()))
-            .with("turn", state.turn);
+        let summary = TurnSummary {
+            binding_count: count,
+            memory_bytes,
+            session_id: Word(turn.session.id.clone()),
+            turn: state.turn,
+        };
         Ok(Ready {
             state,
             notices,
@@ -527,7 +512,12 @@ impl Sessions {
     }
 
     /// A result as `*1` keeps it: itself, or a note of its size and start.
-    fn history_entry(&self, value: Value, shown: &Value, notices: &mut Vec<Payload>) -> Value {
+    fn history_entry(
+        &self,
+        value: Value,
+        shown: &Value,
+        notices: &mut Vec<HistoryNotice>,
+    ) -> Value {
         const MARKER_ITEMS: usize = 20;
         let mut held = Held::default();
         held.add(&value);
@@ -539,17 +529,13 @@ impl Sessions {
         if bytes <= max {
             return value;
         }
-        notices.push(
-            Payload::new()
-                .with("bytes", bytes)
-                .with("field", "*1")
-                .with("max_bytes", max)
-                .with(
-                    "message",
-                    "*1 stored as preview; original value exceeded max_session_history_entry_bytes",
-                )
-                .with("reason", "max_history_entry_bytes"),
-        );
+        notices.push(HistoryNotice {
+            bytes,
+            field: "*1",
+            max_bytes: max,
+            message: "*1 stored as preview; original value exceeded max_session_history_entry_bytes",
+            reason: "max_history_entry_bytes",
+        });
         let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let preview =
             ptc_lang::print::preview(shown, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
@@ -702,32 +688,31 @@ impl Session {
     }
 
     /// What the error of a turn says: the session as it is once that turn is over.
-    pub fn summary_idle(&self) -> Payload {
-        self.summary()
-            .with("eval_status", "idle")
-            .with("updated_at", clock::now_text())
+    pub fn summary_idle(&self) -> SessionSummary {
+        SessionSummary {
+            eval_status: "idle",
+            updated_at: clock::now_text(),
+            ..self.summary()
+        }
     }
 
     /// What list and inspect say about a session.
-    pub fn summary(&self) -> Payload {
+    pub fn summary(&self) -> SessionSummary {
         let state = self.state();
-        Payload::new()
-            .with("binding_count", state.bindings)
-            .with("created_at", clock::text(self.created_micros))
-            .with(
-                "eval_status",
-                if state.is_running() {
-                    "running"
-                } else {
-                    "idle"
-                },
-            )
-            .with("expires_at", self.expires_at())
-            .with("memory_bytes", state.memory_bytes)
-            .with("session_id", Field::word(self.id.clone()))
-            .with("title", self.title.clone())
-            .with("turn", state.turn)
-            .with("updated_at", clock::text(state.updated_micros))
+        SessionSummary {
+            binding_count: state.bindings,
+            created_at: clock::text(self.created_micros),
+            eval_status: match state.is_running() {
+                true => "running",
+                false => "idle",
+            },
+            expires_at: self.expires_at(),
+            memory_bytes: state.memory_bytes,
+            session_id: Word(self.id.clone()),
+            title: self.title.clone(),
+            turn: state.turn,
+            updated_at: clock::text(state.updated_micros),
+        }
     }
 
     /// The end of its life as text.
@@ -1017,7 +1002,7 @@ mod tests {
             .err()
             .unwrap();
         assert_eq!(
-            exceeded.detail().to_json(),
+            Payload::from(exceeded).to_json(),
             r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#
         );
         drop(turn);

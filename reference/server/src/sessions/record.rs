@@ -3,9 +3,9 @@
 
 use super::{HELD_TIMES, State};
 use crate::clock;
-use crate::render::payload::Payload;
 use minicbor::{Decode, Encode};
 use ptc_lang::{Env, Host, Limits, Pulse};
+use ptc_protocol::Payload;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

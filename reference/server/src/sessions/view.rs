@@ -3,14 +3,16 @@
 //! Knows nothing of MCP.
 
 use super::{Session, Sessions, State, list_bytes, size};
-use crate::render::payload::{Field, Payload};
 use crate::render::redact;
 use ptc_lang::error::Limit;
 use ptc_lang::json::Duplicates;
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Type;
 use ptc_lang::{Brief, Env, Value};
-use ptc_protocol::{FormatOptions, UNTRUSTED_PREAMBLE, format_value_within, untrusted_block};
+use ptc_protocol::members::{HistoryEntry, SessionUsage, SessionView, StoredBinding};
+use ptc_protocol::{
+    Field, FormatOptions, UNTRUSTED_PREAMBLE, Word, format_value_within, untrusted_block,
+};
 use ptc_secrets::Redactor;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,7 +20,7 @@ use std::fmt::Write as _;
 /// A view's name, and what it adds to the reply.
 type View = (
     &'static str,
-    fn(&Sessions, &State, &mut Payload, &dyn Watch) -> Result<(), Limit>,
+    fn(&Sessions, &State, &mut SessionView, &dyn Watch) -> Result<(), Limit>,
 );
 
 /// The views; the first is shown when no other is named.
@@ -63,7 +65,7 @@ pub fn inspect(
     view: &str,
     redactor: &Redactor,
     watch: &dyn Watch,
-) -> Result<Payload, Limit> {
+) -> Result<SessionView, Limit> {
     let summary = session.summary();
     let mut state = session.state().clone();
     if !redactor.is_empty() {
@@ -73,11 +75,12 @@ pub fn inspect(
         .iter()
         .find(|(name, _)| *name == view)
         .unwrap_or(&VIEWS[0]);
-    let mut reply = Payload::new()
-        .with("status", "ok")
-        .with("session_id", Field::word(session.id.clone()))
-        .with("session", summary)
-        .with("view", *name);
+    let mut reply = SessionView {
+        session_id: Word(session.id.clone()),
+        session: summary,
+        view: name,
+        ..SessionView::default()
+    };
     add(sessions, &state, &mut reply, watch)?;
     watch.look()?;
     Ok(reply)
@@ -99,7 +102,7 @@ fn shown(env: &Env, redactor: &Redactor, watch: &dyn Watch) -> Result<Env, Limit
 }
 
 /// `usage` of a session.
-pub fn usage(session: &Session) -> Payload {
+pub fn usage(session: &Session) -> SessionUsage {
     usage_of(&session.state())
 }
 
@@ -117,26 +120,24 @@ fn keys_of(state: &State) -> Vec<String> {
         .collect()
 }
 
-fn usage_of(state: &State) -> Payload {
+fn usage_of(state: &State) -> SessionUsage {
     let kept: Vec<&Value> = kept_results(state);
     let history: u64 = match kept.len() {
         0 => 2,
         _ => 7 + kept.iter().map(|value| size::of(value) - 1).sum::<u64>(),
     };
-    Payload::new()
-        .with("binding_count", state.env.definitions().len())
-        .with("history_bytes", history)
-        .with("history_count", kept.len())
-        .with("memory_bytes", state.memory_bytes)
-        .with(
-            "print_bytes",
-            size::of_texts(state.prints.iter().map(String::as_str)),
-        )
-        .with("print_entries", state.prints.len())
-        .with("tool_call_bytes", list_bytes(&state.tool_calls))
-        .with("tool_call_entries", state.tool_calls.len())
-        .with("upstream_call_bytes", list_bytes(&state.upstream_calls))
-        .with("upstream_call_entries", state.upstream_calls.len())
+    SessionUsage {
+        binding_count: state.env.definitions().len(),
+        history_bytes: history,
+        history_count: kept.len(),
+        memory_bytes: state.memory_bytes,
+        print_bytes: size::of_texts(state.prints.iter().map(String::as_str)),
+        print_entries: state.prints.len(),
+        tool_call_bytes: list_bytes(&state.tool_calls),
+        tool_call_entries: state.tool_calls.len(),
+        upstream_call_bytes: list_bytes(&state.upstream_calls),
+        upstream_call_entries: state.upstream_calls.len(),
+    }
 }
 
 /// The results that `*1 *2 *3` hold.
@@ -147,7 +148,7 @@ fn kept_results(state: &State) -> Vec<&Value> {
 fn overview(
     sessions: &Sessions,
     state: &State,
-    reply: &mut Payload,
+    reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
     let mut sections = Vec::new();
@@ -159,52 +160,50 @@ fn overview(
     }
     sections.push(tool_calls_text(sessions, state, watch)?);
     sections.push(history_text(state, watch)?);
-    reply
-        .set("text", sections.join("\n\n"))
-        .set("usage", usage_of(state));
+    reply.text = Some(sections.join("\n\n"));
+    reply.usage = Some(usage_of(state));
     Ok(())
 }
 
 fn memory(
     _: &Sessions,
     state: &State,
-    reply: &mut Payload,
+    reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
-    reply
-        .set("text", memory_text(state, watch)?)
-        .set("stored_keys", keys_of(state))
-        .set("usage", usage_of(state));
+    reply.text = Some(memory_text(state, watch)?);
+    reply.stored_keys = Some(keys_of(state));
+    reply.usage = Some(usage_of(state));
     Ok(())
 }
 
-fn prints(_: &Sessions, state: &State, reply: &mut Payload, _: &dyn Watch) -> Result<(), Limit> {
-    reply
-        .set("prints", Vec::from_iter(&state.prints))
-        .set("text", prints_text(state));
+fn prints(
+    _: &Sessions,
+    state: &State,
+    reply: &mut SessionView,
+    _: &dyn Watch,
+) -> Result<(), Limit> {
+    reply.prints = Some(state.prints.iter().cloned().collect());
+    reply.text = Some(prints_text(state));
     Ok(())
 }
 
 fn tool_calls(
     sessions: &Sessions,
     state: &State,
-    reply: &mut Payload,
+    reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
-    let list = |calls: &std::collections::VecDeque<Payload>| {
-        Field::List(calls.iter().cloned().map(Field::Object).collect())
-    };
-    reply
-        .set("tool_calls", list(&state.tool_calls))
-        .set("upstream_calls", list(&state.upstream_calls))
-        .set("text", tool_calls_text(sessions, state, watch)?);
+    reply.tool_calls = Some(state.tool_calls.iter().cloned().collect());
+    reply.upstream_calls = Some(state.upstream_calls.iter().cloned().collect());
+    reply.text = Some(tool_calls_text(sessions, state, watch)?);
     Ok(())
 }
 
 fn history(
     _: &Sessions,
     state: &State,
-    reply: &mut Payload,
+    reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
     let entries = kept_results(state)
@@ -212,22 +211,22 @@ fn history(
         .enumerate()
         .map(|(at, value)| {
             let shown = format_value_within(value, HISTORY, watch)?;
-            Ok(Payload::new()
-                .with("name", format!("*{}", at + 1))
-                .with("preview", shown.text)
-                .with("truncated", shown.truncated || shown.cut))
+            Ok(HistoryEntry {
+                name: format!("*{}", at + 1),
+                preview: shown.text,
+                truncated: shown.truncated || shown.cut,
+            })
         })
-        .collect::<Result<Vec<Payload>, Limit>>()?;
-    reply
-        .set("history", entries)
-        .set("text", history_text(state, watch)?);
+        .collect::<Result<_, Limit>>()?;
+    reply.history = Some(entries);
+    reply.text = Some(history_text(state, watch)?);
     Ok(())
 }
 
 fn limits(
     sessions: &Sessions,
     state: &State,
-    reply: &mut Payload,
+    reply: &mut SessionView,
     watch: &dyn Watch,
 ) -> Result<(), Limit> {
     let mut sizes: Vec<(u64, String)> = Vec::new();
@@ -236,15 +235,13 @@ fn limits(
         watch.look()?;
     }
     sizes.sort_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
-    let top: Vec<Payload> = sizes
-        .into_iter()
-        .take(TOP_BINDINGS)
-        .map(|(bytes, name)| Payload::new().with("bytes", bytes).with("name", name))
-        .collect();
-    reply
-        .set("limits", sessions.limits())
-        .set("top_bindings", top)
-        .set("usage", usage_of(state));
+    let top = sizes.into_iter().take(TOP_BINDINGS);
+    reply.limits = Some(sessions.limits());
+    reply.top_bindings = Some(
+        top.map(|(bytes, name)| StoredBinding { bytes, name })
+            .collect(),
+    );
+    reply.usage = Some(usage_of(state));
     Ok(())
 }
 

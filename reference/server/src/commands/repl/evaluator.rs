@@ -12,9 +12,10 @@ use ptc_lang::value::Map;
 use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
 };
+use ptc_protocol::Payload;
+use ptc_protocol::members::UpstreamCall;
 use ptc_secrets::{ConfigDocument, Redactor};
 use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
-use serde_json::json;
 
 use super::options::{Display, Options};
 use crate::clock;
@@ -302,14 +303,13 @@ impl Evaluator {
                 Err(error) => format!("{}  ; no JSON form: {error}", print::readable(value)),
             },
             Display::Envelope => {
-                let calls: Vec<serde_json::Value> = entries.iter().map(Entry::call_json).collect();
-                json!({
-                    "status": "ok",
-                    "result": print::readable(value),
-                    "prints": prints,
-                    "upstream_calls": calls,
-                })
-                .to_string()
+                let calls: Vec<UpstreamCall> = entries.iter().map(Entry::call).collect();
+                let shown = Payload::new()
+                    .with("status", "ok")
+                    .with("result", print::readable(value))
+                    .with("prints", prints.to_vec())
+                    .with("upstream_calls", calls);
+                shown.to_json()
             }
             Display::Value if self.abbreviate => {
                 print::preview_items(value, print::PREVIEW_ITEMS).text

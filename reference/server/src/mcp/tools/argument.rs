@@ -1,7 +1,7 @@
 //! What tools take: a row an argument, which gives its part of the input schema, what is judged and what is said of a value
 //! that is wrong. Knows no tool.
 
-use crate::render::payload::{Field, Payload};
+use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Json, JsonKind};
 
 /// One argument of a tool.

@@ -4,13 +4,13 @@ use super::argument::{self, Argument};
 use super::{Done, NotReady, Request, Work, annotations, card, program};
 
 use crate::evaluation::{self, Job};
-use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
 use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
 use crate::settings::ResponseProfile;
 use ptc_protocol::ErrorReason;
+use ptc_protocol::{Field, Payload};
 
 /// Judges the arguments and readies the program.
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {

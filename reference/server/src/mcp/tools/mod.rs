@@ -10,10 +10,10 @@ mod task;
 
 use crate::call::Call;
 use crate::mcp::connection::Connection;
-use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
 use crate::render::reply::ToolReply;
 use crate::server::Server;
+use ptc_protocol::{Field, Payload};
 use ptc_rpc::{Id, Json};
 use ptc_secrets::Scrubbed;
 use std::sync::Arc;

@@ -6,13 +6,16 @@ use crate::call::Call;
 use crate::evaluation::{self, Job, Schema, Turned};
 use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
-use crate::render::payload::{Field, Payload};
 use crate::render::profile::View;
-use crate::render::reason::{Refusal, SessionReason, error_payload};
+use crate::render::reason::{Refusal, SessionReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
 use crate::sessions::{Clear, Refused, Session, Turn, view};
 use crate::settings::ResponseProfile;
+use ptc_protocol::members::{
+    Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
+};
+use ptc_protocol::{Field, Payload, Word};
 use ptc_rpc::{Json, JsonKind};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -58,29 +61,23 @@ enum Problem {
     /// The connection is about to end.
     Drains,
     /// What the session holds takes longer, or more memory, to be shown than a program may.
-    Limited(Payload),
+    Limited(Box<Failure>),
 }
 
 const DISABLED: &str = "stateful PTC-Lisp sessions are disabled; start the server with --sessions or PTC_RUNNER_MCP_SESSIONS=true";
 
 impl Problem {
-    fn payload(self) -> Payload {
+    fn failure(self) -> Failure {
         match self {
-            Problem::Arguments(message) => {
-                error_payload(SessionReason::Arguments.name(), message, None)
-            }
-            Problem::Disabled => {
-                error_payload(SessionReason::Disabled.name(), DISABLED.into(), None)
-            }
-            Problem::Session(refused) => {
-                error_payload(refused.reason().name(), refused.message().into(), None)
-            }
-            Problem::Named(refused, id) => {
-                error_payload(refused.reason().name(), refused.message().into(), None)
-                    .with("session_id", id)
-            }
-            Problem::Drains => Refusal::ShuttingDown.payload(),
-            Problem::Limited(payload) => payload,
+            Problem::Arguments(message) => Failure::new(SessionReason::Arguments.name(), message),
+            Problem::Disabled => Failure::new(SessionReason::Disabled.name(), DISABLED),
+            Problem::Session(refused) => Failure::new(refused.reason().name(), refused.message()),
+            Problem::Named(refused, id) => Failure {
+                session_id: Some(id),
+                ..Problem::Session(refused).failure()
+            },
+            Problem::Drains => Refusal::ShuttingDown.failure(),
+            Problem::Limited(failure) => *failure,
         }
     }
 }
@@ -95,8 +92,9 @@ fn wrong<T>(message: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Arguments(message.into()))
 }
 
-fn mirrored(outcome: Result<Payload, Problem>) -> ToolReply {
-    ToolReply::new(outcome.unwrap_or_else(Problem::payload), View::Mirrored)
+fn mirrored<T: Into<Payload>>(outcome: Result<T, Problem>) -> ToolReply {
+    let payload = outcome.map_or_else(|problem| problem.failure().into(), Into::into);
+    ToolReply::new(payload, View::Mirrored)
 }
 
 /// `lisp_session_start`
@@ -121,11 +119,11 @@ pub fn start(request: &Request<'_>) -> ToolReply {
             title.map(Cow::into_owned),
             ttl_ms.filter(|ms| *ms > 0),
         )?;
-        Ok(Payload::new()
-            .with("expires_at", session.expires_at())
-            .with("limits", sessions.limits())
-            .with("session_id", Field::word(session.id.clone()))
-            .with("status", "ok"))
+        Ok(SessionStarted {
+            expires_at: session.expires_at(),
+            limits: sessions.limits(),
+            session_id: Word(session.id.clone()),
+        })
     })())
 }
 
@@ -138,11 +136,10 @@ pub fn list(request: &Request<'_>) -> ToolReply {
         }
         enabled(request)?;
         let own = request.server.sessions.list(&request.connection.owner)?;
-        let summaries: Vec<Payload> = own.iter().map(|session| session.summary()).collect();
-        Ok(Payload::new()
-            .with("count", summaries.len())
-            .with("sessions", summaries)
-            .with("status", "ok"))
+        Ok(SessionList {
+            count: own.len(),
+            sessions: own.iter().map(|session| session.summary()).collect(),
+        })
     })())
 }
 
@@ -176,14 +173,14 @@ pub fn forget(request: &Request<'_>) -> ToolReply {
             .sessions
             .forget(&id, &request.connection.owner, &bindings, &clear)
             .map_err(|refused| naming(refused, &id))?;
-        let words: Vec<&str> = clear.iter().filter_map(|target| word_of(*target)).collect();
-        Ok(Payload::new()
-            .with("cleared", words)
-            .with("removed_bindings", removed)
-            .with("session_id", Field::word(session.id.clone()))
-            .with("status", "ok")
-            .with("stored_keys", view::stored_keys(&session))
-            .with("usage", view::usage(&session)))
+        let words = clear.iter().filter_map(|target| word_of(*target)).collect();
+        Ok(SessionForgotten {
+            cleared: words,
+            removed_bindings: removed,
+            session_id: Word(session.id.clone()),
+            stored_keys: view::stored_keys(&session),
+            usage: view::usage(&session),
+        })
     })())
 }
 
@@ -223,11 +220,11 @@ pub fn close(request: &Request<'_>) -> ToolReply {
                 );
             }
         }
-        Ok(Payload::new()
-            .with("closed", true)
-            .with("reason", reason)
-            .with("session_id", Field::word(id.into_owned()))
-            .with("status", "ok"))
+        Ok(SessionClosed {
+            closed: true,
+            reason,
+            session_id: Word(id.into_owned()),
+        })
     })())
 }
 
@@ -235,7 +232,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
-    let refuse = |problem: Problem| ToolReply::new(problem.payload(), view);
+    let refuse = move |problem: Problem| ToolReply::new(problem.failure().into(), view);
     let Judged {
         session,
         program,
@@ -251,7 +248,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let began = Arc::clone(&turn);
     let (connection, ending) = (request.connection.clone(), request.server.clone());
     let run = move |call: &Arc<Call>| {
-        let refused = |refused: Refused| ToolReply::new(Problem::Session(refused).payload(), view);
+        let refused = |refused: Refused| refuse(Problem::Session(refused));
         if let Err(unreadable) = turn.restore() {
             return Done::of(refused(unreadable));
         }
@@ -278,7 +275,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                     reply: Some(reply),
                     commit: Some(Box::new(move || {
                         let lost = turn.commit(packed).err()?;
-                        Some(ToolReply::new(Problem::Session(lost).payload(), view))
+                        Some(refuse(Problem::Session(lost)))
                     })),
                 }
             }

@@ -15,18 +15,22 @@ use ptc_lang::meter::Watch;
 use ptc_lang::{Env, Value};
 use ptc_rpc::{Json as Frame, JsonKind};
 use ptc_secrets::Scrubbed;
-use ptc_upstream::{Entry, ProgramCalls, feedback_block, metrics_block};
-use serde_json::{Map, Value as Json, json};
+use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
+use serde_json::Map;
 
 use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, annotations, program};
 use crate::call::Call;
 use crate::digest;
 use crate::evaluation;
-use crate::render::payload::{Field, Name, Payload};
 use crate::render::profile::View;
+use crate::render::reason::RefusalReason;
 use crate::render::reply::ToolReply;
 use crate::server::Server;
+use ptc_protocol::members::{
+    Metrics, PlannerReport, TaskAnswered, TaskExecution, TaskFailed, UpstreamCall, Warning,
+};
+use ptc_protocol::{Field, Payload};
 
 const DESCRIPTION: &str = "Carries out a bounded plain-English task over the configured upstream MCP servers. Say what outcome \
      you want; the server plans and makes the upstream calls itself. Ask for the result, not for calls.";
@@ -91,12 +95,17 @@ pub fn entry(server: &Server) -> Payload {
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let arguments = judge(request.arguments, &server).map_err(|message| {
-        let payload = json!({
-            "status": "error", "reason": "args_error", "message": message,
-            "warnings": [], "planner": {}, "execution": {}, "upstream_calls": [],
-        });
-        let mut refusal = ToolReply::new(payload_of(&payload), View::Mirrored);
-        refusal.aside = Some(aside(&payload, None));
+        let failed = TaskFailed {
+            reason: RefusalReason::Arguments.name(),
+            message,
+            ..TaskFailed::default()
+        };
+        let mut refusal = ToolReply::new(failed.into(), View::Mirrored);
+        refusal.aside = Some(aside(
+            &TaskExecution::default(),
+            &PlannerReport::default(),
+            None,
+        ));
         refusal
     })?;
     Ok(Work::of(move |call| carry_out(&server, call, &arguments)))
@@ -209,132 +218,122 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         };
     }
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let trace_id = call.trace_id.get().map(String::as_str);
-    let payload = payload(server, arguments, &outcome, &world, duration_ms, trace_id);
-    let mut reply = ToolReply::new(payload_of(&payload), View::Mirrored);
-    reply.aside = Some(aside(&payload, outcome.program.as_deref()));
+    let trace_id = call.trace_id.get().cloned();
+    let mut reply = reply(server, arguments, &outcome, &world, duration_ms, trace_id);
     reply.planner = outcome.requests;
     Done::of(reply)
 }
 
-fn payload(
+fn reply(
     server: &Server,
     arguments: &Arguments,
     outcome: &TaskOutcome,
     world: &Upstreams<'_>,
     duration_ms: u64,
-    trace_id: Option<&str>,
-) -> Json {
+    trace_id: Option<String>,
+) -> ToolReply {
     let settings = &server.settings.agentic;
     let entries = world.entries();
-    let mut warnings: Vec<Json> = arguments
-        .unsupported
-        .iter()
-        .map(|name| json!({ "code": "unsupported_constraint", "detail": name }))
-        .collect();
-    let bytes_max = usize::try_from(settings.result_bytes).unwrap_or(usize::MAX);
-    let ended = match &outcome.end {
-        TaskEnd::Answered(answer) => Ok(answer),
-        TaskEnd::Failed { reason, message } => Err((*reason, message.clone())),
-        TaskEnd::Cancelled => Err(("cancelled", "cancelled".to_owned())),
+    let unsupported = arguments.unsupported.iter().map(|name| Warning {
+        code: "unsupported_constraint",
+        detail: Field::Text(name.clone()),
+    });
+    let mut warnings: Vec<Warning> = unsupported.collect();
+    let over_budget = matches!(
+        &outcome.end,
+        TaskEnd::Failed { reason, .. } if *reason == "budget_exceeded"
+    );
+    let mut execution = TaskExecution::default();
+    let mut planner = PlannerReport::default();
+    if !over_budget {
+        execution.duration_ms = Some(duration_ms);
+        execution.turn_count = Some(outcome.turns);
+        planner = outcome.planner_report(&settings.model);
+    }
+    let upstream_results = match entries.is_empty() {
+        true => None,
+        false => Some(entries.iter().map(Entry::result).collect()),
     };
-    let over_budget = matches!(ended, Err(("budget_exceeded", _)));
-    let mut shown = Map::new();
-    let final_bytes = match &ended {
-        Ok(answer) => {
+    let metrics = |final_bytes: u64| {
+        (!over_budget && !outcome.requests.is_empty()).then(|| Metrics {
+            server_side_llm: Some(outcome.planner_cost()),
+            efficiency_note: Some(EFFICIENCY_NOTE),
+            ..ptc_metrics(&entries, final_bytes, 0)
+        })
+    };
+    let program = settings
+        .include_program
+        .then(|| outcome.program.clone().filter(|_| !over_budget));
+    let upstream_calls = world.ledger(&entries);
+    let failed = |reason: &'static str, message: &str| match feedback_block(&entries) {
+        Some(block) => (reason, message.to_owned(), format!("{message}\n\n{block}")),
+        None => (reason, message.to_owned(), message.to_owned()),
+    };
+    let (reason, message, feedback) = match &outcome.end {
+        TaskEnd::Answered(answer) => {
+            let bytes_max = usize::try_from(settings.result_bytes).unwrap_or(usize::MAX);
             if answer.truncated {
-                warnings.push(json!({ "code": "max_result_bytes", "detail": bytes_max }));
+                warnings.push(Warning {
+                    code: "max_result_bytes",
+                    detail: bytes_max.into(),
+                });
             }
-            shown.insert("status".into(), "ok".into());
-            shown.insert("answer".into(), answer.answer.as_str().into());
-            shown.insert("structured_result".into(), answer.structured.clone());
-            shown.insert(
-                "execution".into(),
-                json!({
-                    "duration_ms": duration_ms, "turn_count": outcome.turns, "result_bytes": answer.result_bytes,
-                    "truncated": answer.truncated, "max_result_bytes": bytes_max,
-                }),
-            );
-            answer.result_bytes
-        }
-        Err((reason, message)) => {
-            let block = feedback_block(&entries)
-                .map(|block| format!("\n\n{block}"))
-                .unwrap_or_default();
-            shown.insert("status".into(), "error".into());
-            shown.insert("reason".into(), (*reason).into());
-            shown.insert("message".into(), message.as_str().into());
-            shown.insert("feedback".into(), format!("{message}{block}").into());
-            let execution = match over_budget {
-                true => json!({}),
-                false => json!({ "duration_ms": duration_ms, "turn_count": outcome.turns }),
+            execution.result_bytes = Some(answer.result_bytes);
+            execution.truncated = Some(answer.truncated);
+            execution.max_result_bytes = Some(bytes_max);
+            let aside = aside(&execution, &planner, outcome.program.as_deref());
+            let answered = TaskAnswered {
+                answer: answer.answer.clone(),
+                structured_result: Field::from(&answer.structured),
+                execution,
+                planner,
+                trace_id,
+                upstream_calls,
+                warnings,
+                program,
+                upstream_results,
+                ptc_metrics: metrics(answer.result_bytes),
             };
-            shown.insert("execution".into(), execution);
-            0
+            let mut reply = ToolReply::new(answered.into(), View::Mirrored);
+            reply.aside = Some(aside);
+            return reply;
         }
+        TaskEnd::Failed { reason, message } => failed(reason, message),
+        TaskEnd::Cancelled => failed("cancelled", "cancelled"),
     };
-    shown.insert("warnings".into(), warnings.into());
-    let planner = if over_budget {
-        json!({})
-    } else {
-        outcome.planner_json(&settings.model)
+    let aside = aside(&execution, &planner, outcome.program.as_deref());
+    let failed = TaskFailed {
+        reason,
+        message,
+        execution,
+        planner,
+        upstream_calls,
+        warnings,
+        feedback: Some(feedback),
+        program,
+        trace_id,
+        upstream_results,
+        ptc_metrics: metrics(0),
     };
-    shown.insert("planner".into(), planner);
-    if settings.include_program {
-        let program = if over_budget {
-            None
-        } else {
-            outcome.program.clone()
-        };
-        shown.insert("program".into(), program.into());
-    }
-    if ended.is_ok() || trace_id.is_some() {
-        shown.insert("trace_id".into(), trace_id.into());
-    }
-    shown.insert("upstream_calls".into(), world.ledger(&entries));
-    if !entries.is_empty() {
-        shown.insert(
-            "upstream_results".into(),
-            entries.iter().map(Entry::result_json).collect(),
-        );
-    }
-    if !over_budget && !outcome.requests.is_empty() {
-        let mut metrics = metrics_block(&entries, final_bytes, 0);
-        metrics["server_side_llm"] = outcome.llm_metrics();
-        metrics["efficiency_note"] = EFFICIENCY_NOTE.into();
-        shown.insert("ptc_metrics".into(), metrics);
-    }
-    Json::Object(shown)
+    let mut reply = ToolReply::new(failed.into(), View::Mirrored);
+    reply.aside = Some(aside);
+    reply
 }
 
 /// What the debug ring keeps of the planner: what the reply tells of it, and the size of its program.
-fn aside(shown: &Json, program: Option<&str>) -> Payload {
-    let planner = &shown["planner"];
-    let turns = shown["execution"]["turn_count"].as_u64().unwrap_or(0);
-    let calls = planner["calls"].as_u64().unwrap_or(0);
-    let status = if planner["error"].is_null() {
-        "ok"
-    } else {
-        "error"
+fn aside(execution: &TaskExecution, planner: &PlannerReport, program: Option<&str>) -> Payload {
+    let turns = u64::from(execution.turn_count.unwrap_or(0));
+    let calls = planner.calls.unwrap_or(0) as u64;
+    let status = match planner.error {
+        None => "ok",
+        Some(_) => "error",
     };
     Payload::new()
-        .with("planner_duration_ms", planner["duration_ms"].as_u64())
+        .with("planner_duration_ms", planner.duration_ms)
         .with("planner_rejects", calls.saturating_sub(turns))
         .with("planner_status", status)
         .with("program_bytes", program.map(str::len))
         .with("retries", turns.saturating_sub(1))
-}
-
-/// The reply of a task: its own keys and words, but for the result, which is a value of the program.
-fn payload_of(json: &Json) -> Payload {
-    let mut payload = Payload::new();
-    for (key, value) in json.as_object().into_iter().flatten() {
-        match key.as_str() {
-            "structured_result" => payload.set("structured_result", value),
-            _ => payload.set(Name::Own(key.clone().into()), Field::own(value)),
-        };
-    }
-    payload
 }
 
 /// The upstreams as a task's programs reach them; one budget of calls for the whole task.
@@ -357,30 +356,18 @@ impl Upstreams<'_> {
             .unwrap_or_default()
     }
 
-    fn ledger(&self, entries: &[Entry]) -> Json {
+    fn ledger(&self, entries: &[Entry]) -> Vec<UpstreamCall> {
         let turns = self
             .turns_of
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let entry = |(at, entry): (usize, &Entry)| {
-            let mut shown = json!({
-                "server": entry.server,
-                "tool": entry.tool,
-                "status": entry.status_word(),
-                "duration_ms": entry.duration_ms,
-                "effect": entry.effect,
-                "turn": turns.get(at).copied().unwrap_or(1),
-                "args_hash": digest::hex(entry.arguments.as_bytes()),
-                "result_bytes": entry.result_bytes,
-                "oversize": entry.status() == ptc_upstream::Status::Oversize,
-            });
-            if let Some((reason, error)) = &entry.error {
-                shown["reason"] = reason.name().into();
-                shown["error"] = error.as_str().into();
-            }
-            shown
+        let call = |(at, entry): (usize, &Entry)| UpstreamCall {
+            effect: Some(entry.effect),
+            turn: Some(turns.get(at).copied().unwrap_or(1)),
+            args_hash: Some(digest::hex(entry.arguments.as_bytes())),
+            ..entry.call()
         };
-        entries.iter().enumerate().map(entry).collect()
+        entries.iter().enumerate().map(call).collect()
     }
 }
 

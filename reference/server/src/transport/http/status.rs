@@ -4,11 +4,11 @@ use super::endpoint::Endpoint;
 use super::mcp;
 use super::refusal::Refusal;
 use crate::diagnostics::counters::Gauges;
-use crate::render::payload::{Field, Payload};
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use ptc_protocol::{Field, Payload};
 use std::sync::Arc;
 use tokio::time::Instant;
 

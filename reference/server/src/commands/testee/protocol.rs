@@ -1,5 +1,4 @@
-//! The library as a table of operations, JSON in and JSON out: what an adapter of the testee protocol calls.
-//! Decodes and encodes; every decision is made elsewhere.
+//! Programs, payloads, signatures and schemas as operations.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -8,71 +7,20 @@ use ptc_lang::print::PREVIEW_ITEMS;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
-use crate::coerce::coerce_input;
-use crate::description::{Profile, tool_description};
-use crate::encoding::{decode_value, encode_value};
-use crate::feedback::{Execution, MemoryDelta, PreviewOptions, Turns, execution_feedback};
-use crate::format::{FormatOptions, format_value};
-use crate::history::{HISTORY_SIZE_MAX, shorten, size_units};
-use crate::json_value::{json_to_value, to_json_value};
-use crate::limits::ALONE;
-use crate::payload::{
-    Step, StepOptions, SuccessOptions, render_error, render_success, render_success_from_step,
+use super::{InvalidInput, Operation, text_of, value_of};
+use ptc_protocol::limits::ALONE;
+use ptc_protocol::{
+    ErrorReason, Execution, FormatOptions, HISTORY_SIZE_MAX, MemoryDelta, PreviewOptions, Profile,
+    Segment, Signature, Step, StepOptions, SuccessOptions, Turns, Type, atomize_value,
+    coerce_input, decode_value, describe_mismatches, encode_value, execution_feedback,
+    format_value, json_schema_to_type, json_to_value, parameters_schema, parse_signature,
+    provider_schema, render_error, render_success, render_success_from_step, shorten, size_units,
+    to_json_value, tool_definition, tool_description, type_to_json_schema, validate_program,
+    validate_return,
 };
-use crate::program::validate_program;
-use crate::reason::ErrorReason;
-use crate::returns::{Segment, describe_mismatches, validate_return};
-use crate::schema::{
-    json_schema_to_type, parameters_schema, provider_schema, tool_definition, type_to_json_schema,
-};
-use crate::signature::{Signature, Type, parse_signature};
-use crate::typed::atomize_value;
 
-/// An operation takes its input object and gives a result, or an error as the operation defines it.
-pub type OperationFn = fn(&Json) -> Result<Json, Json>;
-
-/// One row of the table.
-#[derive(Debug, Clone, Copy)]
-pub struct Operation {
-    /// The name in the testee protocol.
-    pub name: &'static str,
-    /// What it does with which input, in a sentence.
-    pub doc: &'static str,
-    pub run: OperationFn,
-}
-
-/// The input is not what the operation takes: the caller's mistake. On the wire `{"invalid":FIELD}`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidInput(pub &'static str);
-
-impl From<InvalidInput> for Json {
-    fn from(invalid: InvalidInput) -> Json {
-        json!({ "invalid": invalid.0 })
-    }
-}
-
-/// The text of a member of an operation's input.
-///
-/// # Errors
-/// When there is none, or something else.
-pub fn text_of<'a>(input: &'a Json, field: &'static str) -> Result<&'a str, InvalidInput> {
-    input
-        .get(field)
-        .and_then(Json::as_str)
-        .ok_or(InvalidInput(field))
-}
-
-/// The program's value that a member of an operation's input encodes.
-///
-/// # Errors
-/// When there is none, or it encodes nothing.
-pub fn value_of(input: &Json, field: &'static str) -> Result<Value, InvalidInput> {
-    let encoded = input.get(field).ok_or(InvalidInput(field))?;
-    decode_value(encoded).map_err(|_| InvalidInput(field))
-}
-
-/// Every operation of this crate, by name.
-pub const OPERATIONS: &[Operation] = &[
+/// By name.
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "atomize_value",
         doc: "`{type, value}`: the value in the form that the type asks for.",
@@ -408,7 +356,7 @@ fn op_render_success(input: &Json) -> Result<Json, Json> {
             .and_then(Json::as_bool)
             .unwrap_or(true),
     };
-    parsed(&render_success(&returned, &execution, options))
+    parsed(&render_success(&returned, execution, options))
 }
 
 fn op_render_success_from_step(input: &Json) -> Result<Json, Json> {

@@ -1,35 +1,27 @@
-//! This crate as a table of operations, JSON in and JSON out: what an adapter of the testee protocol calls.
-//! Models and tools are scripted in the input. Decodes and encodes; every decision is made elsewhere.
+//! Runs of agents as operations. Models and tools are scripted in the input.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::{InvalidInput, Operation, text_of, value_of};
+use ptc_agent::{
+    Agent, AgentStep, CallRecord, CanonicalArgs, Event, Exposure, Message, NativeResult, Output,
+    Preview, PreviewFn, ProgramEnd, ProgramHost, ROWS_DEFAULT, RunOptions, SPAN_FIELDS, Scripted,
+    TOOL_CALL, Telemetry, ToolFault, ToolFn, ToolSource, Transport, chat, extract_json,
+    native_preview, read_preview, resolve_exposure, run, run_program,
+};
 use ptc_lang::value::Map;
 use ptc_lang::{Env, Value};
-use ptc_protocol::{
-    InvalidInput, Operation, decode_value, encode_value, parse_signature, text_of, value_of,
-};
+use ptc_protocol::{decode_value, encode_value, parse_signature};
 use serde_json::{Value as Json, json};
-
-use crate::agent::{Agent, ToolSource, read_preview};
-use crate::cache::CanonicalArgs;
-use crate::exposure::{Exposure, Output, Transport, resolve_exposure};
-use crate::extract::extract_json;
-use crate::llm::{Message, Scripted};
-use crate::preview::native_preview;
-use crate::program::{ProgramEnd, ProgramHost, run_program};
-use crate::run::{RunOptions, chat, run};
-use crate::step::{AgentStep, CallRecord};
-use crate::telemetry::{Event, SPAN_FIELDS, TOOL_CALL, Telemetry};
-use crate::tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, ToolFault, ToolFn};
 
 /// Limits of `task_run`.
 const TASK_TIMEOUT: Duration = Duration::from_secs(1);
 const TASK_HEAP_BYTES: usize = 10 * 1024 * 1024;
 
-/// Every operation of this crate, by name.
-pub const OPERATIONS: &[Operation] = &[
+/// By name.
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "canonical_cache_key",
         doc: "`{tool, args}`: `{tool, args, cache_hint}`; arguments that are no map as `{non_map}`.",
@@ -340,7 +332,7 @@ struct ScriptedTools {
 
 impl ScriptedTools {
     fn invocations(&self) -> Json {
-        crate::program::lock(&self.invocations).clone().into()
+        lock(&self.invocations).clone().into()
     }
 }
 
@@ -355,7 +347,7 @@ impl ToolSource for ScriptedTools {
             .ok_or("given a known behavior")?;
         let invocations = Arc::clone(&self.invocations);
         Ok(Arc::new(move |args: &Value| {
-            crate::program::lock(&invocations).push(json!([name, encode_value(args)]));
+            lock(&invocations).push(json!([name, encode_value(args)]));
             behaviour.answer(args)
         }))
     }
@@ -433,13 +425,13 @@ struct Events(Mutex<Vec<Event>>);
 
 impl Telemetry for Events {
     fn emit(&self, event: &Event) {
-        crate::program::lock(&self.0).push(event.clone());
+        lock(&self.0).push(event.clone());
     }
 }
 
 impl Events {
     fn tool_calls(&self) -> Vec<Json> {
-        let events = crate::program::lock(&self.0);
+        let events = lock(&self.0);
         events
             .iter()
             .filter(|event| event.name == TOOL_CALL)
@@ -534,4 +526,8 @@ fn map_of(encoded: Option<&Json>, field: &'static str) -> Result<Option<Map>, In
         Some(Value::Map(map)) => Ok(Some(map)),
         Some(_) => Err(InvalidInput(field)),
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

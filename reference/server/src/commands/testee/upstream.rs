@@ -1,23 +1,13 @@
-//! `ptc testee`: the library's operations over standard input and output. The tables are the crates'; operations of
-//! the parts that speak no operations themselves stand here.
+//! Ranking, redaction and labels as operations.
 
-use std::io::{stdin, stdout};
-use std::process::ExitCode;
-
+use super::{InvalidInput, Operation};
 use ptc_lang::rank::{Indexed, tokens};
-use ptc_protocol::{InvalidInput, Operation};
 use ptc_secrets::{Redactor, Secret};
 use ptc_upstream::{argument_label, arguments, result_label};
 use serde_json::{Value as Json, json};
 
-/// Every operation that this build answers, one table a crate.
-pub const OPERATIONS: &[&[Operation]] = &[
-    ptc_protocol::OPERATIONS,
-    ptc_agent::OPERATIONS,
-    UPSTREAM_OPERATIONS,
-];
-
-const UPSTREAM_OPERATIONS: &[Operation] = &[
+/// By name.
+pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "apropos_rank",
         doc: "`{query, tools: [{server, name, description?, arguments?}]}`: `[{reference, score}]`, best first.",
@@ -34,13 +24,6 @@ const UPSTREAM_OPERATIONS: &[Operation] = &[
         run: op_render_schema,
     },
 ];
-
-/// Serves until the input ends.
-pub fn serve(_: &[String]) -> ExitCode {
-    // A caller that went away has what it wanted.
-    let _ = ptc_agent::serve_operations(OPERATIONS, stdin().lock(), stdout().lock());
-    ExitCode::SUCCESS
-}
 
 fn op_apropos_rank(input: &Json) -> Result<Json, Json> {
     let query = input

@@ -1,0 +1,125 @@
+//! What a program's end shows: a value, or why there is none.
+
+use std::collections::BTreeMap;
+
+use ptc_lang::Value;
+
+use super::members;
+use super::session::{HistoryNotice, LimitExceeded, TurnSummary};
+use crate::feedback::{Execution, MemoryDelta};
+use crate::{Field, Payload};
+
+members! {
+    /// A program that gave a value.
+    pub struct Success = "ok" {
+        prints: Vec<String>,
+        feedback: String,
+        truncated: bool,
+    }
+    maybe {
+        /// The preview, or null; left out where the program has no value at all.
+        result: Field,
+        memory: Memory,
+        /// The exact value, when it was asked for.
+        validated: Field,
+        session: TurnSummary,
+        history_notices: Vec<HistoryNotice>,
+    }
+}
+
+members! {
+    /// What a program stored.
+    pub struct Memory {
+        /// Previews of what changed, by name.
+        changed: BTreeMap<String, String>,
+        stored_keys: Vec<String>,
+        truncated: bool,
+    }
+    maybe {
+        changed_keys: Vec<String>,
+    }
+}
+
+members! {
+    /// Anything that gave no value: a program, a refusal, a session that can't be used.
+    pub struct Failure = "error" {
+        reason: &'static str,
+        message: String,
+        feedback: Field,
+    }
+    maybe {
+        /// The value of `(fail v)`.
+        result: Field,
+        /// In a session, where nothing that was printed is kept.
+        prints: Vec<String>,
+        detail: LimitExceeded,
+        session_id: String,
+    }
+}
+
+impl Success {
+    /// Of a program that keeps nothing.
+    #[must_use]
+    pub fn new(returned: &Value, execution: Execution) -> Self {
+        let has_result = execution.result.is_some() || !returned.is_nil();
+        Success {
+            prints: execution.prints,
+            feedback: execution.feedback,
+            truncated: execution.visible_truncated.unwrap_or(execution.truncated),
+            result: has_result.then(|| execution.result.into()),
+            ..Success::default()
+        }
+    }
+
+    /// Of one whose definitions are shown, too.
+    #[must_use]
+    pub fn with_memory(returned: &Value, execution: Execution) -> Self {
+        let (truncated, memory) = (execution.truncated, execution.memory.clone().into());
+        Success {
+            truncated,
+            memory: Some(memory),
+            ..Success::new(returned, execution)
+        }
+    }
+}
+
+impl From<MemoryDelta> for Memory {
+    fn from(delta: MemoryDelta) -> Self {
+        Memory {
+            changed: delta.changed,
+            stored_keys: delta.stored_keys,
+            truncated: delta.truncated,
+            changed_keys: None,
+        }
+    }
+}
+
+impl Failure {
+    /// Its feedback repeats the message.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Failure {
+            reason,
+            feedback: Field::Text(message.clone()),
+            message,
+            ..Failure::default()
+        }
+    }
+
+    /// With words of its own for whoever reads the feedback.
+    #[must_use]
+    pub fn telling(mut self, feedback: impl Into<Field>) -> Self {
+        self.feedback = feedback.into();
+        self
+    }
+}
+
+impl From<BTreeMap<String, String>> for Field {
+    fn from(named: BTreeMap<String, String>) -> Self {
+        let mut payload = Payload::new();
+        for (name, text) in named {
+            payload.set(name, text);
+        }
+        Field::Object(payload)
+    }
+}

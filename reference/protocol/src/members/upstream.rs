@@ -1,0 +1,119 @@
+//! What an answer tells of upstream calls, and what they saved.
+
+use super::members;
+use super::task::PlannerCost;
+
+members! {
+    /// What an answer adds for a program that called upstreams.
+    pub struct UpstreamMembers {
+        upstream_calls: Vec<UpstreamCall>,
+        ptc_metrics: Metrics,
+    }
+    maybe {
+        /// Outside of sessions, where each call has its own overview.
+        upstream_results: Vec<UpstreamResult>,
+    }
+}
+
+members! {
+    /// One call.
+    pub struct UpstreamCall {
+        duration_ms: u64,
+        oversize: bool,
+        result_bytes: Option<u64>,
+        server: String,
+        status: &'static str,
+        tool: String,
+    }
+    maybe {
+        reason: &'static str,
+        error: String,
+        /// In a session.
+        result_overview: ResultOverview,
+        /// In a task.
+        effect: &'static str,
+        /// In a task.
+        turn: u32,
+        /// In a task.
+        args_hash: String,
+    }
+}
+
+members! {
+    /// What a call gave, in short.
+    pub struct UpstreamResult {
+        server: String,
+        status: &'static str,
+        tool: String,
+    }
+    maybe {
+        reason: &'static str,
+        error: String,
+        preview: String,
+        shape: String,
+        value_kind: &'static str,
+    }
+}
+
+members! {
+    /// A value in short.
+    pub struct ResultOverview {
+        preview: String,
+        shape: String,
+        value_kind: &'static str,
+    }
+}
+
+members! {
+    /// How much upstream payload a program collapsed into its answer.
+    pub struct Metrics {
+        schema_version: u64,
+        final_result_bytes: u64,
+        prints_bytes: u64,
+        upstream_call_count: usize,
+        upstream_ok_count: usize,
+        upstream_error_count: usize,
+        upstream_oversize_count: usize,
+        upstream_result_bytes: u64,
+        upstream_error_bytes: u64,
+        upstream_oversize_bytes: u64,
+        payload_reduction_ratio: Option<f64>,
+        estimated_final_result_tokens: u64,
+        estimated_upstream_result_tokens: u64,
+        token_estimate_method: &'static str,
+        baseline: Baseline,
+    }
+    maybe {
+        /// In a task.
+        server_side_llm: PlannerCost,
+        /// In a task.
+        efficiency_note: &'static str,
+    }
+}
+
+members! {
+    /// What the savings are reckoned against.
+    pub struct Baseline {
+        conservative: Conservative,
+        optimistic: Optimistic,
+    }
+}
+
+members! {
+    /// The bytes that were fetched.
+    pub struct Conservative {
+        name: &'static str,
+        bytes: u64,
+        ratio: Option<f64>,
+        note: &'static str,
+    }
+}
+
+members! {
+    /// What nobody measured.
+    pub struct Optimistic {
+        name: &'static str,
+        available: bool,
+        note: &'static str,
+    }
+}
