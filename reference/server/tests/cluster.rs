@@ -14,6 +14,7 @@ mod faults;
 mod forgery;
 #[path = "support/ports.rs"]
 mod ports;
+mod support;
 #[path = "cluster/together.rs"]
 mod together;
 
@@ -24,40 +25,13 @@ use stateright::semantics::{ConsistencyTester, LinearizabilityTester, Sequential
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::{Process, until};
 
 const REVISION: &str = "2026-07-28";
-
-/// A process that ends with its owner.
-struct Process(Child);
-
-impl Process {
-    fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).unwrap());
-        nix::sys::signal::kill(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !done() {
-        assert!(
-            since.elapsed() < Duration::from_secs(60),
-            "{what} takes too long"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// Where sessions are kept while a test runs.
 enum Store {

@@ -5,6 +5,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -13,7 +15,8 @@ use std::net::TcpListener;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use support::until;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// On a machine under load; what is waited for takes milliseconds.
@@ -124,7 +127,7 @@ impl Served {
 
     fn ends(&mut self) -> ExitStatus {
         let mut status = None;
-        wait_until("the server ends", || {
+        until("the server ends", || {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
@@ -154,16 +157,8 @@ fn lives(id: Pid) -> bool {
     stat(id).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn all_end(family: &[Pid]) {
-    wait_until("none of them is left", || {
+    until("none of them is left", || {
         !family.iter().any(|&id| lives(id))
     });
 }
@@ -220,7 +215,7 @@ fn an_upstream_that_is_killed_is_told_apart() {
 fn an_upstream_that_a_program_started_outlives_the_program() {
     let mut served = Served::with_script("", "[ -e once ] || { : > once; exit 3; }");
     served.eval("(tool/call {:server :fx :tool :go})");
-    wait_until("it is started again", || {
+    until("it is started again", || {
         served.eval("(:value (tool/call {:server :fx :tool :go}))") == "user=> \"gone\""
     });
     for _ in 0..20 {
@@ -323,7 +318,7 @@ fn trace_files_are_their_owners_alone() {
     served.eval("1");
     let directory = served.home.path().join("traces");
     let mut files = Vec::new();
-    wait_until("there is a trace", || {
+    until("there is a trace", || {
         files = std::fs::read_dir(&directory)
             .into_iter()
             .flatten()

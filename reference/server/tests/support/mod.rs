@@ -51,7 +51,7 @@ pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
     (child, output)
 }
 
-/// Below the ports of outgoing connections, which a client may be given, and so connect to itself.
+/// Below the ports of outgoing connections, which a client may be given, and so connect to itself or to the server of another test.
 const PORTS: std::ops::Range<usize> = 10_240..32_768;
 /// Tests beside each other begin at different ports.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
