@@ -1,9 +1,11 @@
 //! What a crate must never depend on, directly or through others, and which rooms of the server a room may know. Reads what cargo
-//! says of each crate, where dependencies of tests don't count, and the paths that the server's files name.
+//! says of each crate, where dependencies of tests don't count, and the paths in the server's files, however they are written.
 
 use std::collections::BTreeSet;
 
 use conformance::target::reference::cargo;
+use syn::visit::Visit;
+use syn::{ItemMod, ItemUse, UseTree};
 
 use super::Project;
 
@@ -23,7 +25,12 @@ const BOUNDARIES: &[Boundary] = &[
             "hyper",
             "mio",
             "nix",
-            "ptc-*",
+            "ptc-agent",
+            "ptc-protocol",
+            "ptc-rpc",
+            "ptc-secrets",
+            "ptc-server",
+            "ptc-upstream",
             "rand",
             "reqwest",
             "rustix",
@@ -44,8 +51,19 @@ const BOUNDARIES: &[Boundary] = &[
         why: "credentials are the lowest crate",
     },
     Boundary {
+        package: "ptc-json",
+        never: &["ptc-*", "serde_json", "tokio"],
+        why: "JSON text stands below everything that speaks it",
+    },
+    Boundary {
         package: "ptc-rpc",
-        never: &["ptc-*", "tokio"],
+        never: &[
+            "ptc-lang",
+            "ptc-protocol",
+            "ptc-secrets",
+            "ptc-server",
+            "tokio",
+        ],
         why: "frames are bytes, not transports",
     },
     Boundary {
@@ -53,12 +71,11 @@ const BOUNDARIES: &[Boundary] = &[
         never: &[
             "ptc-agent",
             "ptc-rpc",
-            "ptc-secrets",
             "ptc-server",
             "ptc-upstream",
             "tokio",
         ],
-        why: "the wire format stands on the language alone",
+        why: "the wire format knows no transport",
     },
     Boundary {
         package: "ptc-upstream",
@@ -149,14 +166,99 @@ fn climbs(name: &str, text: &str) -> BTreeSet<String> {
             "{SERVER}/{name}: `{room}` has no place among the rooms"
         )]);
     };
-    let named = text.split("crate::").skip(1).filter_map(|rest| {
-        rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .next()
-    });
-    named
+    let Ok(file) = syn::parse_file(text) else {
+        return BTreeSet::from([format!("{SERVER}/{name}: it can't be read")]);
+    };
+    let mut named = Named {
+        depth: depth(name),
+        rooms: BTreeSet::new(),
+    };
+    named.visit_file(&file);
+    let rooms = named.rooms.iter();
+    rooms
         .filter(|other| floor(other).is_none_or(|floor| floor > own))
         .map(|other| format!("{SERVER}/{name}: `{room}` must not know `{other}`"))
         .collect()
+}
+
+/// How many modules below the crate's root a file is.
+fn depth(name: &str) -> usize {
+    let modules = name.trim_end_matches(".rs").trim_end_matches("/mod");
+    modules.split('/').count()
+}
+
+/// The rooms that a file names: behind `crate::`, and behind as many `super::` as lead to the root; alone, in groups, in macros.
+struct Named {
+    /// Modules around what is looked at.
+    depth: usize,
+    rooms: BTreeSet<String>,
+}
+
+impl Named {
+    fn path<'a>(&mut self, segments: impl IntoIterator<Item = &'a str>) {
+        let mut segments = segments
+            .into_iter()
+            .skip_while(|word| *word == "self")
+            .peekable();
+        let mut left = self.depth;
+        if segments.next_if_eq(&"crate").is_some() {
+            left = 0;
+        } else if segments.peek() != Some(&"super") {
+            return;
+        }
+        while segments.next_if_eq(&"super").is_some() {
+            left = left.saturating_sub(1);
+        }
+        if let (0, Some(room)) = (left, segments.next()) {
+            self.rooms.insert(room.to_owned());
+        }
+    }
+
+    fn tree(&mut self, around: &[String], tree: &UseTree) {
+        let path = |last: &str| [around, &[last.to_owned()]].concat();
+        let all = match tree {
+            UseTree::Path(inner) => return self.tree(&path(&inner.ident.to_string()), &inner.tree),
+            UseTree::Group(group) => {
+                return group.items.iter().for_each(|it| self.tree(around, it));
+            }
+            UseTree::Name(name) => path(&name.ident.to_string()),
+            UseTree::Rename(name) => path(&name.ident.to_string()),
+            // All of the root is more than any room may know.
+            UseTree::Glob(_) => path("*"),
+        };
+        self.path(all.iter().map(String::as_str));
+    }
+}
+
+impl<'ast> Visit<'ast> for Named {
+    fn visit_item_mod(&mut self, module: &'ast ItemMod) {
+        self.depth += 1;
+        syn::visit::visit_item_mod(self, module);
+        self.depth -= 1;
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        self.tree(&[], &item.tree);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let words: Vec<String> = path
+            .segments
+            .iter()
+            .map(|it| it.ident.to_string())
+            .collect();
+        self.path(words.iter().map(String::as_str));
+        syn::visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        let text = call.tokens.to_string().replace(' ', "");
+        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+        for path in text.split(|c| !word(c)) {
+            self.path(path.split("::"));
+        }
+        syn::visit::visit_macro(self, call);
+    }
 }
 
 /// The names of everything that `package` is built of when it is built alone: what others ask of the same crates doesn't count.
@@ -196,7 +298,35 @@ mod tests {
         let found = |name: &str, text: &str| climbs(name, text).len();
         assert_eq!(found("mcp/tools/mod.rs", "use crate::server::Server;"), 0);
         assert_eq!(found("server.rs", "use crate::mcp::tools;"), 1);
-        assert_eq!(found("render/reply.rs", "x(crate::server::NAME)"), 1);
+        assert_eq!(
+            found("render/reply.rs", "const X: u8 = crate::server::X;"),
+            1
+        );
+        assert_eq!(
+            found("render/reply.rs", "use crate::{clock, mcp::tools, server};"),
+            2
+        );
+        assert_eq!(
+            found("render/reply.rs", "use super::super::server::Server;"),
+            1
+        );
+        assert_eq!(
+            found("render/mod.rs", "use super::{clock, server as s};"),
+            1
+        );
+        assert_eq!(found("render/reply.rs", "use super::server;"), 0);
+        assert_eq!(
+            found(
+                "render.rs",
+                "mod a { use super::server; use super::super::mcp; }"
+            ),
+            1
+        );
+        assert_eq!(
+            found("render/mod.rs", "fn f() -> u8 { x!(super::server::X) }"),
+            1
+        );
+        assert_eq!(found("render/mod.rs", "use super::*;"), 1);
         assert_eq!(found("settings/mod.rs", "use crate::settings::flags;"), 0);
         assert_eq!(found("settings/mod.rs", "use crate::attic::Chest;"), 1);
         assert_eq!(found("attic.rs", ""), 1);
