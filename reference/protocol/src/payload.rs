@@ -155,6 +155,22 @@ impl Name {
     }
 }
 
+impl FromIterator<(Name, Field)> for Payload {
+    /// Of fields with one name the last one counts.
+    fn from_iter<T: IntoIterator<Item = (Name, Field)>>(fields: T) -> Self {
+        let mut fields: Vec<_> = fields.into_iter().collect();
+        fields.sort_by(|(a, _), (b, _)| a.text().cmp(b.text()));
+        fields.dedup_by(|later, earlier| {
+            let same = later.0.text() == earlier.0.text();
+            if same {
+                std::mem::swap(later, earlier);
+            }
+            same
+        });
+        Payload { fields }
+    }
+}
+
 impl From<&'static str> for Name {
     fn from(name: &'static str) -> Self {
         Name::Own(Cow::Borrowed(name))

@@ -206,6 +206,9 @@ fn fill(
     padded(eval, out, directive, "", &text, "", ' ')
 }
 
+/// Bits that are written in a base of two's powers in about the time of one step.
+const DIGIT_BITS: usize = 32;
+
 fn number(
     eval: &mut Eval<'_>,
     out: &mut String,
@@ -221,8 +224,14 @@ fn number(
         ('d', Value::Float(float)) if float.fract() == 0.0 => unsigned(format!("{float:.0}")),
         ('x', Value::Int(integer)) => (*integer < 0, format!("{:x}", integer.unsigned_abs())),
         ('o', Value::Int(integer)) => (*integer < 0, format!("{:o}", integer.unsigned_abs())),
-        ('x', Value::BigInt(integer)) => unsigned(integer.to_str_radix(16)),
-        ('o', Value::BigInt(integer)) => unsigned(integer.to_str_radix(8)),
+        ('x', Value::BigInt(integer)) => {
+            eval.charge(integer.bits() as usize / DIGIT_BITS)?;
+            unsigned(integer.to_str_radix(16))
+        }
+        ('o', Value::BigInt(integer)) => {
+            eval.charge(integer.bits() as usize / DIGIT_BITS)?;
+            unsigned(integer.to_str_radix(8))
+        }
         ('f' | 'e', Value::Float(float)) if !float.is_finite() => {
             let mut text = String::new();
             append_text(eval, &mut text, value)?;

@@ -176,13 +176,13 @@ fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn println(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let line = line(eval, args, crate::print::write_display)?;
-    eval.print(line);
+    eval.print(line)?;
     Ok(Value::Nil)
 }
 
 fn prn(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let line = line(eval, args, crate::print::write_readable)?;
-    eval.print(line);
+    eval.print(line)?;
     Ok(Value::Nil)
 }
 

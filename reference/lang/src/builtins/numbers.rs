@@ -98,7 +98,11 @@ enum Number<'v> {
 fn number(value: &Value) -> Result<Number<'_>> {
     match value {
         Value::Int(int) => Ok(Number::Int(*int)),
-        Value::BigInt(int) => Ok(Number::Big(int)),
+        Value::BigInt(int) => {
+            // Whatever is done with it, its digits are looked at, and mostly copied.
+            clock::check(int.bits() as usize / 256)?;
+            Ok(Number::Big(int))
+        }
         Value::Float(float) => Ok(Number::Float(*float)),
         _ => Err(wrong_type("a number", value)),
     }
@@ -621,6 +625,7 @@ fn power_of_two(position: u64) -> Result<BigInt> {
     if position > INTEGER_BITS_MAX {
         return Err(Limit::Memory.into());
     }
+    clock::check(position as usize / 64)?;
     reserve_bits(position)?;
     Ok(BigInt::from(1) << position)
 }

@@ -26,6 +26,7 @@ use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
 use crate::sink::{Over, Sink};
 use crate::value::shape::watched;
+use crate::value::text::push_watched;
 use crate::value::{Map, Set, Text, Value, equal};
 
 /// Steps of the clock for an item that is made.
@@ -242,8 +243,7 @@ impl<'r> Eval<'r> {
         match &mut self.open_line {
             None => self.open_line = Some(text),
             Some(line) => {
-                heap_room(line, text.len())?;
-                line.push_str(&text);
+                append_line(line, &text)?;
             }
         }
         Ok(())
@@ -252,16 +252,24 @@ impl<'r> Eval<'r> {
     /// Ends a line that was left open.
     pub(crate) fn close_line(&mut self) {
         if let Some(line) = self.open_line.take() {
-            self.print(line);
+            self.keep_line(line);
         }
     }
 
     /// Prints a line, behind what was left open; lines of parallel branches go nowhere.
-    pub fn print(&mut self, mut line: String) {
-        if let Some(mut open) = self.open_line.take() {
-            open.push_str(&line);
-            line = open;
-        }
+    pub fn print(&mut self, line: String) -> Evaluated<()> {
+        let line = match self.open_line.take() {
+            Some(mut open) => {
+                append_line(&mut open, &line)?;
+                open
+            }
+            None => line,
+        };
+        self.keep_line(line);
+        Ok(())
+    }
+
+    fn keep_line(&mut self, line: String) {
         if !self.worker {
             let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
@@ -840,12 +848,18 @@ impl<'r> Eval<'r> {
     }
 }
 
-/// Asks for the memory that `line` takes when it grows by `bytes`.
-fn heap_room(line: &String, bytes: usize) -> Evaluated<()> {
-    let needed = line.len() + bytes;
-    if needed > line.capacity() && !heap::reserve(needed.saturating_mul(2)) {
-        return Err(Limit::Memory.into());
+/// Appends `text`, whose memory is asked for first, in slices that look at the clock.
+fn append_line(line: &mut String, text: &str) -> Evaluated<()> {
+    let needed = line.len() + text.len();
+    if needed > line.capacity() {
+        // Twice as much where there is room, so that many short pieces are not copied over and over.
+        let wanted = [needed.saturating_mul(2), needed]
+            .into_iter()
+            .find(|wanted| heap::reserve(wanted - line.capacity()))
+            .ok_or(Limit::Memory)?;
+        line.reserve_exact(wanted - line.len());
     }
+    push_watched(line, text);
     Ok(())
 }
 

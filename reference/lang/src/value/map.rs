@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
 use super::shape::{
-    DROP_DEPTH_MAX, Freed, Shape, TREE_PATH_BYTES, drop_flat, free, freed, watched,
+    DROP_DEPTH_MAX, Freed, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
 };
 use super::{Text, Value};
 use crate::clock;
@@ -30,7 +30,7 @@ struct Data {
 #[derive(Clone)]
 enum Store {
     Flat(Vec<(Value, Value)>),
-    Tree(Box<imbl::OrdMap<Value, Value>>),
+    Tree(Box<imbl::OrdMap<Value, Slot>>),
 }
 
 impl Map {
@@ -61,7 +61,7 @@ impl Map {
     pub fn get(&self, key: &Value) -> Option<&Value> {
         match &self.0.entries {
             Store::Flat(entries) => find(entries, key).ok().map(|at| &entries[at].1),
-            Store::Tree(entries) => entries.get(key),
+            Store::Tree(entries) => entries.get(key).map(|slot| &**slot),
         }
     }
 
@@ -153,7 +153,7 @@ impl Map {
             Store::Flat(entries) => find(entries, key)
                 .ok()
                 .map(|at| (&entries[at].0, &entries[at].1)),
-            Store::Tree(entries) => entries.get_key_value(key),
+            Store::Tree(entries) => entries.get_key_value(key).map(|(key, slot)| (key, &**slot)),
         }
     }
 
@@ -222,7 +222,7 @@ impl Map {
                     None
                 }
             },
-            Store::Tree(entries) => entries.insert(key, value),
+            Store::Tree(entries) => entries.insert(key, Slot::new(value)).map(Slot::into_value),
         };
         data.shape = match &old {
             Some(old) => data.shape.without(old.shape()).with(value_shape),
@@ -239,7 +239,9 @@ impl Map {
         let data = self.change();
         let removed = match &mut data.entries {
             Store::Flat(entries) => find(entries, key).ok().map(|at| entries.remove(at)),
-            Store::Tree(entries) => entries.remove_with_key(key),
+            Store::Tree(entries) => entries
+                .remove_with_key(key)
+                .map(|(key, slot)| (key, slot.into_value())),
         };
         removed.map(|(key, value)| {
             data.shape = data.shape.without(key.shape()).without(value.shape());
@@ -256,7 +258,7 @@ impl Map {
         let data = self.change();
         let slot = match &mut data.entries {
             Store::Flat(entries) => find(entries, key).ok().map(|at| &mut entries[at].1),
-            Store::Tree(entries) => entries.get_mut(key),
+            Store::Tree(entries) => entries.get_mut(key).map(|slot| &mut **slot),
         }?;
         let value = std::mem::take(slot);
         data.shape = data.shape.without(value.shape()).with(Shape::LEAF);
@@ -275,7 +277,7 @@ impl Map {
             && let Store::Flat(entries) = &self.0.entries
         {
             let tree = watched(entries.iter())
-                .map(|(key, value)| (key.clone(), value.clone()))
+                .map(|(key, value)| (key.clone(), Slot::new(value.clone())))
                 .collect();
             self.0 = Arc::new(Data {
                 entries: Store::Tree(Box::new(tree)),
@@ -353,11 +355,11 @@ impl Data {
     fn take_parts(&mut self, into: &mut Vec<Value>) {
         match std::mem::replace(&mut self.entries, Store::Flat(Vec::new())) {
             Store::Flat(entries) => {
-                into.extend(entries.into_iter().flat_map(|(key, value)| [key, value]))
+                into.extend(watched(entries.into_iter()).flat_map(|(key, value)| [key, value]))
             }
-            Store::Tree(entries) => {
-                into.extend(entries.into_iter().flat_map(|(key, value)| [key, value]))
-            }
+            Store::Tree(entries) => into.extend(
+                watched(entries.into_iter()).flat_map(|(key, slot)| [key, slot.into_value()]),
+            ),
         }
         self.shape = Shape::EMPTY;
     }
@@ -446,7 +448,7 @@ pub enum Entries<'a> {
     /// From one buffer.
     Flat(std::slice::Iter<'a, (Value, Value)>),
     /// From a tree.
-    Tree(Box<imbl::ordmap::Iter<'a, Value, Value, imbl::shared_ptr::DefaultSharedPtr>>),
+    Tree(Box<imbl::ordmap::Iter<'a, Value, Slot, imbl::shared_ptr::DefaultSharedPtr>>),
 }
 
 impl<'a> Iterator for Entries<'a> {
@@ -456,7 +458,7 @@ impl<'a> Iterator for Entries<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Entries::Flat(entries) => entries.next().map(|(key, value)| (key, value)),
-            Entries::Tree(entries) => entries.next(),
+            Entries::Tree(entries) => entries.next().map(|(key, slot)| (key, &**slot)),
         }
     }
 

@@ -315,6 +315,7 @@ fn flat_order(a: &Value, b: &Value, mode: Mode) -> Ordering {
             }
         }
         (Value::Str(a), Value::Str(b))
+        | (Value::Keyword(a), Value::Keyword(b))
         | (Value::Symbol(a), Value::Symbol(b))
         | (Value::Var(a), Value::Var(b)) => a.cmp(b),
         (Value::Regex(a), Value::Regex(b)) => a.source().cmp(b.source()),
@@ -382,7 +383,7 @@ pub fn number_cmp(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
         (Value::Float(a), Value::Float(b)) => float_cmp(*a, *b),
-        (Value::BigInt(a), Value::BigInt(b)) => a.cmp(b),
+        (Value::BigInt(a), Value::BigInt(b)) => big_cmp(a, b),
         (Value::BigInt(a), Value::Int(_)) => a.sign().cmp(&num_bigint::Sign::NoSign),
         (Value::Int(_), Value::BigInt(b)) => num_bigint::Sign::NoSign.cmp(&b.sign()),
         (Value::Int(a), Value::Float(b)) => int_float_cmp(*a, *b),
@@ -391,6 +392,16 @@ pub fn number_cmp(a: &Value, b: &Value) -> Ordering {
         (Value::Float(a), Value::BigInt(b)) => big_float_cmp(b, *a).reverse(),
         _ => Ordering::Equal,
     }
+}
+
+fn big_cmp(a: &Arc<BigInt>, b: &Arc<BigInt>) -> Ordering {
+    /// Bits that are compared in about the time of a step.
+    const STEP_BITS: u64 = 1_024;
+    let steps = a.bits().min(b.bits()) / STEP_BITS;
+    if Arc::ptr_eq(a, b) || !clock::goes_on(steps as usize) {
+        return Ordering::Equal;
+    }
+    a.cmp(b)
 }
 
 fn float_cmp(a: f64, b: f64) -> Ordering {

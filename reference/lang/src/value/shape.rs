@@ -3,6 +3,8 @@
 //!
 //! What is freed can't be given up half-way: a program that has to stop frees the rest, which its memory limit bounds.
 
+use std::ops::{Deref, DerefMut};
+
 use super::Value;
 use crate::clock;
 
@@ -112,7 +114,7 @@ impl<C: Default + IntoIterator> Freed<C> {
     }
 }
 
-impl<C: Default + IntoIterator> std::ops::Deref for Freed<C> {
+impl<C: Default + IntoIterator> Deref for Freed<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -120,7 +122,7 @@ impl<C: Default + IntoIterator> std::ops::Deref for Freed<C> {
     }
 }
 
-impl<C: Default + IntoIterator> std::ops::DerefMut for Freed<C> {
+impl<C: Default + IntoIterator> DerefMut for Freed<C> {
     fn deref_mut(&mut self) -> &mut C {
         &mut self.0
     }
@@ -129,6 +131,42 @@ impl<C: Default + IntoIterator> std::ops::DerefMut for Freed<C> {
 impl<C: Default + IntoIterator> Drop for Freed<C> {
     fn drop(&mut self) {
         watched(self.take().into_iter()).for_each(drop);
+    }
+}
+
+/// A value in a tree. A tree that nobody else holds is freed at one go, its parts alone can look at the clock meanwhile.
+#[derive(Clone, Default)]
+pub struct Slot(Value);
+
+impl Slot {
+    /// A value on its way into a tree.
+    pub fn new(value: Value) -> Slot {
+        Slot(value)
+    }
+
+    /// The value out of its tree.
+    pub fn into_value(mut self) -> Value {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl Deref for Slot {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl DerefMut for Slot {
+    fn deref_mut(&mut self) -> &mut Value {
+        &mut self.0
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        clock::goes_on(PART_STEPS);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Value;
-use super::shape::{DROP_DEPTH_MAX, Shape, TREE_PATH_BYTES, drop_flat, free, freed, watched};
+use super::shape::{DROP_DEPTH_MAX, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched};
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
 const FLAT_LEN_MAX: usize = 64;
@@ -21,7 +21,7 @@ struct Data {
 #[derive(Clone)]
 enum Store {
     Flat(Vec<Value>),
-    Tree(Box<imbl::Vector<Value>>),
+    Tree(Box<imbl::Vector<Slot>>),
 }
 
 impl Vector {
@@ -44,7 +44,7 @@ impl Vector {
     pub fn get(&self, index: usize) -> Option<&Value> {
         match &self.0.items {
             Store::Flat(items) => items.get(index),
-            Store::Tree(items) => items.get(index),
+            Store::Tree(items) => items.get(index).map(|slot| &**slot),
         }
     }
 
@@ -114,7 +114,7 @@ impl Vector {
         data.shape = data.shape.with(item.shape());
         match &mut data.items {
             Store::Flat(items) => items.push(item),
-            Store::Tree(items) => items.push_back(item),
+            Store::Tree(items) => items.push_back(Slot::new(item)),
         }
     }
 
@@ -126,7 +126,7 @@ impl Vector {
         let data = self.change();
         let item = match &mut data.items {
             Store::Flat(items) => items.pop(),
-            Store::Tree(items) => items.pop_back(),
+            Store::Tree(items) => items.pop_back().map(Slot::into_value),
         };
         if let Some(item) = &item {
             data.shape = data.shape.without(item.shape());
@@ -142,7 +142,7 @@ impl Vector {
         let data = self.change();
         let slot = match &mut data.items {
             Store::Flat(items) => items.get_mut(index)?,
-            Store::Tree(items) => items.get_mut(index)?,
+            Store::Tree(items) => &mut **items.get_mut(index)?,
         };
         let shape = item.shape();
         let old = std::mem::replace(slot, item);
@@ -167,7 +167,8 @@ impl Vector {
             && Arc::get_mut(&mut self.0).is_none()
             && let Store::Flat(items) = &self.0.items
         {
-            let tree = Store::Tree(Box::new(watched(items.iter()).cloned().collect()));
+            let slots = watched(items.iter()).map(|item| Slot::new(item.clone()));
+            let tree = Store::Tree(Box::new(slots.collect()));
             self.0 = Arc::new(Data {
                 items: tree,
                 shape: self.0.shape,
@@ -181,7 +182,7 @@ impl Data {
     fn take_parts(&mut self, into: &mut Vec<Value>) {
         match std::mem::replace(&mut self.items, Store::Flat(Vec::new())) {
             Store::Flat(mut items) => into.append(&mut items),
-            Store::Tree(items) => into.extend(*items),
+            Store::Tree(items) => into.extend(watched(items.into_iter()).map(Slot::into_value)),
         }
         self.shape = Shape::EMPTY;
     }
@@ -236,7 +237,7 @@ pub enum Items<'a> {
     /// From one buffer.
     Flat(std::slice::Iter<'a, Value>),
     /// From a tree.
-    Tree(Box<imbl::vector::Iter<'a, Value, imbl::shared_ptr::DefaultSharedPtr>>),
+    Tree(Box<imbl::vector::Iter<'a, Slot, imbl::shared_ptr::DefaultSharedPtr>>),
 }
 
 impl<'a> Iterator for Items<'a> {
@@ -246,7 +247,7 @@ impl<'a> Iterator for Items<'a> {
     fn next(&mut self) -> Option<&'a Value> {
         match self {
             Items::Flat(items) => items.next(),
-            Items::Tree(items) => items.next(),
+            Items::Tree(items) => items.next().map(|slot| &**slot),
         }
     }
 
@@ -262,7 +263,7 @@ impl DoubleEndedIterator for Items<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
         match self {
             Items::Flat(items) => items.next_back(),
-            Items::Tree(items) => items.next_back(),
+            Items::Tree(items) => items.next_back().map(|slot| &**slot),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! tools. Reads files and starts processes; the run itself is the agent crate's.
 
 use std::io::{IsTerminal as _, Read as _, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -385,7 +386,13 @@ fn open(
     match &options.record {
         None => Ok(model),
         Some(path) => {
-            let file = std::fs::File::create(path)
+            // What was said holds the context, for whoever runs the agent alone.
+            let file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(path)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
             let veiled = VeiledLines {
                 redactor: redactor.clone(),

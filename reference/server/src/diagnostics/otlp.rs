@@ -6,6 +6,7 @@
 use crate::clock;
 use crate::diagnostics::observe::{CALL_SPAN, call};
 use crate::digest;
+use crate::render::profile::prefix;
 use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_protocol::{Field, Payload};
@@ -44,6 +45,8 @@ const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const QUEUE_SPANS_MAX: usize = 2048;
 /// Spans in one request.
 const BATCH_SPANS_MAX: usize = 512;
+/// Bytes of a text of a span, a trace state at its longest.
+const TEXT_BYTES_MAX: usize = 512;
 /// How long a batch waits for more.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 /// How long a collector may take.
@@ -119,7 +122,8 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
         let open = context
             .span(&id)
             .and_then(|span| span.extensions_mut().remove::<Open>());
-        if let Some(open) = open.filter(|open| open.get(call::STATUS).is_some()) {
+        if let Some(mut open) = open.filter(|open| open.get(call::STATUS).is_some()) {
+            open.bound(&self.redactor);
             let span = self.redactor.scrub(open.export()).into_inner();
             let _ = self.queue.try_send(Item::Span(span));
         }
@@ -140,6 +144,15 @@ impl Open {
     fn get(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(field, _)| *field == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// Scrubs the texts and then cuts them: a client chooses the name that it calls and its id, and thousands of spans may wait.
+    fn bound(&mut self, redactor: &Redactor) {
+        for (_, text) in &mut self.fields {
+            if text.len() > TEXT_BYTES_MAX {
+                *text = prefix(&redactor.scrub_str(text), TEXT_BYTES_MAX).to_owned();
+            }
+        }
     }
 
     /// The span as the format has it.

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::digest;
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
-use ptc_protocol::{Field, Payload};
+use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
@@ -72,6 +72,8 @@ pub struct Ring {
 /// A longer request id is kept as its start.
 const REQUEST_ID_BYTES_MAX: usize = 256;
 const REQUEST_ID_CHARS_KEPT: usize = 64;
+/// Bytes of what the summary says of a context's member, beside its name.
+const SUMMARY_BYTES_MIN: usize = r#"{"count":0,"type":"null"}"#.len();
 /// Characters of a program that the summary shows.
 const PROGRAM_PREVIEW_CHARS: usize = 256;
 
@@ -211,16 +213,24 @@ impl Ring {
             PayloadPolicy::Full => Field::Json(context.to_owned()),
             PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.len())),
             PayloadPolicy::Summary => {
-                let mut summary = Payload::new();
                 let Ok(json) = ptc_rpc::parse(context.as_bytes()) else {
                     return Field::Null;
                 };
-                for (name, value) in json.members() {
+                let mut bytes = 0;
+                let members = json.members().map_while(|(name, value)| {
+                    let name = name.as_str().unwrap_or_default();
+                    let name = match name.len() > self.bytes_max {
+                        true => prefix(&redactor.scrub_str(&name), self.bytes_max + 1).to_owned(),
+                        false => name.into_owned(),
+                    };
                     let (kind, count) = describe(value);
-                    let name = name.as_str().unwrap_or_default().into_owned();
-                    summary.set(name, Payload::new().with("count", count).with("type", kind));
-                }
-                Field::Object(summary)
+                    let summary = Payload::new().with("count", count).with("type", kind);
+                    // One more than can be shown, so that what is cut is not taken for all.
+                    let goes_on = bytes <= self.bytes_max;
+                    bytes += name.len() + SUMMARY_BYTES_MIN;
+                    goes_on.then(|| (Name::from(name), Field::Object(summary)))
+                });
+                Field::Object(members.collect())
             }
         }
     }
@@ -357,6 +367,30 @@ mod tests {
                 shown.contains(program) && shown.contains(context),
                 "{shown}"
             );
+        }
+    }
+
+    /// What is too large to be shown is not kept, whatever it is made of.
+    #[test]
+    fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
+        const BYTES_MAX: usize = 4096;
+        let members: Vec<String> = (0..400_000)
+            .rev()
+            .map(|at| format!("\"{at:06}\":0"))
+            .collect();
+        let long = format!("{{\"{}\":0,\"b\":0}}", "a".repeat(1 << 20));
+        for context in [format!("{{{}}}", members.join(",")), long] {
+            let ring = Ring::new(2, PayloadPolicy::Summary, BYTES_MAX);
+            let wide = Sighting {
+                context: Some(context),
+                ..sighting("1")
+            };
+            let payload = Payload::new().with("status", "ok");
+            ring.remember(&wide, &payload, true, &Redactor::empty());
+            let shown = ring.find("1").unwrap().payload(false).to_json();
+            // The note that a record is too large comes from its size.
+            assert!(shown.len() > BYTES_MAX, "{}", shown.len());
+            assert!(shown.len() < 4 * BYTES_MAX, "{}", shown.len());
         }
     }
 

@@ -11,9 +11,9 @@ use ptc_agent::PlannerRequest;
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -63,13 +63,9 @@ impl Tracer {
     /// Begins the trace of a call: its first two lines.
     pub fn begin(&self, sighting: &Sighting) -> Trace {
         let label = sighting.id.clone().unwrap_or_default();
-        let path = self.dir.join(format!(
-            "{}-{}-pending.jsonl",
-            file_time(sighting.started_micros),
-            short_id(&label)
-        ));
+        let (file, path) = self.open(sighting.started_micros, &label);
         let mut trace = Trace {
-            file: self.open(&path),
+            file,
             failure: None,
             path,
             trace_id: trace_id(sighting.trace.as_ref()),
@@ -185,7 +181,8 @@ impl Tracer {
             .with("is_error", is_error)
             .with("status", if is_error { "error" } else { "ok" })
             .with("validated_present?", payload.get("validated").is_some());
-        if let Some(reason) = payload.text("reason") {
+        // Why something failed is a word of a closed list; what a client gives as a reason is not.
+        if let Some(reason) = payload.text("reason").filter(|_| is_error) {
             metadata.set("reason", Field::word(reason.to_owned()));
         }
         if self.policy == PayloadPolicy::Full {
@@ -231,6 +228,22 @@ impl Tracer {
             .map(|(path, _)| path)
     }
 
+    /// The text of a trace file, unless it is longer than `bytes_max`, or no such file.
+    pub fn read(&self, path: &Path, bytes_max: u64) -> Option<String> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .ok()?;
+        file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let mut text = String::new();
+        // It may grow meanwhile.
+        file.take(bytes_max.saturating_add(1))
+            .read_to_string(&mut text)
+            .ok()?;
+        (text.len() as u64 <= bytes_max).then_some(text)
+    }
+
     /// A text of a call as the policy lets it be seen: itself, or its size and digest.
     fn shown(&self, text: &str) -> String {
         match self.policy {
@@ -242,32 +255,52 @@ impl Tracer {
         }
     }
 
-    fn open(&self, path: &Path) -> Option<File> {
-        if let Err(error) = fs::create_dir_all(&self.dir) {
+    /// A new file for a call that began at `micros`, and its path. What lies under that name already, a link too, is nobody's trace
+    /// of this call: then the time in the name is a little later.
+    fn open(&self, micros: i64, label: &str) -> (Option<File>, PathBuf) {
+        /// Calls with one id that may begin at the same time.
+        const TRIES: i64 = 16;
+        let named = |later: i64| {
+            let (time, id) = (file_time(micros + later), short_id(label));
+            self.dir.join(format!("{time}-{id}-pending.jsonl"))
+        };
+        if let Err(error) = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+        {
             tracing::error!(
                 event = "trace_dir_create_failed",
                 reason = %error,
                 trace_dir = %self.dir.display(),
             );
-            return None;
+            return (None, named(0));
         }
         self.make_room();
-        match OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path)
-        {
-            Ok(file) => {
-                self.files.fetch_add(1, Ordering::Relaxed);
-                Some(file)
-            }
-            Err(error) => {
-                tracing::error!(event = "trace_open_failed", reason = %error);
-                None
+        let mut last = None;
+        for later in 0..TRIES {
+            let path = named(later);
+            let new = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path);
+            match new {
+                Ok(file) => {
+                    self.files.fetch_add(1, Ordering::Relaxed);
+                    return (Some(file), path);
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => last = Some(error),
+                Err(error) => {
+                    last = Some(error);
+                    break;
+                }
             }
         }
+        if let Some(error) = last {
+            tracing::error!(event = "trace_open_failed", reason = %error);
+        }
+        (None, named(0))
     }
 
     /// Deletes the oldest files so that one more fits.
@@ -301,11 +334,13 @@ impl Tracer {
                 path.extension()
                     .is_some_and(|extension| extension == "jsonl")
             })
-            .map(|path| {
-                let modified = fs::metadata(&path)
-                    .and_then(|data| data.modified())
-                    .unwrap_or(SystemTime::UNIX_EPOCH);
-                (path, modified)
+            .filter_map(|path| {
+                // Links and pipes are not written here.
+                let data = fs::symlink_metadata(&path)
+                    .ok()
+                    .filter(fs::Metadata::is_file)?;
+                let modified = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                Some((path, modified))
             })
             .collect()
     }

@@ -311,7 +311,7 @@ fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
 }
 
 /// The lines of a trace file; its name when it is larger than a reply may be.
-fn inline(_: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<Field, String> {
+fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<Field, String> {
     let name = || {
         path.file_name()
             .unwrap_or_default()
@@ -319,10 +319,7 @@ fn inline(_: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<F
             .into_owned()
     };
     let cap = request.server.settings.diagnostics.response_bytes as u64;
-    if std::fs::metadata(path).map_or(u64::MAX, |data| data.len()) > cap {
-        return Err(name());
-    }
-    let text = std::fs::read_to_string(path).map_err(|_| name())?;
+    let text = tracer.read(path, cap).ok_or_else(name)?;
     let lines = text
         .lines()
         .map(|line| match ptc_rpc::parse(line.as_bytes()) {
