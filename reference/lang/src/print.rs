@@ -10,6 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::error::Limit;
 use crate::meter::{Unwatched, Watch};
 use crate::sink::{Over, Sink};
+use crate::value::text::free_text;
 use crate::value::{Entries, Items, Members, Value, text};
 
 /// Items of each collection that a preview shows.
@@ -101,7 +102,13 @@ pub fn line(text: String, graphemes: usize) -> String {
         let total = graphemes + ends.count();
         format!("{}... ({graphemes}/{total} chars)", &text[..end])
     });
-    noted.unwrap_or(text)
+    match noted {
+        Some(noted) => {
+            free_text(text);
+            noted
+        }
+        None => text,
+    }
 }
 
 /// A value with at most `items` items of each collection, as far as `bytes_max` bytes go.

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::error::Limit;
 use crate::heap;
 use crate::meter::{Unwatched, Watch};
+use crate::value::text::free_text;
 
 /// Digits of an integer that are written at one go.
 const INTEGER_PIECE_DIGITS: u32 = 304;
@@ -53,10 +54,15 @@ pub const PIECE_BYTES: usize = 64 * 1024;
 impl Sink<'static> {
     /// Text of any length, for values that no program made.
     pub fn unbounded() -> Sink<'static> {
-        Sink {
-            work_left: None,
-            ..Sink::new(String::new(), usize::MAX, &Unwatched)
-        }
+        let mut sink = Sink::new(String::new(), usize::MAX, &Unwatched);
+        sink.work_left = None;
+        sink
+    }
+}
+
+impl Drop for Sink<'_> {
+    fn drop(&mut self) {
+        free_text(std::mem::take(&mut self.text));
     }
 }
 
@@ -73,8 +79,8 @@ impl<'w> Sink<'w> {
     }
 
     /// What was written.
-    pub fn into_text(self) -> String {
-        self.text
+    pub fn into_text(mut self) -> String {
+        std::mem::take(&mut self.text)
     }
 
     /// Bytes written.

@@ -15,7 +15,7 @@ const GAP_MAX: Duration = Duration::from_millis(2).saturating_mul(SLOWNESS);
 /// What giving back ten megabytes takes when a program is stopped, which nobody waits for: so many times as long.
 const END_GAPS: u32 = 12;
 /// A gap that is too long once is measured again: caches and the system take time now and then.
-const TRIES: usize = 3;
+const TRIES: usize = 8;
 /// One call in so many is tried, unless `PTC_AUDIT_EVERY` says otherwise.
 const EVERY: usize = 199;
 /// What a thread of a server may have at least.
@@ -188,6 +188,33 @@ const FITTING: &[(&str, &[&str])] = &[
             "(str/escape text (fn [c] (str c c)))",
             "(str/escape text {\"a\" (vec (range 5000))})",
             "(str/escape marks {marks \"x\"})",
+            "(str/capitalize marks)",
+            "(str/capitalize (str marks marks))",
+            "(str/upper-case marks)",
+            "(str/reverse marks)",
+            "(str/blank? marks)",
+            "(str/trim (str \" \" marks))",
+            "(first marks)",
+            "(last marks)",
+            "(frequencies marks)",
+            "(nth marks 0)",
+            "(subs marks 1)",
+            "(count marks)",
+            "(str/split marks #\"\")",
+            "(str/index-of (str \"b\" marks) marks)",
+            "(str/replace marks marks \"x\")",
+            "(format \"%5s\" marks)",
+            "(format \"%S\" marks)",
+            "(println marks)",
+            "(pr-str [marks])",
+            "(keyword marks)",
+            "(name (keyword marks))",
+            "(dir marks)",
+            "(doc marks)",
+            "(meta marks)",
+            "(ns-publics marks)",
+            "(apropos marks)",
+            "(tool/call {:server marks :tool marks})",
             "(Character/isLetter marks)",
             "(Character/isDigit text)",
             "(Character/digit marks 36)",
@@ -385,7 +412,7 @@ const FITTING: &[(&str, &[&str])] = &[
     ),
     // JSON text: as wide, as deep, as long as there is room for.
     (
-        "(def wide (str \"{\" (str/join \",\" (map (fn [i] (str \"\\\"k\" i \"\\\":\" i)) (range 60000))) \"}\")) (def same (str \"{\" (str/join \",\" (repeat 90000 \"\\\"k\\\":[]\")) \"}\")) (def spelled (str \"[\\\"\" (reduce (fn [s _] (str s s)) \"\\\\u0061\" (range 18)) \"\\\"]\")) (def blank (str (reduce (fn [s _] (str s s)) \" \" (range 22)) \"1\"))",
+        "(def wide (str \"{\" (str/join \",\" (map (fn [i] (str \"\\\"k\" i \"\\\":\" i)) (range 30000))) \"}\")) (def same (str \"{\" (str/join \",\" (repeat 40000 \"\\\"k\\\":[]\")) \"}\")) (def spelled (str \"[\\\"\" (reduce (fn [s _] (str s s)) \"\\\\u0061\" (range 16)) \"\\\"]\")) (def blank (str (reduce (fn [s _] (str s s)) \" \" (range 20)) \"1\"))",
         &[
             "(json/parse-string wide)",
             "(json/parse-string same)",

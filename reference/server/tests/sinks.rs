@@ -88,6 +88,7 @@ const REQUESTS: &[&str] = &[
     r#""method":"tools/call","params":{"name":"lisp_session_list","arguments":{"§":"§"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_session_eval","arguments":{"session_id":"§","program":"1"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_session_close","arguments":{"session_id":"§","owner":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_session_close","arguments":{"session_id":"S","reason":"§"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"§"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"get","request_id":"§"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_debug","arguments":{"op":"recent","limit":"§","reason":"§","tool":"§","§":"§"}}"#,

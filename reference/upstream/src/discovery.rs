@@ -173,7 +173,7 @@ fn described(
         return program.raise(
             format!(
                 "{form} requires upstream/tool ref, got {}",
-                Json::from(reference)
+                Json::from(&*program.named(reference))
             ),
             None,
         );

@@ -3,6 +3,7 @@
 //! Called from evaluation threads, several at once; blocks them while the upstream works. Programmer faults end the program,
 //! world faults are values.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -248,12 +249,22 @@ impl ProgramCalls {
         self.runtime.redactor().scrub_str(text).into_owned()
     }
 
+    /// A name that a program chose, as messages show it.
+    pub(crate) fn named<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        /// Longer names can name nothing.
+        const NAME_BYTES_MAX: usize = 1_024;
+        match name.len() <= NAME_BYTES_MAX {
+            true => Cow::Borrowed(name),
+            false => Cow::Owned(Quote::name(name).shown(&|text| self.scrubbed(text))),
+        }
+    }
+
     /// The upstream of that name, or the fault that there is none.
     pub(crate) fn upstream(&self, name: &str) -> Result<&Upstream, HostFault> {
         match self.runtime.upstream(name) {
             Some(upstream) => Ok(upstream),
             None => self.raise(
-                format!("no upstream '{name}' configured"),
+                format!("no upstream '{}' configured", self.named(name)),
                 Some(self.servers_hint()),
             ),
         }
@@ -267,6 +278,7 @@ impl ProgramCalls {
     ) -> Result<T, HostFault> {
         let names: Vec<&str> = tools.sorted().map(|tool| tool.name.as_str()).collect();
         let hint = format!("Known tools: {}", names.join(", "));
+        let (server, tool) = (self.named(server), self.named(tool));
         self.raise(
             format!("no tool '{tool}' in upstream '{server}'"),
             Some(hint),
@@ -303,7 +315,10 @@ impl ProgramCalls {
         for key in request.keys() {
             let name = key.key_text().map(|text| text.as_str());
             if !name.is_some_and(|name| CALL_KEYS.contains(&name)) {
-                let shown = name.map_or_else(|| self.shown(key), |name| format!("\"{name}\""));
+                let shown = name.map_or_else(
+                    || self.shown(key),
+                    |name| format!("\"{}\"", self.named(name)),
+                );
                 return self.raise(format!("tool/call got unknown key {shown}"), None);
             }
         }
@@ -325,7 +340,7 @@ impl ProgramCalls {
         let tool = match word(field("tool")) {
             Some(tool) => tool.to_owned(),
             None => {
-                let got = self.shown(field("tool"));
+                let (server, got) = (self.named(&server), self.shown(field("tool")));
                 return self.raise(
                     format!("tool/call on upstream '{server}' requires :tool (string), got {got}"),
                     None,
@@ -339,6 +354,7 @@ impl ProgramCalls {
             Some((_, Value::Map(args))) => args.clone(),
             Some((_, set @ Value::Set(_))) => {
                 let why = format!("a set at args has no JSON form: {}", self.shown(set));
+                let (server, tool) = (self.named(&server), self.named(&tool));
                 return self.raise(
                     format!("tool '{server}.{tool}' rejected args: not JSON-encodable ({why})"),
                     None,
@@ -346,6 +362,7 @@ impl ProgramCalls {
             }
             Some((_, other)) => {
                 let got = self.shown(other);
+                let (server, tool) = (self.named(&server), self.named(&tool));
                 return self.raise(
                     format!("tool '{server}.{tool}' rejected args: :args must be a map, got {got}"),
                     None,
@@ -387,7 +404,7 @@ impl ProgramCalls {
     }
 
     fn reject<T>(&self, call: &Call, problem: &str) -> Result<T, HostFault> {
-        let (server, tool) = (&call.server, &call.tool);
+        let (server, tool) = (self.named(&call.server), self.named(&call.tool));
         self.raise(
             format!("tool '{server}.{tool}' rejected args: {problem}"),
             None,

@@ -2,7 +2,7 @@
 
 use super::{Builtin, Section, between, exactly, row};
 use crate::discovery::{self, Entry};
-use crate::error::{Kind, Stop, Words, quoting};
+use crate::error::{Kind, Stop, Words, naming, quoting};
 use crate::eval::Eval;
 use crate::host::Discovery;
 use crate::value::{Map, Value};
@@ -133,8 +133,8 @@ fn ask(eval: &mut Eval<'_>, form: &str, reference: &str, request: &Discovery<'_>
     eval.refuel()?;
     match eval.host().discover(request) {
         Some(answer) => answer.map_err(crate::eval::host_fault),
-        None => Err(problem(format!(
-            "{form}: {reference} is no local name, and no upstream servers are configured; (apropos \"word\") searches local names"
+        None => Err(problem(naming(format!("{form}: "), reference).then(
+            " is no local name, and no upstream servers are configured; (apropos \"word\") searches local names",
         ))),
     }
 }
@@ -210,9 +210,10 @@ fn shapes(entry: &Entry) -> Value {
 fn ns_publics(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let name = reference("ns-publics", &args[0], true)?;
     let entries = discovery::publics(&name).ok_or_else(|| {
-        problem(format!(
-            "ns-publics: {name} is no namespace of the language; classes and servers have none"
-        ))
+        problem(
+            naming("ns-publics: ", &name)
+                .then(" is no namespace of the language; classes and servers have none"),
+        )
     })?;
     let describe = |entry: &&Entry| {
         let description = keyed([

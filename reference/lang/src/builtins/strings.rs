@@ -13,7 +13,7 @@ use crate::print;
 use crate::sink::{Over, Sink};
 use crate::substring::{self, Needle};
 use crate::value::shape::watched;
-use crate::value::text::push_watched;
+use crate::value::text::{free_text, push_watched};
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -361,7 +361,10 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
     let (needed, capacity) = (out.len() + part.len(), out.capacity());
     if needed > capacity {
         let wanted = needed.max(capacity.saturating_mul(2));
-        eval.reserve(wanted - capacity)?;
+        if let Err(stop) = eval.reserve(wanted - capacity) {
+            free_text(std::mem::take(out));
+            return Err(stop);
+        }
         out.reserve_exact(wanted - out.len());
     }
     eval.charge(part.len() / STEP_BYTES)?;
@@ -381,12 +384,12 @@ pub(super) fn append(
 ) -> Result<(), Stop> {
     eval.walk(value)?;
     let mut sink = Sink::new(std::mem::take(out), usize::MAX, eval.watch());
-    let written = write(&mut sink, value);
-    *out = sink.into_text();
-    written.map_err(|over| match over {
+    write(&mut sink, value).map_err(|over| match over {
         Over::Bytes => eval.out_of_memory(),
         Over::Limit(limit) => limit.into(),
-    })
+    })?;
+    *out = sink.into_text();
+    Ok(())
 }
 
 /// Appends what `str` makes of a value.
@@ -713,11 +716,10 @@ fn replace_first(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
 fn capitalize(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     let end = text.byte_offset(1).unwrap_or(text.len());
-    let Value::Str(rest) = in_case(eval, &text[end..], |slice| slice.to_lowercase())? else {
-        return Ok(Value::Nil);
-    };
-    let mut out = text[..end].to_uppercase();
+    let mut out = in_case(eval, &text[..end], |slice| slice.to_uppercase())?;
+    let rest = in_case(eval, &text[end..], |slice| slice.to_lowercase())?;
     push(eval, &mut out, &rest)?;
+    free_text(rest);
     Ok(Value::from(out))
 }
 
@@ -778,26 +780,26 @@ fn replace_items(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
 }
 
 pub(super) fn upper_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    in_case(eval, string(args, 0)?, |slice| slice.to_uppercase())
+    in_case(eval, string(args, 0)?, |slice| slice.to_uppercase()).map(Value::from)
 }
 
 pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    in_case(eval, string(args, 0)?, |slice| slice.to_lowercase())
+    in_case(eval, string(args, 0)?, |slice| slice.to_lowercase()).map(Value::from)
 }
 
 /// Makes upper case of text that a builtin wrote.
 pub(super) fn in_upper_case(eval: &mut Eval<'_>, text: &str) -> Result<Value, Stop> {
-    in_case(eval, text, |slice| slice.to_uppercase())
+    in_case(eval, text, |slice| slice.to_uppercase()).map(Value::from)
 }
 
 /// Changes case in slices. How a `Σ` is written depends on the letters around it, which may lie in other slices: a slice that holds
 /// one is changed between a letter or a space on either side that stands for them.
-fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Result<Value, Stop> {
+fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Result<String, Stop> {
     const SLICE_BYTES: usize = 8 * 1024;
     eval.reserve(text.len().saturating_mul(2))?;
     if text.len() <= SLICE_BYTES {
         eval.charge(text.len() / 32)?;
-        return Ok(Value::from(change(text)));
+        return Ok(change(text));
     }
     let mut out = String::with_capacity(text.len());
     let mut around = Neighbours::default();
@@ -817,7 +819,7 @@ fn in_case(eval: &mut Eval<'_>, text: &str, change: fn(&str) -> String) -> Resul
         }
         at = end;
     }
-    Ok(Value::from(out))
+    Ok(out)
 }
 
 /// What stands around a place in a text, for the one letter whose small form depends on it.

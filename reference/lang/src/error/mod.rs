@@ -14,7 +14,7 @@ use crate::function::Closure;
 use crate::reader::ReadError;
 use crate::value::{Text, Type, Value};
 
-pub use quote::{Quote, Veil, Words, got, quoting};
+pub use quote::{Quote, Veil, Words, got, naming, quoting};
 
 /// The closed union of outcome reasons that the language itself can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,6 +26,7 @@ pub struct Quote {
 enum Style {
     Value,
     Token,
+    Name,
 }
 
 /// Bytes that are kept for a veil to look at: far more than is shown, and no more than an error may hold.
@@ -34,6 +35,8 @@ const QUOTE_BYTES_MAX: usize = 64 * 1024;
 const VALUE_GRAPHEMES_MAX: usize = 80;
 /// Items of each collection of a value that are shown.
 const VALUE_ITEMS_MAX: usize = 5;
+/// Characters of a name that are shown.
+const NAME_CHARS_MAX: usize = 1_024;
 /// Characters of a malformed token that are shown.
 pub(crate) const TOKEN_CHARS_MAX: usize = 40;
 
@@ -54,6 +57,14 @@ impl Quote {
         }
     }
 
+    /// A name, as it is. Only one that can name nothing is long enough to be cut.
+    pub fn name(text: &str) -> Quote {
+        Quote {
+            text: text[..text.floor_char_boundary(QUOTE_BYTES_MAX)].to_owned(),
+            style: Style::Name,
+        }
+    }
+
     /// What a message shows of it: veiled first, cut afterwards.
     pub fn shown(&self, veil: &Veil<'_>) -> String {
         let mut text = veil(&self.text);
@@ -62,9 +73,13 @@ impl Quote {
                 let mut graphemes = text.grapheme_indices(true);
                 (graphemes.nth(VALUE_GRAPHEMES_MAX), "...")
             }
-            Style::Token => {
+            Style::Token | Style::Name => {
+                let most = match self.style {
+                    Style::Name => NAME_CHARS_MAX,
+                    _ => TOKEN_CHARS_MAX,
+                };
                 let mut chars = text.char_indices();
-                (chars.nth(TOKEN_CHARS_MAX).map(|(at, _)| (at, "")), "…")
+                (chars.nth(most).map(|(at, _)| (at, "")), "…")
             }
         };
         if let Some((end, _)) = end {
@@ -108,6 +123,15 @@ pub fn quoting(before: impl Into<String>, value: &Value) -> Words {
     Words {
         before: before.into(),
         quote: Some(Quote::value(value)),
+        after: Box::default(),
+    }
+}
+
+/// `before`, and then a name that a program chose.
+pub fn naming(before: impl Into<String>, name: &str) -> Words {
+    Words {
+        before: before.into(),
+        quote: Some(Quote::name(name)),
         after: Box::default(),
     }
 }

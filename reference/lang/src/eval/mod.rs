@@ -26,7 +26,7 @@ use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
 use crate::sink::{Over, Sink};
 use crate::value::shape::watched;
-use crate::value::text::push_watched;
+use crate::value::text::{free_text, push_watched};
 use crate::value::{Map, Set, Text, Value, equal};
 
 /// Steps of the clock for an item that is made.
@@ -238,12 +238,14 @@ impl<'r> Eval<'r> {
     /// Prints text that the next goes on in the same line; that of parallel branches goes nowhere.
     pub fn print_open(&mut self, text: String) -> Evaluated<()> {
         if self.worker {
+            free_text(text);
             return Ok(());
         }
         match &mut self.open_line {
             None => self.open_line = Some(text),
             Some(line) => {
                 append_line(line, &text)?;
+                free_text(text);
             }
         }
         Ok(())
@@ -261,6 +263,7 @@ impl<'r> Eval<'r> {
         let line = match self.open_line.take() {
             Some(mut open) => {
                 append_line(&mut open, &line)?;
+                free_text(line);
                 open
             }
             None => line,
@@ -270,7 +273,9 @@ impl<'r> Eval<'r> {
     }
 
     fn keep_line(&mut self, line: String) {
-        if !self.worker {
+        if self.worker {
+            free_text(line);
+        } else {
             let line = self.host().printed(line);
             let graphemes_max = self.limits().print_graphemes;
             let line = crate::print::line(line, graphemes_max);

@@ -24,6 +24,9 @@ struct Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
+        if self.text.len() > FREED_BYTES {
+            free_text(std::mem::take(&mut self.text).into_string());
+        }
         freed();
     }
 }
@@ -234,6 +237,20 @@ fn copied(text: &str) -> Box<str> {
     let mut copy = String::with_capacity(text.len());
     push_watched(&mut copy, text);
     copy.into()
+}
+
+/// Bytes that are given back to the system at one go.
+const FREED_BYTES: usize = 1 << 20;
+
+/// Frees a text, a long one in slices that look at the clock: its pages are given back one by one.
+pub(crate) fn free_text(text: String) {
+    let mut bytes = text.into_bytes();
+    while bytes.capacity() > FREED_BYTES {
+        let left = bytes.capacity() - FREED_BYTES;
+        bytes.truncate(left);
+        bytes.shrink_to(left);
+        clock::goes_on(FREED_BYTES / 64);
+    }
 }
 
 /// Bytes that are copied at one go.
