@@ -22,6 +22,7 @@ use ports::free_port;
 
 use serde_json::{Value, json};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -542,14 +543,136 @@ impl SequentialSpec for Counter {
 /// What clients saw of one session, in the order in which they asked and were answered.
 type History = LinearizabilityTester<usize, Counter>;
 
+/// What happened to clients, in its order. A client that was not told whether its turn was kept never asks again.
+#[derive(Debug, Default)]
+struct Seen(Vec<(usize, Event)>);
+
+#[derive(Debug)]
+enum Event {
+    Asked(Asked),
+    Told(i64),
+}
+
+impl Seen {
+    /// Whether some order explains it.
+    ///
+    /// Turns of which nobody knows whether they were kept make such a search endless. They are given the numbers that nobody was told, the
+    /// one that was asked first the smallest, as if they were told at the end; what is left of them never happened. Any other
+    /// assignment explains what was seen only where this one does: whoever asked earlier may have been served at any later time.
+    fn is_consistent(&self) -> bool {
+        let added: BTreeSet<i64> = {
+            let mut adds = BTreeMap::new();
+            let mut numbers = BTreeSet::new();
+            for (name, event) in &self.0 {
+                match event {
+                    Event::Asked(asked) => drop(adds.insert(name, asked.clone())),
+                    Event::Told(number) if adds.get(name) == Some(&Asked::Add) => {
+                        numbers.insert(*number);
+                    }
+                    Event::Told(_) => {}
+                }
+            }
+            numbers
+        };
+        let most = self.0.iter().filter_map(|(_, event)| match event {
+            Event::Told(number) => Some(*number),
+            Event::Asked(_) => None,
+        });
+        let mut missing = (1..=most.max().unwrap_or(0)).filter(|number| !added.contains(number));
+        let mut history = History::new(Counter(0));
+        let mut at_last = Vec::new();
+        for (at, (name, event)) in self.0.iter().enumerate() {
+            match event {
+                Event::Told(number) => drop(history.on_return(*name, *number).unwrap()),
+                Event::Asked(asked) => {
+                    let answered = self.0[at + 1..].iter().any(|(of, _)| of == name);
+                    if !answered && *asked == Asked::Read {
+                        continue;
+                    }
+                    if !answered {
+                        let Some(number) = missing.next() else {
+                            continue;
+                        };
+                        at_last.push((*name, number));
+                    }
+                    history.on_invoke(*name, asked.clone()).unwrap();
+                }
+            }
+        }
+        // A number that nobody asked for.
+        if missing.next().is_some() {
+            return false;
+        }
+        for (name, number) in at_last {
+            history.on_return(name, number).unwrap();
+        }
+        history.is_consistent()
+    }
+}
+
+#[test]
+fn an_order_is_found_where_there_is_one() {
+    let seen = |events: &[(usize, Option<i64>)]| {
+        let events = events.iter().map(|(name, told)| {
+            let event = match told {
+                None => Event::Asked(Asked::Add),
+                Some(-1) => Event::Asked(Asked::Read),
+                Some(number) => Event::Told(*number),
+            };
+            (*name, event)
+        });
+        Seen(events.collect()).is_consistent()
+    };
+    const READ: Option<i64> = Some(-1);
+    let (add, told) = (None, Some);
+    assert!(seen(&[
+        (0, add),
+        (0, told(1)),
+        (1, add),
+        (1, told(2)),
+        (0, READ),
+        (0, told(2))
+    ]));
+    // The same number twice; one too small after a larger one; a number that nobody asked for; a read of the past.
+    assert!(!seen(&[(0, add), (1, add), (0, told(1)), (1, told(1))]));
+    assert!(!seen(&[(0, add), (0, told(2)), (1, add), (1, told(1))]));
+    assert!(!seen(&[(0, add), (0, told(2))]));
+    assert!(!seen(&[(0, add), (0, told(1)), (1, READ), (1, told(0))]));
+    // Turns of which nobody was told fill what is missing, once each, and not before they were asked for.
+    assert!(seen(&[
+        (0, add),
+        (1, add),
+        (1, told(2)),
+        (2, READ),
+        (2, told(2))
+    ]));
+    assert!(seen(&[
+        (0, add),
+        (2, add),
+        (1, add),
+        (1, told(1)),
+        (3, READ),
+        (3, told(1))
+    ]));
+    assert!(!seen(&[(0, add), (1, add), (1, told(3))]));
+    assert!(!seen(&[(1, add), (1, told(2)), (0, add)]));
+    let many: Vec<_> = (10..40)
+        .map(|name| (name, add))
+        .chain([
+            (0, add),
+            (0, told(20)),
+            (1, READ),
+            (1, told(25)),
+            (2, READ),
+            (2, told(25)),
+        ])
+        .collect();
+    assert!(seen(&many));
+}
+
 /// Clients ask nodes for one session until `time` is over; gives what they saw, and how many turns were acknowledged.
-fn clients(
-    addresses: &[SocketAddr],
-    session: &str,
-    turns: usize,
-    count: usize,
-) -> (History, usize) {
-    let history = Arc::new(Mutex::new(History::new(Counter(0))));
+fn clients(addresses: &[SocketAddr], session: &str, turns: usize, count: usize) -> (Seen, usize) {
+    let history = Arc::new(Mutex::new(Seen::default()));
     let (names, kept) = (AtomicUsize::new(count), AtomicUsize::new(0));
     let left = AtomicUsize::new(turns);
     std::thread::scope(|scope| {
@@ -567,7 +690,7 @@ fn clients(
                         0 => (Asked::Read, "n"),
                         _ => (Asked::Add, "(do (def n (inc n)) n)"),
                     };
-                    history.lock().unwrap().on_invoke(name, asked).unwrap();
+                    history.lock().unwrap().0.push((name, Event::Asked(asked)));
                     let since = Instant::now();
                     loop {
                         at += 1;
@@ -582,7 +705,7 @@ fn clients(
                             .and_then(|text| text.strip_prefix("user=> ")?.parse().ok());
                         if let Some(number) = number {
                             kept.fetch_add(1, Ordering::AcqRel);
-                            history.lock().unwrap().on_return(name, number).unwrap();
+                            history.lock().unwrap().0.push((name, Event::Told(number)));
                             break;
                         }
                         // These say that nothing was done, and may be asked again.

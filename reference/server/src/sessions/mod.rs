@@ -123,6 +123,8 @@ pub enum Refused {
     Unreadable,
     /// The store can't hold it.
     Unkept,
+    /// The store is full.
+    NoRoom,
     /// The client asked for the end of its session of the protocol, on whatever node.
     Drains,
 }
@@ -134,7 +136,9 @@ impl Refused {
             Refused::Closed => SessionReason::Closed,
             Refused::Foreign => SessionReason::Foreign,
             Refused::Busy => SessionReason::Busy,
-            Refused::Full | Refused::OwnerFull | Refused::Unkept => SessionReason::LimitExceeded,
+            Refused::Full | Refused::OwnerFull | Refused::Unkept | Refused::NoRoom => {
+                SessionReason::LimitExceeded
+            }
             Refused::Away | Refused::Unconfirmed => SessionReason::StoreUnavailable,
             Refused::Lost => SessionReason::LeaseLost,
             // Whoever knows the protocol says it in its own words.
@@ -161,6 +165,7 @@ impl Refused {
             }
             Refused::Unreadable => "this server cannot read what the store holds of the session",
             Refused::Unkept => "what the session holds is too large for the store",
+            Refused::NoRoom => "the session store is full; nothing was changed",
             Refused::Drains => "its client asked for the end of the connection",
         }
     }

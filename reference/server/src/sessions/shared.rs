@@ -1054,9 +1054,13 @@ impl Leased {
         self.shared.measured.snapshots.observe(bytes);
         super::dawdle();
         let committed = self.shared.ask(|store| store.commit(&self.lease, content));
-        if committed.is_ok() {
-            self.shared
-                .remember(&self.lease.key, &self.lease.holder, &packed.state);
+        match committed {
+            Ok(()) => self
+                .shared
+                .remember(&self.lease.key, &self.lease.holder, &packed.state),
+            // The lease is there still; nobody has to wait for its deadline.
+            Err(Refused::NoRoom) => drop(self.shared.ask(|store| store.release(&self.lease))),
+            Err(_) => {}
         }
         committed.map_err(|refused| match refused {
             // It may have come that far.

@@ -14,6 +14,8 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     held: AtomicBool,
+    /// What is answered waits for [`SLOW`].
+    slow: AtomicBool,
     /// Only what is asked waits, not what is answered.
     one_way: AtomicBool,
     /// Counts cuts: a connection that is older than the last one ends.
@@ -21,6 +23,8 @@ struct State {
     over: AtomicBool,
 }
 
+/// How late a slow answer is.
+const SLOW: Duration = Duration::from_millis(500);
 /// Between two looks of a connection.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -48,6 +52,11 @@ impl Wire {
 
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// From now on answers arrive late.
+    fn slow(&self) {
+        self.state.slow.store(true, Ordering::Release);
     }
 
     /// From now on nothing arrives, in either direction.
@@ -131,6 +140,9 @@ impl State {
             // Held while it was read.
             while self.holds(answers) && self.cuts.load(Ordering::Acquire) == cuts {
                 std::thread::sleep(LOOK);
+            }
+            if answers && self.slow.load(Ordering::Acquire) {
+                std::thread::sleep(SLOW);
             }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
@@ -342,4 +354,94 @@ fn a_client_that_goes_away_behind_the_proxy_ends_its_call() {
     until("its end", || runs(0));
     // Not by its own limit.
     assert!(since.elapsed() < Duration::from_secs(45));
+}
+
+#[test]
+fn a_full_store_says_so_and_its_sessions_can_be_read_and_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let [node, other] = [(); 2].map(|()| Node::start(&store.url(), &[], &[]));
+    let [session, closed] = [node.new_session(), node.new_session()];
+    node.eval(&session, "(def n 1)");
+    let room = |bytes: &str| {
+        let set = [b"CONFIG".as_slice(), b"SET", b"maxmemory", bytes.as_bytes()];
+        assert_eq!(store.ask(&set).text(), "OK");
+    };
+    room("1");
+    for node in [&node, &other] {
+        let full = node.eval(&session, "(def n 2)");
+        assert_eq!(full["reason"], json!("session_limit_exceeded"), "{full}");
+        let words = full["text"].as_str().unwrap();
+        assert!(words.contains("the session store is full"), "{full}");
+        let full = node.call("session_start", &json!({})).unwrap();
+        assert_eq!(full["reason"], json!("session_limit_exceeded"), "{full}");
+        // It is there, and no reason to send nobody to this server.
+        assert_eq!(node.request("GET /ready HTTP/1.1", "").unwrap().0, 200);
+        let inspect = json!({"session_id": session});
+        let inspected = node.call("session_inspect", &inspect).unwrap();
+        assert_eq!(
+            inspected["session"]["binding_count"],
+            json!(1),
+            "{inspected}"
+        );
+        assert_eq!(
+            inspected["session"]["eval_status"],
+            json!("idle"),
+            "{inspected}"
+        );
+    }
+    let close = json!({"session_id": closed});
+    let reply = other.call("session_close", &close).unwrap();
+    assert_eq!(reply["closed"], json!(true), "{reply}");
+    room("0");
+    assert_eq!(
+        node.eval(&session, "(do (def n (inc n)) n)")["text"],
+        shown("2")
+    );
+    assert_eq!(node.eval(&closed, "1")["reason"], json!("session_closed"));
+}
+
+#[test]
+fn a_slow_store_makes_turns_slow_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(store) = Store::redis(directory.path()) else {
+        return;
+    };
+    let Store::Redis { port, .. } = &store else {
+        return;
+    };
+    let wire = Wire::to(*port);
+    let node = Node::start(&wire.url(), &[], &[]);
+    let sessions: Vec<String> = (0..8).map(|_| node.new_session()).collect();
+    // Each answer arrives half a second late.
+    wire.slow();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let turns: Vec<_> = sessions
+            .iter()
+            .map(|session| scope.spawn(|| node.eval(session, "(do (def n 1) n)")))
+            .collect();
+        let others = scope.spawn(|| {
+            let mut slowest = Duration::ZERO;
+            while !done.load(Ordering::Acquire) {
+                let since = Instant::now();
+                let reply = node.call("eval", &json!({"program": "(+ 1 2)"})).unwrap();
+                assert_eq!(reply["text"], shown("3"));
+                slowest = slowest.max(since.elapsed());
+                std::thread::sleep(LOOK);
+            }
+            slowest
+        });
+        for turn in turns {
+            let reply = turn.join().unwrap();
+            assert_eq!(reply["text"], shown("1"), "{reply}");
+        }
+        done.store(true, Ordering::Release);
+        // Eight turns wait for sixteen answers, one after the other if they had to.
+        let slowest = others.join().unwrap();
+        assert!(slowest < Duration::from_secs(6), "{slowest:?}");
+    });
+    assert_eq!(node.request("GET /ready HTTP/1.1", "").unwrap().0, 200);
 }

@@ -12,6 +12,7 @@
 mod file;
 mod redis;
 mod seal;
+mod wire;
 
 pub use crate::settings::store_address::Address;
 pub use seal::Seal;

@@ -5,15 +5,17 @@
 //! is asked is refused at once while one thread looks whether it is back.
 
 use super::super::Refused;
+use super::super::record::SNAPSHOT_BYTES_MAX;
+use super::wire::{self, KEEPALIVE, Patience, Server, Wire};
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
     New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
 };
 use crate::settings::store_address::{Kind, RedisAddress};
 use redis::cluster::{ClusterClient, ClusterConnection};
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::io::tcp::TcpSettings;
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
+    ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
     RedisConnectionInfo, RedisError, ServerErrorKind, ToRedisArgs, Value,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,13 +27,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
 const _: () =
     assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
+/// Bytes of the largest answer: a session, or a list of all that live.
+const ANSWER_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
+const ANSWER: Patience = Patience {
+    time: ANSWER_TIMEOUT,
+    bytes: ANSWER_BYTES_MAX,
+};
 /// Silence after which a listener asks whether anybody is still there.
 const SILENCE: Duration = Duration::from_secs(5);
-/// The kernel notices the end of a machine or of the way there by itself.
-const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
-    .with_time(Duration::from_secs(10))
-    .with_interval(Duration::from_secs(5))
-    .with_retries(3);
 /// How often a server of a cluster sends on what it was asked.
 const REDIRECTS: u32 = 1;
 /// Between two looks whether the store is back.
@@ -42,6 +45,9 @@ const IDLE_MAX: usize = 16;
 /// What every script begins with. Numbers are written in full: Lua would shorten them.
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
+/// What a full server refuses. Everything else it does even then, so that sessions can be read, and closed to make room.
+const GROWS: [&str; 2] = ["create", "commit"];
+
 macro_rules! scripts {
     ($($name:ident),*) => {
         /// The operations.
@@ -50,7 +56,9 @@ macro_rules! scripts {
         impl Scripts {
             fn new() -> Self {
                 Scripts { $($name: Script::new(&format!(
-                    "{PRELUDE}\n{}", include_str!(concat!("scripts/", stringify!($name), ".lua"))
+                    "#!lua{}\n{PRELUDE}\n{}",
+                    if GROWS.contains(&stringify!($name)) { "" } else { " flags=allow-oom" },
+                    include_str!(concat!("scripts/", stringify!($name), ".lua"))
                 )),)* }
             }
         }
@@ -152,7 +160,7 @@ struct Shared {
 }
 
 enum Servers {
-    One(Client),
+    One(Server),
     Sentinel(Sentinels),
     /// And each of its servers: what is told to one of them is heard at any.
     Cluster(Box<ClusterClient>, Asked),
@@ -160,15 +168,17 @@ enum Servers {
 
 /// Servers of which any may be asked; the one that answered last is asked first.
 struct Asked {
-    clients: Vec<Client>,
+    servers: Vec<Server>,
     first: AtomicUsize,
 }
 
 /// Sentinels that know where the master is.
 struct Sentinels {
     asked: Asked,
-    master: String,
-    address: RedisAddress,
+    /// The master's name.
+    name: String,
+    /// The master, but for its place.
+    master: Server,
 }
 
 /// A connection to one server, or to several.
@@ -176,7 +186,7 @@ trait Link: Send {
     fn like(&mut self) -> &mut dyn ConnectionLike;
 }
 
-impl Link for redis::Connection {
+impl Link for Wire {
     fn like(&mut self) -> &mut dyn ConnectionLike {
         self
     }
@@ -262,7 +272,7 @@ impl Redis {
                     shared.idle().clear();
                     twice = true;
                 }
-                Err(error) => return Err(Failure::Away(cause(&error))),
+                Err(error) => return Err(refusal(&error)),
             }
         }
         let asked = shared.connect().and_then(|mut link| {
@@ -275,7 +285,7 @@ impl Redis {
                 Ok((answer, twice))
             }
             Err(error) if is_lost(&error) => Err(shared.lose(&error)),
-            Err(error) => Err(Failure::Away(cause(&error))),
+            Err(error) => Err(refusal(&error)),
         }
     }
 }
@@ -297,6 +307,14 @@ fn is_lost(error: &RedisError) -> bool {
         )
 }
 
+/// What an answer means that is an error.
+fn refusal(error: &RedisError) -> Failure {
+    match error.code() {
+        Some("OOM") => Refused::NoRoom.into(),
+        _ => Failure::Away(cause(error)),
+    }
+}
+
 /// The words of an error: what it is, and what is behind it.
 fn cause(error: &RedisError) -> String {
     error.to_string()
@@ -316,7 +334,7 @@ impl Shared {
 
     fn connect(&self) -> Result<Box<dyn Link>, RedisError> {
         match &self.servers {
-            Servers::One(client) => Ok(Box::new(bounded(client, CONNECT_TIMEOUT)?)),
+            Servers::One(server) => Ok(Box::new(server.connect(CONNECT_TIMEOUT, ANSWER)?)),
             Servers::Sentinel(sentinels) => Ok(Box::new(sentinels.connect()?)),
             Servers::Cluster(client, _) => Ok(Box::new(client.get_connection()?)),
         }
@@ -355,26 +373,27 @@ impl Shared {
     /// Hears what is told until nobody listens.
     fn hear(&self, channel: &str, heard: &Heard) -> Result<(), RedisError> {
         let mut link = match &self.servers {
-            Servers::One(client) => bounded(client, CONNECT_TIMEOUT)?,
+            Servers::One(server) => server.connect(CONNECT_TIMEOUT, ANSWER)?,
             Servers::Sentinel(sentinels) => sentinels.connect()?,
-            Servers::Cluster(_, asked) => asked.any(Instant::now() + CONNECT_TIMEOUT, bounded)?,
+            Servers::Cluster(_, asked) => asked
+                .any(Instant::now() + CONNECT_TIMEOUT, |server, share| {
+                    server.connect(share, ANSWER)
+                })?,
         };
-        let mut told = link.as_pubsub();
-        told.subscribe(channel)?;
+        let ping = redis::cmd("PING").get_packed_command();
+        link.req_command(redis::cmd("SUBSCRIBE").arg(channel))?
+            .extract_error()?;
         loop {
-            told.set_read_timeout(Some(SILENCE))?;
-            let message = match told.get_message() {
-                Ok(message) => message.get_payload().unwrap_or_default(),
+            let said = match link.next(SILENCE) {
                 Err(error) if error.is_timeout() => {
                     // A connection whose other end is gone is as silent as one with nothing to say.
-                    told.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-                    told.ping::<Value>()?;
-                    String::new()
+                    link.send(&ping)?;
+                    link.next(ANSWER_TIMEOUT)
                 }
-                Err(error) => return Err(error),
+                said => said,
             };
             // What says nothing finds out whether anybody listens.
-            if !heard(&message) {
+            if !heard(&message(said?.extract_error()?)) {
                 return Ok(());
             }
         }
@@ -414,18 +433,25 @@ impl Shared {
     }
 }
 
-/// A connection that is made within a time, and on which nothing waits for longer than an answer may take.
-fn bounded(client: &Client, within: Duration) -> Result<redis::Connection, RedisError> {
-    let link = client.get_connection_with_timeout(within)?;
-    link.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    link.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    Ok(link)
+/// What a message says; nothing where it is none, or no text.
+fn message(said: Value) -> String {
+    let Ok(parts) = Vec::<Value>::from_redis_value(said) else {
+        return String::new();
+    };
+    let texts: Vec<String> = parts
+        .into_iter()
+        .map_while(|part| String::from_redis_value(part).ok())
+        .collect();
+    match texts.as_slice() {
+        [kind, _, text] if kind == "message" => text.clone(),
+        _ => String::new(),
+    }
 }
 
 impl Asked {
-    fn of(clients: Vec<Client>) -> Self {
+    fn of(servers: Vec<Server>) -> Self {
         Asked {
-            clients,
+            servers,
             first: AtomicUsize::new(0),
         }
     }
@@ -434,9 +460,9 @@ impl Asked {
     fn any<T>(
         &self,
         ends: Instant,
-        ask: impl Fn(&Client, Duration) -> Result<T, RedisError>,
+        ask: impl Fn(&Server, Duration) -> Result<T, RedisError>,
     ) -> Result<T, RedisError> {
-        let count = self.clients.len();
+        let count = self.servers.len();
         let first = self.first.load(Ordering::Relaxed);
         let mut told =
             RedisError::from((redis::ErrorKind::InvalidClientConfig, "no server is named"));
@@ -444,10 +470,10 @@ impl Asked {
             let at = (first + tried) % count;
             let shares = u32::try_from(count - tried + 1).unwrap_or(u32::MAX);
             let share = ends.saturating_duration_since(Instant::now()) / shares;
-            let Some(client) = self.clients.get(at).filter(|_| !share.is_zero()) else {
+            let Some(server) = self.servers.get(at).filter(|_| !share.is_zero()) else {
                 break;
             };
-            match ask(client, share) {
+            match ask(server, share) {
                 Ok(answer) => {
                     self.first.store(at, Ordering::Relaxed);
                     return Ok(answer);
@@ -461,26 +487,30 @@ impl Asked {
 
 impl Sentinels {
     /// A connection to the master, in the time that connecting may take. Nobody waits for another one who connects.
-    fn connect(&self) -> Result<redis::Connection, RedisError> {
+    fn connect(&self) -> Result<Wire, RedisError> {
         let ends = Instant::now() + CONNECT_TIMEOUT;
         let (host, port) = self.asked.any(ends, |sentinel, share| {
-            let mut link = sentinel.get_connection_with_timeout(share)?;
-            link.set_read_timeout(Some(share))?;
+            // Connecting and the answer share the share.
+            let patience = Patience {
+                time: share / 2,
+                ..ANSWER
+            };
+            let mut link = sentinel.connect(share / 2, patience)?;
             let mut question = redis::cmd("SENTINEL");
-            question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.master);
+            question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
             let answer: Option<(String, u16)> = question.query(&mut link)?;
             answer.ok_or_else(|| {
                 let unknown = "the sentinels know no master of this name";
                 (redis::ErrorKind::InvalidClientConfig, unknown).into()
             })
         })?;
-        let host = match host.contains(':') {
-            true => format!("[{host}]"),
-            false => host,
+        let master = Server {
+            host,
+            port,
+            ..self.master.clone()
         };
-        let master = Client::open(info(&self.address, &format!("{host}:{port}"))?)?;
         let left = ends.saturating_duration_since(Instant::now());
-        let mut link = bounded(&master, left)?;
+        let mut link = master.connect(left, ANSWER)?;
         // Sentinels may be behind: one who was the master takes no writes for long.
         let role: Vec<Value> = redis::cmd("ROLE").query(&mut link)?;
         let role = role.into_iter().next().map(String::from_redis_value);
@@ -500,30 +530,33 @@ impl Servers {
             // Another part of the process may have been first.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let infos = address
-            .servers
-            .iter()
-            .map(|server| info(address, server))
+        let tls = address.tls.then(wire::authorities).transpose()?;
+        let places = address.servers.iter();
+        let plain = places
+            .map(|place| Server::at(place, tls.clone()))
             .collect::<Result<Vec<_>, _>>()?;
+        let login = |server: Server| Server {
+            user: address.user.clone(),
+            password: address.password.clone(),
+            database: address.database,
+            ..server
+        };
+        let unnamed = (redis::ErrorKind::InvalidClientConfig, "no server is named");
+        let first = plain.first().cloned().ok_or(unnamed)?;
         Ok(match &address.kind {
-            Kind::One => {
-                let one = infos.into_iter().next();
-                let one =
-                    one.ok_or((redis::ErrorKind::InvalidClientConfig, "no server is named"))?;
-                Servers::One(Client::open(one)?)
-            }
-            Kind::Sentinel(master) => Servers::Sentinel(Sentinels {
+            Kind::One => Servers::One(login(first)),
+            Kind::Sentinel(name) => Servers::Sentinel(Sentinels {
                 // User, password and database are the master's.
-                asked: Asked::of(clients(infos.into_iter().map(|info| {
-                    let plain = RedisConnectionInfo::default();
-                    info.set_redis_settings(plain)
-                }))?),
-                master: master.clone(),
-                address: address.clone(),
+                master: login(first),
+                asked: Asked::of(plain),
+                name: name.clone(),
             }),
             Kind::Cluster => {
-                let count = u32::try_from(infos.len()).unwrap_or(u32::MAX).max(1);
-                let each = clients(infos.iter().cloned())?;
+                let count = u32::try_from(plain.len()).unwrap_or(u32::MAX).max(1);
+                let infos = address.servers.iter();
+                let infos = infos
+                    .map(|server| info(address, server))
+                    .collect::<Result<Vec<_>, _>>()?;
                 // Together no more than a single server may take.
                 let all = ClusterClient::builder(infos)
                     .tcp_settings(tcp())
@@ -531,14 +564,13 @@ impl Servers {
                     .response_timeout(ANSWER_TIMEOUT / (REDIRECTS + 1))
                     .retries(REDIRECTS)
                     .build()?;
-                Servers::Cluster(Box::new(all), Asked::of(each))
+                Servers::Cluster(
+                    Box::new(all),
+                    Asked::of(plain.into_iter().map(login).collect()),
+                )
             }
         })
     }
-}
-
-fn clients(infos: impl Iterator<Item = ConnectionInfo>) -> Result<Vec<Client>, RedisError> {
-    infos.map(Client::open).collect()
 }
 
 fn tcp() -> TcpSettings {
@@ -560,8 +592,7 @@ fn info(address: &RedisAddress, server: &str) -> Result<ConnectionInfo, RedisErr
     if let Some(password) = &address.password {
         login = password.lend(|text| login.set_password(text));
     }
-    let info = addr.into_connection_info()?;
-    Ok(info.set_redis_settings(login).set_tcp_settings(tcp()))
+    Ok(addr.into_connection_info()?.set_redis_settings(login))
 }
 
 /// Answers of scripts begin with a word; all but `ok` refuse.

@@ -19,6 +19,20 @@ type Says = dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync;
 
 impl Fake {
     fn start(says: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> Fake {
+        Fake::start_with(says, None)
+    }
+
+    /// One that goes on with the same bytes after each pause, for ever, once it was asked for a script.
+    fn endless(begin: &str, bytes: Vec<u8>, pause: Duration) -> Fake {
+        let begin = begin.as_bytes().to_vec();
+        let says = move |command: &[String]| usual(command).or_else(|| Some(begin.clone()));
+        Fake::start_with(says, Some((bytes, pause)))
+    }
+
+    fn start_with(
+        says: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static,
+        endless: Option<(Vec<u8>, Duration)>,
+    ) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -26,8 +40,8 @@ impl Fake {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 counted.fetch_add(1, Ordering::AcqRel);
-                let says = says.clone();
-                std::thread::spawn(move || converse(stream, &*says));
+                let (says, endless) = (says.clone(), endless.clone());
+                std::thread::spawn(move || converse(stream, &*says, endless));
             }
         });
         Fake { port, connections }
@@ -63,13 +77,21 @@ fn usual(command: &[String]) -> Option<Vec<u8>> {
     Some(answer.to_vec())
 }
 
-fn converse(stream: TcpStream, says: &Says) {
+fn converse(stream: TcpStream, says: &Says, endless: Option<(Vec<u8>, Duration)>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     while let Some(command) = command(&mut reader) {
         if let Some(answer) = says(&command)
             && stream.write_all(&answer).is_err()
         {
+            return;
+        }
+        if let Some((bytes, pause)) = &endless
+            && usual(&command).is_none()
+        {
+            while stream.write_all(bytes).is_ok() {
+                std::thread::sleep(*pause);
+            }
             return;
         }
     }
@@ -123,6 +145,24 @@ fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
         let since = Instant::now();
         (0..50).for_each(|_| away(store.sweep(), scheme));
         assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
+    }
+}
+
+#[test]
+fn an_answer_that_never_ends_is_given_up() {
+    let tenth = Duration::from_millis(100);
+    // A byte at a time, each long before anybody would wait in vain for it; and more than anybody may be told.
+    for (begin, bytes, pause) in [
+        ("$1000000\r\n", b"x".to_vec(), tenth),
+        ("+", b"x".to_vec(), tenth),
+        ("*1000000\r\n", b":1\r\n".to_vec(), tenth),
+        ("$9000000000\r\n", vec![b'x'; 1 << 20], Duration::ZERO),
+    ] {
+        let endless = Fake::endless(begin, bytes, pause);
+        let store = endless.open("redis", "");
+        let since = Instant::now();
+        away(store.sweep(), begin);
+        assert!(since.elapsed() < SOON, "{begin:?}: {:?}", since.elapsed());
     }
 }
 

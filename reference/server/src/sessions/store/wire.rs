@@ -1,0 +1,292 @@
+//! A connection to one Redis server, on which nothing takes longer, and no answer is larger, than whoever asks allows: the crate's own bounds
+//! each read, so that one byte a second keeps it waiting for ever. Knows commands and values, not what they are about.
+
+use ptc_secrets::Secret;
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::{Cmd, ConnectionLike, ErrorKind, Parser, RedisError, Value, cmd};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The kernel notices the end of a machine, or of the way there, by itself.
+pub const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(10))
+    .with_interval(Duration::from_secs(5))
+    .with_retries(3);
+
+/// A server, and who asks it.
+#[derive(Clone)]
+pub struct Server {
+    pub host: String,
+    pub port: u16,
+    /// Over TLS, whom to believe.
+    pub tls: Option<Arc<ClientConfig>>,
+    pub user: Option<String>,
+    pub password: Option<Secret>,
+    pub database: i64,
+}
+
+/// What an answer may take, and how many bytes it may have.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    pub time: Duration,
+    pub bytes: usize,
+}
+
+/// A connection to a server.
+pub struct Wire {
+    stream: Stream,
+    parser: Parser,
+    patience: Patience,
+    database: i64,
+    is_open: bool,
+}
+
+enum Stream {
+    Plain(Bounded),
+    Secure(Box<StreamOwned<ClientConnection, Bounded>>),
+}
+
+/// A socket with what is left of an exchange's time and bytes.
+struct Bounded {
+    socket: TcpStream,
+    ends: Instant,
+    left: usize,
+}
+
+impl Bounded {
+    fn time(&self) -> io::Result<Option<Duration>> {
+        match self.ends.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.time()?)?;
+        let most = buffer.len().min(self.left);
+        if most == 0 && !buffer.is_empty() {
+            return Err(io::Error::other("its answer is too large"));
+        }
+        let count = self.socket.read(&mut buffer[..most])?;
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.time()?)?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+impl Stream {
+    fn bounded(&mut self) -> &mut Bounded {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Secure(stream) => &mut stream.sock,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Secure(stream) => stream.read(buffer),
+        }
+    }
+}
+
+/// What TLS believes: the system's authorities, or those of `SSL_CERT_FILE`.
+///
+/// # Errors
+/// Why they can't be read.
+pub fn authorities() -> Result<Arc<ClientConfig>, RedisError> {
+    let read = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (usable, _) = roots.add_parsable_certificates(read.certs);
+    if usable == 0 {
+        let told = read.errors.first().map(ToString::to_string);
+        let none = "no authority that TLS could trust was found";
+        return Err((
+            ErrorKind::InvalidClientConfig,
+            none,
+            told.unwrap_or_default(),
+        )
+            .into());
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    Ok(Arc::new(config.with_no_client_auth()))
+}
+
+impl Server {
+    /// Reads `host:port`.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn at(place: &str, tls: Option<Arc<ClientConfig>>) -> Result<Self, RedisError> {
+        let parts = place
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = parts.ok_or((ErrorKind::InvalidClientConfig, "no host and port"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        Ok(Server {
+            host: host.to_owned(),
+            port,
+            tls,
+            user: None,
+            password: None,
+            database: 0,
+        })
+    }
+
+    /// Connects and logs in, within a time; what is asked then has this patience.
+    ///
+    /// # Errors
+    /// The cause.
+    pub fn connect(&self, within: Duration, patience: Patience) -> Result<Wire, RedisError> {
+        let ends = Instant::now() + within;
+        let addresses: Vec<_> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        let mut told = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let connected = addresses.iter().enumerate().find_map(|(at, address)| {
+            let left = ends.saturating_duration_since(Instant::now());
+            let shares = u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+            let share = (left / shares).max(Duration::from_millis(1));
+            TcpStream::connect_timeout(address, share)
+                .map_err(|error| told = error)
+                .ok()
+        });
+        let socket = connected.ok_or(told)?;
+        socket.set_nodelay(true)?;
+        SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE)?;
+        let bounded = Bounded {
+            socket,
+            ends,
+            left: patience.bytes,
+        };
+        let stream = match &self.tls {
+            None => Stream::Plain(bounded),
+            Some(config) => {
+                let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
+                let client =
+                    ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+                Stream::Secure(Box::new(StreamOwned::new(client, bounded)))
+            }
+        };
+        let mut wire = Wire {
+            stream,
+            parser: Parser::new(),
+            patience: Patience {
+                time: within,
+                ..patience
+            },
+            database: self.database,
+            is_open: true,
+        };
+        for command in self.greetings() {
+            wire.patience.time = ends.saturating_duration_since(Instant::now());
+            wire.req_command(&command)?.extract_error()?;
+        }
+        wire.patience = patience;
+        Ok(wire)
+    }
+
+    /// What a connection begins with.
+    fn greetings(&self) -> Vec<Cmd> {
+        let mut all = Vec::new();
+        if let Some(password) = &self.password {
+            let mut login = cmd("AUTH");
+            login.arg(self.user.as_deref());
+            password.lend(|text| {
+                login.arg(text);
+            });
+            all.push(login);
+        }
+        if self.database != 0 {
+            let mut select = cmd("SELECT");
+            select.arg(self.database);
+            all.push(select);
+        }
+        all
+    }
+}
+
+impl Wire {
+    /// Sends a command whose answer is read later.
+    ///
+    /// # Errors
+    /// When it does not leave in time.
+    pub fn send(&mut self, packed: &[u8]) -> Result<(), RedisError> {
+        self.begin(self.patience.time);
+        let sent = match &mut self.stream {
+            Stream::Plain(socket) => socket.write_all(packed).and_then(|()| socket.flush()),
+            Stream::Secure(stream) => stream.write_all(packed).and_then(|()| stream.flush()),
+        };
+        self.is_open &= sent.is_ok();
+        Ok(sent?)
+    }
+
+    /// What comes next, within a time of its own.
+    ///
+    /// # Errors
+    /// When nothing comes, or what is no answer.
+    pub fn next(&mut self, within: Duration) -> Result<Value, RedisError> {
+        self.begin(within);
+        self.read()
+    }
+
+    fn begin(&mut self, time: Duration) {
+        let bytes = self.patience.bytes;
+        let bounded = self.stream.bounded();
+        bounded.ends = Instant::now() + time;
+        bounded.left = bytes;
+    }
+
+    fn read(&mut self) -> Result<Value, RedisError> {
+        let read = self.parser.parse_value(&mut self.stream);
+        // Whatever is still on its way would pass for the answer to the next question.
+        self.is_open &= read.is_ok();
+        read
+    }
+}
+
+impl ConnectionLike for Wire {
+    fn req_packed_command(&mut self, packed: &[u8]) -> Result<Value, RedisError> {
+        self.send(packed)?;
+        self.read()
+    }
+
+    fn req_packed_commands(
+        &mut self,
+        packed: &[u8],
+        offset: usize,
+        count: usize,
+    ) -> Result<Vec<Value>, RedisError> {
+        self.send(packed)?;
+        (0..offset).try_for_each(|_| self.read().map(drop))?;
+        (0..count).map(|_| self.read()).collect()
+    }
+
+    fn get_db(&self) -> i64 {
+        self.database
+    }
+
+    fn check_connection(&mut self) -> bool {
+        cmd("PING").query::<Value>(self).is_ok()
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
