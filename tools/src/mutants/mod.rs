@@ -208,6 +208,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         true => Some(bench.quick(options)?),
         false => None,
     };
+    let read = read::Read::load()?;
     for at in 0..sample.faults.len() {
         if sample.faults[at].verdict.is_some() {
             continue;
@@ -218,9 +219,13 @@ pub fn run(options: &Options) -> Result<(), String> {
         {
             break;
         }
+        let fault = &sample.faults[at];
+        let is_read = read
+            .reason(&fault.file, &fault.function, &fault.what)
+            .is_some();
         let verdict = match &mut quick {
             Some(quick) => quick
-                .judge(sample.faults[at].id, &sample.faults[at].words())?
+                .judge(fault.id, &fault.words(), is_read)?
                 .map_or(Verdict::Asked, Verdict::Caught),
             None => bench.judge(&sample, &sample.faults[at])?,
         };
@@ -228,7 +233,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         bench.keep(&sample)?;
         crate::say(&format!("{}\n", told(&sample.faults[at])));
     }
-    let table = table(&sample, options, &read::Read::load()?);
+    let table = table(&sample, options, &read);
     crate::say(&table);
     if let Some(path) = &options.table {
         crate::written::file(path, &table)

@@ -84,9 +84,13 @@ pub struct Quick {
     whole: bool,
 }
 
+/// Cases that are one request that judge a fault at most.
+const REQUESTS_MAX: usize = 4000;
 /// Cases with a server of their own that judge a fault at most, those of all pages in turn: what every start comes past would be judged
 /// by all of them.
 const ALONE_MAX: usize = 250;
+/// Of a fault that people read and gave up on, so much less is asked.
+const READ_SHARE: usize = 10;
 /// Cases that wait on purpose that judge a fault at most.
 const WAITING_MAX: usize = 30;
 
@@ -208,7 +212,7 @@ impl Quick {
     }
 
     /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.
-    fn judges(&self, fault: u32, words: &[String]) -> Vec<usize> {
+    fn judges(&self, fault: u32, words: &[String], is_read: bool) -> Vec<usize> {
         let mut places = match self.at_start.contains(&fault) {
             true => (0..self.suite.cases.len())
                 .filter(|place| self.turns.contains_key(place))
@@ -230,7 +234,8 @@ impl Quick {
             let cost = Cost::of(&self.suite.cases[*place]);
             let count = counts.entry(cost).or_default();
             *count += 1;
-            self.whole || *count <= cost.cases_max()
+            let max = cost.cases_max() / if is_read { READ_SHARE } else { 1 };
+            self.whole || *count <= max
         });
         places
     }
@@ -247,13 +252,18 @@ impl Quick {
     ///
     /// # Errors
     /// When a server cannot be asked any more.
-    pub fn judge(&mut self, fault: u32, words: &[String]) -> Result<Option<String>, String> {
+    pub fn judge(
+        &mut self,
+        fault: u32,
+        words: &[String],
+        is_read: bool,
+    ) -> Result<Option<String>, String> {
         /// Cases that fail in the company of others alone, after which that is believed: what a fault leaves behind adds up.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
         // What is made once is made with the fault.
         self.runtime.block_on(self.asker.end());
-        for place in self.judges(fault, words) {
+        for place in self.judges(fault, words, is_read) {
             self.map.switch(fault)?;
             if self.passes(place) {
                 continue;
@@ -304,7 +314,7 @@ impl Cost {
     /// How many of such cases judge a fault.
     fn cases_max(self) -> usize {
         match self {
-            Self::Request => usize::MAX,
+            Self::Request => REQUESTS_MAX,
             Self::Server => ALONE_MAX,
             Self::Wait => WAITING_MAX,
         }
