@@ -1,10 +1,11 @@
-//! The flags of `ptc repl` as one table, and how they are read.
+//! The flags of `ptc repl` as one table, and how they are read. What `ptc start` sets as well has its default and its words there.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::flags::closest_of;
+use crate::settings::flags::{self, closest_of};
 use ptc_protocol::limits::ProgramLimits;
 use ptc_upstream::{CatalogMode, Limits, Lookup, SnapshotMode, resolve_path};
 
@@ -37,14 +38,14 @@ fn described(flag: &Flag) -> String {
         short.unwrap_or_default(),
         flag.takes.map(|takes| format!(" {takes}")),
     );
+    let (default, doc) = flag.said();
     let mut text = format!(
-        "  {short}--{}{}\n      {}\n",
+        "  {short}--{}{}\n      {doc}\n",
         flag.name,
         takes.unwrap_or_default(),
-        flag.doc
     );
-    if !flag.default.is_empty() {
-        let _ = writeln!(text, "      Default: {}", flag.default);
+    if !default.is_empty() {
+        let _ = writeln!(text, "      Default: {default}");
     }
     text
 }
@@ -105,117 +106,124 @@ struct Flag {
     short: Option<&'static str>,
     /// What its value is; none for a switch.
     takes: Option<&'static str>,
-    default: &'static str,
-    doc: &'static str,
+    says: Says,
+}
+
+/// Where default and sentence of a flag stand.
+enum Says {
+    Own {
+        default: &'static str,
+        doc: &'static str,
+    },
+    /// In the row of `ptc start` that sets the same.
+    AsStart(&'static str),
 }
 
 const FLAGS: &[Flag] = &[
-    Flag {
-        name: "eval",
-        short: Some("e"),
-        takes: Some("EXPR"),
-        default: "",
-        doc: "Evaluate and print; repeatable, definitions stay.",
-    },
-    Flag {
-        name: "load",
-        short: Some("l"),
-        takes: Some("FILE"),
-        default: "",
-        doc: "Run a file, then prompt.",
-    },
-    Flag {
-        name: "session",
-        short: None,
-        takes: Some("FILE"),
-        default: "",
-        doc: "Go on with what FILE holds, and keep there what is left.",
-    },
-    Flag {
-        name: "interactive",
-        short: Some("i"),
-        takes: None,
-        default: "",
-        doc: "Prompt even when input is a pipe.",
-    },
-    Flag {
-        name: "display",
-        short: None,
-        takes: Some("MODE"),
-        default: "value",
-        doc: "Show values as value, envelope or json.",
-    },
-    Flag {
-        name: "upstreams-config",
-        short: None,
-        takes: Some("FILE"),
-        default: "$PTC_RUNNER_UPSTREAMS",
-        doc: "File that names the upstream servers.",
-    },
-    Flag {
-        name: "max-tool-calls",
-        short: None,
-        takes: Some("N"),
-        default: "50",
-        doc: "Upstream calls of one evaluation.",
-    },
-    Flag {
-        name: "max-catalog-ops",
-        short: None,
-        takes: Some("N"),
-        default: "25",
-        doc: "Discovery forms of one evaluation.",
-    },
-    Flag {
-        name: "upstream-call-timeout-ms",
-        short: None,
-        takes: Some("MS"),
-        default: "5000",
-        doc: "Limit of one upstream call in milliseconds.",
-    },
-    Flag {
-        name: "max-upstream-response-bytes",
-        short: None,
-        takes: Some("N"),
-        default: "2097152",
-        doc: "Largest upstream answer in bytes.",
-    },
-    Flag {
-        name: "catalog-mode",
-        short: None,
-        takes: Some("MODE"),
-        default: "auto",
-        doc: "How :tools shows the catalog: auto, inline or lazy.",
-    },
-    Flag {
-        name: "catalog-snapshot-mode",
-        short: None,
-        takes: Some("MODE"),
-        default: "live",
-        doc: "When upstreams are started: live or frozen.",
-    },
-    Flag {
-        name: "program-timeout-ms",
-        short: None,
-        takes: Some("MS"),
-        default: "1000; 10000 with upstreams",
-        doc: "Limit of one evaluation in milliseconds.",
-    },
-    Flag {
-        name: "program-memory-limit-bytes",
-        short: None,
-        takes: Some("N"),
-        default: "10485760; 104857600 with upstreams",
-        doc: "Memory of one evaluation in bytes.",
-    },
-    Flag {
-        name: "help",
-        short: Some("h"),
-        takes: None,
-        default: "",
-        doc: "Print this text.",
-    },
+    own(
+        "eval",
+        "EXPR",
+        "",
+        "Evaluate and print; repeatable, definitions stay.",
+    )
+    .short("e"),
+    own("load", "FILE", "", "Run a file, then prompt.").short("l"),
+    own(
+        "session",
+        "FILE",
+        "",
+        "Go on with what FILE holds, and keep there what is left.",
+    ),
+    switch("interactive", "i", "Prompt even when input is a pipe."),
+    own(
+        "display",
+        "MODE",
+        "value",
+        "Show values as value, envelope or json.",
+    ),
+    own(
+        "upstreams-config",
+        "FILE",
+        "$PTC_RUNNER_UPSTREAMS",
+        "File that names the upstream servers.",
+    ),
+    as_start("max-tool-calls", "N", "max-upstream-calls-per-program"),
+    as_start("max-catalog-ops", "N", "max-catalog-ops-per-program"),
+    as_start("upstream-call-timeout-ms", "MS", "upstream-call-timeout-ms"),
+    as_start(
+        "max-upstream-response-bytes",
+        "N",
+        "max-upstream-response-bytes",
+    ),
+    own(
+        "catalog-mode",
+        "MODE",
+        "auto",
+        "How :tools shows the catalog: auto, inline or lazy.",
+    ),
+    own(
+        "catalog-snapshot-mode",
+        "MODE",
+        "live",
+        "When upstreams are started: live or frozen.",
+    ),
+    as_start("program-timeout-ms", "MS", "program-timeout-ms"),
+    as_start(
+        "program-memory-limit-bytes",
+        "N",
+        "program-memory-limit-bytes",
+    ),
+    switch("help", "h", "Print this text."),
 ];
+
+const fn own(
+    name: &'static str,
+    takes: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> Flag {
+    Flag {
+        name,
+        short: None,
+        takes: Some(takes),
+        says: Says::Own { default, doc },
+    }
+}
+
+const fn switch(name: &'static str, short: &'static str, doc: &'static str) -> Flag {
+    Flag {
+        takes: None,
+        ..own(name, "", "", doc)
+    }
+    .short(short)
+}
+
+const fn as_start(name: &'static str, takes: &'static str, row: &'static str) -> Flag {
+    Flag {
+        says: Says::AsStart(row),
+        ..own(name, takes, "", "")
+    }
+}
+
+impl Flag {
+    const fn short(self, short: &'static str) -> Flag {
+        Flag {
+            short: Some(short),
+            ..self
+        }
+    }
+
+    /// Its default, empty when it has none, and what it does.
+    fn said(&self) -> (Cow<'static, str>, &'static str) {
+        match self.says {
+            Says::Own { default, doc } => (default.into(), doc),
+            Says::AsStart(row) => {
+                let row = flags::find(row).expect("a test finds each row");
+                (row.default_text(), row.doc)
+            }
+        }
+    }
+}
 
 /// Reads the words behind `repl`.
 ///
@@ -389,6 +397,20 @@ mod tests {
             ),
             Err(message) => message,
         }
+    }
+
+    #[test]
+    fn the_help_says_what_each_flag_does() {
+        let text = help();
+        for flag in FLAGS {
+            let (_, doc) = flag.said();
+            assert!(!doc.is_empty() && text.contains(doc), "{}", flag.name);
+        }
+        assert!(text.contains("--max-tool-calls N\n"), "{text}");
+        assert!(
+            text.contains("Default: 1000; 10000 with upstreams\n"),
+            "{text}"
+        );
     }
 
     #[test]
