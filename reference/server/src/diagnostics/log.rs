@@ -256,10 +256,11 @@ impl<'a> Said<'a> {
         let clean = scrub_json_text(json, self.redactor);
         if name == FIELDS {
             let members = clean.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
-            self.comma();
-            return self
-                .fields
-                .extend_from_slice(members.unwrap_or_default().as_bytes());
+            if let Some(members) = members.filter(|members| !members.is_empty()) {
+                self.comma();
+                self.fields.extend_from_slice(members.as_bytes());
+            }
+            return;
         }
         self.name(name);
         self.fields.extend_from_slice(clean.as_bytes());
@@ -383,6 +384,26 @@ mod tests {
         assert_eq!(queue.take(&mut batch), 0);
         let held = batch.capacity() + queue.waiting().bytes.capacity();
         assert!(held <= 2 * QUEUE_BYTES_MAX, "{held}");
+    }
+
+    #[test]
+    fn an_empty_object_of_fields_says_nothing() {
+        let redactor = Redactor::builder().build();
+        for (objects, line) in [
+            (
+                &["{}"][..],
+                r#"{"event":"library_event","level":"info","ts":"#,
+            ),
+            (
+                &["{}", "{\"a\":1}", "{}"],
+                r#"{"event":"library_event","fields":{"a":1},"level":"info","ts":"#,
+            ),
+        ] {
+            let mut said = Said::new(&redactor);
+            objects.iter().for_each(|json| said.json(FIELDS, json));
+            let told = String::from_utf8(said.line(Level::Info, None)).unwrap();
+            assert!(told.starts_with(line), "{told}");
+        }
     }
 
     #[test]
