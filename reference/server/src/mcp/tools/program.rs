@@ -97,14 +97,13 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
 /// # Errors
 /// The message.
 pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, String> {
-    let context = match arguments.get("context") {
+    let given = match arguments.get("context") {
         None => return Ok("{}".into()),
         Some(context) if context.is_null() => return Ok("{}".into()),
-        Some(context) => {
-            CONTEXT.judge(context)?;
-            context.compact()
-        }
+        Some(context) => context,
     };
+    CONTEXT.judge(given)?;
+    let context = given.compact();
     if context.len() > settings.context_bytes {
         return Err(format!(
             "argument `context` exceeds max_context_bytes ({} > {})",
@@ -112,7 +111,7 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, Strin
             settings.context_bytes
         ));
     }
-    match bad_context_key(&context) {
+    match bad_context_key(given) {
         None => Ok(context),
         Some(key) if key.is_empty() => Err("argument `context` keys must be non-empty".into()),
         Some(key) => {
@@ -127,9 +126,9 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, Strin
 }
 
 /// The first top-level key, in ascending order, that no program could name.
-pub fn bad_context_key(context: &str) -> Option<String> {
-    let json = ptc_rpc::parse(context.as_bytes()).ok()?;
-    json.members()
+pub fn bad_context_key(context: Json<'_>) -> Option<String> {
+    context
+        .members()
         .filter_map(|(name, _)| name.as_str())
         .filter(|name| name.is_empty() || name.contains('/'))
         .min()

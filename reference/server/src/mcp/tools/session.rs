@@ -361,15 +361,15 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
     if program.len() > settings.program_bytes {
         return wrong("program exceeds max_program_bytes");
     }
-    let context = match arguments.get("context") {
-        None => "{}".to_owned(),
-        Some(context) if context.kind() == JsonKind::Object => context.compact(),
-        Some(_) => return wrong("context must be an object when supplied"),
-    };
+    let given = arguments.get("context").unwrap_or(Json::EMPTY_OBJECT);
+    if given.kind() != JsonKind::Object {
+        return wrong("context must be an object when supplied");
+    }
+    let context = given.compact();
     if context.len() > settings.context_bytes {
         return wrong("context exceeds max_context_bytes");
     }
-    match program::bad_context_key(&context).as_deref() {
+    match program::bad_context_key(given).as_deref() {
         None => {}
         Some("") => return wrong("context keys must be non-empty"),
         Some(_) => return wrong("context keys may not contain `/`"),
