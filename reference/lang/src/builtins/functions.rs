@@ -1,7 +1,7 @@
 //! Functions of functions, parallel calls, and the ends of a program.
 
 use super::{Builtin, Home, Section, at_least, between, exactly, made_of, row};
-use crate::error::{Kind, Stop, Unwind, bad_value, got, quoting};
+use crate::error::{Kind, Stop, Unwind, about, bad_value, got, quoting};
 use crate::eval::Eval;
 use crate::function::Combinator;
 use crate::value::Value;
@@ -148,11 +148,13 @@ fn pmap(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn pcalls(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     for function in args.iter() {
         let problem = match function {
-            Value::Fn(closure) if !closure.lambda.params.is_empty() => format!(
-                "expected functions without parameters, got one of {}",
-                closure.lambda.params.len()
-            )
-            .into(),
+            Value::Fn(closure) if !closure.lambda.params.is_empty() => about(
+                format!(
+                    "expected functions without parameters, got one of {}",
+                    closure.lambda.params.len()
+                ),
+                function,
+            ),
             Value::Fn(_) | Value::Combined(_) | Value::Builtin(_) | Value::Var(_) => continue,
             other => quoting(
                 format!("expected functions, got {} ", other.kind().word()),

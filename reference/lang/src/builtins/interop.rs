@@ -11,7 +11,7 @@ use super::strings::{
     parse_long, part, starts_with, string, upper_case,
 };
 use super::{Body, Builtin, Home, Section, between, constant, exactly, fixed, row};
-use crate::error::{Stop, bad_value, wrong_type};
+use crate::error::{Stop, about, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::heap;
 use crate::value::Value;
@@ -437,8 +437,12 @@ fn substring(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     };
     match (usize::try_from(start), usize::try_from(end)) {
         (Ok(from), Ok(to)) if from <= to && to <= count => part(eval, text, from, to),
-        _ => Err(bad_value(format!(
-            "{start} to {end} is out of range for a string of {count} characters"
+        _ => Err(bad_value(about(
+            format!("{start} to {end} is out of range for a string of {count} characters"),
+            match usize::try_from(start) {
+                Ok(from) if from <= count && args.len() == 3 => &args[2],
+                _ => &args[1],
+            },
         ))),
     }
 }
@@ -456,7 +460,10 @@ fn position(args: &[Value], at: usize) -> Result<i64, Stop> {
 fn radix(value: &Value) -> Result<u32, Stop> {
     match index(value)? {
         base @ 2..=36 => Ok(base as u32),
-        base => Err(bad_value(format!("a base is from 2 to 36, got {base}"))),
+        base => Err(bad_value(about(
+            format!("a base is from 2 to 36, got {base}"),
+            value,
+        ))),
     }
 }
 
@@ -503,9 +510,10 @@ fn to_string(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             append_text(eval, &mut out, &args[0])?;
             Ok(Value::from(out))
         }
-        Value::BigInt(_) => Err(bad_value(
+        Value::BigInt(_) => Err(bad_value(about(
             "only an integer of 64 bits has other bases than 10",
-        )),
+            &args[0],
+        ))),
         other => Err(wrong_type("an integer", other)),
     }
 }
@@ -519,8 +527,9 @@ fn unsigned(args: &[Value], width: u32, bits: u32) -> Result<Value, Stop> {
         32 => match i32::try_from(*int) {
             Ok(int) => u64::from(int.cast_unsigned()),
             Err(_) => {
-                return Err(bad_value(format!(
-                    "{int} has more than 32 bits: use Long instead of Integer"
+                return Err(bad_value(about(
+                    format!("{int} has more than 32 bits: use Long instead of Integer"),
+                    &args[0],
                 )));
             }
         },

@@ -3,7 +3,7 @@
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};
-use crate::error::{Kind, Stop, at_item, bad_value, wrong_type};
+use crate::error::{Kind, Stop, about, at_item, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::value::shape::watched;
 use crate::value::{Map, Set, Type, Value};
@@ -250,9 +250,12 @@ fn store(eval: &mut Eval<'_>, holder: &mut Value, key: Value, value: Value) -> R
                     items.push(value);
                     Ok(())
                 }
-                _ => Err(bad_value(format!(
-                    "index {at} is out of range for a vector of {} items",
-                    items.len()
+                _ => Err(bad_value(about(
+                    format!(
+                        "index {at} is out of range for a vector of {} items",
+                        items.len()
+                    ),
+                    &key,
                 ))),
             }
         }
@@ -482,6 +485,9 @@ fn update_vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Some(map) = map_or_nil(map)? else {
         return Ok(Value::Nil);
     };
+    if !map.is_empty() {
+        super::callable(function)?;
+    }
     let mut entries = Vec::with_capacity(map.len());
     for (index, (key, value)) in map.iter().enumerate() {
         let value = eval.call1(function, value.clone());
@@ -497,6 +503,9 @@ fn update_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let Some(map) = map_or_nil(map)? else {
         return Ok(Value::Nil);
     };
+    if !map.is_empty() {
+        super::callable(function)?;
+    }
     let mut entries = Vec::with_capacity(map.len());
     for (index, (key, value)) in map.iter().enumerate() {
         let key = eval.call1(function, key.clone());

@@ -6,7 +6,7 @@ use num_traits::{FromPrimitive as _, Signed as _, ToPrimitive as _, Zero as _};
 
 use super::{Builtin, Home, Section, at_least, constant, exactly, row};
 use crate::clock;
-use crate::error::{Kind, Limit, Stop, bad_value, wrong_type};
+use crate::error::{Kind, Limit, Stop, about, bad_value, wrong_type};
 use crate::eval::Eval;
 use crate::heap;
 use crate::value::Value;
@@ -611,12 +611,17 @@ fn not(int: BigInt) -> BigInt {
 /// A position of a bit, or a count to shift by.
 fn count(value: &Value) -> Result<u64> {
     match value {
-        Value::Int(int) => u64::try_from(*int)
-            .map_err(|_| bad_value(format!("expected a count of bits from 0, got {int}"))),
+        Value::Int(int) => u64::try_from(*int).map_err(|_| {
+            bad_value(about(
+                format!("expected a count of bits from 0, got {int}"),
+                value,
+            ))
+        }),
         Value::BigInt(int) if int.sign() == Sign::Plus => Ok(u64::MAX),
-        Value::BigInt(_) => Err(bad_value(
+        Value::BigInt(_) => Err(bad_value(about(
             "expected a count of bits from 0, got a negative integer",
-        )),
+            value,
+        ))),
         _ => Err(wrong_type("an integer", value)),
     }
 }
@@ -681,9 +686,12 @@ pub fn index(value: &Value) -> Result<i64> {
         } else {
             i64::MAX
         }),
-        Value::Float(float) if float.fract() == 0.0 => Err(bad_value(format!(
-            "expected an integer, got float {text}; an integral float is no count, use (int {text})",
-            text = crate::print::float(*float)
+        Value::Float(float) if float.fract() == 0.0 => Err(bad_value(about(
+            format!(
+                "expected an integer, got float {text}; an integral float is no count, use (int {text})",
+                text = crate::print::float(*float)
+            ),
+            value,
         ))),
         _ => Err(wrong_type("an integer", value)),
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
-use crate::error::{Kind, Stop, at_item, bad_value, got, wrong_type};
+use crate::error::{Kind, Stop, about, at_item, bad_value, got, wrong_type};
 use crate::eval::Eval;
 use crate::value::shape::{watched, watched_blocks};
 use crate::value::{Value, equal, term_cmp};
@@ -153,8 +153,8 @@ fn not_equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    if args.iter().any(is_nan) {
-        return Err(bad_value("##NaN has no place in an order"));
+    if let Some(nan) = args.iter().find(|arg| is_nan(arg)) {
+        return Err(bad_value(about("##NaN has no place in an order", nan)));
     }
     Ok(Value::Int(match compared(eval, &args[0], &args[1])? {
         Ordering::Less => -1,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::numbers::{amount, index};
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
-use crate::error::{Stop, at_item, bad_value, of_empty, quoting, wrong_type};
+use crate::error::{Stop, about, at_item, bad_value, of_empty, quoting, wrong_type};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::shape::{Freed, watched};
@@ -1315,7 +1315,7 @@ fn number_range(eval: &mut Eval<'_>, start: Value, end: &Value, step: &Value) ->
     use crate::value::number_cmp;
     let direction = number_cmp(step, &Value::Int(0));
     if direction.is_eq() {
-        return Err(bad_value("the step of a range must not be 0"));
+        return Err(bad_value(about("the step of a range must not be 0", step)));
     }
     let mut items = Vec::new();
     let mut at = start;
@@ -1455,8 +1455,9 @@ fn interpose(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn positive(value: &Value, what: &str) -> Result<usize> {
     match index(value)? {
         count if count > 0 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
-        other => Err(bad_value(format!(
-            "{what} must be a positive integer, got {other}"
+        other => Err(bad_value(about(
+            format!("{what} must be a positive integer, got {other}"),
+            value,
         ))),
     }
 }

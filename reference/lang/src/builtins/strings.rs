@@ -7,7 +7,7 @@
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, exactly, row};
 use crate::clock;
-use crate::error::{Stop, at_item, bad_value, quoting, wrong_type};
+use crate::error::{Stop, about, at_item, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::print;
 use crate::sink::{Over, Sink};
@@ -916,7 +916,10 @@ fn char_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match &args[0] {
         Value::Int(code) => match u32::try_from(*code).ok().and_then(char::from_u32) {
             Some(char) => Ok(Value::from(char.to_string())),
-            None => Err(bad_value(format!("{code} is no code point of a character"))),
+            None => Err(bad_value(about(
+                format!("{code} is no code point of a character"),
+                &args[0],
+            ))),
         },
         Value::Str(text) if text.count() == 1 => Ok(std::mem::take(&mut args[0])),
         other => Err(wrong_type("an integer or a character", other)),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, between, exactly, row};
-use crate::error::{Stop, bad_value, quoting, wrong_type};
+use crate::error::{Stop, about, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::time::{
     self, MICROS_PER_DAY, MICROS_PER_MILLI, MICROS_PER_SECOND, moment_of_date, within_years,
@@ -451,20 +451,20 @@ fn today(eval: &mut Eval<'_>) -> Result<Value, Stop> {
     ))
 }
 
-fn outside() -> Stop {
-    bad_value("the date is outside the years 0 to 9999")
+fn outside(asked: &Value) -> Stop {
+    bad_value(about("the date is outside the years 0 to 9999", asked))
 }
 
-fn day_of_epoch(days: &Value) -> Result<Value, Stop> {
-    let days = i32::try_from(index(days)?).ok();
+fn day_of_epoch(asked: &Value) -> Result<Value, Stop> {
+    let days = i32::try_from(index(asked)?).ok();
     let days = days.filter(|days| time::civil(*days).is_some());
-    days.map(Value::Date).ok_or_else(outside)
+    days.map(Value::Date).ok_or_else(|| outside(asked))
 }
 
 fn moment_of(args: &[Value], unit: i64, digits: u8) -> Result<Value, Stop> {
     let micros = index(&args[0])?.checked_mul(unit);
     let micros = micros.filter(|micros| within_years(*micros));
-    let micros = micros.ok_or_else(outside)?;
+    let micros = micros.ok_or_else(|| outside(&args[0]))?;
     Ok(Value::Instant(Instant::new(micros, digits)))
 }
 
@@ -479,19 +479,21 @@ fn date_of(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
 
 /// The fields of the date at 0.
 fn calendar(args: &[Value]) -> Result<jiff::civil::Date, Stop> {
-    time::civil(date(args)?).ok_or_else(outside)
+    time::civil(date(args)?).ok_or_else(|| outside(&args[0]))
 }
 
 fn months_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     let date = calendar(args)?;
-    let months = index(&args[1])?.checked_mul(unit).ok_or_else(outside)?;
+    let months = index(&args[1])?
+        .checked_mul(unit)
+        .ok_or_else(|| outside(&args[1]))?;
     let span = jiff::Span::new()
         .try_months(months)
-        .map_err(|_| outside())?;
-    let later = date.checked_add(span).map_err(|_| outside())?;
+        .map_err(|_| outside(&args[1]))?;
+    let later = date.checked_add(span).map_err(|_| outside(&args[1]))?;
     match later.year() >= 0 {
         true => Ok(Value::Date(time::days(later))),
-        false => Err(outside()),
+        false => Err(outside(&args[1])),
     }
 }
 
@@ -589,7 +591,7 @@ fn days_later(args: &mut [Value], direction: i64) -> Result<Value, Stop> {
         .and_then(|days| i32::try_from(days).ok())
         .filter(|days| time::civil(*days).is_some())
         .map(Value::Date)
-        .ok_or_else(|| bad_value("the date is outside the years 0 to 9999"))
+        .ok_or_else(|| outside(&args[1]))
 }
 
 fn order(args: &[Value]) -> Result<Ordering, Stop> {

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use super::message::met;
-use super::{Error, Kind, NAMES_MAX, Place, Veil, Within};
+use super::{Error, Found, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::way_out as absent;
 use crate::analyze::ir::Written;
-use crate::builtins;
+use crate::builtins::{self, NAMESPACES};
 use crate::form::Span;
 use crate::value::Type;
 
@@ -87,13 +87,7 @@ impl Error {
         if !form.trim().is_empty() && form.len() <= FORM_BYTES_MAX {
             let _ = write!(place, ": {}", quoted(form, veil));
         }
-        if let (
-            Some(argument),
-            Kind::Type {
-                function, found, ..
-            },
-        ) = (argument, self.kind.cause())
-        {
+        if let (Some(argument), Some((function, found))) = (argument, self.kind.cause().refused()) {
             let (argument, met) = (argument + 1, met(found, veil));
             let _ = write!(place, "; argument {argument} of `{function}` is {met}");
         }
@@ -159,6 +153,18 @@ impl Kind {
         }
     }
 
+    /// The function that would not take a value, and the value.
+    fn refused(&self) -> Option<(&str, &Found)> {
+        match self {
+            Kind::Type {
+                function, found, ..
+            } => Some((function, found)),
+            Kind::Value { function, problem } => Some((function, problem.about()?)),
+            Kind::Parallel { form, problem } => Some((form, problem.about()?)),
+            _ => None,
+        }
+    }
+
     fn ways_out(&self, place: &Place, veil: &Veil<'_>) -> Vec<String> {
         let one = |text: &str| vec![text.to_owned()];
         match self {
@@ -204,12 +210,27 @@ fn unbound(name: &str, near: bool, place: &Place) -> Option<String> {
     if place.in_context.iter().any(|known| known == name) {
         return Some(format!("the context has `{name}`: write data/{name}"));
     }
-    absent(name).or_else(|| {
+    qualified(name).or_else(|| absent(name)).or_else(|| {
         let undefined = || {
             format!("`{name}` is defined nowhere: define it first, as in (defn {name} [x] …) or (let [{name} …] …)")
         };
         (!near).then(undefined)
     })
+}
+
+/// How a name is written that is known behind a namespace only.
+fn qualified(name: &str) -> Option<String> {
+    let rows = builtins::all().filter(|row| !row.bare && row.member() == name);
+    let homes = rows.flat_map(|row| row.homes);
+    let spelled = homes.filter_map(|home| {
+        let namespace = NAMESPACES.iter().find(|namespace| namespace.id == *home)?;
+        Some(format!("{}/{name}", namespace.spellings[0]))
+    });
+    let mut spelled: Vec<_> = spelled.collect();
+    spelled.sort_unstable();
+    spelled.dedup();
+    let written = spelled.join(" or ");
+    (!written.is_empty()).then(|| format!("`{name}` stands in a namespace: write {written}"))
 }
 
 /// The entries that the context has, the one that may be meant instead of `name` first.

@@ -12,9 +12,9 @@ use crate::env::Env;
 use crate::form::Span;
 use crate::function::Closure;
 use crate::reader::ReadError;
-use crate::value::{Text, Type, Value};
+use crate::value::{Mark, Text, Type, Value};
 
-pub use quote::{Quote, Veil, Words, got, naming, quoting};
+pub use quote::{Quote, Veil, Words, about, got, naming, quoting};
 
 /// The closed union of outcome reasons that the language itself can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +281,36 @@ pub struct Found {
     pub text: Quote,
     /// Where it stood, to be found among arguments that still stand there. Nothing is read from it.
     address: usize,
+    /// What tells it from the other arguments once they were taken from there.
+    mark: Mark,
+}
+
+/// What the first arguments of a call are, for an error to find one that the function has taken since.
+#[derive(Clone, Copy)]
+pub(crate) struct Marks {
+    marks: [Mark; Self::MAX],
+    count: usize,
+}
+
+impl Marks {
+    /// Arguments that are told apart; of further ones a function takes none before it has looked at it.
+    const MAX: usize = 4;
+
+    /// The marks of `args`.
+    #[inline]
+    pub fn of(args: &[Value]) -> Marks {
+        let mut marks = [Mark::NIL; Self::MAX];
+        let mut count = 0;
+        for (mark, arg) in marks.iter_mut().zip(args) {
+            *mark = arg.mark();
+            count += 1;
+        }
+        Marks { marks, count }
+    }
+
+    fn seen(&self) -> &[Mark] {
+        &self.marks[..self.count]
+    }
 }
 
 impl Found {
@@ -290,13 +320,15 @@ impl Found {
             kind: value.kind(),
             text: Quote::value(value),
             address: std::ptr::from_ref(value).addr(),
+            mark: value.mark(),
         }
     }
 
     /// Its position among `args`, when it is one of them.
-    fn among(&self, args: &[Value]) -> Option<usize> {
-        args.iter()
-            .position(|arg| std::ptr::from_ref(arg).addr() == self.address)
+    fn among(&self, args: &[Value], marks: &Marks) -> Option<usize> {
+        let stands = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
+        let stood = || marks.seen().iter().position(|mark| *mark == self.mark);
+        args.iter().position(stands).or_else(stood)
     }
 }
 
@@ -462,30 +494,31 @@ pub fn at_item(mut stop: Stop, index: usize) -> Stop {
     stop
 }
 
-/// Whether `found`, which was expected to be something else, looks like the argument for another place. What a function
-/// took from among `args` is nil there.
-fn swapped(expected: &str, found: &Found, args: &[Value]) -> bool {
-    let others = || {
-        let others = args.iter().enumerate();
-        others.filter(|(at, _)| Some(*at) != found.among(args))
+/// Whether `found`, which was expected to be something else, looks like the argument for another place than `at`.
+fn swapped(expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
+    let other = |kinds: &[Type]| {
+        let mut others = marks
+            .seen()
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| *place != at);
+        others.any(|(_, other)| kinds.contains(&other.kind))
     };
-    let collection =
-        |value: &Value| matches!(value, Value::Vector(_) | Value::Map(_) | Value::Set(_));
     let expects = |words: &[&str]| words.iter().any(|word| expected.contains(word));
     match found.kind {
         Type::Function | Type::Keyword if expects(&["collection", "map", "vector"]) => {
-            args.len() > 1
+            marks.count > 1
         }
         Type::Integer if expects(&["collection", "map", "vector", "string"]) => {
-            others().any(|(_, other)| collection(other) || matches!(other, Value::Str(_)))
+            other(&[Type::Vector, Type::Map, Type::Set, Type::String])
         }
         Type::Vector | Type::Map | Type::Set | Type::String if expects(&["integer"]) => {
-            others().any(|(_, other)| matches!(other, Value::Int(_)))
+            other(&[Type::Integer])
         }
         Type::Vector | Type::Set | Type::String if expects(&["function"]) => {
-            others().any(|(_, other)| matches!(other, Value::Fn(_) | Value::Builtin(_)))
+            other(&[Type::Function])
         }
-        Type::Regex if expects(&["string"]) => args.len() > 1,
+        Type::Regex if expects(&["string"]) => marks.count > 1,
         _ => false,
     }
 }
@@ -522,27 +555,35 @@ pub fn within(mut stop: Stop, closure: &Closure) -> Stop {
     stop
 }
 
-/// Lets an error say which function it comes from, unless it knows, and which of its arguments it speaks of.
+/// Lets an error say which function it comes from, unless it knows, and which of its arguments it speaks of. `marks` are of
+/// the arguments as they were given.
 #[cold]
-pub fn named(mut stop: Stop, name: &str, args: &[Value]) -> Stop {
-    if let Unwind::Raise(Error {
-        kind: kind @ (Kind::Type { .. } | Kind::Value { .. }),
-        place,
-    }) = &mut *stop
-    {
-        let (Kind::Type { function, .. } | Kind::Value { function, .. }) = kind else {
-            return stop;
-        };
-        if function.is_empty() {
+pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -> Stop {
+    let Unwind::Raise(Error { kind, place }) = &mut *stop else {
+        return stop;
+    };
+    match kind {
+        Kind::Type {
+            function,
+            expected,
+            found,
+        } if function.is_empty() => {
             name.clone_into(function);
-            if let Kind::Type {
-                expected, found, ..
-            } = kind
-            {
-                place.argument = found.among(args);
-                place.swapped = swapped(expected, found, args);
-            }
+            place.argument = found.among(args, marks);
+            place.swapped = place
+                .argument
+                .is_some_and(|at| swapped(expected, found, at, marks));
         }
+        Kind::Value { function, problem } if function.is_empty() => {
+            name.clone_into(function);
+            let found = problem.about();
+            place.argument = found.and_then(|found| found.among(args, marks));
+        }
+        Kind::Parallel { form, problem } if *form == name => {
+            let found = problem.about();
+            place.argument = found.and_then(|found| found.among(args, marks));
+        }
+        _ => {}
     }
     stop
 }

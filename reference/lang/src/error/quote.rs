@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
+use super::Found;
 use crate::value::Value;
 
 /// Takes out of a text what must not be told.
@@ -90,12 +91,13 @@ impl Quote {
     }
 }
 
-/// A sentence that may quote one value.
+/// A sentence that may quote something, and may be about a value.
 #[derive(Clone, Debug)]
 pub struct Words {
     before: String,
     quote: Option<Quote>,
     after: Box<str>,
+    about: Option<Box<Found>>,
 }
 
 impl Words {
@@ -104,6 +106,11 @@ impl Words {
     pub fn then(mut self, after: impl Into<String>) -> Words {
         self.after = after.into().into_boxed_str();
         self
+    }
+
+    /// The value that it is about.
+    pub(super) fn about(&self) -> Option<&Found> {
+        self.about.as_deref()
     }
 
     /// The sentence, with what it quotes veiled and cut.
@@ -116,24 +123,31 @@ impl Words {
         ]
         .concat()
     }
+
+    fn quoting(self, quote: Quote) -> Words {
+        Words {
+            quote: Some(quote),
+            ..self
+        }
+    }
 }
 
 /// `before`, and then `value` as a message shows values.
 pub fn quoting(before: impl Into<String>, value: &Value) -> Words {
+    about(before, value).quoting(Quote::value(value))
+}
+
+/// `problem`, which is about `value` and says of it what there is to say.
+pub fn about(problem: impl Into<String>, value: &Value) -> Words {
     Words {
-        before: before.into(),
-        quote: Some(Quote::value(value)),
-        after: Box::default(),
+        about: Some(Box::new(Found::of(value))),
+        ..Words::from(problem)
     }
 }
 
 /// `before`, and then a name that a program chose.
 pub fn naming(before: impl Into<String>, name: &str) -> Words {
-    Words {
-        before: before.into(),
-        quote: Some(Quote::name(name)),
-        after: Box::default(),
-    }
+    Words::from(before).quoting(Quote::name(name))
 }
 
 /// `before`, and then the kind of `value` and the value.
@@ -145,11 +159,7 @@ pub fn got(before: impl Into<String>, value: &Value) -> Words {
         before.push_str(word);
         before.push(' ');
     }
-    Words {
-        before,
-        quote: Some(quote),
-        after: Box::default(),
-    }
+    about(before, value).quoting(quote)
 }
 
 impl<T: Into<String>> From<T> for Words {
@@ -158,6 +168,7 @@ impl<T: Into<String>> From<T> for Words {
             before: text.into(),
             quote: None,
             after: Box::default(),
+            about: None,
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::analyze::ir::{Arities, Call, Chain, Ir, Lambda};
 use crate::builtins::{Arity, at_least, exactly};
 use crate::env::Brief;
 use crate::error::{
-    Kind, Limit, Place, Quote, Stop, at, at_item, bad_value, named, within, wrong_type,
+    Kind, Limit, Marks, Place, Quote, Stop, about, at, at_item, bad_value, named, within,
+    wrong_type,
 };
 use crate::function::{Closure, Combinator, Combined};
 use crate::host::HostFault;
@@ -320,9 +321,12 @@ impl<'r> Eval<'r> {
                     .and_then(|index| items.get(index))
                 {
                     Some(item) => Ok(item.clone()),
-                    None => Err(bad_value(format!(
-                        "index {index} is out of range for a vector of {} items",
-                        items.len()
+                    None => Err(bad_value(about(
+                        format!(
+                            "index {index} is out of range for a vector of {} items",
+                            items.len()
+                        ),
+                        &args[0],
                     ))),
                 }
             }
@@ -739,7 +743,13 @@ fn takes(function: impl Display, accepts: Arity, given: usize) -> Evaluated<()> 
 
 #[cold]
 fn named_type(function: &str, expected: &'static str, found: &Value) -> Stop {
-    named(wrong_type(expected, found), function, &[])
+    let args = std::slice::from_ref(found);
+    named(
+        wrong_type(expected, found),
+        function,
+        args,
+        &Marks::of(args),
+    )
 }
 
 #[cold]

@@ -16,7 +16,7 @@ use crate::analyze::ir::{Clause, For, Ir, Operation, Test};
 use crate::builtins::{Body, Builtin, Settles};
 use crate::clock;
 use crate::env::{Brief, Definition, Env};
-use crate::error::{Kind, Limit, Quote, Stop, at, at_item, named};
+use crate::error::{Kind, Limit, Marks, Quote, Stop, at, at_item, named};
 use crate::form::Span;
 use crate::function::Closure;
 use crate::heap;
@@ -843,12 +843,13 @@ impl<'r> Eval<'r> {
                 continue;
             }
             if let Err(stop) = self.settle(arg) {
-                return Err(named(stop, builtin.name, args));
+                return Err(named(stop, builtin.name, args, &Marks::of(args)));
             }
         }
+        let marks = Marks::of(args);
         match run(self, args) {
             Ok(value) => Ok(value),
-            Err(stop) => Err(named(stop, builtin.name, args)),
+            Err(stop) => Err(named(stop, builtin.name, args, &marks)),
         }
     }
 }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{Eval, Evaluated, ITEM_STEPS};
 use crate::analyze::ir::Op;
 use crate::builtins::{Builtin, callable, made_of};
-use crate::error::{Kind, Stop, at, at_item, bad_value, named, wrong_type};
+use crate::error::{Kind, Marks, Stop, about, at, at_item, bad_value, named, wrong_type};
 use crate::form::Span;
 use crate::function::{Combinator, Combined};
 use crate::value::shape::Freed;
@@ -276,18 +276,19 @@ impl Step {
             let function = args.first().cloned().unwrap_or_default();
             match callable(&function) {
                 Ok(()) => Ok(function),
-                Err(stop) => Err(named(stop, builtin.name, &[])),
+                Err(stop) => Err(named(stop, builtin.name, args, &Marks::of(args))),
             }
         };
         let count = || -> Evaluated<usize> {
             crate::builtins::amount(args.first().unwrap_or(&Value::Nil))
-                .map_err(|stop| named(stop, builtin.name, &[]))
+                .map_err(|stop| named(stop, builtin.name, args, &Marks::of(args)))
         };
         let positive = || match count()? {
             0 => Err(named(
                 bad_value("n must be a positive integer"),
                 builtin.name,
-                &[],
+                args,
+                &Marks::of(args),
             )),
             count => Ok(count),
         };
@@ -872,9 +873,10 @@ impl Eval<'_> {
     #[inline(never)]
     fn settle_sequence(&mut self, value: &mut Value) -> Evaluated<()> {
         if endless(value) {
-            return Err(bad_value(
+            return Err(bad_value(about(
                 "the sequence has no end: bound it where it is made, as in (take 10 (iterate inc 0))",
-            ));
+                value,
+            )));
         }
         let stream = self.stream(std::mem::take(value))?;
         *value = Value::vector(self.collected(stream)?);

@@ -137,6 +137,21 @@ pub enum Type {
     Duration,
 }
 
+/// What tells a value from others without holding it; see [`Value::mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub kind: Type,
+    bits: u64,
+}
+
+impl Mark {
+    /// The mark of nothing that was marked.
+    pub const NIL: Mark = Mark {
+        kind: Type::Nil,
+        bits: 0,
+    };
+}
+
 impl Type {
     /// All of them.
     pub const ALL: [Type; 16] = [
@@ -243,6 +258,33 @@ impl Value {
             Value::Instant(_) => Type::Instant,
             Value::Duration(_) => Type::Duration,
         }
+    }
+
+    /// What tells this value from others: its kind, and where it lies or what it is.
+    #[inline]
+    pub(crate) fn mark(&self) -> Mark {
+        let (kind, bits) = match self {
+            Value::Nil => (Type::Nil, 0),
+            Value::Bool(truth) => (Type::Boolean, u64::from(*truth)),
+            Value::Int(int) => (Type::Integer, int.cast_unsigned()),
+            Value::Float(float) => (Type::Float, float.to_bits()),
+            Value::BigInt(int) => (Type::Integer, Arc::as_ptr(int).addr() as u64),
+            Value::Str(text) => (Type::String, text.address() as u64),
+            Value::Keyword(text) => (Type::Keyword, text.address() as u64),
+            Value::Symbol(text) => (Type::Symbol, text.address() as u64),
+            Value::Vector(items) => (Type::Vector, items.address() as u64),
+            Value::Map(entries) => (Type::Map, entries.address() as u64),
+            Value::Set(members) => (Type::Set, members.address() as u64),
+            Value::Fn(closure) => (Type::Function, Arc::as_ptr(closure).addr() as u64),
+            Value::Builtin(builtin) => (Type::Function, std::ptr::from_ref(*builtin).addr() as u64),
+            Value::Combined(combined) => (Type::Function, Arc::as_ptr(combined).addr() as u64),
+            Value::Var(name) => (Type::Var, name.address() as u64),
+            Value::Regex(regex) => (Type::Regex, Arc::as_ptr(regex).addr() as u64),
+            Value::Date(days) => (Type::Date, u64::from(days.cast_unsigned())),
+            Value::Instant(instant) => (Type::Instant, instant.micros().cast_unsigned()),
+            Value::Duration(micros) => (Type::Duration, micros.cast_unsigned()),
+        };
+        Mark { kind, bits }
     }
 
     /// Where a collection lies that somebody else holds too: what was done to it need not be done again.

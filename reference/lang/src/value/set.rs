@@ -75,6 +75,12 @@ impl Set {
         self.0.shape()
     }
 
+    /// The address of the allocation.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        self.0.address()
+    }
+
     /// Whether both are the same allocation.
     pub fn same(&self, other: &Set) -> bool {
         self.0.same(&other.0)

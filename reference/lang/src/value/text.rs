@@ -46,6 +46,12 @@ impl Text {
         (Arc::strong_count(&self.0) > 1).then(|| Arc::as_ptr(&self.0).addr())
     }
 
+    /// The address of the allocation.
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Whether both are the same allocation.
     #[inline]
     pub fn same(&self, other: &Text) -> bool {

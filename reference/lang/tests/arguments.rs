@@ -1,0 +1,190 @@
+//! Every builtin, called with values of every kind in every place: an error says which function refused which argument, and is
+//! right about it. Knows builtins by their table, so that a new one is asked, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use ptc_lang::{
+    Builtin, Ended, Env, Error, Host, Kind, Limits, NAMESPACES, Program, Pulse, Reason, builtins,
+    run,
+};
+
+/// A value of every kind, with the word that messages have for it.
+const VALUES: &[(&str, &str)] = &[
+    ("nil", "nil"),
+    ("true", "boolean"),
+    ("1", "integer"),
+    ("-1", "integer"),
+    ("2.5", "float"),
+    ("\"a\"", "string"),
+    (":k", "keyword"),
+    ("'sym", "symbol"),
+    ("[7 8]", "vector"),
+    ("[\"x\" nil]", "vector"),
+    ("[[1 2] [3 4]]", "vector"),
+    ("{:a 1}", "map"),
+    ("#{7}", "set"),
+    ("inc", "function"),
+    ("#\"a\"", "regex"),
+    ("(LocalDate/parse \"2025-03-09\")", "date"),
+    ("(Instant/parse \"2025-03-09T10:00:00Z\")", "instant"),
+    (
+        "(Duration/between (Instant/parse \"2025-03-09T10:00:00Z\") (Instant/parse \"2025-03-09T11:00:00Z\"))",
+        "duration",
+    ),
+];
+
+/// Calls of one function with so many arguments.
+const CALLS_MAX: usize = 500;
+/// Arguments that are tried.
+const ARGUMENTS_MAX: usize = 4;
+/// What a call may take: some ask for more than there is.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Functions that refuse what is none of their arguments as it stands, and what that is.
+const OTHERS: &[(&str, &str)] = &[
+    ("assoc-in", "a step of the path"),
+    ("update-in", "a step of the path"),
+    ("ffirst", "the first item"),
+    ("nfirst", "the first item"),
+    ("max-key", "what the function made of an argument"),
+    ("min-key", "what the function made of an argument"),
+    ("postwalk", "what the function made of an entry"),
+    ("walk", "what the function made of an entry"),
+    ("tree-seq", "what the function made of a node"),
+];
+
+/// What an error is about that speaks of no argument of the function that was called: its beginning behind the kind.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("a vector", "the vector that stands for a function"),
+    ("a map", "the map that stands for a function"),
+    ("a set", "the set that stands for a function"),
+    (":k", "the keyword that stands for a function"),
+    ("inc", "the function that was given"),
+    ("not callable: ", "the value that stands for a function"),
+    ("index ", "the vector that stands for a function"),
+    (
+        "the sequence has no end",
+        "what was made, not what it was made of",
+    ),
+    (
+        "discovery options",
+        "words that every tool for looking around has",
+    ),
+];
+
+struct World(Instant);
+
+impl Host for World {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+
+    fn pulse(&self) -> Pulse {
+        match self.0.elapsed() > PATIENCE {
+            true => Pulse::TimedOut,
+            false => Pulse::Continue,
+        }
+    }
+}
+
+fn error_of(program: &str) -> Option<Error> {
+    let world = World(Instant::now());
+    let (outcome, _) = run(
+        &Program::new(program),
+        &Env::new(),
+        &Limits::default(),
+        &world,
+    );
+    match outcome.ended {
+        Ended::Error(error) if error.reason() == Reason::RuntimeError => Some(error),
+        _ => None,
+    }
+}
+
+/// How a program calls `builtin`.
+fn written(builtin: &Builtin) -> String {
+    let home = NAMESPACES
+        .iter()
+        .find(|namespace| builtin.homes.first() == Some(&namespace.id));
+    match home {
+        Some(home) if !builtin.bare => format!("{}/{}", home.spellings[0], builtin.member()),
+        _ => builtin.name.to_owned(),
+    }
+}
+
+/// What is wrong with what `error` says of `program`, which calls `name` with values of these `kinds`.
+fn fault(name: &str, kinds: &[&str], program: &str, error: &Error) -> Option<String> {
+    let message = error.message();
+    let explained = error.explained(program, &|text: &str| text.to_owned());
+    let said = message
+        .split_once("rror: ")
+        .map_or(&*message, |(_, said)| said);
+    let elsewhere = || ELSEWHERE.iter().any(|(start, _)| said.starts_with(start));
+    if !message.contains(name) && !elsewhere() {
+        return Some(format!("does not name {name}: {message}"));
+    }
+    if !explained.starts_with("at line 1, column 1: ") {
+        return Some(format!("has no place: {explained}"));
+    }
+    let Kind::Type {
+        function, found, ..
+    } = &error.kind
+    else {
+        return None;
+    };
+    if function != name {
+        return None;
+    }
+    let Some(at) = error.place.argument else {
+        let known = OTHERS.iter().any(|(other, _)| *other == name);
+        let told = known || !error.place.items.is_empty();
+        return (!told).then(|| format!("names no argument: {message}"));
+    };
+    let words = format!("argument {} of `{name}` is {}", at + 1, found.kind.word());
+    if kinds.get(at) != Some(&found.kind.word()) {
+        return Some(format!("speaks of argument {} where {message}", at + 1));
+    }
+    (!explained.contains(&words)).then(|| format!("lacks «{words}»: {explained}"))
+}
+
+#[test]
+fn errors_name_the_function_and_the_argument_that_it_refused() {
+    let mut faults = BTreeMap::new();
+    let (mut asked, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    let functions = builtins().filter(|builtin| builtin.signatures != builtin.name);
+    for builtin in functions {
+        let name = written(builtin);
+        let least = usize::from(builtin.arity.min);
+        let most = builtin.arity.max.map_or(least + 2, usize::from);
+        for count in least..=most.max(least).min(ARGUMENTS_MAX) {
+            let shapes = VALUES.len().pow(count as u32);
+            for shape in (0..shapes).step_by((shapes / CALLS_MAX) | 1) {
+                let place = |at: usize| shape / VALUES.len().pow(at as u32) % VALUES.len();
+                let shown = (0..count).map(|at| VALUES[place(at)]);
+                let (values, kinds): (Vec<_>, Vec<_>) = shown.unzip();
+                let program = format!("({name} {})", values.join(" "));
+                let Some(error) = error_of(&program) else {
+                    continue;
+                };
+                asked.insert(builtin.name);
+                if matches!(&error.kind, Kind::Type { .. }) && error.place.argument.is_some() {
+                    refused.insert(builtin.name);
+                }
+                if let Some(fault) = fault(builtin.name, &kinds, &program, &error) {
+                    faults.entry(builtin.name).or_insert((program, fault));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} functions: {faults:#?}", faults.len());
+    // The test sees what it is there for.
+    assert!(
+        asked.len() > 300 && refused.len() > 200,
+        "{} {}",
+        asked.len(),
+        refused.len()
+    );
+    let idle = OTHERS.iter().filter(|(name, _)| !asked.contains(name));
+    assert_eq!(idle.count(), 0, "a row for what refuses nothing");
+}
