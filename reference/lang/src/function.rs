@@ -125,6 +125,8 @@ pub enum Combinator {
     EveryPred,
     /// `(some-fn f …)`
     SomeFn,
+    /// `(memoize f)`: what `f` gave for the same arguments is given again, as long as the program runs.
+    Memoize,
     /// `tool/NAME`; the only part is the name.
     Tool,
     /// `(map f)`, `(take n)` and their kin without a collection: the builtin and its arguments.
@@ -153,7 +155,7 @@ pub enum Combinator {
 
 impl Combinator {
     /// Those that make a function of others.
-    pub const MADE: [Combinator; 10] = [
+    pub const MADE: [Combinator; 11] = [
         Combinator::Partial,
         Combinator::Comp,
         Combinator::Juxt,
@@ -162,6 +164,7 @@ impl Combinator {
         Combinator::Fnil,
         Combinator::EveryPred,
         Combinator::SomeFn,
+        Combinator::Memoize,
         Combinator::Transducer,
         Combinator::Reduced,
     ];
@@ -171,6 +174,7 @@ impl Combinator {
         match self {
             Combinator::Complement
             | Combinator::Constantly
+            | Combinator::Memoize
             | Combinator::Tool
             | Combinator::Reduced => count == 1,
             Combinator::Partial | Combinator::Fnil | Combinator::Transducer => count > 0,
@@ -189,6 +193,7 @@ impl Combinator {
             Combinator::Fnil => "fnil",
             Combinator::EveryPred => "every-pred",
             Combinator::SomeFn => "some-fn",
+            Combinator::Memoize => "memoize",
             Combinator::Tool => "tool",
             Combinator::Transducer => "transducer",
             Combinator::Reduced => "reduced",

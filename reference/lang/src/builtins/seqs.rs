@@ -25,7 +25,7 @@ pub const ROWS: &[Builtin] = &[
     row("keep", "seqs.keep", Section::Core, &[Home::Core], between(1, 2), "(keep f coll), (keep f)", "Maps a function and keeps the results that are not nil.", keep).deferring(),
     row("keep-indexed", "seqs.keep-indexed", Section::Core, &[Home::Core], between(1, 2), "(keep-indexed f coll), (keep-indexed f)", "Maps a function of index and item and keeps the results that are not nil.", keep_indexed).deferring(),
     row("reduce", "seqs.reduce", Section::Core, &[Home::Core], between(2, 3), "(reduce f coll), (reduce f init coll)", "Folds a collection into one value with a function of accumulator and item.", reduce).streaming(1),
-    row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value.", reduce_kv),
+    row("reduce-kv", "maps.reduce-kv", Section::Core, &[Home::Core], exactly(3), "(reduce-kv f init m)", "Folds a map with a function of accumulator, key and value; a vector with its indexes.", reduce_kv),
     row("some", "seqs.some", Section::Core, &[Home::Core], at_least(2), "(some pred coll), (some pred c1 c2 ...)", "Returns the first truthy result of the predicate, or nil.", some).streaming(1),
     row("every?", "seqs.every?", Section::Core, &[Home::Core], at_least(2), "(every? pred coll), (every? pred c1 c2 ...)", "Returns true when the predicate holds for every item.", every).streaming(1),
     row("not-any?", "seqs.not-any?", Section::Core, &[Home::Core], at_least(2), "(not-any? pred coll)", "Returns true when the predicate holds for no item.", not_any).streaming(1),
@@ -698,7 +698,18 @@ fn reduce_kv(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             }
             Ok(acc)
         }
-        other => Err(wrong_type("a map", other)),
+        Value::Vector(items) => {
+            let mut acc = initial;
+            for (index, item) in items.iter().enumerate() {
+                let result = eval.call(function, &mut [acc, Value::from(index), item.clone()]);
+                acc = result.map_err(|stop| at_item(stop, index))?;
+                if let Some(value) = sequence::reduced(&acc) {
+                    return Ok(value.clone());
+                }
+            }
+            Ok(acc)
+        }
+        other => Err(wrong_type("a map or a vector", other)),
     }
 }
 

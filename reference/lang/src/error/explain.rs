@@ -7,6 +7,7 @@ use super::message::met;
 use super::{Error, Found, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::way_out as absent;
 use crate::analyze::ir::Written;
+use crate::analyze::special_forms;
 use crate::builtins::{self, NAMESPACES};
 use crate::form::Span;
 use crate::value::Type;
@@ -210,12 +211,42 @@ fn unbound(name: &str, near: bool, place: &Place) -> Option<String> {
     if place.in_context.iter().any(|known| known == name) {
         return Some(format!("the context has `{name}`: write data/{name}"));
     }
-    qualified(name).or_else(|| absent(name)).or_else(|| {
+    let known = || qualified(name).or_else(|| absent(name));
+    let known = known().or_else(|| form_as_value(name));
+    known.or_else(|| dotted(name)).or_else(|| {
         let undefined = || {
             format!("`{name}` is defined nowhere: define it first, as in (defn {name} [x] …) or (let [{name} …] …)")
         };
         (!near).then(undefined)
     })
+}
+
+/// A form that stands where a value is wanted.
+fn form_as_value(name: &str) -> Option<String> {
+    let form = special_forms().iter().find(|form| form.name == name)?;
+    let shape = form.signature.split(", (").next()?;
+    Some(format!(
+        "`{name}` is no value: it stands first, as in {shape}"
+    ))
+}
+
+/// What is meant by a name with a dot in it, as other languages write members.
+fn dotted(name: &str) -> Option<String> {
+    let (holder, member) = name.rsplit_once('.')?;
+    if holder.is_empty() || member.is_empty() {
+        return None;
+    }
+    let qualified = format!("{holder}/{member}");
+    let bare = builtins::bare_names().any(|known| known == member);
+    let written = match holder {
+        "data" => format!("data/{member}"),
+        _ if builtins::lookup(&qualified).is_some() => qualified,
+        _ if bare => format!("({member} …)"),
+        _ => format!("(:{member} {holder})"),
+    };
+    Some(format!(
+        "`{name}` is no name here, members are read by functions: write {written}"
+    ))
 }
 
 /// How a name is written that is known behind a namespace only.

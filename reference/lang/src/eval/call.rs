@@ -345,11 +345,40 @@ impl<'r> Eval<'r> {
                 let callee = self.settled(callee.clone())?;
                 self.call_rare(&callee, args)
             }
+            Value::Combined(made) if made.kind == Combinator::Memoize => {
+                self.on_stack(1, |eval| eval.call_memoized(made, args))
+            }
             Value::Combined(combined) => {
                 self.on_stack(1, |eval| eval.call_combined(combined, args))
             }
             _ => Err(not_callable(callee)),
         }
+    }
+
+    /// What the function gave for equal arguments of the same kinds before, or gives now.
+    fn call_memoized(&mut self, made: &Arc<Combined>, args: &mut [Value]) -> Evaluated {
+        /// Bytes of a remembered call beside its values, about.
+        const CALL_BYTES: usize = 128;
+        let [function] = made.parts.as_slice() else {
+            return Err(not_callable(&Value::Nil));
+        };
+        self.settle_all(args)?;
+        self.reserve_values(args.len())?;
+        let given = Value::vector(args.to_vec());
+        self.walk(&given)?;
+        let place = Arc::as_ptr(made).addr();
+        let known = self.remembered.get(&place);
+        if let Some(value) = known.and_then(|(_, known)| known.get(&given)) {
+            return Ok(value.clone());
+        }
+        let value = self.call(function, args)?;
+        self.reserve(CALL_BYTES)?;
+        let (_, known) = self
+            .remembered
+            .entry(place)
+            .or_insert_with(|| (Arc::clone(made), Map::new()));
+        known.insert(given, value.clone());
+        Ok(value)
     }
 
     fn call_combined(&mut self, combined: &Combined, args: &mut [Value]) -> Evaluated {

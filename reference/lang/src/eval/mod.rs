@@ -7,6 +7,7 @@ pub mod sequence;
 
 pub(crate) use call::host_fault;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -18,7 +19,7 @@ use crate::clock;
 use crate::env::{Brief, Definition, Env};
 use crate::error::{Kind, Limit, Marks, Quote, Stop, at, at_item, named};
 use crate::form::Span;
-use crate::function::Closure;
+use crate::function::{Closure, Combined};
 use crate::heap;
 use crate::host::Host;
 use crate::limits::Limits;
@@ -71,6 +72,8 @@ pub struct Eval<'r> {
     pub(crate) pattern: Option<Arc<Regex>>,
     /// What searches built, for the next ones.
     pub(crate) scratch: Scratch,
+    /// What functions made by `memoize` gave, by arguments. The function is held, so that no other one lies where it lay.
+    remembered: BTreeMap<usize, (Arc<Combined>, Map)>,
     /// Inside `pmap` or `pcalls`.
     worker: bool,
 }
@@ -100,6 +103,7 @@ impl<'r> Eval<'r> {
             open_line: None,
             pattern: None,
             scratch: Scratch::default(),
+            remembered: BTreeMap::new(),
             worker: false,
         }
     }
