@@ -5,7 +5,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use zeroize::Zeroizing;
 
-use crate::escape::{self, Credit, Reading, Readings};
+use crate::escape::{self, Escapes, Reading, Readings};
 use crate::paths::Paths;
 use crate::prefixes::{Beginning, NOTHING, Prefixes};
 use crate::skip::Skip;
@@ -261,12 +261,11 @@ impl Needles {
             at: 0,
             state: NOTHING,
         };
-        let mut credit = Credit::new();
+        let mut escapes = Escapes::new(text, self.bytes[usize::from(b'\\')]);
         let mut readings = Readings::new();
         loop {
             if text[at] == b'+' || begins_escape(text, at) {
-                credit.reach(at);
-                self.read(text, at, &mut credit, &mut readings);
+                self.read(&mut escapes, text, at, &mut readings);
                 if !paths.is_clear() {
                     paths.reach(at, hit);
                 }
@@ -287,9 +286,11 @@ impl Needles {
     }
 
     /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
-    fn read(&self, text: &[u8], at: usize, credit: &mut Credit, readings: &mut Readings) {
+    fn read(&self, escapes: &mut Escapes, text: &[u8], at: usize, readings: &mut Readings) {
         readings.clear();
-        escape::read(text, at, credit, readings);
+        if text[at] != b'+' {
+            escapes.read(at, readings);
+        }
         if self.blanks {
             for at in 0..readings.len() {
                 if readings[at].ascii() == Some(b'+') {
@@ -302,35 +303,36 @@ impl Needles {
         }
     }
 
-    /// Whether a secret may begin with `before`, of fewer bytes than a gram, and then what `reading` says and what stands behind it.
-    fn may_begin(&self, text: &[u8], before: &[u8], reading: &Reading) -> bool {
+    /// Whether a secret may begin within the gram before `at`, or there, and go on with what `reading` says and what stands behind it.
+    fn may_begin(&self, text: &[u8], at: usize, reading: &Reading) -> bool {
+        let (first, second) = match reading.said() {
+            [first] => (*first, None),
+            [first, second, ..] => (*first, Some(*second)),
+            [] => return false,
+        };
         if self.short {
             return true;
         }
-        let (mut head, mut length) = ([0; GRAM], 0);
-        for byte in before.iter().chain(reading.said()).take(GRAM) {
-            head[length] = *byte;
-            length += 1;
+        // What stands behind may be an escape in turn, or a blank's stand-in.
+        let behind = || {
+            let byte = text.get(reading.end).copied();
+            byte.filter(|byte| !escape::introduces(*byte) && *byte != b'+')
+        };
+        let second = second.or_else(behind);
+        let pairs = |byte: u8| second.is_none_or(|second| self.has_pair(pair(byte, second)));
+        if self.prefixes.begins(first) && pairs(first) {
+            return true;
         }
-        if !self.prefixes.begins(head[0]) {
+        let Some(&before) = at.checked_sub(1).and_then(|at| text.get(at)) else {
             return false;
+        };
+        let heads = |second: u8| self.heads.has(&[before, first, second], 0);
+        if self.has_pair(pair(before, first)) && second.is_none_or(heads) {
+            return true;
         }
-        let mut at = reading.end;
-        while length < GRAM
-            && let Some(byte) = text.get(at)
-            // What stands behind may be an escape in turn, or a blank's stand-in.
-            && !escape::introduces(*byte)
-            && *byte != b'+'
-        {
-            head[length] = *byte;
-            (length, at) = (length + 1, at + 1);
-        }
-        let pair = pair(head[0], head[1]);
-        match length {
-            GRAM => self.has_pair(pair) && self.heads.has(&head, 0),
-            2 => self.has_pair(pair),
-            _ => true,
-        }
+        at >= 2
+            && self.has_pair(pair(text[at - 2], before))
+            && self.heads.has(&[text[at - 2], before, first], 0)
     }
 
     fn has_pair(&self, pair: usize) -> bool {
@@ -409,7 +411,7 @@ fn begins_escape(text: &[u8], at: usize) -> bool {
 struct Before<'n> {
     needles: &'n Needles,
     text: &'n [u8],
-    /// Where that was asked last, and what it was.
+    /// Up to where that is known wholly, and what it was.
     at: usize,
     state: Beginning,
 }
@@ -418,36 +420,28 @@ impl Before<'_> {
     /// What before the escape at `at`, perhaps nothing, begins a secret that may go on with one of `readings`.
     fn escape(&mut self, at: usize, readings: &[Reading]) -> Option<Beginning> {
         let (needles, text) = (self.needles, self.text);
-        let known = |byte: &u8| needles.bytes[usize::from(*byte)];
-        let firsts = || readings.iter().filter_map(|reading| reading.said().first());
-        if !firsts().any(known) {
-            return None;
-        }
         // Farther back than some bytes, every gram of what begins a secret is one of a secret.
         let gram = |from: usize| {
             needles
                 .grams
                 .has(&text[from..from + GRAM], text[from + GRAM])
         };
-        let far = at.checked_sub(GRAM).filter(|from| {
-            let grams = &needles.grams;
-            firsts().any(|byte| grams.has(&text[*from..at], *byte))
-        });
-        let begins = |byte: u8| needles.short || needles.prefixes.begins(byte);
-        let near = || {
-            let first = |back: usize| match back {
-                0 => firsts().any(|byte| begins(*byte)),
-                _ => begins(text[at - back]),
-            };
-            (0..GRAM.min(at + 1)).any(|back| {
-                let may =
-                    |reading: &Reading| needles.may_begin(text, &text[at - back..at], reading);
-                first(back) && readings.iter().any(may)
-            })
-        };
+        let (mut far, mut near) = (None, false);
+        for reading in readings {
+            let first = reading.said()[0];
+            if !needles.bytes[usize::from(first)] {
+                continue;
+            }
+            let before = at.checked_sub(GRAM);
+            if let Some(from) = before.filter(|from| needles.grams.has(&text[*from..at], first)) {
+                far = Some(from);
+                break;
+            }
+            near = near || needles.may_begin(text, at, reading);
+        }
         let mut from = match far {
             Some(from) => from,
-            None if near() => at.saturating_sub(GRAM - 1),
+            None if near => at.saturating_sub(GRAM - 1),
             None => return None,
         };
         let farthest = self.at.max(at.saturating_sub(needles.longest));
@@ -461,7 +455,10 @@ impl Before<'_> {
         for byte in &text[from..at] {
             state = needles.prefixes.behind(state, *byte, &mut 0);
         }
-        (self.at, self.state) = (at, state);
+        // What begins somewhere before the few bytes that are near is not known then.
+        if far.is_some() || from == self.at {
+            (self.at, self.state) = (at, state);
+        }
         Some(state)
     }
 }

@@ -294,7 +294,7 @@ impl Finder {
                 let joined = resolved > 0 && at <= resolved + 1;
                 let belongs = |reading: &Reading| {
                     let says = |byte: &u8| blocks::belongs(&text[..at], *byte, joined);
-                    Some((at, reading.end, reading.ascii().filter(says)?))
+                    Some((at, reading.end, reading.character().filter(says)?))
                 };
                 // Blocks are made of sextets; everything else only stands between them.
                 let best = |(_, end, byte): &(usize, usize, u8)| (*end, blocks::is_sextet(*byte));

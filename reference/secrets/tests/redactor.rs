@@ -34,6 +34,19 @@ fn scrubbing_twice_changes_nothing() {
     assert_eq!(redactor.scrub_str(&once), once);
 }
 
+/// What stands before one escape is known behind it, too, even where a blank's stand-in could begin the secret anew.
+#[test]
+fn a_beginning_is_known_behind_a_stand_in() {
+    let secret = " 7;xnä+/'=and-more";
+    for form in [
+        " 7;xnä+\\x2f'=and-more",
+        "+7;xnä+%2f'=and-more",
+        " 7;xnä+&#47;'=and-more",
+    ] {
+        check(&[secret], &format!("..{form}.."), "..[REDACTED]..");
+    }
+}
+
 /// A text that tells which of its guesses vanish would spell a secret out.
 #[test]
 fn parts_of_secrets_stay() {
