@@ -152,6 +152,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "is busy above `memory_watermark_percent`",
     ),
     row(
+        "decoding_redactor",
+        Known::Declared,
+        "finds credentials by decoding what is written, not in a list of forms",
+    ),
+    row(
         "setting_warnings",
         Known::Declared,
         "logs a warning for a setting that it passes over",
