@@ -490,12 +490,9 @@ impl Sentinels {
     fn connect(&self) -> Result<Wire, RedisError> {
         let ends = Instant::now() + CONNECT_TIMEOUT;
         let (host, port) = self.asked.any(ends, |sentinel, share| {
-            // Connecting and the answer share the share.
-            let patience = Patience {
-                time: share / 2,
-                ..ANSWER
-            };
-            let mut link = sentinel.connect(share / 2, patience)?;
+            let began = Instant::now();
+            let mut link = sentinel.connect(share, ANSWER)?;
+            link.answer_within(share.saturating_sub(began.elapsed()));
             let mut question = redis::cmd("SENTINEL");
             question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
             let answer: Option<(String, u16)> = question.query(&mut link)?;

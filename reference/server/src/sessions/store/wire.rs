@@ -223,6 +223,11 @@ impl Server {
 }
 
 impl Wire {
+    /// From now on answers come within this time.
+    pub fn answer_within(&mut self, time: Duration) {
+        self.patience.time = time;
+    }
+
     /// Sends a command whose answer is read later.
     ///
     /// # Errors
