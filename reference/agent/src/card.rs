@@ -100,14 +100,6 @@ pub fn program_prompt(
     prompt
 }
 
-/// The inventory of tools that programs may call.
-#[must_use]
-pub fn inventory(program_tools: &[&Tool]) -> String {
-    let mut text = String::new();
-    write_inventory(&mut text, program_tools);
-    text
-}
-
 /// The first user message: context, output format, mission.
 #[must_use]
 pub fn mission(

@@ -53,7 +53,7 @@ pub use agent::{
 };
 pub use answer::{AnswerError, final_answer};
 pub use cache::{Cache, CanonicalArgs};
-pub use card::{CARD, SystemPrompt, base_prompt, combined_prompt, inventory};
+pub use card::{CARD, SystemPrompt, base_prompt, combined_prompt};
 pub use exposure::{Exposure, Output, Transport, resolve_exposure};
 pub use extract::{ExtractError, extract_json};
 pub use llm::{
@@ -61,8 +61,8 @@ pub use llm::{
     ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens, ToolCall, WireCall,
 };
 pub use planner::{
-    Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, TASK_FAILURES, Task, TaskEnd,
-    TaskOutcome, World, planner_prompt, run_task,
+    Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, TaskReason,
+    World, planner_prompt, run_task,
 };
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use program::{ProgramEnd, ProgramHost, ProgramRun, run_program};

@@ -80,31 +80,33 @@ pub struct Task<'a> {
 pub enum TaskEnd {
     /// With `(return v)`.
     Answered(TaskAnswer),
-    /// Without an answer: a row of [`TASK_FAILURES`] and its message.
-    Failed {
-        reason: &'static str,
-        message: String,
-    },
+    /// Without an answer.
+    Failed { reason: TaskReason, message: String },
     /// Nobody waits for it.
     Cancelled,
 }
 
-/// Every reason of a failed task, besides the server's refusals.
-pub const TASK_FAILURES: &[&str] = &[
-    "agent_failed",
-    MISSING,
-    "ptc_max_turns_exceeded",
-    RETRIES_USED,
-    SIDE_EFFECTS,
-    "planner_error",
-    "planner_timeout",
-    "agentic_config_error",
-    BUDGET,
-];
-const MISSING: &str = "ptc_must_return_missing";
-const RETRIES_USED: &str = "ptc_budget_exhausted";
-const SIDE_EFFECTS: &str = "partial_side_effects";
-const BUDGET: &str = "budget_exceeded";
+ptc_protocol::reasons! {
+    /// Why a task failed, besides the server's refusals.
+    pub enum TaskReason {
+        /// The program called `(fail v)`, or its value has no JSON form.
+        Failed = "agent_failed",
+        /// The last program ended without a terminal form.
+        ReturnMissing = "ptc_must_return_missing",
+        TurnsUsed = "ptc_max_turns_exceeded",
+        /// Turns and retries.
+        RetriesUsed = "ptc_budget_exhausted",
+        /// Something may have been written, so nothing is tried again.
+        SideEffects = "partial_side_effects",
+        Planner = "planner_error",
+        PlannerTimeout = "planner_timeout",
+        Config = "agentic_config_error",
+        /// The task's time.
+        Budget = "budget_exceeded",
+        /// Its context takes more than a program has.
+        Memory = "memory_limit",
+    }
+}
 
 #[derive(Debug)]
 pub struct TaskOutcome {
@@ -127,7 +129,7 @@ pub struct PlannerRequest {
     /// As the provider says.
     pub tokens: Option<Tokens>,
     /// The reason, when it failed.
-    pub error: Option<&'static str>,
+    pub error: Option<TaskReason>,
     /// What was asked, scrubbed: the message of the user.
     pub prompt: String,
     /// What the model replied.
@@ -218,10 +220,10 @@ pub fn run_task(task: &Task<'_>, world: &dyn World) -> TaskOutcome {
     };
     planner.outcome.end = planner.turns();
     if let TaskEnd::Failed { reason, .. } = &mut planner.outcome.end
-        && !matches!(*reason, "agent_failed" | BUDGET)
+        && !matches!(*reason, TaskReason::Failed | TaskReason::Budget)
         && world.may_have_written()
     {
-        *reason = SIDE_EFFECTS;
+        *reason = TaskReason::SideEffects;
     }
     planner.outcome
 }
@@ -258,7 +260,7 @@ impl Planner<'_> {
                 return TaskEnd::Cancelled;
             }
             if Instant::now() >= self.task.deadline {
-                return failed(BUDGET, "agentic task budget exceeded");
+                return failed(TaskReason::Budget, "agentic task budget exceeded");
             }
             self.outcome.turns += 1;
             self.world.turn(self.outcome.turns);
@@ -273,23 +275,26 @@ impl Planner<'_> {
             }
             if turns_left == 0 && !is_error {
                 return failed(
-                    MISSING,
+                    TaskReason::ReturnMissing,
                     "Final turn must call (return value) or (fail reason)",
                 );
             }
             if self.world.may_have_written() {
                 return failed(
-                    SIDE_EFFECTS,
+                    TaskReason::SideEffects,
                     "Continuation blocked after write or unknown upstream side effects",
                 );
             }
             if turns_left == 0 {
                 return match self.task.retry_turns {
                     0 => failed(
-                        "ptc_max_turns_exceeded",
+                        TaskReason::TurnsUsed,
                         format!("Exceeded max_turns limit of {}", self.task.max_turns),
                     ),
-                    _ => failed(RETRIES_USED, "Budget exhausted (work and retry turns)"),
+                    _ => failed(
+                        TaskReason::RetriesUsed,
+                        "Budget exhausted (work and retry turns)",
+                    ),
                 };
             }
             let turns_note = match turns_left {
@@ -305,7 +310,7 @@ impl Planner<'_> {
         let reply = match self.ask() {
             Ok(reply) => reply,
             Err(Unasked::OutOfTime) => {
-                return Turned::End(failed(BUDGET, "agentic task budget exceeded"));
+                return Turned::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
             }
             Err(Unasked::Failed(error)) => {
                 self.outcome.turns -= 1;
@@ -408,7 +413,7 @@ impl TaskOutcome {
         };
         if let Some(error) = last.error {
             return PlannerReport {
-                error: Some(error.to_owned()),
+                error: Some(error.name().to_owned()),
                 ..asked
             };
         }
@@ -473,7 +478,7 @@ fn conclude(
             Turned::End(match answer {
                 Ok(answer) => TaskEnd::Answered(answer),
                 Err(error) => failed(
-                    "agent_failed",
+                    TaskReason::Failed,
                     format!("the task's value has no JSON form: {error}"),
                 ),
             })
@@ -481,7 +486,7 @@ fn conclude(
         Ended::Fail(value) => {
             let value = world.scrub_value(&value, watch)?;
             let shown = format_value_within(&value, FormatOptions::default(), watch)?;
-            Turned::End(failed("agent_failed", shown.text))
+            Turned::End(failed(TaskReason::Failed, shown.text))
         }
         Ended::Error(error) => ended_by(task, world, &error),
         Ended::Value(value) => {
@@ -511,7 +516,7 @@ fn ended_by(task: &Task<'_>, world: &dyn World, error: &ptc_lang::Error) -> Turn
         return Turned::End(TaskEnd::Cancelled);
     }
     if Instant::now() >= task.deadline {
-        return Turned::End(failed(BUDGET, "agentic task budget exceeded"));
+        return Turned::End(failed(TaskReason::Budget, "agentic task budget exceeded"));
     }
     let mut text = error_block(&error.message_behind(&|text| world.scrub(text.to_owned())));
     if let Some(notes) = world.notes() {
@@ -521,22 +526,22 @@ fn ended_by(task: &Task<'_>, world: &dyn World, error: &ptc_lang::Error) -> Turn
     Turned::Failed(text)
 }
 
-fn failed(reason: &'static str, message: impl Into<String>) -> TaskEnd {
+fn failed(reason: TaskReason, message: impl Into<String>) -> TaskEnd {
     TaskEnd::Failed {
         reason,
         message: message.into(),
     }
 }
 
-fn planner_reason(kind: LlmErrorKind) -> &'static str {
+fn planner_reason(kind: LlmErrorKind) -> TaskReason {
     match kind {
-        LlmErrorKind::Timeout => "planner_timeout",
-        LlmErrorKind::Config | LlmErrorKind::Auth => "agentic_config_error",
+        LlmErrorKind::Timeout => TaskReason::PlannerTimeout,
+        LlmErrorKind::Config | LlmErrorKind::Auth => TaskReason::Config,
         LlmErrorKind::RateLimited
         | LlmErrorKind::Unavailable
         | LlmErrorKind::Refused
         | LlmErrorKind::Malformed
-        | LlmErrorKind::NotRecorded => "planner_error",
+        | LlmErrorKind::NotRecorded => TaskReason::Planner,
     }
 }
 
@@ -633,7 +638,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(ended(30, 60_000), BUDGET);
-        assert_eq!(ended(60_000, 30), "planner_timeout");
+        assert_eq!(ended(30, 60_000), TaskReason::Budget);
+        assert_eq!(ended(60_000, 30), TaskReason::PlannerTimeout);
     }
 }

@@ -151,18 +151,6 @@ pub fn feedback_block(entries: &[Entry]) -> Option<String> {
     ))
 }
 
-/// The line that names the first failed call; `None` when none failed.
-pub fn failure_line(entries: &[Entry]) -> Option<String> {
-    let failed = entries.iter().find(|entry| entry.error.is_some())?;
-    let (reason, _) = failed.error.as_ref()?;
-    Some(format!(
-        "upstream {}.{} failed: {}",
-        failed.server,
-        failed.tool,
-        reason.name()
-    ))
-}
-
 /// Bytes of a preview, and of a string leaf in it.
 const PREVIEW_BYTES: usize = 240;
 const LEAF_BYTES: usize = 120;

@@ -29,7 +29,7 @@ pub use catalog::{CatalogMode, Thresholds};
 pub use config::{Lookup, resolve_path};
 pub use fault::{Reason, WorldFault};
 pub use label::{Argument, argument_label, arguments, result_label};
-pub use ledger::{Entry, Status, Summary, failure_line, feedback_block};
+pub use ledger::{Entry, Status, Summary, feedback_block};
 pub use limits::Limits;
 pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2};
 pub use program::{Cancel, ProgramCalls};

@@ -161,7 +161,7 @@ impl Tracer {
                 .with("status", request.error.map_or("ok", |_| "error"))
                 .with("turn", turn + 1);
             if let Some(reason) = request.error {
-                metadata.set("reason", reason);
+                metadata.set("reason", reason.name());
             }
             if texts {
                 metadata

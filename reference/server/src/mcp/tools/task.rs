@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, World,
-    planner_prompt, run_task,
+    Conclude, Constraints, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, TaskReason,
+    World, planner_prompt, run_task,
 };
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
@@ -161,7 +161,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         counted: AtomicUsize::new(0),
         turns_of: std::sync::Mutex::default(),
     };
-    let failed = |reason: &'static str, message: String, requests| TaskOutcome {
+    let failed = |reason: TaskReason, message: String, requests| TaskOutcome {
         end: TaskEnd::Failed { reason, message },
         turns: 0,
         program: None,
@@ -171,16 +171,16 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
     let outcome = match (server.agentic.model(settings), context) {
         (Err(error), _) => {
             let request = PlannerRequest {
-                error: Some("agentic_config_error"),
+                error: Some(TaskReason::Config),
                 ..PlannerRequest::default()
             };
             failed(
-                "agentic_config_error",
+                TaskReason::Config,
                 format!("LLM call failed: {error}"),
                 vec![request],
             )
         }
-        (_, Err(message)) => failed("memory_limit", message, Vec::new()),
+        (_, Err(message)) => failed(TaskReason::Memory, message, Vec::new()),
         (Ok(llm), Ok(context)) => {
             let catalog = server
                 .programs
@@ -241,7 +241,7 @@ fn reply(
     let mut warnings: Vec<Warning> = unsupported.collect();
     let over_budget = matches!(
         &outcome.end,
-        TaskEnd::Failed { reason, .. } if *reason == "budget_exceeded"
+        TaskEnd::Failed { reason, .. } if *reason == TaskReason::Budget
     );
     let mut execution = TaskExecution::default();
     let mut planner = PlannerReport::default();
@@ -298,7 +298,7 @@ fn reply(
             reply.aside = Some(aside);
             return reply;
         }
-        TaskEnd::Failed { reason, message } => failed(reason, message),
+        TaskEnd::Failed { reason, message } => failed(reason.name(), message),
         TaskEnd::Cancelled => failed("cancelled", "cancelled"),
     };
     let aside = aside(&execution, &planner, outcome.program.as_deref());
