@@ -11,6 +11,9 @@ const SEPARATORS: &[u8] = b":-,. _|";
 /// Most bytes of it.
 const SEPARATOR_BYTES_MAX: usize = 4;
 
+/// Blanks that a line of a block is indented by.
+const INDENT_MAX: usize = 64;
+
 /// By byte: its value as a character of base64 in either alphabet, or `NONE`.
 const SEXTETS: [u8; 256] = {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -109,12 +112,44 @@ pub(crate) fn scan(text: &[u8], chars: usize, mut found: impl FnMut(usize) -> us
     }
 }
 
+/// Tells `found` the first character of every run that goes on in an indented line, however short its lines are; it answers with
+/// where the run ends. Those that lie inside of the ranges `known` are left out.
+pub(crate) fn indented(text: &[u8], known: &[Range<usize>], mut found: impl FnMut(usize) -> usize) {
+    let mut done = 0;
+    for end in memchr::memchr_iter(b'\n', text) {
+        if end < done || !text.get(end + 1).is_some_and(is_blank) {
+            continue;
+        }
+        let goes_on = next_line(text, end).and_then(|next| text.get(next));
+        if !goes_on.is_some_and(|byte| is_sextet(*byte)) {
+            continue;
+        }
+        // Back to the beginning, over line ends that are not indented.
+        let mut from = end;
+        while from > done {
+            let before = &text[done..from];
+            from = match before {
+                [.., last] if is_sextet(*last) => from - 1,
+                [.., last, b'\r', b'\n'] if is_sextet(*last) => from - 2,
+                [.., last, b'\r'] if from == end && is_sextet(*last) => from - 1,
+                [.., last, b'\n'] if is_sextet(*last) => from - 1,
+                _ => break,
+            };
+        }
+        let after = known.partition_point(|known| known.end <= end);
+        let inside = known.get(after).is_some_and(|known| known.start <= from);
+        if is_sextet(text[from]) && !inside {
+            done = found(from).max(end + 1);
+        }
+    }
+}
+
 impl<'t> Run<'t> {
-    /// The run that begins at `from`, over line ends.
+    /// The run that begins at `from`, over line ends and what lines are indented by.
     pub fn read(text: &'t [u8], from: usize) -> Self {
         let line = |from: usize| &text[from..from + sextets_before(&text[from..])];
         let next = |end: usize| {
-            let next = line_end(text, end)?;
+            let next = next_line(text, end)?;
             text.get(next).copied().filter(|byte| is_sextet(*byte))?;
             Some(next)
         };
@@ -131,6 +166,11 @@ impl<'t> Run<'t> {
             run.end = from + more.len();
         }
         run
+    }
+
+    /// Whether it goes over line ends.
+    pub fn is_wrapped(&self) -> bool {
+        self.places.len() > 1
     }
 
     /// How many characters there are.
@@ -251,12 +291,15 @@ pub(crate) fn surroundings(
             found.push((around.clone(), which));
         }
     };
+    // Behind what says a line end or a blank, a line may be indented by some more.
+    let line = |byte: u8| matches!(byte, b'\n' | b'\t' | b' ');
     let mut open: Option<(Range<usize>, usize)> = None;
-    for (index, &(start, end, _)) in escapes.iter().enumerate() {
+    for (index, &(start, end, byte)) in escapes.iter().enumerate() {
         let done = index.checked_sub(1).map_or(0, |before| escapes[before].1);
-        let left = extent(text[done..start].iter().rev());
+        let before = index.checked_sub(1).map(|before| escapes[before].2);
+        let left = extent_before(&text[done..start], before.is_some_and(line));
         let limit = escapes.get(index + 1).map_or(text.len(), |next| next.0);
-        let right = end + extent(text[end..limit].iter());
+        let right = end + extent_behind(&text[end..limit], line(byte));
         open = match open.take() {
             Some((around, first)) if start - left == done => Some((around.start..right, first)),
             before => {
@@ -273,13 +316,49 @@ pub(crate) fn surroundings(
     found
 }
 
-/// How many bytes can belong to one block: of base64, or a dump.
-fn extent<'t>(bytes: impl Iterator<Item = &'t u8> + Clone) -> usize {
-    let kind = |kind: u8| {
-        let fits = |byte: &&u8| KINDS[usize::from(**byte)] & kind != 0;
-        bytes.clone().take_while(fits).count()
-    };
-    kind(IN_RUN).max(kind(IN_DUMP))
+/// How many of the first bytes can belong to one block: of base64, or a dump. `line`: they may stand at the beginning of a line.
+fn extent_behind(text: &[u8], mut line: bool) -> usize {
+    let mut run = 0;
+    loop {
+        let rest = &text[run..];
+        let blanks = rest.iter().take_while(|byte| is_blank(byte)).count();
+        if blanks > 0 && (!line || !rest.get(blanks).is_none_or(|byte| is_sextet(*byte))) {
+            break;
+        }
+        let more = blanks + alike(rest[blanks..].iter(), IN_RUN);
+        if more == 0 {
+            break;
+        }
+        run += more;
+        line = text[run - 1] == b'\n';
+    }
+    run.max(alike(text.iter(), IN_DUMP))
+}
+
+/// How many of the last bytes can. `line`: the first of all may stand at the beginning of one.
+fn extent_before(text: &[u8], line: bool) -> usize {
+    let mut from = text.len();
+    loop {
+        from -= alike(text[..from].iter().rev(), IN_RUN);
+        let blanks = text[..from].iter().rev();
+        let blanks = blanks.take_while(|byte| is_blank(byte)).count();
+        let ends_line = match text[..from - blanks].last() {
+            None => line,
+            Some(last) => *last == b'\n',
+        };
+        let goes_on = text.get(from).is_none_or(|byte| is_sextet(*byte));
+        if blanks == 0 || !ends_line || !goes_on {
+            break;
+        }
+        from -= blanks;
+    }
+    (text.len() - from).max(alike(text.iter().rev(), IN_DUMP))
+}
+
+/// How many bytes stand in blocks of a kind.
+fn alike<'t>(bytes: impl Iterator<Item = &'t u8>, kind: u8) -> usize {
+    let fits = |byte: &&u8| KINDS[usize::from(**byte)] & kind != 0;
+    bytes.take_while(fits).count()
 }
 
 const IN_RUN: u8 = 1;
@@ -364,6 +443,9 @@ pub(crate) fn belongs(before: &[u8], byte: u8, joined: bool) -> bool {
     };
     match byte {
         byte if is_sextet(byte) => true,
+        // A line may be indented by escapes.
+        b'\t' | b' ' if matches!(before, [.., b'\n' | b'\t' | b' ']) => true,
+        b'\t' => joined,
         b'=' | b'\r' | b'\n' => joined || after(|byte| is_sextet(byte) || byte == b'\r', 1),
         byte => SEPARATORS.contains(&byte) && (joined || after(|byte| byte.is_ascii_hexdigit(), 2)),
     }
@@ -376,6 +458,21 @@ fn line_end(text: &[u8], at: usize) -> Option<usize> {
         [b'\n', ..] => Some(at + 1),
         _ => None,
     }
+}
+
+/// True for what lines are indented by.
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// Behind a line end, and behind what the next line is indented by.
+fn next_line(text: &[u8], at: usize) -> Option<usize> {
+    let next = line_end(text, at)?;
+    let blanks = text[next..]
+        .iter()
+        .take(INDENT_MAX)
+        .take_while(|byte| is_blank(byte));
+    Some(next + blanks.count())
 }
 
 /// What two hexadecimal digits say.
@@ -445,6 +542,11 @@ fn is_pair(text: &[u8], at: usize) -> bool {
 fn pair_behind(text: &[u8], end: usize) -> Option<usize> {
     (end + 1..=end + SEPARATOR_BYTES_MAX)
         .find(|at| is_pair(text, *at) && separates(&text[end..*at]))
+        .or_else(|| {
+            let gap = text[end..].iter().take(2);
+            let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
+            next_line(text, end + gap).filter(|at| is_pair(text, *at))
+        })
 }
 
 fn pair_before(text: &[u8], at: usize) -> Option<usize> {
@@ -452,6 +554,16 @@ fn pair_before(text: &[u8], at: usize) -> Option<usize> {
     ends.filter(|end| *end >= 2 && separates(&text[*end..at]))
         .map(|end| end - 2)
         .find(|start| is_pair(text, *start))
+        .or_else(|| {
+            let blanks = text[..at].iter().rev().take(INDENT_MAX);
+            let line = &text[..at - blanks.take_while(|byte| is_blank(byte)).count()];
+            let line = line.strip_suffix(b"\n")?;
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let gap = line.iter().rev().take(2);
+            let gap = gap.take_while(|byte| SEPARATORS.contains(byte)).count();
+            let start = (line.len() - gap).checked_sub(2)?;
+            is_pair(text, start).then_some(start)
+        })
 }
 
 /// One or two separators, and perhaps `0x`.

@@ -164,14 +164,14 @@ fn form(secret: &str, choose: &mut Choices<impl Iterator<Item = u8> + Clone>) ->
                 true => 1,
                 false => choose.below(4),
             };
-            text = escaped(&text, &mut place, (kind, layer == 0), choose);
+            text = escaped(&text, &mut place, (kind, layer == 0, false), choose);
         }
     }
     if choose.below(3) == 1 {
         text = block(&text, &mut place, choose);
         for _ in 0..choose.below(1 + BLOCK_ESCAPES) {
             let kind = choose.below(4);
-            text = escaped(&text, &mut place, (kind, false), choose);
+            text = escaped(&text, &mut place, (kind, false, true), choose);
         }
     }
     let around = [
@@ -197,7 +197,7 @@ fn form(secret: &str, choose: &mut Choices<impl Iterator<Item = u8> + Clone>) ->
 fn escaped(
     text: &str,
     place: &mut Range<usize>,
-    (kind, innermost): (usize, bool),
+    (kind, innermost, in_block): (usize, bool, bool),
     choose: &mut Choices<impl Iterator<Item = u8>>,
 ) -> String {
     let likes = choose.below(3);
@@ -229,7 +229,8 @@ fn escaped(
         }
         let code = u32::from(character);
         match (kind, choose.below(8)) {
-            (0, 0) if character == ' ' => out.push('+'),
+            // In a block that would be one of its characters.
+            (0, 0) if character == ' ' && !in_block => out.push('+'),
             (0, 7) if code < 0x1_0000 && choose.below(4) == 0 => {
                 out.push_str(&format!("%u{code:04x}"));
             }
@@ -298,7 +299,8 @@ fn block(
         lines.collect::<Vec<_>>().join(end)
     };
     let (from, to) = (lead.len() + place.start, lead.len() + place.end);
-    let style = choose.below(11);
+    let style = choose.below(14);
+    let indent = ["\n  ", "\r\n\t", "\n        "][style % 3];
     let narrow = 1 + choose.below(31);
     // Characters that hold bits of the secret, and what stands between.
     let (first, last) = match style {
@@ -312,6 +314,8 @@ fn block(
         4 => (76, 2),
         9 => (narrow, 1),
         10 => (narrow, 2),
+        11 => (64, indent.len()),
+        12 | 13 => (narrow, indent.len()),
         _ => (usize::MAX, 0),
     };
     *place = behind(first, columns, end)..behind(last - 1, columns, end) + 1;
@@ -326,6 +330,8 @@ fn block(
         7 => joined(":", true),
         9 => wrapped(URL_SAFE.encode(&bytes), narrow, "\n"),
         10 => wrapped(STANDARD_NO_PAD.encode(&bytes), narrow, "\r\n"),
+        11 => wrapped(STANDARD.encode(&bytes), 64, indent),
+        12 | 13 => wrapped(URL_SAFE_NO_PAD.encode(&bytes), narrow, indent),
         _ => STANDARD.encode(&bytes),
     }
 }

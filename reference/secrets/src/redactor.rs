@@ -322,7 +322,8 @@ impl Finder {
     fn search_blocks(&self, text: &[u8], blocks: u8, hit: &mut dyn FnMut(Range<usize>)) {
         let chars = self.block_bytes * 4 / 3;
         let mut scratch = Scratch::default();
-        blocks::scan(text, chars, |from| {
+        let wrapped = std::cell::RefCell::new(Vec::new());
+        let mut run_at = |from: usize| {
             let run = Run::read(text, from);
             if run.len() >= chars {
                 run.decode(self.block_bytes, &mut scratch, |bytes, piece| {
@@ -331,8 +332,14 @@ impl Finder {
                     }
                 });
             }
+            if run.is_wrapped() {
+                wrapped.borrow_mut().push(from..run.end);
+            }
             run.end
-        });
+        };
+        blocks::scan(text, chars, &mut run_at);
+        let known = wrapped.take();
+        blocks::indented(text, &known, &mut run_at);
         blocks::dumps(text, self.block_bytes, |bytes, starts| {
             for place in self.within(bytes, blocks) {
                 hit(starts[place.start]..starts[place.end - 1] + 2);

@@ -103,6 +103,37 @@ fn base64_is_found_at_every_alignment() {
     }
 }
 
+/// As YAML, PEM and pretty-printed JSON have them, on their own and as a string of JSON.
+#[test]
+fn blocks_are_found_in_indented_lines() {
+    use base64::Engine as _;
+    let secret = "canary-0123456789-and-somewhat-more";
+    let redactor = redactor(&[secret]);
+    for lead in ["", "u", "us"] {
+        let block = base64::engine::general_purpose::STANDARD.encode(format!("{lead}{secret}"));
+        for columns in [1, 2, 3, 4, 7, 8, 16, 20, 40] {
+            for end in ["\n  ", "\r\n\t", "\n\t  ", "\r\n          "] {
+                let lines: Vec<&str> = (0..block.len())
+                    .step_by(columns)
+                    .map(|at| &block[at..block.len().min(at + columns)])
+                    .collect();
+                let text = format!("key: |{end}{}\nnext: x", lines.join(end));
+                let json = serde_json::Value::from(text.clone()).to_string();
+                let twice = serde_json::Value::from(json.clone()).to_string();
+                for text in [text, json, twice] {
+                    let clean = redactor.scrub_str(&text);
+                    assert!(clean.contains("[REDACTED]"), "{text:?} {clean:?}");
+                    assert!(clean.len() < 80, "{text:?} {clean:?}");
+                }
+            }
+        }
+    }
+    let dump: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let lines: Vec<String> = dump.chunks(6).map(|line| line.join(":")).collect();
+    let text = format!("x\n    {}\n", lines.join(":\n    "));
+    assert_eq!(redactor.scrub_str(&text), "x\n    [REDACTED]\n");
+}
+
 #[test]
 fn a_split_secret_is_found_at_every_cut() {
     let redactor = redactor(&["split-secret", "secret-two", "s"]);
