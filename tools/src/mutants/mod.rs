@@ -288,7 +288,7 @@ fn table(sample: &Sample, options: &Options, read: &read::Read) -> String {
     let (caught, judged) = (sum(|row| row.0), sum(|row| row.1));
     let mut text = format!(
         "# Faults that the suite catches\n\nWritten by `cargo tool mutants --sample {} --seed {} --table FILE`: faults planted into the reference one at a time, judged by the \
-         suite alone.\nOf {} possible ones {} were drawn; {} of them don't compile, {} were judged, {} of those were caught: {}.\n\
+         suite alone.\nTables and constants have faults, too; what only counts steps and bytes, for limits whose place nobody promises, is not drawn.\nOf {} possible ones {} were drawn; {} of them don't compile, {} were judged, {} of those were caught: {}.\n\
          {} of the others were read and change nothing that anybody may rely on; without them: {}.\n\n\
          | File | Caught | Judged |\n|---|--:|--:|\n",
         options.sample,
