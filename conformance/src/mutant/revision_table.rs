@@ -96,6 +96,28 @@ pub const MUTANTS: &[Mutant] = &[
     reply("places-no-usage", "errors.places.way-out", |frame, _| {
         errors(frame, |text| text.replace("is called as", "is"));
     }),
+    reply(
+        "places-no-namespace",
+        "errors.places.way-out",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("stands in a namespace", "is unknown")
+            });
+        },
+    ),
+    reply("places-no-form", "errors.places.way-out", |frame, _| {
+        errors(frame, |text| text.replace("is no value", "is unknown"));
+    }),
+    reply(
+        "places-taken-arguments-unknown",
+        "errors.places.form",
+        |frame, _| {
+            errors(frame, |text| {
+                text.replace("argument 1 of `vec`", "argument of `vec`")
+                    .replace("argument 1 of `assoc`", "argument of `assoc`")
+            });
+        },
+    ),
     reply("places-no-context", "errors.places.way-out", |frame, _| {
         errors(frame, |text| text.replace("data/orders", "it"));
     }),
@@ -213,6 +235,111 @@ pub const MUTANTS: &[Mutant] = &[
         let nan = "((fn [& xs] (or (first (filter (fn [x] (and (number? x) (not= x x))) (if (next xs) xs (first xs)))) (apply max-by identity xs))) ";
         text.replace("(max-by identity ", nan)
     }),
+    written("indexes-from-one", "maps.reduce-kv.indexes", |text| {
+        text.replace(
+            "(reduce-kv ",
+            "((fn [f a c] (reduce-kv (fn [a k v] (f a (if (vector? c) (inc k) k) v)) a c)) ",
+        )
+    }),
+    written("int-reads-digits", "numbers.int-digits.refused", |text| {
+        text.replace("(int \"", "(parse-long \"")
+    }),
+    written("numbers-of-anything", "predicates.matrix.numbers", |text| {
+        text.replace("(even? ", "((fn [x] (and (number? x) (even? x))) ")
+    }),
+    written("one-default", "functions.fnil-defaults.each", |text| {
+        text.replace("(fnil ", "((fn [f d & _] (fnil f d)) ")
+    }),
+    written("no-characters-of-text", "maps.get.members", |text| {
+        text.replace(
+            "(get ",
+            "((fn [m & more] (if (string? m) (second more) (apply get m more))) ",
+        )
+    }),
+    written("keys-as-asked", "maps.select-keys.stored", |text| {
+        text.replace(
+            "(select-keys ",
+            "((fn [m ks] (into {} (for [k ks :when (contains? m k)] [k (get m k)]))) ",
+        )
+    }),
+    written("day-before-month", "time.of.fields", |text| {
+        text.replace("(LocalDate/of ", "((fn [y m d] (LocalDate/of y d m)) ")
+    }),
+    written("clock-stands-still", "time.now.clock", |text| {
+        text.replace("(LocalDate/now)", "(LocalDate/parse \"2000-01-01\")")
+    }),
+    written("iterates-once-more", "seqs.iterate.applies", |text| {
+        text.replace("(iterate ", "((fn [f x] (iterate f (f x))) ")
+    }),
+    written("repeats-once-more", "seqs.repeat.times", |text| {
+        text.replace(
+            "(repeat ",
+            "((fn ([x] (repeat x)) ([n x] (repeat (inc n) x))) ",
+        )
+    }),
+    written("calls-once-more", "seqs.repeatedly.calls", |text| {
+        text.replace(
+            "(repeatedly ",
+            "((fn ([f] (repeatedly f)) ([n f] (repeatedly (inc n) f))) ",
+        )
+    }),
+    written("sequence-drops-the-first", "seqs.sequence.items", |text| {
+        text.replace(
+            "(sequence ",
+            "((fn ([c] (sequence c)) ([x c] (rest (sequence x c)))) ",
+        )
+    }),
+    written("reduced-goes-on", "seqs.reduced.ends", |text| {
+        text.replace("(reduced ", "(identity ")
+    }),
+    written("into-without-steps", "seqs.transducers.into", |text| {
+        text.replace(
+            "(into ",
+            "((fn ([to from] (into to from)) ([to _ from] (into to from))) ",
+        )
+    }),
+    written("endless-from-one", "seqs.endless.bounded", |text| {
+        text.replace("(range)", "(iterate inc 1)")
+    }),
+    written("endless-joined-backwards", "seqs.endless.joined", |text| {
+        text.replace("(cons ", "((fn [x c] (cons (if (number? x) (inc x) x) c)) ")
+    }),
+    written(
+        "indexes-of-arguments-ignored",
+        "format.indexes.argument",
+        |text| text.replace("%2$", "%"),
+    ),
+    written("upper-case-ignored", "format.indexes.upper", |text| {
+        text.replace("%S", "%s")
+    }),
+    written(
+        "limit-of-split-ignored",
+        "strings.split-limit.parts",
+        |text| {
+            text.replace(
+                "(split ",
+                "((fn ([s by] (split s by)) ([s by _] (split s by))) ",
+            )
+        },
+    ),
+    written("rest-may-be-empty", "forms.fn.rest.nothing", |text| {
+        text.replace("[& xs] xs", "[& xs] (vec xs)")
+    }),
+    written("var-is-quote", "forms.var.same", |text| {
+        text.replace("(var ", "(quote ")
+    }),
+    written(
+        "renames-exact-keys-only",
+        "sets.rename-keys.kinds",
+        |text| {
+            let exact = "((fn [m names] (set/rename-keys m (into {} (filter (fn [[k _]] (some #{k} (keys m))) names)))) ";
+            text.replace("(set/rename-keys ", exact)
+        },
+    ),
+    taken!("functions.memoize.once", "memoize", "identity"),
+    taken!("interop.indexOf-vector.item", ".indexOf", ".lastIndexOf"),
+    taken!("seqs.doall.same", "doall", "dorun"),
+    taken!("seqs.reduced.tested", "reduced?", "some?"),
     taken!("seqs.reductions.all", "reductions", "reduce"),
     taken!("seqs.take-nth.items", "take-nth", "drop"),
     taken!("seqs.rseq.opposite", "rseq", "reverse"),

@@ -493,6 +493,16 @@ fn sessions_prints_parallel_branches_and_cancellation_travel() {
             "{program}: {found}"
         );
     }
+    // A function tells the turn that defined it, in whichever process the next one runs.
+    let failed = pipe.call(
+        "lisp_session_eval",
+        json!({"session_id": session, "program": "(map add [1 nil])"}),
+    );
+    let feedback = failed["feedback"].as_str().unwrap_or_default();
+    assert!(
+        feedback.contains("in `add`, which turn 1 defined, at line 1, column 26: (+ x n)"),
+        "{failed}"
+    );
     let failed = pipe.call(
         "lisp_session_eval",
         json!({"session_id": session, "program": ";; fault: segv\n(def n 0)"}),

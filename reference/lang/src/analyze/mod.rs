@@ -80,6 +80,12 @@ pub(crate) fn analyze(
     if !analyzer.unbound.is_empty() {
         return Err(analyzer.unbound_error());
     }
+    if let Some((name, span)) = member(forms) {
+        let problem = format!(
+            "`{name}` stands right behind a value, which it is not called with; write ({name} value)"
+        );
+        return Err(Kind::Form(problem).at(span));
+    }
     Ok(Analysis {
         body,
         slots: analyzer.scope().slots_max,
@@ -118,6 +124,18 @@ pub(crate) fn functions(
     };
     analyzer.top(form)?;
     Ok(analyzer.origin.functions)
+}
+
+/// A method right behind a value, as other languages call them: as two expressions, the method would be the answer.
+fn member<'a>(forms: &[Form<'a>]) -> Option<(&'a str, Span)> {
+    forms.windows(2).find_map(|pair| match &pair[1].kind {
+        FormKind::Symbol(name)
+            if name.starts_with('.') && pair[0].span.end == pair[1].span.start =>
+        {
+            Some((*name, pair[1].span))
+        }
+        _ => None,
+    })
 }
 
 /// The table of special forms.

@@ -554,9 +554,12 @@ fn rename_keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         eval.charge(1)?;
         eval.walk(old)?;
         eval.walk(new)?;
-        if let Some((stored, value)) = map.entry(old) {
-            moved.push((new.clone(), value.clone()));
-            renamed.remove(stored);
+        // A name of the other kind is meant, too, unless it has a new name of its own.
+        let stored = map
+            .stored(old)
+            .filter(|stored| *stored == old || names.get(stored).is_none());
+        if let Some(value) = stored.and_then(|stored| renamed.remove(stored)) {
+            moved.push((new.clone(), value));
         }
     }
     for (key, value) in moved {

@@ -365,3 +365,4 @@ data.orders
 (defmacro unless [c x] `(if ~c nil ~x))
 #(inc %1 #(dec %2))
 (some-> 5 (.toUpperCase))
+[1, 2, 3].length
