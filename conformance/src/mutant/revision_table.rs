@@ -317,10 +317,15 @@ pub const MUTANTS: &[Mutant] = &[
         "strings.split-limit.parts",
         |text| {
             text.replace(
-                "(split ",
-                "((fn ([s by] (split s by)) ([s by _] (split s by))) ",
+                "(str/split ",
+                "((fn ([s by] (str/split s by)) ([s by _] (str/split s by))) ",
             )
         },
+    ),
+    written(
+        "last-item-that-equals",
+        "interop.indexOf-vector.item",
+        |text| text.replace("(.indexOf ", "(.lastIndexOf "),
     ),
     written("rest-may-be-empty", "forms.fn.rest.nothing", |text| {
         text.replace("[& xs] xs", "[& xs] (vec xs)")
@@ -337,7 +342,6 @@ pub const MUTANTS: &[Mutant] = &[
         },
     ),
     taken!("functions.memoize.once", "memoize", "identity"),
-    taken!("interop.indexOf-vector.item", ".indexOf", ".lastIndexOf"),
     taken!("seqs.doall.same", "doall", "dorun"),
     taken!("seqs.reduced.tested", "reduced?", "some?"),
     taken!("seqs.reductions.all", "reductions", "reduce"),
