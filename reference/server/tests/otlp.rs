@@ -24,7 +24,15 @@ const CALLS: &str = concat!(
     "\n"
 );
 
-/// What two calls print, with the collector at `endpoint`: replies and log.
+/// The calls, and one of a tool whose name is long, with a credential where it is cut.
+fn calls() -> String {
+    let (before, behind) = ("a".repeat(490), "b".repeat(1 << 20));
+    let name = format!("{before}otlp-test-token-0123456789abcdef{behind}");
+    let long = serde_json::json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": name}});
+    format!("{CALLS}{long}\n")
+}
+
+/// What the calls print, with the collector at `endpoint`: replies and log.
 fn run(endpoint: &str) -> (String, String) {
     let mut config = tempfile::NamedTempFile::new().unwrap();
     config.write_all(CREDENTIALS.as_bytes()).unwrap();
@@ -39,9 +47,10 @@ fn run(endpoint: &str) -> (String, String) {
         .unwrap();
     let mut input = server.stdin.take().unwrap();
     let mut output = BufReader::new(server.stdout.take().unwrap());
-    input.write_all(CALLS.as_bytes()).unwrap();
+    let calls = calls();
+    input.write_all(calls.as_bytes()).unwrap();
     let mut replies = String::new();
-    for _ in CALLS.lines() {
+    for _ in calls.lines() {
         output.read_line(&mut replies).unwrap();
     }
     drop(input);
@@ -53,7 +62,7 @@ fn run(endpoint: &str) -> (String, String) {
 /// Takes requests until both spans came, and answers each with this status and header.
 fn collect(listener: &TcpListener, answer: &str) -> Vec<Value> {
     let mut spans = Vec::new();
-    while spans.len() < CALLS.lines().count() {
+    while spans.len() < calls().lines().count() {
         let (stream, _) = listener.accept().unwrap();
         let mut stream = BufReader::new(stream);
         let mut line = String::new();
@@ -125,6 +134,11 @@ fn each_call_is_a_span() {
     assert_eq!(attribute(good, "network.transport"), Some("pipe"));
     let time = |name: &str| good[name].as_str().unwrap().parse::<u64>().unwrap();
     assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"));
+    let long = attribute(of("4"), "gen_ai.tool.name").unwrap();
+    assert!(
+        long.len() <= 512 && long.ends_with("[REDACTED]bbbbbbbbbbbb"),
+        "{long}"
+    );
     let bad = of("2");
     assert_eq!(attribute(bad, "error.type"), Some("unknown_tool"));
     assert_eq!(bad["status"]["code"], 2);
