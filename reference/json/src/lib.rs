@@ -215,13 +215,25 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 /// The inside of the JSON string that says `text`, piece by piece. No piece is longer than 64 KiB, so that whoever writes them can
 /// look at a clock in between.
 pub fn escaped(text: &str) -> Escaped<'_> {
-    Escaped { rest: text }
+    Escaped {
+        rest: text,
+        controls: &UPPER_CASE,
+    }
+}
+
+/// The same with the digits of escapes in lower case: what programs get, where frames have capitals.
+pub fn escaped_in_lower_case(text: &str) -> Escaped<'_> {
+    Escaped {
+        rest: text,
+        controls: &LOWER_CASE,
+    }
 }
 
 /// Iterator over the pieces of a JSON string: parts of the text as they are, and escapes.
 #[derive(Clone)]
 pub struct Escaped<'a> {
     rest: &'a str,
+    controls: &'static Controls,
 }
 
 /// Most bytes of one piece.
@@ -235,10 +247,10 @@ impl<'a> Iterator for Escaped<'a> {
         let most = bytes.len().min(PIECE_BYTES);
         let plain = bytes[..most]
             .iter()
-            .position(|&byte| escape(byte).is_some());
+            .position(|&byte| escape(byte, self.controls).is_some());
         let (piece, rest) = match (plain, bytes.first()) {
             (_, None) => return None,
-            (Some(0), Some(&byte)) => (escape(byte)?, &self.rest[1..]),
+            (Some(0), Some(&byte)) => (escape(byte, self.controls)?, &self.rest[1..]),
             (Some(at), _) => self.rest.split_at(at),
             (None, _) => self.rest.split_at(self.rest.floor_char_boundary(most)),
         };
@@ -249,21 +261,32 @@ impl<'a> Iterator for Escaped<'a> {
 
 /// How a byte of a JSON string is written, when not as it is.
 #[inline]
-fn escape(byte: u8) -> Option<&'static str> {
+fn escape(byte: u8, controls: &'static Controls) -> Option<&'static str> {
     match byte {
         b'"' => Some("\\\""),
         b'\\' => Some("\\\\"),
-        0..0x20 => Some(CONTROLS[usize::from(byte)]),
+        0..0x20 => Some(controls[usize::from(byte)]),
         _ => None,
     }
 }
 
-/// The escapes of control characters.
-const CONTROLS: [&str; 0x20] = [
+/// The escapes of all control characters.
+type Controls = [&'static str; 0x20];
+
+/// How control characters are written.
+const UPPER_CASE: Controls = [
     "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b",
     "\\t", "\\n", "\\u000B", "\\f", "\\r", "\\u000E", "\\u000F", "\\u0010", "\\u0011", "\\u0012",
     "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017", "\\u0018", "\\u0019", "\\u001A",
     "\\u001B", "\\u001C", "\\u001D", "\\u001E", "\\u001F",
+];
+
+/// The same with digits as `serde_json` and browsers write them.
+const LOWER_CASE: Controls = [
+    "\\u0000", "\\u0001", "\\u0002", "\\u0003", "\\u0004", "\\u0005", "\\u0006", "\\u0007", "\\b",
+    "\\t", "\\n", "\\u000b", "\\f", "\\r", "\\u000e", "\\u000f", "\\u0010", "\\u0011", "\\u0012",
+    "\\u0013", "\\u0014", "\\u0015", "\\u0016", "\\u0017", "\\u0018", "\\u0019", "\\u001a",
+    "\\u001b", "\\u001c", "\\u001d", "\\u001e", "\\u001f",
 ];
 
 /// Appends a finite double in the shortest text that reads back as the same double, always recognisable as a float.

@@ -208,7 +208,7 @@ pub fn temporal_text(value: &Value) -> Option<String> {
 /// Why it is not whole.
 pub fn write_string(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     out.push('"')?;
-    for piece in ptc_json::escaped(text) {
+    for piece in ptc_json::escaped_in_lower_case(text) {
         out.push_str(piece)?;
     }
     out.push('"')

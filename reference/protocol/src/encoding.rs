@@ -155,7 +155,7 @@ fn write_list<'v>(
 
 fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(b"\"")?;
-    for piece in ptc_json::escaped(text) {
+    for piece in ptc_json::escaped_in_lower_case(text) {
         out.write_all(piece.as_bytes())?;
     }
     out.write_all(b"\"")
