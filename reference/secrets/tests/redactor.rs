@@ -120,10 +120,12 @@ fn blocks_are_found_in_indented_lines() {
                 let text = format!("key: |{end}{}\nnext: x", lines.join(end));
                 let json = serde_json::Value::from(text.clone()).to_string();
                 let twice = serde_json::Value::from(json.clone()).to_string();
+                // What leads and the padding may stand on lines of their own.
+                let most = if columns > 2 { 80 } else { 150 };
                 for text in [text, json, twice] {
                     let clean = redactor.scrub_str(&text);
                     assert!(clean.contains("[REDACTED]"), "{text:?} {clean:?}");
-                    assert!(clean.len() < 80, "{text:?} {clean:?}");
+                    assert!(clean.len() < most, "{text:?} {clean:?}");
                 }
             }
         }
