@@ -39,8 +39,8 @@ const PARSES_MAX: u32 = 2 * 1024;
 /// So many are parsed whatever was parsed before.
 const PARSES_MIN: u32 = 8;
 /// What one text affords: so many at first, and so many more for each of its bytes.
-const PARSES_SAVED_MAX: u32 = 8 * 1024;
-const PARSES_PER_BYTE: u32 = 4;
+const PARSES_SAVED_MAX: u32 = 4 * 1024;
+const PARSES_PER_BYTE: u32 = 2;
 /// Readings that are kept before all are forgotten, and places that are kept apart.
 const KEPT_MAX: usize = 16 * 1024;
 const PLACES_MIN: usize = 64;

@@ -13,8 +13,8 @@ const OPEN_MAX: usize = 48;
 /// As many when the text has used up its steps.
 const OPEN_FEW: usize = 6;
 /// Steps that a text affords: so many at first and at the most, and so many more for each of its bytes.
-const STEPS_SAVED_MAX: u32 = 64 * 1024;
-const STEPS_PER_BYTE: u32 = 24;
+const STEPS_SAVED_MAX: u32 = 16 * 1024;
+const STEPS_PER_BYTE: u32 = 12;
 /// Escapes on the ways of a text that are remembered before those are forgotten on which nothing stands any more.
 const CRUMBS_MIN: usize = 4096;
 /// Before the first escape of a way.

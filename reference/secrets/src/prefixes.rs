@@ -159,7 +159,8 @@ impl Prefixes {
     /// What begins a secret of what was read up to `state`, and `byte` behind it. Adds to `steps` how much work that was.
     pub fn behind(&self, mut state: Beginning, byte: u8, steps: &mut u32) -> Beginning {
         loop {
-            *steps += 1;
+            // Among many secrets the next byte is searched for.
+            *steps += 1 + (state.high - state.low).max(1).ilog2();
             if let Some(longer) = self.goes_on(state, byte) {
                 return longer;
             }
