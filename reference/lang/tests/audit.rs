@@ -249,6 +249,8 @@ const FITTING: &[(&str, &[&str])] = &[
             "(map (fn [r] (re-seq r \"abcabc\")) res)",
             "(frequencies res)",
             "(str/replace text (first res) text)",
+            "(str/replace text #\"(z)\" (reduce (fn [s _] (str s s)) \"$1\" (range 20)))",
+            "(str/replace text #\"(z)\" (reduce (fn [s _] (str s s)) \"ab\" (range 21)))",
         ],
     ),
     // Few texts and numbers, each long, that stand in many places; and others that are equal to them, and not the same.

@@ -320,7 +320,7 @@ pub(super) fn replace_all(
     replacement: &str,
     matches_max: usize,
 ) -> Result<Value, Stop> {
-    let template = template(replacement, regex.groups());
+    let template = template(eval, replacement, regex.groups())?;
     let mut out = String::new();
     let mut copied = 0;
     let mut from = Some(0);
@@ -354,11 +354,21 @@ enum Piece<'t> {
 
 /// The pieces of replacement text. A number without a group is text; digits are taken as long as
 /// there is such a group.
-fn template(replacement: &str, groups: usize) -> Vec<Piece<'_>> {
+fn template<'t>(
+    eval: &mut Eval<'_>,
+    replacement: &'t str,
+    groups: usize,
+) -> Result<Vec<Piece<'t>>, Stop> {
     let mut pieces = Vec::new();
     let (mut literal, mut at) = (0, 0);
     let bytes = replacement.as_bytes();
     while at < bytes.len() {
+        eval.charge(1)?;
+        if pieces.capacity() - pieces.len() < 2 {
+            let more = pieces.len().max(4);
+            eval.reserve(more * size_of::<Piece<'_>>())?;
+            pieces.reserve_exact(more);
+        }
         let digit = |at: usize| {
             bytes
                 .get(at)
@@ -383,7 +393,7 @@ fn template(replacement: &str, groups: usize) -> Vec<Piece<'_>> {
         }
     }
     pieces.push(Piece::Text(&replacement[literal..]));
-    pieces
+    Ok(pieces)
 }
 
 /// The group of the first match that `extract` and `extract-int` ask for.
