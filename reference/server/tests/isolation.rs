@@ -500,7 +500,7 @@ fn sessions_prints_parallel_branches_and_cancellation_travel() {
     );
     let feedback = failed["feedback"].as_str().unwrap_or_default();
     assert!(
-        feedback.contains("in `add`, which turn 1 defined, at line 1, column 26: (+ x n)"),
+        feedback.contains("in `add`, which turn 1 defined, at line 1, column 25: (+ x n)"),
         "{failed}"
     );
     let failed = pipe.call(
