@@ -9,6 +9,9 @@ use std::process::{Child, Command, Stdio};
 
 const SECRET: &str = "canary-sinks-0123456789";
 const TOKEN: &str = "token-of-sinks-abcdefghijklmnopqrstuvwxyz";
+/// Credentials that are names of the language with several parts, as signed tokens and keys of clouds are.
+const DOTTED: &str = "eyJhead-sinks.eyJbody-sinks.signed-sinks-Q5x";
+const SLASHED: &str = "AKfirst-sinks/K7second-sinks/bPxthird-sinks";
 /// What a credential looks like that was not veiled, and the same of what its encoded forms are made of.
 const TRACES: &[&str] = &[
     "canary-sinks",
@@ -19,6 +22,12 @@ const TRACES: &[&str] = &[
     "canary%252Dsinks",
     "canary%2Dsinks",
     "token-of-sinks",
+    "eyJhead-sinks",
+    "eyJbody-sinks",
+    "signed-sinks",
+    "AKfirst-sinks",
+    "K7second-sinks",
+    "bPxthird-sinks",
 ];
 
 /// The ways in which the credential is written.
@@ -27,6 +36,8 @@ fn forms() -> Vec<String> {
     [
         SECRET,
         TOKEN,
+        DOTTED,
+        SLASHED,
         "canary%2Dsinks%2D0123456789",
         "canary%252Dsinks%252D0123456789",
         "canary&#45;sinks&#45;0123456789",
@@ -70,6 +81,14 @@ const REQUESTS: &[&str] = &[
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(re-find (re-pattern \"(§\") \"§\")"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(let [x \"§"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(q-§ (q-§/x 1) (.q-§ 1) :q/§ \\§ #§{})"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 §)"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(§ 1)"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(let [a 1] [a.§ §.b])"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(str/§ 1)"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(.§ 1)"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"data/§","context":{"near":1}}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(tool/§ 1)"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(tool/§ {})"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"[(java.time.LocalDate/parse \"§\") 1]"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(format \"§%q\" \"§\")"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(mapv (fn [i] (str \"§\" i)) (range 300))"}}"#,
@@ -150,6 +169,27 @@ const COMMANDS: &[(&[&str], &str)] = &[
             "upstreams.json",
             "-e",
             "(fail {\"FORM\" \"FORM\"})",
+        ],
+        "",
+    ),
+    (
+        &[
+            "eval",
+            "--upstreams-config",
+            "upstreams.json",
+            "-e",
+            "(let [a 1] (+ a FORM))",
+        ],
+        "",
+    ),
+    // What is cut is cut behind the veil.
+    (
+        &[
+            "eval",
+            "--upstreams-config",
+            "upstreams.json",
+            "-e",
+            "(inc \"0123456789012345678901234567890123456789012345678901234567 FORM and more\")",
         ],
         "",
     ),
@@ -299,6 +339,8 @@ fn config(dir: &Path) -> std::path::PathBuf {
         "credentials": {
             "c": {"source": "literal", "value": SECRET},
             "t": {"source": "literal", "value": TOKEN},
+            "d": {"source": "literal", "value": DOTTED},
+            "s": {"source": "literal", "value": SLASHED},
         },
         "upstreams": {"far": {
             "transport": "mcp_stdio", "command": "sh", "args": [script], "description": format!("Knows {SECRET}"),

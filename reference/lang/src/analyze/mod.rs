@@ -12,7 +12,7 @@ pub(crate) use suggest::nearest;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
-use crate::builtins::{self, Builtin, NAMESPACES, Settles};
+use crate::builtins::{self, Builtin, Settles};
 use crate::env::Names;
 use crate::error::{Error, Kind};
 use crate::form::{Form, FormKind, Span};
@@ -617,31 +617,7 @@ impl<'p> Analyzer<'p, '_> {
             }
             _ => {}
         }
-        let problem = match NAMESPACES
-            .iter()
-            .find(|known| known.spellings.contains(&namespace))
-        {
-            Some(known) => {
-                let offers = builtins::members(known.id).join(", ");
-                format!(
-                    "{member} is not available in {namespace}/. {}: {offers}",
-                    known.title
-                )
-            }
-            None => {
-                let spellings = NAMESPACES.iter().flat_map(|known| known.spellings.iter());
-                let known = spellings
-                    .map(|spelling| format!("{spelling}/"))
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                format!(
-                    "unknown namespace {namespace}/. Available namespaces: data/, tool/, budget/, {known}"
-                )
-            }
-        };
-        let mut error = Kind::Form(problem).at(span);
-        error.place.way_out = crate::absent::way_out(name);
-        Err(error)
+        Err(Kind::Member(name.to_owned()).at(span))
     }
 
     fn var_quote(&mut self, name: &str, span: Span) -> Ir {

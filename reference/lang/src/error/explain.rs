@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::message::met;
+use super::quote::is_open;
 use super::{Error, Found, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::way_out as absent;
 use crate::analyze::ir::Written;
@@ -136,8 +137,9 @@ fn called_around(program: &str, at: usize) -> Option<&str> {
 
 /// A form on one line, cut.
 fn quoted(form: &str, veil: &Veil<'_>) -> String {
-    let line = form.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = veil(&line);
+    // As it stands, and as it is about to be shown: either may be what must not be told.
+    let form = veil(form);
+    let line = veil(&form.split_whitespace().collect::<Vec<_>>().join(" "));
     if line.chars().count() <= FORM_CHARS {
         return line;
     }
@@ -172,10 +174,12 @@ impl Kind {
             Kind::Unbound(names) => {
                 let names = names.iter().take(NAMES_MAX);
                 names
-                    .filter_map(|(name, near)| unbound(name, near.is_some(), place))
+                    .filter_map(|(name, near)| unbound(name, near.is_some(), place, veil))
                     .collect()
             }
-            Kind::Method(name) => absent(name).into_iter().collect(),
+            Kind::Method(name) | Kind::Member(name) if is_open(name, veil) => {
+                absent(name).into_iter().collect()
+            }
             Kind::Data { name, known } => vec![entries(name, known, veil)],
             Kind::Type {
                 function,
@@ -207,18 +211,22 @@ impl Kind {
 }
 
 /// What to do about a name without a meaning, unless the message says it: a near name.
-fn unbound(name: &str, near: bool, place: &Place) -> Option<String> {
+fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<String> {
+    let undefined = |name: &str| {
+        format!(
+            "`{name}` is defined nowhere: define it first, as in (defn {name} [x] …) or (let [{name} …] …)"
+        )
+    };
+    if !is_open(name, veil) {
+        return Some(undefined(&veil(name)));
+    }
     if place.in_context.iter().any(|known| known == name) {
         return Some(format!("the context has `{name}`: write data/{name}"));
     }
     let known = || qualified(name).or_else(|| absent(name));
     let known = known().or_else(|| form_as_value(name));
-    known.or_else(|| dotted(name)).or_else(|| {
-        let undefined = || {
-            format!("`{name}` is defined nowhere: define it first, as in (defn {name} [x] …) or (let [{name} …] …)")
-        };
-        (!near).then(undefined)
-    })
+    let known = known.or_else(|| dotted(name));
+    known.or_else(|| (!near).then(|| undefined(name)))
 }
 
 /// A form that stands where a value is wanted.
@@ -232,17 +240,24 @@ fn form_as_value(name: &str) -> Option<String> {
 
 /// What is meant by a name with a dot in it, as other languages write members.
 fn dotted(name: &str) -> Option<String> {
+    const STEPS_MAX: usize = 8;
     let (holder, member) = name.rsplit_once('.')?;
-    if holder.is_empty() || member.is_empty() {
+    let mut steps = name.split('.');
+    if steps.clone().any(str::is_empty) || steps.clone().count() > STEPS_MAX {
         return None;
     }
     let qualified = format!("{holder}/{member}");
     let bare = builtins::bare_names().any(|known| known == member);
     let written = match holder {
-        "data" => format!("data/{member}"),
         _ if builtins::lookup(&qualified).is_some() => qualified,
-        _ if bare => format!("({member} …)"),
-        _ => format!("(:{member} {holder})"),
+        _ if bare && holder != "data" => format!("({member} …)"),
+        _ => {
+            let start = match steps.next()? {
+                "data" => format!("data/{}", steps.next()?),
+                start => start.to_owned(),
+            };
+            steps.fold(start, |inner, step| format!("(:{step} {inner})"))
+        }
     };
     Some(format!(
         "`{name}` is no name here, members are read by functions: write {written}"
@@ -282,7 +297,10 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
             crate::print::readable(&crate::Value::from(veil(name)))
         ),
     };
-    let near = crate::analyze::nearest(name, known.iter().map(String::as_str));
+    let near = match is_open(name, veil) && is_open(&format!("data/{name}"), veil) {
+        true => crate::analyze::nearest(name, known.iter().map(String::as_str)),
+        false => None,
+    };
     let near = near.map_or(String::new(), |near| {
         format!("; perhaps {} is meant", read(&near))
     });
@@ -384,4 +402,118 @@ fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<Stri
         _ => return called(),
     };
     vec![way.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::value::Map;
+    use crate::{Ended, Env, Host, Limits, Program, Pulse, Value, run};
+
+    struct World;
+
+    impl Host for World {
+        fn now_micros(&self) -> i64 {
+            0
+        }
+
+        fn pulse(&self) -> Pulse {
+            Pulse::Continue
+        }
+    }
+
+    /// All that is said of `program`, whose context has an entry, to somebody who may not be told `secret`.
+    fn told(program: &str, secret: &str) -> String {
+        let veil = |text: &str| text.replace(secret, "[REDACTED]");
+        let context: Map = [(Value::str("piece-one"), Value::Nil)]
+            .into_iter()
+            .collect();
+        let env = Env::new().with_context(context);
+        let (outcome, _) = run(&Program::new(program), &env, &Limits::default(), &World);
+        let Ended::Error(error) = outcome.ended else {
+            panic!("{program} is no error");
+        };
+        let said = [error.message_behind(&veil), error.explained(program, &veil)];
+        // As whoever tells it does with the whole.
+        veil(&said.join("\n"))
+    }
+
+    #[test]
+    fn nothing_is_made_of_a_name_that_is_hidden() {
+        const SECRETS: &[&str] = &[
+            "piece-one.piece-two.piece-three",
+            "piece-one/piece-two",
+            "str/piece-one",
+            "data.piece-one",
+            "data/piece-one1",
+            "tool/piece-one",
+            "budget/piece-one",
+            ".piece-one.piece-two",
+            "piece-ones",
+        ];
+        const PROGRAMS: &[&str] = &[
+            "(+ 1 §)",
+            "(§ 1)",
+            "(§)",
+            "(let [a 1] a.§)",
+            "(let [a 1] (a.§.b 2))",
+            "(.§ 1)",
+            "(§. 1)",
+            "(x/§)",
+            "data/§",
+            "(tool/§ 1)",
+            "(tool/§ {})",
+            "[§ §.c b.§]",
+            "(map § [1])",
+            "(str \"a  b\" (inc \"§\"))",
+            "(let [§ 1] (inc nil) q)",
+            "(def f 1) (f §)",
+        ];
+        for secret in SECRETS {
+            for program in PROGRAMS {
+                let program = program.replace('§', secret);
+                let told = told(&program, secret);
+                // What it has of its own, the context shows to everybody.
+                let told = told.replace("`context` object has data/piece-one", "");
+                assert!(!told.contains("piece-"), "{program} says {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_near_name_stands_for_one_that_is_hidden() {
+        for program in [
+            "(let [canary-one 1] canary-ones)",
+            "(def canary-one 1) (inc canary-ones)",
+        ] {
+            let said = told(program, "canary-ones");
+            assert!(!said.contains("Did you mean"), "{said}");
+            assert!(told(program, "other").contains("Did you mean `canary-one`"));
+        }
+        assert!(!told("data/piece-ones", "piece-ones").contains("perhaps"));
+        assert!(told("data/piece-ones", "other").contains("perhaps data/piece-one is meant"));
+    }
+
+    #[test]
+    fn what_is_hidden_by_its_blanks_is_hidden_where_they_are_taken_out() {
+        let told = told("(inc \"a  hidden\n text\")", "a  hidden\n text");
+        assert!(!told.contains("hidden text"), "{told}");
+    }
+
+    #[test]
+    fn members_of_members_are_read_one_by_one() {
+        for (program, written) in [
+            ("(let [x 1] x.y.z)", "write (:z (:y x))"),
+            ("(let [x 1] x.y)", "write (:y x)"),
+            ("data.y.z", "write (:z data/y)"),
+            ("data.count", "write data/count"),
+            ("(let [x 1] x.y.count)", "write (count …)"),
+        ] {
+            let said = told(program, "other");
+            assert!(said.contains(written), "{program}: {said}");
+        }
+        for program in ["foo..bar", "foo.bar.", "a.b.c.d.e.f.g.h.i"] {
+            let said = told(program, "other");
+            assert!(!said.contains("members are read"), "{program}: {said}");
+        }
+    }
 }

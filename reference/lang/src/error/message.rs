@@ -2,8 +2,9 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use super::quote::{behind, is_open};
 use super::{Found, Kind, Quote, Veil};
-use crate::builtins::{Arity, METHODS};
+use crate::builtins::{self, Arity, METHODS, NAMESPACES};
 
 /// A kind's sentence behind a veil.
 pub(super) struct Told<'a>(&'a Kind, &'a Veil<'a>);
@@ -22,7 +23,8 @@ impl Display for Told<'_> {
             Kind::Read(error) => f.write_str(&error.told(veil)),
             Kind::Usage { expected } => write!(f, "Analysis error: expected {expected}"),
             Kind::Form(problem) => write!(f, "invalid_form: {problem}"),
-            Kind::Unbound(names) => unbound(f, names),
+            Kind::Member(name) => member(f, name, veil),
+            Kind::Unbound(names) => unbound(f, names, veil),
             Kind::Duplicate { part, literal, text } => {
                 write!(f, "duplicate_key: duplicate {part} {text} in {literal} literal")
             }
@@ -40,19 +42,25 @@ impl Display for Told<'_> {
                 write!(f, "destructure_error: expected {expected}, got {}", met(found, veil))
             }
             Kind::Method(name) => {
+                let name = veil(name);
                 write!(f, "Unsupported method '{name}'. Supported interop methods: {}", METHODS.join(", "))
             }
-            Kind::Data { name, .. } => write!(
-                f,
-                "runtime_error: data/{name} is not bound: the `context` object did not provide a `{name}` key"
-            ),
-            Kind::UnknownTool { name, available } if available.is_empty() => {
-                write!(f, "Unknown tool: {name}. No tools available.")
+            Kind::Data { name, .. } => {
+                let (written, name) = behind("data/", name, veil);
+                write!(f, "runtime_error: {written} is not bound: the `context` object did not provide a `{name}` key")
             }
             Kind::UnknownTool { name, available } => {
-                write!(f, "Unknown tool: {name}. Available tools: {}", available.join(", "))
+                let (_, name) = behind("tool/", name, veil);
+                write!(f, "Unknown tool: {name}. ")?;
+                match available.is_empty() {
+                    true => f.write_str("No tools available."),
+                    false => write!(f, "Available tools: {}", available.join(", ")),
+                }
             }
-            Kind::ToolArgs { name, found } => tool_args(f, name, found.as_ref().map(|quote: &Quote| quote.shown(veil)).as_deref()),
+            Kind::ToolArgs { name, found } => {
+                let (written, _) = behind("tool/", name, veil);
+                tool_args(f, &written, found.as_ref().map(|quote: &Quote| quote.shown(veil)).as_deref())
+            }
             Kind::Branch { form, index, cause } => write!(f, "{form}_error: item {index}: {}", cause.told(veil)),
             Kind::Parallel { form, problem } => write!(f, "{form}_error: {}", problem.told(veil)),
             Kind::Capacity => f.write_str(
@@ -102,18 +110,43 @@ impl Display for Arity {
     }
 }
 
-fn unbound(f: &mut Formatter<'_>, names: &[(String, Option<String>)]) -> Result {
+/// What is wrong with a name behind a namespace.
+fn member(f: &mut Formatter<'_>, name: &str, veil: &Veil<'_>) -> Result {
+    let (namespace, member) = match name.split_once('/') {
+        Some((namespace, member)) if is_open(name, veil) => (namespace, member),
+        _ => return write!(f, "invalid_form: {} is in no namespace", veil(name)),
+    };
+    let mut namespaces = NAMESPACES.iter();
+    if let Some(known) = namespaces.find(|known| known.spellings.contains(&namespace)) {
+        let offers = builtins::members(known.id).join(", ");
+        let title = known.title;
+        return write!(
+            f,
+            "invalid_form: {member} is not available in {namespace}/. {title}: {offers}"
+        );
+    }
+    write!(
+        f,
+        "invalid_form: unknown namespace {namespace}/. Available namespaces: data/, tool/, budget/"
+    )?;
+    let mut spellings = NAMESPACES.iter().flat_map(|known| known.spellings.iter());
+    spellings.try_for_each(|spelling| write!(f, ", {spelling}/"))
+}
+
+fn unbound(f: &mut Formatter<'_>, names: &[(String, Option<String>)], veil: &Veil<'_>) -> Result {
     f.write_str(if names.len() == 1 {
         "Undefined variable: "
     } else {
         "Undefined variables: "
     })?;
     for (at, (name, _)) in names.iter().enumerate() {
-        write!(f, "{}{name}", if at == 0 { "" } else { ", " })?;
+        write!(f, "{}{}", if at == 0 { "" } else { ", " }, veil(name))?;
     }
     let mut end = ".";
     for (name, suggestion) in names {
-        if let Some(suggestion) = suggestion {
+        if let Some(suggestion) = suggestion
+            && is_open(name, veil)
+        {
             write!(f, "{end} Did you mean `{suggestion}`")?;
             if names.len() > 1 {
                 write!(f, " for `{name}`")?;
@@ -125,10 +158,10 @@ fn unbound(f: &mut Formatter<'_>, names: &[(String, Option<String>)]) -> Result 
     Ok(())
 }
 
-fn tool_args(f: &mut Formatter<'_>, name: &str, found: Option<&str>) -> Result {
+fn tool_args(f: &mut Formatter<'_>, tool: &str, found: Option<&str>) -> Result {
     write!(
         f,
-        "invalid_tool_args: Tool calls take one map of named arguments: (tool/{name} {{:key value}}), not positional ones."
+        "invalid_tool_args: Tool calls take one map of named arguments: ({tool} {{:key value}}), not positional ones."
     )?;
     match found {
         Some(found) => write!(f, " Got {found}; wrap it as {{:key {found}}}."),

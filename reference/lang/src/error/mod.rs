@@ -156,6 +156,8 @@ pub enum Kind {
     },
     /// A form that cannot be analysed, in words.
     Form(String),
+    /// A name behind a namespace that does not have it, or that does not exist.
+    Member(String),
     /// Names without a meaning, each with a suggestion.
     Unbound(Vec<(String, Option<String>)>),
     /// A literal map or set that has a constant twice.
@@ -385,7 +387,7 @@ impl Kind {
         match self {
             Kind::Read(error) if !error.is_syntax() => "symbol_limit_exceeded",
             Kind::Usage { .. } => "invalid_arity",
-            Kind::Form(_) => "invalid_form",
+            Kind::Form(_) | Kind::Member(_) => "invalid_form",
             Kind::Unbound(_) => "unbound_var",
             Kind::Duplicate { .. } => "duplicate_key",
             Kind::Type { .. } | Kind::Value { .. } => "type_error",

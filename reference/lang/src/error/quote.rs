@@ -16,6 +16,23 @@ pub(crate) fn open(text: &str) -> String {
     text.to_owned()
 }
 
+/// Whether `veil` takes nothing out of `name`. Of any other name nothing is said that was made of its pieces, or that resembles
+/// it: nobody could take that out any more.
+pub(super) fn is_open(name: &str, veil: &Veil<'_>) -> bool {
+    veil(name) == name
+}
+
+/// `name` as it is written behind `prefix`, and by itself, both veiled. What is hidden in the one is hidden in the other.
+pub(super) fn behind(prefix: &str, name: &str, veil: &Veil<'_>) -> (String, String) {
+    let written = format!("{prefix}{name}");
+    let whole = veil(&written);
+    let alone = match whole == written {
+        true => veil(name),
+        false => whole.strip_prefix(prefix).unwrap_or(&whole).to_owned(),
+    };
+    (whole, alone)
+}
+
 /// A quoted text, and how much of it a message shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quote {

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
+use ptc_lang::error::Veil;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Error, Value, json, print};
 
@@ -175,7 +176,7 @@ fn run(wanted: &Wanted) -> ExitCode {
         )),
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
-            Err(diagnostic(error, name, text) + &hint)
+            Err(diagnostic(error, name, text, &|told| evaluator.scrubbed(told)) + &hint)
         }
     };
     let _ = std::io::stdout().write_all(evaluator.scrubbed(&out).as_bytes());
@@ -198,9 +199,9 @@ fn shown(value: &Value, as_json: bool) -> Result<String, String> {
 }
 
 /// The error with the line that it points at.
-fn diagnostic(error: &Error, name: &str, text: &str) -> String {
-    let mut message = format!("{}: {}", error.reason().word(), error.message());
-    let explained = error.explained(text, &|quoted| quoted.to_owned());
+fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String {
+    let mut message = format!("{}: {}", error.reason().word(), error.message_behind(veil));
+    let explained = error.explained(text, veil);
     if !explained.is_empty() {
         message = format!("{message}\n{explained}");
     }
