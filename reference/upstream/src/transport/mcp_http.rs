@@ -411,8 +411,17 @@ impl HttpConnection {
             return Ok(());
         };
         let one = |json: Json<'_>| {
+            let ended_for_id = || {
+                Err(WorldFault::error(format!(
+                    "mcp_http stream ended: the id of a request in it exceeded {REQUEST_ID_BYTES_MAX} bytes"
+                )))
+            };
             let Ok(frame) = Frame::parse(json.text().as_bytes()) else {
-                return Ok(());
+                // An object is refused for nothing but its id.
+                return match json.get("method") {
+                    Some(_) => ended_for_id(),
+                    None => Ok(()),
+                };
             };
             let Some(method) = frame.method_name() else {
                 return Ok(());
@@ -421,9 +430,7 @@ impl HttpConnection {
                 .id
                 .is_some_and(|id| id.text().len() > REQUEST_ID_BYTES_MAX)
             {
-                return Err(WorldFault::error(format!(
-                    "mcp_http stream ended: the id of a request in it exceeded {REQUEST_ID_BYTES_MAX} bytes"
-                )));
+                return ended_for_id();
             }
             match frame.request_id() {
                 Some(id) => self.reply(held, reply_to(&id, &method)),
