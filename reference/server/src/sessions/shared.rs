@@ -266,6 +266,15 @@ impl Shared {
                 self.told_away(&cause);
                 Err(Refused::Away)
             }
+            Err(Failure::Unknown(cause)) => {
+                self.measured.failures.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(
+                    event = "session_store_unanswered",
+                    address = self.address,
+                    cause,
+                );
+                Err(Refused::Away)
+            }
             Err(Failure::Refused(refused)) => {
                 self.told_back();
                 match refused {
@@ -600,19 +609,20 @@ impl Shared {
         let (protocol, answer) =
             self.ask(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
         let begun = self.judge(answer);
-        if protocol.owner != owner {
-            return Err(Refused::Foreign);
+        let open = match protocol.owner == owner {
+            true => self.protocol_of(&protocol),
+            false => Err(Refused::Foreign),
+        };
+        let refused = match open {
+            Ok(protocol) if !protocol.drains => return begun,
+            Ok(_) => Refused::Drains,
+            Err(refused) => refused,
+        };
+        if let Ok((_, lease)) = begun {
+            // Where the store is away, its deadline ends it.
+            let _ = self.ask(|store| store.release(&lease));
         }
-        match self.protocol_of(&protocol) {
-            Ok(protocol) if !protocol.drains => begun,
-            told => {
-                if let Ok((_, lease)) = begun {
-                    // Where the store is away, its deadline ends it.
-                    let _ = self.ask(|store| store.release(&lease));
-                }
-                Err(told.err().unwrap_or(Refused::Drains))
-            }
-        }
+        Err(refused)
     }
 
     /// Closes a session; gives what runs in it here.

@@ -175,6 +175,8 @@ pub enum Failure {
     Refused(Refused),
     /// The store can't be reached, or answers what makes no sense.
     Away(String),
+    /// Nobody knows whether it was done, though the store is there: the answer was lost, or too much was to be sent in the time.
+    Unknown(String),
 }
 
 impl From<Refused> for Failure {
@@ -187,7 +189,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Refused(refused) => f.write_str(refused.message()),
-            Failure::Away(cause) => f.write_str(cause),
+            Failure::Away(cause) | Failure::Unknown(cause) => f.write_str(cause),
         }
     }
 }
@@ -196,7 +198,8 @@ impl fmt::Display for Failure {
 pub type Answer<T> = Result<T, Failure>;
 
 /// A place that keeps sessions for several processes. Every operation may be repeated with the same arguments when its answer was
-/// lost, and may block for a short, bounded time.
+/// lost, and may block for a short, bounded time: [`PATIENCE`], and what many bytes take on their way. Besides what an operation
+/// names, each may fail with [`Failure::Away`] and [`Failure::Unknown`].
 pub trait SessionStore: Send + Sync {
     /// Puts `fresh` into the store where no mark is there or the one that it is to replace, and gives the one that is there now.
     ///
@@ -238,7 +241,7 @@ pub trait SessionStore: Send + Sync {
         let within = Key::told(acquire.owner);
         let record = protocol.read(&within, protocol_owner, None)?;
         match self.acquire(acquire) {
-            Err(Failure::Away(cause)) => Err(Failure::Away(cause)),
+            Err(failure @ (Failure::Away(_) | Failure::Unknown(_))) => Err(failure),
             begun => Ok((record, begun)),
         }
     }
@@ -315,7 +318,7 @@ pub type Heard = Box<dyn Fn(&str) -> bool + Send>;
 /// Closed sessions that a store remembers, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;
 
-/// The longest that a store may take to be reached and to answer.
+/// The longest that a store may take to be reached and to answer, but for the time that many bytes take on their way.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Opens a store.

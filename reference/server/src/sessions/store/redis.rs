@@ -6,7 +6,7 @@
 
 use super::super::Refused;
 use super::super::record::SNAPSHOT_BYTES_MAX;
-use super::wire::{self, KEEPALIVE, Patience, Server, Wire};
+use super::wire::{self, KEEPALIVE, Server, Wire};
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
     New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
@@ -22,17 +22,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a connection may take to be made, and an answer to come.
+/// What a connection may take to be made, and an answer to come. All that an operation does ends within [`PATIENCE`], but for the time
+/// that many bytes take on their way.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_000);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_000);
 const _: () =
     assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
 /// Bytes of the largest answer: a session, or a list of all that live.
 const ANSWER_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
-const ANSWER: Patience = Patience {
-    time: ANSWER_TIMEOUT,
-    bytes: ANSWER_BYTES_MAX,
-};
+/// What each server of a cluster is given at least to be connected to, however many there are.
+const SHARE_MIN: Duration = Duration::from_millis(200);
 /// Silence after which a listener asks whether anybody is still there.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How often a server of a cluster sends on what it was asked.
@@ -183,18 +182,31 @@ struct Sentinels {
 
 /// A connection to one server, or to several.
 trait Link: Send {
-    fn like(&mut self) -> &mut dyn ConnectionLike;
+    /// Begins an exchange, which may take so long. A cluster's connections have times of their own.
+    fn within(&mut self, time: Duration) -> &mut dyn ConnectionLike;
+
+    /// Whether the exchange was large, so that its slowness says nothing about the servers.
+    fn moved_much(&self) -> bool;
 }
 
 impl Link for Wire {
-    fn like(&mut self) -> &mut dyn ConnectionLike {
+    fn within(&mut self, time: Duration) -> &mut dyn ConnectionLike {
+        self.begin(time);
         self
+    }
+
+    fn moved_much(&self) -> bool {
+        self.moved_much()
     }
 }
 
 impl Link for ClusterConnection {
-    fn like(&mut self) -> &mut dyn ConnectionLike {
+    fn within(&mut self, _: Duration) -> &mut dyn ConnectionLike {
         self
+    }
+
+    fn moved_much(&self) -> bool {
+        false
     }
 }
 
@@ -255,39 +267,66 @@ impl Redis {
     /// The same, with whether it was asked twice: then the first time may have done it already.
     fn run_noting<T: FromRedisValue>(&self, call: &Call<'_>) -> Answer<(T, bool)> {
         let mut twice = false;
+        let mut ends = Instant::now() + PATIENCE;
+        let left = |ends: Instant, most: Duration| {
+            let left = ends.saturating_duration_since(Instant::now());
+            left.min(most)
+        };
         let shared = &self.shared;
         if shared.away.load(Ordering::Acquire) {
             return Err(Failure::Away("it did not answer a moment ago".into()));
         }
         let kept = shared.idle().pop();
         if let Some(mut link) = kept {
-            match call.invoke(link.like()) {
+            match call.invoke(link.within(left(ends, ANSWER_TIMEOUT))) {
                 Ok(answer) => {
                     shared.keep(link);
                     return Ok((answer, false));
                 }
+                Err(error) if is_own_fault(&error, &*link) => return Err(unknown(&error)),
                 Err(error) if error.is_timeout() => return Err(shared.lose(&error)),
                 // The connection may be older than the server.
                 Err(error) if is_lost(&error) => {
                     shared.idle().clear();
                     twice = true;
+                    if link.moved_much() {
+                        // What many bytes took is nothing that the second time has to make up for.
+                        ends = Instant::now() + PATIENCE;
+                    }
                 }
                 Err(error) => return Err(refusal(&error)),
             }
         }
-        let asked = shared.connect().and_then(|mut link| {
-            let answer = call.invoke(link.like())?;
-            Ok((link, answer))
-        });
-        match asked {
-            Ok((link, answer)) => {
+        let connected = shared.connect(left(ends, CONNECT_TIMEOUT));
+        let mut link = connected.map_err(|error| match is_lost(&error) {
+            true => shared.lose(&error),
+            false => refusal(&error),
+        })?;
+        match call.invoke(link.within(left(ends, ANSWER_TIMEOUT))) {
+            Ok(answer) => {
                 shared.keep(link);
                 Ok((answer, twice))
             }
+            Err(error) if is_own_fault(&error, &*link) => Err(unknown(&error)),
             Err(error) if is_lost(&error) => Err(shared.lose(&error)),
-            Err(error) => Err(refusal(&error)),
+            Err(error) => Err(match refusal(&error) {
+                // What is refused now may have been done the first time.
+                Failure::Refused(_) if twice => unknown(&error),
+                refusal => refusal,
+            }),
         }
     }
+}
+
+/// Whether an exchange failed because it was so large: others, which are not, are answered as before.
+fn is_own_fault(error: &RedisError, link: &dyn Link) -> bool {
+    error.is_io_error()
+        && link.moved_much()
+        && (error.is_timeout() || !error.is_connection_dropped())
+}
+
+fn unknown(error: &RedisError) -> Failure {
+    Failure::Unknown(cause(error))
 }
 
 /// Whether the fault is the way to the server, or its state, rather than the question.
@@ -332,10 +371,10 @@ impl Shared {
         }
     }
 
-    fn connect(&self) -> Result<Box<dyn Link>, RedisError> {
+    fn connect(&self, within: Duration) -> Result<Box<dyn Link>, RedisError> {
         match &self.servers {
-            Servers::One(server) => Ok(Box::new(server.connect(CONNECT_TIMEOUT, ANSWER)?)),
-            Servers::Sentinel(sentinels) => Ok(Box::new(sentinels.connect()?)),
+            Servers::One(server) => Ok(Box::new(server.connect(within, ANSWER_BYTES_MAX)?)),
+            Servers::Sentinel(sentinels) => Ok(Box::new(sentinels.connect(within)?)),
             Servers::Cluster(client, _) => Ok(Box::new(client.get_connection()?)),
         }
     }
@@ -373,26 +412,29 @@ impl Shared {
     /// Hears what is told until nobody listens.
     fn hear(&self, channel: &str, heard: &Heard) -> Result<(), RedisError> {
         let mut link = match &self.servers {
-            Servers::One(server) => server.connect(CONNECT_TIMEOUT, ANSWER)?,
-            Servers::Sentinel(sentinels) => sentinels.connect()?,
+            Servers::One(server) => server.connect(CONNECT_TIMEOUT, ANSWER_BYTES_MAX)?,
+            Servers::Sentinel(sentinels) => sentinels.connect(CONNECT_TIMEOUT)?,
             Servers::Cluster(_, asked) => asked
                 .any(Instant::now() + CONNECT_TIMEOUT, |server, share| {
-                    server.connect(share, ANSWER)
+                    server.connect(share, ANSWER_BYTES_MAX)
                 })?,
         };
         let ping = redis::cmd("PING").get_packed_command();
+        link.begin(ANSWER_TIMEOUT);
         link.req_command(redis::cmd("SUBSCRIBE").arg(channel))?
             .extract_error()?;
         loop {
             let said = match link.next(SILENCE) {
                 Err(error) if error.is_timeout() => {
                     // A connection whose other end is gone is as silent as one with nothing to say.
+                    link.begin(ANSWER_TIMEOUT);
                     link.send(&ping)?;
                     link.next(ANSWER_TIMEOUT)
                 }
                 said => said,
             };
-            // What says nothing finds out whether anybody listens.
+            // Whatever came, an answer to PING among it, is handed on, if only as an empty message: `heard` says whether anybody
+            // listens still, and a thread of a node that is gone ends.
             if !heard(&message(said?.extract_error()?)) {
                 return Ok(());
             }
@@ -402,9 +444,13 @@ impl Shared {
     /// What may lose sessions, as far as the server tells it.
     fn lasting(&self) -> Vec<String> {
         let told = |name: &str| -> Option<String> {
-            let mut link = self.connect().ok()?;
+            let mut link = self.connect(CONNECT_TIMEOUT).ok()?;
+            let mut question = redis::cmd("CONFIG");
             // Managed servers may not say.
-            let asked = redis::cmd("CONFIG").arg("GET").arg(name).query(link.like());
+            let asked = question
+                .arg("GET")
+                .arg(name)
+                .query(link.within(ANSWER_TIMEOUT));
             let (_, value): (String, String) = asked.ok()?;
             Some(value)
         };
@@ -425,8 +471,8 @@ impl Shared {
     }
 
     fn answers(&self) -> bool {
-        let asked = self.connect().and_then(|mut link| {
-            redis::cmd("PING").query::<Value>(link.like())?;
+        let asked = self.connect(CONNECT_TIMEOUT).and_then(|mut link| {
+            redis::cmd("PING").query::<Value>(link.within(ANSWER_TIMEOUT))?;
             Ok(link)
         });
         asked.map(|link| self.keep(link)).is_ok()
@@ -486,13 +532,11 @@ impl Asked {
 }
 
 impl Sentinels {
-    /// A connection to the master, in the time that connecting may take. Nobody waits for another one who connects.
-    fn connect(&self) -> Result<Wire, RedisError> {
-        let ends = Instant::now() + CONNECT_TIMEOUT;
+    /// A connection to the master, which has said that it is one, within a time. Nobody waits for another one who connects.
+    fn connect(&self, within: Duration) -> Result<Wire, RedisError> {
+        let ends = Instant::now() + within;
         let (host, port) = self.asked.any(ends, |sentinel, share| {
-            let began = Instant::now();
-            let mut link = sentinel.connect(share, ANSWER)?;
-            link.answer_within(share.saturating_sub(began.elapsed()));
+            let mut link = sentinel.connect(share, ANSWER_BYTES_MAX)?;
             let mut question = redis::cmd("SENTINEL");
             question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.name);
             let answer: Option<(String, u16)> = question.query(&mut link)?;
@@ -507,7 +551,7 @@ impl Sentinels {
             ..self.master.clone()
         };
         let left = ends.saturating_duration_since(Instant::now());
-        let mut link = master.connect(left, ANSWER)?;
+        let mut link = master.connect(left, ANSWER_BYTES_MAX)?;
         // Sentinels may be behind: one who was the master takes no writes for long.
         let role: Vec<Value> = redis::cmd("ROLE").query(&mut link)?;
         let role = role.into_iter().next().map(String::from_redis_value);
@@ -554,10 +598,10 @@ impl Servers {
                 let infos = infos
                     .map(|server| info(address, server))
                     .collect::<Result<Vec<_>, _>>()?;
-                // Together no more than a single server may take.
+                // Together no more than a single server may take, unless so many are named that each could not be reached.
                 let all = ClusterClient::builder(infos)
                     .tcp_settings(tcp())
-                    .connection_timeout(CONNECT_TIMEOUT / count)
+                    .connection_timeout((CONNECT_TIMEOUT / count).max(SHARE_MIN))
                     .response_timeout(ANSWER_TIMEOUT / (REDIRECTS + 1))
                     .retries(REDIRECTS)
                     .build()?;
@@ -721,7 +765,7 @@ impl SessionStore for Redis {
         let mut outer = parts(self.ask_lease(acquire, protocol_owner)?)?;
         let record = outer.record(Key::told(acquire.owner))?;
         match parts(outer.0.collect()).and_then(|inner| leased(inner, acquire)) {
-            Err(Failure::Away(cause)) => Err(Failure::Away(cause)),
+            Err(failure @ (Failure::Away(_) | Failure::Unknown(_))) => Err(failure),
             begun => Ok((record, begun)),
         }
     }
@@ -736,16 +780,19 @@ impl SessionStore for Redis {
             .arg(content.head)
             .arg(content.body)
             .arg(u8::from(super::super::careless()));
-        let (answer, twice) = self.run_noting(&call)?;
         // Connections to a cluster ask again by themselves, and don't say so.
-        let twice = twice || matches!(self.shared.servers, Servers::Cluster(..));
-        match parts(answer) {
+        let unheard = matches!(self.shared.servers, Servers::Cluster(..));
+        let (told, twice) = match self.run_noting(&call) {
+            Ok((answer, twice)) => (parts(answer).map(drop), twice),
+            Err(failure) => (Err(failure), false),
+        };
+        match told {
             // The first time may have committed it before others went on: nobody may say that it was not.
-            Err(Failure::Refused(_)) if twice => {
+            Err(Failure::Refused(_)) if twice || unheard => {
                 let cause = "the connection broke while a turn was committed";
-                Err(Failure::Away(cause.into()))
+                Err(Failure::Unknown(cause.into()))
             }
-            told => told.map(drop),
+            told => told,
         }
     }
 

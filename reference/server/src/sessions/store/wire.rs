@@ -1,5 +1,7 @@
 //! A connection to one Redis server, on which nothing takes longer, and no answer is larger, than whoever asks allows: the crate's own bounds
-//! each read, so that one byte a second keeps it waiting for ever. Knows commands and values, not what they are about.
+//! each read, so that one byte a second keeps it waiting for ever. What is large has the time that its bytes take at [`BYTES_PER_SECOND`], too.
+//! Knows commands and values, not what they are about. Connections to a cluster are the crate's own, and have the crate's
+//! bounds: each read, and each looking up of a name, for itself.
 
 use ptc_secrets::Secret;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
@@ -7,8 +9,8 @@ use redis::{Cmd, ConnectionLike, ErrorKind, Parser, RedisError, Value, cmd};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// The kernel notices the end of a machine, or of the way there, by itself.
@@ -29,18 +31,23 @@ pub struct Server {
     pub database: i64,
 }
 
-/// What an answer may take, and how many bytes it may have.
-#[derive(Clone, Copy)]
-pub struct Patience {
-    pub time: Duration,
-    pub bytes: usize,
+/// The slowest way to a server on which large sessions still pass.
+const BYTES_PER_SECOND: usize = 4 << 20;
+/// An exchange of fewer bytes that is not done in time is the server's fault; a larger one may be its own.
+const MANY_BYTES: usize = 256 << 10;
+
+/// What so many bytes may take beyond the time of an exchange.
+fn time_of(bytes: usize) -> Duration {
+    let nanos = bytes as u64 * (1_000_000_000 / BYTES_PER_SECOND as u64);
+    Duration::from_nanos(nanos)
 }
 
 /// A connection to a server.
 pub struct Wire {
     stream: Stream,
     parser: Parser,
-    patience: Patience,
+    /// Bytes of the largest answer.
+    answer_bytes_max: usize,
     database: i64,
     is_open: bool,
 }
@@ -55,6 +62,8 @@ struct Bounded {
     socket: TcpStream,
     ends: Instant,
     left: usize,
+    /// Bytes that went to and fro since the exchange began.
+    moved: usize,
 }
 
 impl Bounded {
@@ -75,6 +84,8 @@ impl Read for Bounded {
         }
         let count = self.socket.read(&mut buffer[..most])?;
         self.left -= count;
+        self.moved += count;
+        self.ends += time_of(count);
         Ok(count)
     }
 }
@@ -82,7 +93,9 @@ impl Read for Bounded {
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(self.time()?)?;
-        self.socket.write(bytes)
+        let count = self.socket.write(bytes)?;
+        self.moved += count;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -91,7 +104,14 @@ impl Write for Bounded {
 }
 
 impl Stream {
-    fn bounded(&mut self) -> &mut Bounded {
+    fn bounded(&self) -> &Bounded {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Secure(stream) => &stream.sock,
+        }
+    }
+
+    fn bounded_mut(&mut self) -> &mut Bounded {
         match self {
             Stream::Plain(socket) => socket,
             Stream::Secure(stream) => &mut stream.sock,
@@ -151,13 +171,13 @@ impl Server {
         })
     }
 
-    /// Connects and logs in, within a time; what is asked then has this patience.
+    /// Connects and logs in, within a time. What is asked before [`Wire::begin`] has to be answered in the same.
     ///
     /// # Errors
     /// The cause.
-    pub fn connect(&self, within: Duration, patience: Patience) -> Result<Wire, RedisError> {
+    pub fn connect(&self, within: Duration, answer_bytes_max: usize) -> Result<Wire, RedisError> {
         let ends = Instant::now() + within;
-        let addresses: Vec<_> = (self.host.as_str(), self.port).to_socket_addrs()?.collect();
+        let addresses = self.addresses(within)?;
         let mut told = io::Error::from(io::ErrorKind::AddrNotAvailable);
         let connected = addresses.iter().enumerate().find_map(|(at, address)| {
             let left = ends.saturating_duration_since(Instant::now());
@@ -173,7 +193,8 @@ impl Server {
         let bounded = Bounded {
             socket,
             ends,
-            left: patience.bytes,
+            left: answer_bytes_max,
+            moved: 0,
         };
         let stream = match &self.tls {
             None => Stream::Plain(bounded),
@@ -187,19 +208,32 @@ impl Server {
         let mut wire = Wire {
             stream,
             parser: Parser::new(),
-            patience: Patience {
-                time: within,
-                ..patience
-            },
+            answer_bytes_max,
             database: self.database,
             is_open: true,
         };
         for command in self.greetings() {
-            wire.patience.time = ends.saturating_duration_since(Instant::now());
             wire.req_command(&command)?.extract_error()?;
         }
-        wire.patience = patience;
         Ok(wire)
+    }
+
+    /// Where the host is. Names are looked up on a thread of their own: the system bounds that by its own settings only.
+    fn addresses(&self, within: Duration) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = self.host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, self.port)]);
+        }
+        let (found, name) = (mpsc::channel(), (self.host.clone(), self.port));
+        std::thread::Builder::new()
+            .name("names".into())
+            .spawn(move || {
+                // Nobody may wait any more.
+                let _ = found.0.send(name.to_socket_addrs().map(Vec::from_iter));
+            })?;
+        found.1.recv_timeout(within).unwrap_or_else(|_| {
+            let slow = "its name is not looked up in time";
+            Err(io::Error::new(io::ErrorKind::TimedOut, slow))
+        })
     }
 
     /// What a connection begins with.
@@ -223,9 +257,16 @@ impl Server {
 }
 
 impl Wire {
-    /// From now on answers come within this time.
-    pub fn answer_within(&mut self, time: Duration) {
-        self.patience.time = time;
+    /// Begins an exchange: whatever is asked and answered from now on has this time, and what its bytes take.
+    pub fn begin(&mut self, within: Duration) {
+        let bounded = self.stream.bounded_mut();
+        bounded.ends = Instant::now() + within;
+        bounded.moved = 0;
+    }
+
+    /// Whether the exchange was large.
+    pub fn moved_much(&self) -> bool {
+        self.stream.bounded().moved >= MANY_BYTES
     }
 
     /// Sends a command whose answer is read later.
@@ -233,7 +274,10 @@ impl Wire {
     /// # Errors
     /// When it does not leave in time.
     pub fn send(&mut self, packed: &[u8]) -> Result<(), RedisError> {
-        self.begin(self.patience.time);
+        let bytes_max = self.answer_bytes_max;
+        let bounded = self.stream.bounded_mut();
+        bounded.left = bytes_max;
+        bounded.ends += time_of(packed.len());
         let sent = match &mut self.stream {
             Stream::Plain(socket) => socket.write_all(packed).and_then(|()| socket.flush()),
             Stream::Secure(stream) => stream.write_all(packed).and_then(|()| stream.flush()),
@@ -248,14 +292,8 @@ impl Wire {
     /// When nothing comes, or what is no answer.
     pub fn next(&mut self, within: Duration) -> Result<Value, RedisError> {
         self.begin(within);
+        self.stream.bounded_mut().left = self.answer_bytes_max;
         self.read()
-    }
-
-    fn begin(&mut self, time: Duration) {
-        let bytes = self.patience.bytes;
-        let bounded = self.stream.bounded();
-        bounded.ends = Instant::now() + time;
-        bounded.left = bytes;
     }
 
     fn read(&mut self) -> Result<Value, RedisError> {

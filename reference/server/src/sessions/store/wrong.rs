@@ -2,7 +2,9 @@
 //! a bounded time, and none panics.
 
 use super::*;
-use std::io::{BufRead, BufReader, Write};
+use crate::sessions::Shared;
+use crate::settings::Settings;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +15,9 @@ struct Fake {
     port: u16,
     connections: Arc<AtomicUsize>,
 }
+
+/// Instead of an answer it closes the connection.
+const HANGS_UP: &[u8] = b"hangs up";
 
 /// What it says to a command; nothing at all is silence.
 type Says = dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync;
@@ -82,7 +87,7 @@ fn converse(stream: TcpStream, says: &Says, endless: Option<(Vec<u8>, Duration)>
     let mut stream = stream;
     while let Some(command) = command(&mut reader) {
         if let Some(answer) = says(&command)
-            && stream.write_all(&answer).is_err()
+            && (answer == HANGS_UP || stream.write_all(&answer).is_err())
         {
             return;
         }
@@ -141,10 +146,9 @@ fn who_says_nothing_is_away_in_time_for_everybody_who_asks() {
             }
         });
         assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
-        // From then on nobody waits.
-        let since = Instant::now();
-        (0..50).for_each(|_| away(store.sweep(), scheme));
-        assert!(since.elapsed() < SOON, "{scheme}: {:?}", since.elapsed());
+        // From then on nobody asks.
+        let refused = Err(Failure::Away("it did not answer a moment ago".into()));
+        (0..50).for_each(|_| assert_eq!(store.sweep(), refused, "{scheme}"));
     }
 }
 
@@ -156,7 +160,6 @@ fn an_answer_that_never_ends_is_given_up() {
         ("$1000000\r\n", b"x".to_vec(), tenth),
         ("+", b"x".to_vec(), tenth),
         ("*1000000\r\n", b":1\r\n".to_vec(), tenth),
-        ("$9000000000\r\n", vec![b'x'; 1 << 20], Duration::ZERO),
     ] {
         let endless = Fake::endless(begin, bytes, pause);
         let store = endless.open("redis", "");
@@ -164,6 +167,209 @@ fn an_answer_that_never_ends_is_given_up() {
         away(store.sweep(), begin);
         assert!(since.elapsed() < SOON, "{begin:?}: {:?}", since.elapsed());
     }
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_given_up_for_who_asked() {
+    let endless = Fake::endless("$400000000\r\n", vec![b'x'; 1 << 20], Duration::ZERO);
+    let store = endless.open("redis", "");
+    for asked in 1..=2 {
+        let answer = store.sweep();
+        assert!(matches!(answer, Err(Failure::Unknown(_))), "{answer:?}");
+        // It is asked each time, and by nobody else: nobody looks for a store that is there.
+        assert_eq!(endless.connections.load(Ordering::Acquire), asked);
+    }
+}
+
+const LEASE_FENCE: u64 = 7;
+
+fn lease() -> Lease {
+    Lease {
+        key: Key::of("k"),
+        fence: LEASE_FENCE,
+        version: 0,
+        holder: "h".into(),
+    }
+}
+
+/// Whether a script's text, which EVAL shows, is this file.
+fn is_script(command: &[String], text: &str) -> bool {
+    command[0] == "EVAL" && command[1].ends_with(text)
+}
+
+macro_rules! is {
+    ($command:expr, $name:literal) => {
+        is_script($command, include_str!(concat!("scripts/", $name, ".lua")))
+    };
+}
+
+const DONE: &[u8] = b"*2\r\n$2\r\nok\r\n:7\r\n";
+const FULL: &[u8] = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+const UNKNOWN_SCRIPT: &[u8] = b"-NOSCRIPT No matching script.\r\n";
+
+#[test]
+fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
+    let content = Content {
+        head: b"h",
+        body: b"b",
+    };
+    // Commits are answered in turn; everything else is done.
+    let commits = |answers: &'static [&'static [u8]]| {
+        let asked = AtomicUsize::new(0);
+        Fake::start(move |command| {
+            Some(
+                usual(command).unwrap_or_else(|| match command.iter().any(|word| word == "b") {
+                    true => answers[asked.fetch_add(1, Ordering::AcqRel)].to_vec(),
+                    false => DONE.to_vec(),
+                }),
+            )
+        })
+    };
+    let commit = |fake: &Fake| {
+        let store = fake.open("redis", "");
+        // Keeps a connection.
+        assert_eq!(store.sweep(), Ok(7));
+        store.commit(&lease(), content)
+    };
+    assert_eq!(commit(&commits(&[FULL])), Err(Refused::NoRoom.into()));
+    for second in [FULL, b"*1\r\n$4\r\nlost\r\n", b"*1\r\n$6\r\nclosed\r\n"] {
+        let answers: &[&[u8]] = Vec::leak(vec![HANGS_UP, second]);
+        let told = commit(&commits(answers));
+        assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+    }
+    assert_eq!(commit(&commits(&[HANGS_UP, DONE])), Ok(()));
+}
+
+#[test]
+fn a_cluster_that_is_full_says_nothing_about_a_commit() {
+    let own = Arc::new(AtomicUsize::new(0));
+    let port = own.clone();
+    let fake = Fake::start(move |command| match command[0].as_str() {
+        "CLUSTER" => {
+            let port = port.load(Ordering::Acquire);
+            let node = format!("*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$1\r\nn\r\n");
+            Some(format!("*1\r\n*3\r\n:0\r\n:16383\r\n{node}").into_bytes())
+        }
+        "EVALSHA" => Some(FULL.to_vec()),
+        _ => usual(command),
+    });
+    own.store(fake.port.into(), Ordering::Release);
+    let store = fake.open("redis+cluster", "");
+    assert_eq!(store.sweep(), Err(Refused::NoRoom.into()));
+    let content = Content {
+        head: b"",
+        body: b"",
+    };
+    let told = store.commit(&lease(), content);
+    assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+}
+
+/// Takes this many bytes of its first commit, then pauses, and goes on until it has all; answers at once to everything else.
+fn slow(bytes: usize, pause: Duration) -> u16 {
+    // A commit ends with the word that says whether to be careless; nothing else is half as long as the least of its pieces.
+    const END: &[u8] = b"$1\r\n0\r\n";
+    const SMALL: usize = 4 << 10;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let (mut chunk, mut end, mut taken) = (vec![0; 64 << 10], Vec::new(), 0);
+                let mut paused = false;
+                while let Ok(count @ 1..) = stream.read(&mut chunk) {
+                    let is_small = taken == 0 && count < SMALL;
+                    taken += count;
+                    end.extend_from_slice(&chunk[count - count.min(END.len())..count]);
+                    end.drain(..end.len().saturating_sub(END.len()));
+                    if !is_small && taken > bytes && !paused {
+                        paused = true;
+                        std::thread::sleep(pause);
+                    }
+                    if is_small || end == END {
+                        taken = 0;
+                        if stream.write_all(DONE).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn large_sessions_have_the_time_that_their_bytes_take() {
+    let body = vec![b'x'; 48 << 20];
+    let content = Content {
+        head: b"h",
+        body: &body,
+    };
+    let open = |port| open_at(&format!("redis://127.0.0.1:{port}"));
+    // Longer than any small exchange may take; 48 MiB may take twelve seconds more.
+    let store = open(slow(1 << 20, Duration::from_secs(3)));
+    assert_eq!(store.sweep(), Ok(7));
+    assert_eq!(store.commit(&lease(), content), Ok(()));
+    // One that takes for ever is no reason to refuse others.
+    let store = open(slow(1 << 20, Duration::from_secs(600)));
+    let content = Content {
+        body: &body[..4 << 20],
+        ..content
+    };
+    for _ in 0..2 {
+        assert_eq!(store.sweep(), Ok(7));
+        let told = store.commit(&lease(), content);
+        assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+    }
+    assert_eq!(store.sweep(), Ok(7));
+}
+
+#[test]
+fn a_lease_in_a_session_of_another_owner_is_given_back() {
+    let released = Arc::new(AtomicUsize::new(0));
+    let noted = released.clone();
+    let fake = Fake::start(move |command| {
+        let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+        let record = |owner: &str| {
+            let times = ":1\r\n".repeat(4);
+            let version = ":0\r\n";
+            [
+                text("ok"),
+                text(owner),
+                times,
+                version.into(),
+                text("s"),
+                version.into(),
+                text("h"),
+            ]
+            .concat()
+        };
+        Some(match command[0].as_str() {
+            "EVALSHA" => UNKNOWN_SCRIPT.to_vec(),
+            // A server that was changed by hand: the session of the protocol is somebody else's.
+            "EVAL" if is!(command, "acquire") => {
+                let (outer, inner) = (record("somebody else"), record(&command[6]));
+                format!("*22\r\n{outer}{inner}{}:{LEASE_FENCE}\r\n", text("b")).into_bytes()
+            }
+            "EVAL" if is!(command, "release") => {
+                assert_eq!(command[6], LEASE_FENCE.to_string());
+                noted.fetch_add(1, Ordering::AcqRel);
+                b"*1\r\n$2\r\nok\r\n".to_vec()
+            }
+            "EVAL" if is!(command, "mark") => {
+                format!("*2\r\n{}{}", text("ok"), text(&command[5])).into_bytes()
+            }
+            _ => usual(command)?,
+        })
+    });
+    let address = format!("--session-store=redis://127.0.0.1:{}", fake.port);
+    let settings = Settings::read(&[address], |_| None).unwrap().sessions;
+    let shared = Shared::open(&settings, Duration::from_secs(1))
+        .unwrap()
+        .unwrap();
+    let begun = shared.begin("ptcs_x", "session", Some("owner"));
+    assert_eq!(begun.err(), Some(Refused::Foreign));
+    assert_eq!(released.load(Ordering::Acquire), 1);
 }
 
 /// A sentinel that names this master, or none.
@@ -323,12 +529,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         holder: "h",
         term: Duration::from_secs(1),
     };
-    let lease = Lease {
-        key: key.clone(),
-        fence: 1,
-        version: 0,
-        holder: "h".into(),
-    };
+    let lease = lease();
     let failed = FailedLogin {
         source: "s",
         window: Duration::from_secs(1),

@@ -64,7 +64,8 @@ impl NamedSession {
         Ok(id)
     }
 
-    /// The same without asking the store, where this node has seen it.
+    /// The session that a turn names, as far as this node knows it: the step that takes the turn's lease asks the store for it. None
+    /// where only the store knows.
     fn unasked(endpoint: &Endpoint, head: &Parts) -> Result<Option<Arc<Session>>, Refusal> {
         let id = Self::id(endpoint, head)?;
         let owner = &endpoint.settings().owner_hash;
