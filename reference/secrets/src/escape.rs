@@ -33,14 +33,14 @@ const READINGS_MAX: usize = 48;
 /// Ways in which the digits or the letters of one escape are read at the same time.
 const WAYS_MAX: usize = 16;
 
-/// Escapes that are parsed for one, those of its characters among them: writers need half as many, and text that wants more was
-/// made to have many readings.
+/// Escapes that are parsed for one, those of its characters among them, each reading of such a character once: writers need half
+/// as many, and text that wants more was made to have many readings.
 const PARSES_MAX: u32 = 2 * 1024;
 /// So many are parsed whatever was parsed before.
 const PARSES_MIN: u32 = 8;
 /// What one text affords: so many at first, and so many more for each of its bytes.
 const PARSES_SAVED_MAX: u32 = 4 * 1024;
-const PARSES_PER_BYTE: u32 = 2;
+const PARSES_PER_BYTE: u32 = 3;
 /// Readings that are kept before all are forgotten, and places that are kept apart.
 const KEPT_MAX: usize = 16 * 1024;
 const PLACES_MIN: usize = 64;
@@ -56,8 +56,9 @@ pub(crate) struct Reading {
     pub end: usize,
     said: [u8; SAID_MAX],
     length: u8,
-    /// It is as style sheets write it. Those are written by hand: such an escape is no character of another one, or what octal
-    /// digits say would say that, too.
+    /// It is written as style sheets write escapes: hexadecimal digits behind a backslash. People write these by hand, and a
+    /// writer does not use them for the characters of its own escapes; so this reading is not used as a character of another
+    /// escape. Otherwise `\134` (octal for a backslash, or U+0134 of a style sheet) would have twice as many readings in each layer.
     style: bool,
 }
 
@@ -221,16 +222,18 @@ impl<'t> Escapes<'t> {
         if self.read_usual(at, out) {
             return;
         }
-        if self.read_plain(at, out) {
+        let more = ((at - self.credited) as u64).saturating_mul(u64::from(PARSES_PER_BYTE));
+        self.saved = (u64::from(self.saved) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
+        self.credited = at;
+        let is_plain = self.read_plain(at, out);
+        self.saved = self.saved.saturating_sub(PARSES_MIN - self.left);
+        if is_plain {
             if self.backslashes && self.text[at] == b'\\' {
                 self.say_backslashes(at, out);
             }
             return;
         }
         out.clear();
-        let more = ((at - self.credited) as u64).saturating_mul(u64::from(PARSES_PER_BYTE));
-        self.saved = (u64::from(self.saved) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
-        self.credited = at;
         if self.kept.len() > KEPT_MAX {
             self.kept.clear();
             self.places.fill(NOWHERE);
@@ -294,8 +297,10 @@ impl<'t> Escapes<'t> {
             b'\\' => self.run(at),
             _ => 1,
         };
-        self.met = run > 1 << (DEPTH - 1);
-        self.left = PARSES_MIN;
+        (self.met, self.left) = (false, PARSES_MIN);
+        if run > 1 << (DEPTH - 1) {
+            return false;
+        }
         let inside = |introducer, plain| Inside {
             introducer,
             plain,
@@ -354,6 +359,10 @@ impl<'t> Escapes<'t> {
         if let Some(kept) = place.layers[above] {
             return kept;
         }
+        // The text affords no more.
+        if self.left == 0 {
+            return NONE;
+        }
         let before = self.layer(at, layer - 1);
         let mut out: Readings = before.range().map(|index| self.kept[index]).collect();
         self.met = false;
@@ -379,12 +388,12 @@ impl<'t> Escapes<'t> {
         self.kept.extend(out.iter().copied());
         let slot = at % self.places.len();
         let place = &mut self.places[slot];
-        // Another place may have taken it meanwhile.
-        if place.at == at {
+        // Another place may have taken it meanwhile; and readings that were cut short are some of those that there are.
+        if place.at == at && self.left > 0 {
             place.layers[above] = Some(kept);
             // Of characters that all stand as they are, and no introducer: it is the same in every layer.
             let introducer = |reading: &Reading| reading.character().is_some_and(introduces);
-            if layer == 1 && !met && self.left > 0 && !out.iter().any(introducer) {
+            if layer == 1 && !met && !out.iter().any(introducer) {
                 place.layers = [Some(kept); DEPTH as usize];
             }
         }
@@ -438,18 +447,26 @@ impl<'t> Escapes<'t> {
             let kept = self.layer(behind, layer);
             for index in kept.range() {
                 let reading = self.kept[index];
-                if let Some(byte) = reading.character() {
+                if let Some(byte) = reading.character()
+                    && self.affords()
+                {
                     self.behind_backslash(inside(false), byte, reading.end, out);
                 }
             }
         }
     }
 
+    /// Whether one more escape may be parsed, which it then is.
+    fn affords(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+
     fn parse(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        let Some(left) = self.left.checked_sub(1) else {
+        if !self.affords() {
             return;
-        };
-        self.left = left;
+        }
         match inside.introducer {
             b'%' => self.percent(inside, at, out),
             b'\\' => self.backslash(inside, at, out),
@@ -650,7 +667,9 @@ impl<'t> Escapes<'t> {
         }
         for index in self.layer(at, inside.layer).range() {
             let reading = self.kept[index];
-            if let Some(byte) = reading.character() {
+            if let Some(byte) = reading.character()
+                && self.affords()
+            {
                 self.behind_backslash(inside, byte, reading.end, out);
             }
         }
@@ -1084,6 +1103,10 @@ mod tests {
             ("%25%32%35%36%31", "a"),
             ("%25253%37", "7"),
             ("&#38;#38;#4&#53;;", "-"),
+            ("%257%31", "q"),
+            ("\\\\x7\\x31", "q"),
+            ("&amp;#&#x35;7;", "9"),
+            ("&#%357;", "9"),
         ] {
             assert!(
                 said(text).contains(&expected.to_owned()),
@@ -1091,7 +1114,20 @@ mod tests {
                 said(text)
             );
         }
-        for text in ["%2", "%zz", "\\q", "&nonsense;", "&#;", "\\u12", "%%", "&"] {
+        for text in [
+            "%2",
+            "%zz",
+            "\\q",
+            "&nonsense;",
+            "&#;",
+            "\\u12",
+            "%%",
+            "&",
+            // Who writes the digits of an escape in this way writes its sign so, too.
+            "%7%31",
+            "\\x7\\x31",
+            "&#&#x35;7;",
+        ] {
             let mut readings = Readings::new();
             Escapes::new(text.as_bytes(), true).read(0, &mut readings);
             assert!(readings.is_empty(), "{text}: {readings:?}");

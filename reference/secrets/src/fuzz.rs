@@ -84,8 +84,9 @@ pub fn encodings(input: &[u8]) {
     let clean = redactor.scrub_str(&form.text).into_owned();
     assert_eq!(redactor.scrub_str(&clean), clean, "twice: {:?}", form.text);
     let mut near: Vec<char> = secret.chars().collect();
-    // Not in the first one, for an escape that is written for it may end, or be followed, by what stood there.
-    let at = 1 + choose.below(near.len() - 1);
+    // Not in the first one, for an escape that is written for it may end, or be followed, by what stood there; nor in the last
+    // one, for its escape may begin with what says that (`\7\145`, for `\7e`, with `\71`).
+    let at = 1 + choose.below(near.len() - 2);
     near[at] = if near[at] == '~' { '^' } else { '~' };
     for near in [
         near.iter().collect(),

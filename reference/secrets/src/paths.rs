@@ -31,6 +31,8 @@ struct Open {
     crumb: u32,
     /// Where what was read begins, or somewhat before.
     from: usize,
+    /// It may be before: a longer beginning did not go on, so that what was read begins behind where that one did.
+    loose: bool,
 }
 
 /// An escape on the way to a state.
@@ -120,8 +122,7 @@ impl<'n> Paths<'n> {
                     // Two ways to the same place may have met there only now.
                     let same = |other: &&mut Open| other.state == open.state;
                     match here.iter_mut().find(same) {
-                        Some(other) if other.from <= open.from => {}
-                        Some(other) => *other = open,
+                        Some(other) => *other = self.earlier(*other, open),
                         None => here.push(open),
                     }
                     self.open.swap_remove(next);
@@ -138,6 +139,7 @@ impl<'n> Paths<'n> {
                 plain: state.depth,
                 crumb: START,
                 from: at - state.depth as usize,
+                loose: false,
             });
         }
         for open in &here {
@@ -173,7 +175,9 @@ impl<'n> Paths<'n> {
         let mut steps = 0;
         while open.at < at && open.state.depth > open.plain {
             let byte = self.text[open.at];
+            let before = open.state.depth;
             open.state = self.prefixes.behind(open.state, byte, &mut steps);
+            open.loose |= open.state.depth <= before;
             open.at += 1;
             open.plain += 1;
             self.tell(&open, hit);
@@ -199,15 +203,20 @@ impl<'n> Paths<'n> {
             said,
         };
         self.crumbs.push(crumb);
+        let (from, loose) = match state.depth <= said {
+            true => (open.at, false),
+            false => (
+                open.from,
+                open.loose || state.depth < open.state.depth + said,
+            ),
+        };
         let open = Open {
             at: reading.end,
             state,
             plain: 0,
             crumb: self.crumbs.len() as u32 - 1,
-            from: match state.depth <= said {
-                true => open.at,
-                false => open.from,
-            },
+            from,
+            loose,
         };
         self.tell(&open, hit);
         self.add(open);
@@ -215,11 +224,9 @@ impl<'n> Paths<'n> {
 
     /// Adds a way, unless it meets one that began no later or there are too many and it is the shortest.
     fn add(&mut self, new: Open) {
-        let met = |open: &&mut Open| open.at == new.at && open.state == new.state;
-        if let Some(open) = self.open.iter_mut().find(met) {
-            if new.from < open.from {
-                *open = new;
-            }
+        let met = |open: &Open| open.at == new.at && open.state == new.state;
+        if let Some(index) = self.open.iter().position(met) {
+            self.open[index] = self.earlier(self.open[index], new);
             return;
         }
         let most = match self.steps {
@@ -235,6 +242,20 @@ impl<'n> Paths<'n> {
             && open.state.depth < new.state.depth
         {
             *open = new;
+        }
+    }
+
+    /// Of two ways that meet the one on which what was read begins earlier; the first when both do where the other does.
+    fn earlier(&mut self, mut one: Open, mut other: Open) -> Open {
+        for open in [&mut one, &mut other] {
+            if open.loose {
+                open.from = self.begin(open, open.state.depth);
+                open.loose = false;
+            }
+        }
+        match other.from < one.from {
+            true => other,
+            false => one,
         }
     }
 

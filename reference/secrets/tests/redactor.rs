@@ -103,6 +103,21 @@ fn base64_is_found_at_every_alignment() {
     }
 }
 
+/// Any block could say a shorter one.
+#[test]
+fn a_secret_of_eight_bytes_is_found_in_blocks() {
+    for secrets in [vec!["eight-8b"], vec!["eight-8b", "canary-0123456789"]] {
+        check(
+            &secrets,
+            "<ZWlnaHQtOGI=> <65696768742d3862>",
+            "<[REDACTED]> <[REDACTED]>",
+        );
+    }
+    let text = "<c2V2ZW4tNw==> <736576656e2d37>";
+    check(&["seven-7"], text, text);
+    check(&["seven-7", "eight-8b"], text, text);
+}
+
 /// As YAML, PEM and pretty-printed JSON have them, on their own and as a string of JSON.
 #[test]
 fn blocks_are_found_in_indented_lines() {
@@ -367,6 +382,60 @@ fn pieces_are_scrubbed_as_the_whole() {
     assert!(looks > text.len() / 100_000, "only {looks} looks");
     let stopped = redactor.scrub_within(&text, &mut || Err("stop"));
     assert_eq!(stopped, Err("stop"));
+}
+
+/// Pieces are as long as promised, what has no form is borrowed, and a form is found wherever a piece ends.
+#[test]
+fn pieces_end_where_no_form_goes_on() {
+    const HELD: usize = 64 * 1024;
+    const STEP: usize = 48 * 1024;
+    let secret = "canary-0123456789";
+    let redactor = redactor(&[secret]);
+    let scrub = |text: &str| {
+        let mut looks = 0;
+        let clean = redactor.scrub_within(text, &mut || {
+            looks += 1;
+            Ok::<(), ()>(())
+        });
+        let clean = clean.unwrap();
+        let borrowed = matches!(clean, std::borrow::Cow::Borrowed(_));
+        (clean.into_owned(), borrowed, looks)
+    };
+    for (length, looks) in [
+        (0, 0),
+        (1, 1),
+        (HELD, 1),
+        (HELD + 1, 2),
+        (HELD + 2 * STEP, 3),
+        (HELD + 2 * STEP + 1, 4),
+    ] {
+        let text = ".".repeat(length);
+        assert_eq!(scrub(&text), (text, true, looks));
+    }
+    let percent = "%63anary%2D0123456789";
+    for form in [secret, percent] {
+        for end in [STEP, 2 * STEP] {
+            for at in end - form.len() - 1..=end + 1 {
+                let text = format!("{}{form}{}", ".".repeat(at), ",".repeat(HELD));
+                let clean = format!("{}[REDACTED]{}", ".".repeat(at), ",".repeat(HELD));
+                let scrubbed = scrub(&text);
+                assert!(scrubbed.0 == clean, "{form} at {at}");
+                assert!(!scrubbed.1);
+            }
+        }
+    }
+    // One at the very beginning, and nothing behind it.
+    assert_eq!(scrub(secret), ("[REDACTED]".to_owned(), false, 1));
+}
+
+/// What a longer beginning that did not go on leaves is known to begin where it does: all of the first escape goes.
+#[test]
+fn a_marker_begins_where_the_first_escape_does() {
+    let secret = "=\\=x+;0<x'=u;;B%<%7😀xZq9";
+    let form = "\\%3\\u0044\\u0025\\u0035c%3\\u0064\\%7\\U00000038%\\u{32}b\\045\\u{33}\\u{42}\\0453\\u0030\\x25\\u0033\\u{43}\\u0078\
+        \\U000000252\\u0037\\u{25}\\u0033\\u{44}\\u{25}75\\u0025\\x33\\u0042\\045\\u0033\\u0042%\\u00342\\u{25}2\\u{35}\\x25\\U00000033c\
+        \\u{25}25%\\0637\\u{25}F\\U00000030\\u0025\\U00000039\\u{46}%\\u00398\\u0025\\070\\x30x%\\u0035a\\U00000071\\u0025\\u0033\\x39";
+    check(&[secret], &format!("key={form}!"), "key=[REDACTED]!");
 }
 
 /// Escapes that can be read in many ways cost no more than a bounded number of readings for each byte: unbounded, each of these
