@@ -119,7 +119,7 @@ impl Default for Launch {
             values: BTreeMap::new(),
             environment_prefix: ENVIRONMENT_PREFIX.to_owned(),
             environment: BTreeMap::new(),
-            withheld: words(&["PTC_*"]),
+            withheld: words(&["PTC_*", "XDG_CONFIG_HOME"]),
             scratch_home: true,
             upstreams: words(&["--upstreams-config", "{file}"]),
             http: words(&["--http", "--http-port", "{port}"]),
