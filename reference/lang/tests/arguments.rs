@@ -139,7 +139,9 @@ fn fault(name: &str, kinds: &[&str], program: &str, error: &Error) -> Option<Str
     }
     let Some(at) = error.place.argument else {
         let known = OTHERS.iter().any(|(other, _)| *other == name);
-        let told = known || !error.place.items.is_empty();
+        // Which one of several that are equal the function took first is not known.
+        let equals = kinds.iter().filter(|kind| **kind == found.kind.word());
+        let told = known || !error.place.items.is_empty() || equals.count() > 1;
         return (!told).then(|| format!("names no argument: {message}"));
     };
     let words = format!("argument {} of `{name}` is {}", at + 1, found.kind.word());
@@ -188,4 +190,52 @@ fn errors_name_the_function_and_the_argument_that_it_refused() {
     );
     let idle = OTHERS.iter().filter(|(name, _)| !asked.contains(name));
     assert_eq!(idle.count(), 0, "a row for what refuses nothing");
+}
+
+/// Calls with equal values in several places, and the only argument that the error may name; none when it speaks of what is
+/// inside of one or was made of one.
+const EQUALS: &[(&str, Option<usize>)] = &[
+    ("(assoc-in {:a 1} [:a :b] 1)", None),
+    ("(assoc-in [1] [5] 5)", None),
+    ("(assoc-in {:a {:b \"x\"}} [:a :b :c] \"x\")", None),
+    ("(assoc-in 1 [:a] 1)", Some(0)),
+    ("(assoc-in 1 1 1)", Some(1)),
+    ("(update-in {:a 1} [:a :b] (fn [_ x] x) 1)", None),
+    ("(update-in 1 [1] inc 1)", Some(0)),
+    ("(update 1 1 inc)", Some(0)),
+    ("(update [1] 5 (fn [_ _] 1) 6)", Some(1)),
+    ("(assoc 1 1 1)", Some(0)),
+    ("(merge 1 1)", Some(0)),
+    ("(merge {} 1 1)", Some(1)),
+    ("(range 0 0 0)", Some(2)),
+    ("(range 0 1 0)", Some(2)),
+    ("(range 0.0 1 0.0)", Some(2)),
+    ("(range \"a\" \"a\" \"a\")", Some(0)),
+    ("(range 1 :a :a)", Some(1)),
+    ("(range nil nil)", Some(0)),
+    ("(max-key identity \"x\" \"x\")", None),
+    ("(min-key identity nil nil)", None),
+    ("(let [x \"x\"] (max-key (fn [_] x) x 1))", None),
+    ("(ffirst [1])", None),
+    ("(nfirst [1 1])", None),
+    ("(tree-seq identity identity 1)", None),
+    ("(tree-seq identity (fn [_] 7) 7)", None),
+    ("(walk first identity {:a 1})", None),
+    ("(conj 1 1)", Some(0)),
+    ("(+ 1 \"a\" \"a\")", Some(1)),
+    ("(nth 1 1)", Some(0)),
+    ("(apply + 1 1)", Some(2)),
+];
+
+#[test]
+fn equal_values_are_told_apart() {
+    let mut named = 0;
+    for (program, argument) in EQUALS {
+        let error = error_of(program).unwrap_or_else(|| panic!("{program} is no error"));
+        let said = error.explained(program, &|text: &str| text.to_owned());
+        named += usize::from(error.place.argument.is_some());
+        let right = error.place.argument.is_none() || error.place.argument == *argument;
+        assert!(right, "{program}: {said}");
+    }
+    assert!(named > 10, "only {named} errors name an argument");
 }

@@ -3,7 +3,7 @@
 
 use super::numbers::index;
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, row};
-use crate::error::{Kind, Stop, about, at_item, bad_value, wrong_type};
+use crate::error::{Kind, Stop, about, at_item, bad_value, of_no_argument, wrong_type};
 use crate::eval::Eval;
 use crate::value::shape::watched;
 use crate::value::{Map, Set, Type, Value};
@@ -390,8 +390,10 @@ fn assoc_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if steps.is_empty() {
         steps.push(Value::Nil);
     }
+    holds_keys(holder)?;
     let value = std::mem::take(value);
     change_along(eval, std::mem::take(holder), steps, false, |_, _| Ok(value))
+        .map_err(of_no_argument)
 }
 
 fn applied(eval: &mut Eval<'_>, function: &Value, value: Value, extra: &mut [Value]) -> Result {
@@ -406,9 +408,9 @@ fn update(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         return Ok(Value::Nil);
     };
     callable(function)?;
+    holds_keys(holder)?;
     let steps = vec![std::mem::take(key)];
     let holder = std::mem::take(holder);
-    holds_keys(&holder)?;
     change_along(eval, holder, steps, true, |eval, value| {
         applied(eval, function, value, extra)
     })
@@ -430,11 +432,12 @@ fn update_in(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if steps.is_empty() {
         steps.push(Value::Nil);
     }
+    holds_keys(holder)?;
     let holder = std::mem::take(holder);
-    holds_keys(&holder)?;
     change_along(eval, holder, steps, true, |eval, value| {
         applied(eval, function, value, extra)
     })
+    .map_err(of_no_argument)
 }
 
 fn merge(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {

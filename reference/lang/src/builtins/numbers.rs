@@ -573,8 +573,8 @@ fn integer(value: &Value) -> Result<BigInt> {
 }
 
 fn bits(args: &[Value], small: fn(i64, i64) -> i64, large: fn(BigInt, BigInt) -> BigInt) -> Result {
+    integer(&args[0])?;
     let mut result = args[0].clone();
-    integer(&result)?;
     for arg in &args[1..] {
         result = match (&result, arg) {
             (Value::Int(a), Value::Int(b)) => Value::Int(small(*a, *b)),

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Builtin, Home, Section, at_least, between, exactly, key_of, row};
-use crate::error::{Kind, Stop, about, at_item, bad_value, got, wrong_type};
+use crate::error::{Kind, Stop, about, at_item, bad_value, got, of_no_argument, wrong_type};
 use crate::eval::Eval;
 use crate::value::shape::{watched, watched_blocks};
 use crate::value::{Value, equal, term_cmp};
@@ -371,7 +371,7 @@ fn by_function(eval: &mut Eval<'_>, args: &mut [Value], better: Ordering) -> Res
         let wins = match &best {
             None => true,
             Some((leader, _)) => {
-                comparable([leader, &found])?;
+                comparable([leader, &found]).map_err(of_no_argument)?;
                 let order = term_cmp(&found, leader);
                 order == better || order.is_eq()
             }

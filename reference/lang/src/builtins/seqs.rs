@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use super::numbers::{amount, index};
 use super::{Builtin, Home, Section, at_least, between, callable, exactly, key_of, row};
 use crate::analyze::ir::Op;
-use crate::error::{Stop, about, at_item, bad_value, of_empty, quoting, wrong_type};
+use crate::error::{
+    Stop, about, at_item, bad_value, of_empty, of_no_argument, quoting, wrong_type,
+};
 use crate::eval::{Eval, sequence};
 use crate::function::Combinator;
 use crate::value::shape::{Freed, watched};
@@ -532,7 +534,8 @@ fn sequence(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             Ok(Value::vector(items))
         }
         [xform, collection] => {
-            let items = eval.transduced(xform, std::mem::take(collection))?;
+            let xform = std::mem::take(xform);
+            let items = eval.transduced(&xform, std::mem::take(collection))?;
             Ok(Value::vector(eval.collected(items)?))
         }
         _ => Ok(Value::Nil),
@@ -875,12 +878,13 @@ fn next(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn ffirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let first = item_at(eval, &args[0], 0)?.unwrap_or_default();
-    Ok(item_at(eval, &first, 0)?.unwrap_or_default())
+    let inner = item_at(eval, &first, 0).map_err(of_no_argument)?;
+    Ok(inner.unwrap_or_default())
 }
 
 fn nfirst(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let first = item_at(eval, &args[0], 0)?.unwrap_or_default();
-    let rest = tail(eval, first, 1)?;
+    let rest = tail(eval, first, 1).map_err(of_no_argument)?;
     nil_for_none(eval, rest)
 }
 
@@ -1279,13 +1283,9 @@ fn into(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let (start, end, step) = match args {
         [] => (Value::Int(0), Value::Nil, Value::Int(1)),
-        [end] => (Value::Int(0), std::mem::take(end), Value::Int(1)),
-        [start, end] => (std::mem::take(start), std::mem::take(end), Value::Int(1)),
-        [start, end, step] => (
-            std::mem::take(start),
-            std::mem::take(end),
-            std::mem::take(step),
-        ),
+        [end] => (Value::Int(0), end.clone(), Value::Int(1)),
+        [start, end] => (start.clone(), end.clone(), Value::Int(1)),
+        [start, end, step] => (start.clone(), end.clone(), step.clone()),
         _ => return Ok(Value::Nil),
     };
     match (&start, &end, &step) {
@@ -1296,12 +1296,12 @@ fn range(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
             Ok(endless_of(Combinator::Range, &mut [start, end, step]))
         }
         _ => {
-            for bound in [&start, &end, &step] {
+            for bound in &*args {
                 if !matches!(bound, Value::Int(_) | Value::Float(_) | Value::BigInt(_)) {
                     return Err(wrong_type("a number", bound));
                 }
             }
-            number_range(eval, start, &end, &step)
+            number_range(eval, start, &end, args.get(2).unwrap_or(&step))
         }
     }
 }
@@ -1646,7 +1646,7 @@ fn tree_seq(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     while let Some(node) = pending.pop() {
         if eval.call1(branch, node.clone())?.truthy() {
             let below = eval.call1(children, node.clone())?;
-            let below = eval.take_items(below)?;
+            let below = eval.take_items(below).map_err(of_no_argument)?;
             pending.extend(below.into_iter().rev());
         }
         nodes.push(node);

@@ -1,7 +1,7 @@
 //! Rewriting nested data: `walk`, `prewalk`, `postwalk`. Map entries are seen as vectors of two.
 
 use super::{Builtin, Home, Section, callable, exactly, row};
-use crate::error::{Stop, wrong_type};
+use crate::error::{Stop, of_no_argument, wrong_type};
 use crate::eval::Eval;
 use crate::value::{Map, Value};
 
@@ -72,7 +72,10 @@ fn close(eval: &mut Eval<'_>, kind: CollectionKind, parts: Vec<Value>) -> Result
                             entries.push((key, value));
                         }
                     }
-                    other => return Err(wrong_type("a map entry (a vector of two items)", &other)),
+                    other => {
+                        let stop = wrong_type("a map entry (a vector of two items)", &other);
+                        return Err(of_no_argument(stop));
+                    }
                 }
             }
             Value::Map(Map::gathered(entries))

@@ -295,7 +295,8 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Arguments that are told apart; of further ones a function takes none before it has looked at it.
+    /// Arguments that are told apart. A function that has more leaves those behind in their places, where they are found without
+    /// a mark.
     const MAX: usize = 4;
 
     /// The marks of `args`.
@@ -326,11 +327,28 @@ impl Found {
         }
     }
 
+    /// Forgets where it stood and what it was.
+    fn leave(&mut self) {
+        self.address = 0;
+        self.mark = Mark::NONE;
+    }
+
     /// Its position among `args`, when it is one of them.
     fn among(&self, args: &[Value], marks: &Marks) -> Option<usize> {
         let stands = |arg: &Value| std::ptr::from_ref(arg).addr() == self.address;
-        let stood = || marks.seen().iter().position(|mark| *mark == self.mark);
-        args.iter().position(stands).or_else(stood)
+        args.iter()
+            .position(stands)
+            .or_else(|| self.taken_from(args, marks))
+    }
+
+    /// The only one of `args` that the function has taken out of its place and that was what this is. Of several that were
+    /// the same, nothing tells which one it is.
+    fn taken_from(&self, args: &[Value], marks: &Marks) -> Option<usize> {
+        let pairs = marks.seen().iter().zip(args).enumerate();
+        let mut taken = pairs
+            .filter_map(|(at, (mark, now))| (*mark == self.mark && now.is_nil()).then_some(at));
+        let (at, other) = (taken.next()?, taken.next());
+        other.is_none().then_some(at)
     }
 }
 
@@ -586,6 +604,22 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             place.argument = found.and_then(|found| found.among(args, marks));
         }
         _ => {}
+    }
+    stop
+}
+
+/// Lets an error say that the value it speaks of is no argument of the function: it was found inside of one, or a function made
+/// it. An argument may be equal to it.
+#[cold]
+pub(crate) fn of_no_argument(mut stop: Stop) -> Stop {
+    if let Unwind::Raise(Error { kind, .. }) = &mut *stop {
+        match kind {
+            Kind::Type {
+                function, found, ..
+            } if function.is_empty() => found.leave(),
+            Kind::Value { function, problem } if function.is_empty() => problem.leave(),
+            _ => {}
+        }
     }
     stop
 }

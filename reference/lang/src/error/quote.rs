@@ -130,6 +130,13 @@ impl Words {
         self.about.as_deref()
     }
 
+    /// Is about no argument any more.
+    pub(super) fn leave(&mut self) {
+        if let Some(about) = &mut self.about {
+            about.leave();
+        }
+    }
+
     /// The sentence, with what it quotes veiled and cut.
     pub fn told(&self, veil: &Veil<'_>) -> String {
         let quote = self.quote.as_ref().map(|quote| quote.shown(veil));

@@ -150,6 +150,11 @@ impl Mark {
         kind: Type::Nil,
         bits: 0,
     };
+    /// A mark that no value has.
+    pub const NONE: Mark = Mark {
+        kind: Type::Nil,
+        bits: u64::MAX,
+    };
 }
 
 impl Type {
