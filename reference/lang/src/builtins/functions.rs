@@ -19,7 +19,7 @@ pub const ROWS: &[Builtin] = &[
     row("fnil", "functions.fnil", Section::Core, &[Home::Core], between(2, 4), "(fnil f default), (fnil f d1 d2), (fnil f d1 d2 d3)", "Makes a function that replaces nil arguments by defaults before calling another.", fnil),
     row("every-pred", "functions.every-pred", Section::Core, &[Home::Core], at_least(1), "(every-pred p1 p2 ...)", "Makes a function that tests whether all predicates hold for all its arguments.", every_pred),
     row("some-fn", "functions.some-fn", Section::Core, &[Home::Core], at_least(1), "(some-fn f1 f2 ...)", "Makes a function that returns the first truthy result of several predicates.", some_fn),
-    row("memoize", "functions.memoize", Section::Core, &[Home::Core], exactly(1), "(memoize f)", "Makes a function that remembers what another gave for the same arguments.", memoize),
+    row("memoize", "functions.memoize", Section::Core, &[Home::Core], exactly(1), "(memoize f)", "Makes a function that remembers what another gave for the same arguments, except across branches of pmap and pcalls.", memoize),
     row("pmap", "functions.pmap", Section::FunctionalTools, &[], at_least(2), "(pmap f coll), (pmap f c1 c2 ...)", "Does what map does, with calls running in parallel; the order of results is kept.", pmap),
     row("pcalls", "functions.pcalls", Section::FunctionalTools, &[], at_least(0), "(pcalls f1 f2 ...)", "Calls functions without arguments in parallel and returns their results in order.", pcalls),
     row("println", "core.println", Section::Core, &[Home::Core], at_least(0), "(println x ...)", "Prints its arguments separated by spaces and returns nil.", println),
