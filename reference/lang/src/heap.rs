@@ -132,8 +132,8 @@ impl Account {
     }
 }
 
-/// Runs `work` with what this thread allocates in no account. For tables of the process: what they take is not the first program's
-/// that looks into them.
+/// Runs `work` without charging any program for what it allocates. For tables that are built once for the whole process: the
+/// program that happens to use one first must not pay for it.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     in_account(std::ptr::null(), work)
 }

@@ -134,7 +134,8 @@ impl<C: Default + IntoIterator> Drop for Freed<C> {
     }
 }
 
-/// A value in a tree. A tree that nobody else holds is freed at one go, its parts alone can look at the clock meanwhile.
+/// A value in a tree. Freeing a tree is one call of the tree's library, which looks at no clock; so every value looks at it when
+/// it is freed.
 #[derive(Clone, Default)]
 pub struct Slot(Value);
 
