@@ -12,13 +12,9 @@ mod addresses;
 mod faults;
 #[path = "cluster/forgery.rs"]
 mod forgery;
-#[path = "support/ports.rs"]
-mod ports;
 mod support;
 #[path = "cluster/together.rs"]
 mod together;
-
-use ports::free_port;
 
 use serde_json::{Value, json};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
@@ -30,6 +26,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::ports::free_port;
 use support::{Process, until};
 
 const REVISION: &str = "2026-07-28";

@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 #![allow(dead_code, reason = "no test needs all of it")]
 
+pub mod ports;
+
+use ports::free_port;
 use std::io::{BufRead, BufReader};
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A process that ends with its owner: one that a failed test leaves running would keep the test's output open.
@@ -51,17 +53,14 @@ pub fn started(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
     (child, output)
 }
 
-/// Below the ports of outgoing connections, which a client may be given, and so connect to itself or to the server of another test.
-const PORTS: std::ops::Range<usize> = 10_240..32_768;
-/// Tests beside each other begin at different ports.
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
+/// Servers that are started until one of them listens.
+const TRIES: usize = 100;
 
-/// A server that listens, and its port. Another program may take the port first; then the next one is tried. `command` is given
+/// A server that listens, and its port. A program that is no test may take the port first; then another one is tried. `command` is given
 /// the port; the log is read and dropped, so that its pipe never fills.
 pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
-    let begin = std::process::id() as usize * 7 + TAKEN.fetch_add(1, Ordering::Relaxed) * 100;
-    for step in 0..PORTS.len() {
-        let port = u16::try_from(PORTS.start + (begin + step) % PORTS.len()).unwrap();
+    for _ in 0..TRIES {
+        let port = free_port();
         let child = command(&port.to_string())
             .stderr(Stdio::piped())
             .spawn()
@@ -74,7 +73,7 @@ pub fn listening(mut command: impl FnMut(&str) -> Command) -> (Process, u16) {
             return (server, port);
         }
     }
-    panic!("no port is free");
+    panic!("it never listens");
 }
 
 /// Waits until `holds`; what is waited for takes milliseconds on a machine that is not busy with other things.

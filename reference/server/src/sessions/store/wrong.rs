@@ -431,6 +431,34 @@ fn sentinels_are_asked_until_one_of_them_knows_the_master() {
 }
 
 #[test]
+fn steps_share_the_time_of_what_they_are_steps_of() {
+    let pause = |part: u32| std::thread::sleep(PATIENCE * part / 10);
+    // Together longer than an answer may take, though neither is.
+    let forgetful = Fake::start(move |command| match command[0].as_str() {
+        "EVALSHA" => {
+            pause(5);
+            Some(UNKNOWN_SCRIPT.to_vec())
+        }
+        "EVAL" => {
+            pause(5);
+            Some(DONE.to_vec())
+        }
+        _ => usual(command),
+    });
+    away(forgetful.open("redis", "").sweep(), "a text after a digest");
+    // Saying who one is belongs to connecting.
+    let hesitant = Fake::start(move |command| match command[0].as_str() {
+        "ROLE" => {
+            pause(4);
+            usual(command)
+        }
+        _ => Some(usual(command).unwrap_or_else(|| DONE.to_vec())),
+    });
+    let sentinel = sentinel(Some(hesitant.port));
+    away(sentinel.open("redis+sentinel", "/main").sweep(), "a role");
+}
+
+#[test]
 fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
     // It takes each subscription, tells once, and says nothing any more.
     let told = b"*3\r\n$9\r\nsubscribe\r\n$4\r\ntold\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$4\r\ntold\r\n$5\r\nhello\r\n";
