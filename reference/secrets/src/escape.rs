@@ -818,7 +818,7 @@ impl Name {
     /// Adds what was found.
     fn say(&self, out: &mut Readings) {
         if let Some((characters, end)) = self.found {
-            say(characters.as_bytes(), end, out);
+            say(characters.as_bytes(), end, false, out);
         }
     }
 
@@ -840,12 +840,11 @@ impl Name {
     }
 }
 
-fn say(text: &[u8], end: usize, out: &mut Readings) {
+fn say(text: &[u8], end: usize, style: bool, out: &mut Readings) {
     let mut said = [0; SAID_MAX];
     if let Some(place) = said.get_mut(..text.len()) {
         place.copy_from_slice(text);
         let length = text.len() as u8;
-        let style = false;
         add(
             Reading {
                 end,
@@ -860,22 +859,21 @@ fn say(text: &[u8], end: usize, out: &mut Readings) {
 
 fn say_char(code: u32, end: usize, out: &mut Readings) {
     if let Some(character) = char::from_u32(code) {
-        say(character.encode_utf8(&mut [0; 4]).as_bytes(), end, out);
+        say(
+            character.encode_utf8(&mut [0; 4]).as_bytes(),
+            end,
+            false,
+            out,
+        );
     }
 }
 
 fn say_style(code: u32, end: usize, out: &mut Readings) {
     if let Some(character) = char::from_u32(code) {
-        let mut said = [0; SAID_MAX];
-        let length = character.encode_utf8(&mut said).len() as u8;
-        let style = true;
-        add(
-            Reading {
-                end,
-                said,
-                length,
-                style,
-            },
+        say(
+            character.encode_utf8(&mut [0; 4]).as_bytes(),
+            end,
+            true,
             out,
         );
     }
