@@ -674,8 +674,8 @@ fn lisp_function(source: &str) -> ToolFn {
 }
 
 /// A program that reaches nothing but a clock.
-struct Alone {
-    deadline: Instant,
+pub(super) struct Alone {
+    pub(super) deadline: Instant,
 }
 
 impl Host for Alone {

@@ -1,13 +1,14 @@
 //! Programs, payloads, signatures and schemas as operations.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use ptc_lang::print::PREVIEW_ITEMS;
-use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Reason, Value};
+use ptc_lang::{Ended, Env, Limits, Program, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::{InvalidInput, Operation, text_of, value_of};
+use crate::commands::agent::Alone;
 use ptc_protocol::limits::ALONE;
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, HISTORY_SIZE_MAX, MemoryDelta, PreviewOptions, Profile,
@@ -97,28 +98,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
         run: op_validate_return,
     },
 ];
-
-/// A program that reaches nothing but a clock.
-struct Alone {
-    deadline: Instant,
-}
-
-impl Host for Alone {
-    fn now_micros(&self) -> i64 {
-        let since = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-    }
-
-    fn pulse(&self) -> Pulse {
-        if Instant::now() >= self.deadline {
-            Pulse::TimedOut
-        } else {
-            Pulse::Continue
-        }
-    }
-}
 
 fn op_lisp_run(input: &Json) -> Result<Json, Json> {
     let refused =
