@@ -1,29 +1,53 @@
-//! Failed logins of all nodes: the store counts them, and what a node hears of blocks it remembers, so that a blocked source costs
-//! the store nothing. Knows nothing of HTTP.
+//! Failed logins of all nodes: the store counts them, and what nodes tell each other of them each one remembers, so that neither a
+//! blocked source nor one that never failed costs the store anything. Knows nothing of HTTP.
 
-use super::shared::Shared;
+use super::shared::{Shared, Told};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Sources that some node saw fail, each with the end of its block where it is blocked.
+/// What a node heard of failed logins, and what it waits to be heard.
 #[derive(Default)]
-pub struct Logins(Mutex<HashMap<String, Option<Instant>>>);
+pub struct Logins {
+    /// Sources that some node saw fail, each with the end of its block where it is blocked.
+    sources: Mutex<HashMap<String, Option<Instant>>>,
+    /// Since when nothing is missed that nodes tell.
+    hears_since: Mutex<Option<Instant>>,
+    /// Failures that this node told of, by a name that nodes answer with.
+    told: Mutex<HashMap<String, Arc<Echo>>>,
+}
 
-/// Longer than any digest.
+/// Nodes that heard of a failure.
+#[derive(Default)]
+struct Echo {
+    count: AtomicU64,
+    more: Notify,
+}
+
+/// Longer than any digest or name of a call.
 const SOURCE_BYTES_MAX: usize = 64;
+/// How long a failed login waits until each node has heard of it: one that hangs may not keep it for ever.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+const CALL_BYTES: usize = 9;
 
 impl Logins {
+    /// From now on nothing is missed that nodes tell, or everything.
+    pub fn hears(&self, all: bool) {
+        *lock(&self.hears_since) = all.then(Instant::now);
+    }
+
     /// Notes what a node told.
     pub fn note(&self, source: String, block: Option<Duration>) {
         // Anybody who reaches the store may have told it.
         if source.len() > SOURCE_BYTES_MAX {
             return;
         }
-        let mut all = self.all();
+        let mut all = lock(&self.sources);
         if all.len() >= SOURCES_MAX && !all.contains_key(&source) {
             // Whose failures are forgotten here is blocked a little sooner.
             let any = all.keys().next().cloned();
@@ -34,47 +58,115 @@ impl Logins {
         *of = until.or(*of);
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Option<Instant>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes that a node heard of a failure that this one may have told of.
+    pub fn heard(&self, call: &str) {
+        if let Some(echo) = lock(&self.told).get(call) {
+            echo.count.fetch_add(1, Ordering::AcqRel);
+            echo.more.notify_one();
+        }
+    }
+
+    /// Whether a source may have failed within a window, as far as this node can know.
+    fn may_have_failed(&self, source: &str, window: Duration) -> bool {
+        let missed = lock(&self.hears_since).is_none_or(|since| since.elapsed() < window);
+        missed || lock(&self.sources).contains_key(source)
+    }
+}
+
+/// A failure whose echo is listened to, until it is dropped.
+struct Listening<'a> {
+    logins: &'a Logins,
+    call: String,
+    echo: Arc<Echo>,
+}
+
+impl<'a> Listening<'a> {
+    fn new(logins: &'a Logins) -> Self {
+        let (call, echo) = (crate::token::random(CALL_BYTES), Arc::<Echo>::default());
+        lock(&logins.told).insert(call.clone(), echo.clone());
+        Listening { logins, call, echo }
+    }
+
+    /// Waits until so many nodes have heard of it.
+    async fn until(&self, nodes: u64) {
+        let heard = async {
+            while self.echo.count.load(Ordering::Acquire) < nodes {
+                self.echo.more.notified().await;
+            }
+        };
+        // Who hangs asks the store again when it hears anew.
+        let _ = tokio::time::timeout(HEARD_WITHIN, heard).await;
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        lock(&self.logins.told).remove(&self.call);
     }
 }
 
 impl Shared {
     /// How long a source is still blocked, as far as this node heard.
     pub fn login_blocked(&self, source: &str) -> Option<Duration> {
-        let until = self.logins().all().get(source).copied()??;
+        let until = lock(&self.logins().sources).get(source).copied()??;
         until
             .checked_duration_since(Instant::now())
             .filter(|left| !left.is_zero())
     }
 
-    /// Counts a failed login for all nodes; nothing while the store is away.
-    pub fn login_failed(&self, source: &str, limit: &RateLimitSettings) -> Option<LoginFailure> {
+    /// Counts a failed login for all nodes, and comes back when each of them has heard of it: a client that goes on with another one
+    /// finds there what it left here. Nothing while the store is away.
+    pub async fn login_failed(
+        &self,
+        source: &str,
+        limit: &RateLimitSettings,
+    ) -> Option<LoginFailure> {
         let block = Duration::from_millis(limit.block_ms);
+        let listening = Listening::new(self.logins());
         let failed = FailedLogin {
             source,
             window: Duration::from_millis(limit.window_ms),
             failures_max: limit.failures_max,
             block,
+            call: &listening.call,
         };
-        let told = self.ask(|store| store.login_failed(&failed)).ok()?;
+        let (told, nodes) = self.ask(|store| store.login_failed(&failed)).ok()?;
         let block = match told {
             LoginFailure::Counted => None,
             LoginFailure::Blocks => Some(block),
             LoginFailure::Blocked(left) => Some(left),
         };
         self.logins().note(source.to_owned(), block);
+        listening.until(nodes).await;
         Some(told)
     }
 
-    /// Forgets the failures of a source that showed the right token. Asks the store only where there may be some.
-    pub fn login_succeeded(&self, source: &str) {
-        let heard = self.logins().all().contains_key(source);
-        if (heard && self.login_blocked(source).is_none()) || !self.tells() {
-            // Where the store is away, their window ends them.
-            if self.ask(|store| store.login_succeeded(source)).is_ok() {
-                self.logins().all().remove(source);
-            }
+    /// Notes what a node told of a failed login, and says so.
+    pub(super) fn login_heard(&self, source: &str, block: Option<Duration>, call: String) {
+        self.logins().note(source.to_owned(), block);
+        if call.len() <= SOURCE_BYTES_MAX {
+            self.tell(&Told::Heard { call });
         }
     }
+
+    /// Forgets the failures of a source that showed the right token. Asks the store only where there may be some.
+    pub fn login_succeeded(&self, source: &str, limit: &RateLimitSettings) {
+        if self.login_blocked(source).is_some() {
+            return;
+        }
+        let window = Duration::from_millis(limit.window_ms);
+        if self.tells() && !self.logins().may_have_failed(source, window) {
+            return;
+        }
+        // First here: a failure that is told meanwhile is a new one.
+        let known = lock(&self.logins().sources).remove(source);
+        let forgotten = self.ask(|store| store.login_succeeded(source));
+        if forgotten.is_err() && known.is_some() {
+            self.logins().note(source.to_owned(), None);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use super::logins::Logins;
 use super::record::{self, Head};
 use super::store::{
     self, Acquire, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore,
-    Space,
+    Space, Word,
 };
 use super::{Refused, Running, Session, State, Turn, later};
 use crate::diagnostics::counters::{Histogram, head};
@@ -132,10 +132,14 @@ impl Shared {
         );
         let shared = Arc::new(shared);
         let listening = Arc::downgrade(&shared);
-        shared.store.listen(Box::new(move |message| {
+        shared.store.listen(Box::new(move |word| {
             let shared = listening.upgrade();
             if let Some(shared) = &shared {
-                shared.heard(message);
+                match word {
+                    Word::Begins => shared.logins.hears(true),
+                    Word::Ends => shared.logins.hears(false),
+                    Word::Says(message) => shared.heard(message),
+                }
             }
             shared.is_some()
         }));
@@ -187,7 +191,8 @@ impl Shared {
             return;
         };
         match told {
-            Told::Login { block } => self.logins.note(key.as_str().to_owned(), block),
+            Told::Login { block, call } => self.login_heard(key.as_str(), block, call),
+            Told::Heard { .. } => self.logins.heard(key.as_str()),
             Told::Closed => {
                 let running = lock(&self.running).get(&key).and_then(Weak::upgrade);
                 if let Some(end) = running.as_ref().and_then(|running| running.end.get()) {
@@ -867,8 +872,13 @@ pub enum Told {
     Cancel { session: String, call: Id },
     /// A protocol session ended.
     Ended { session: String },
-    /// A login failed; its source, which stands where keys do, is blocked for so long.
-    Login { block: Option<Duration> },
+    /// A login failed; its source, which stands where keys do, is blocked for so long. Who hears it says so with the name of the call.
+    Login {
+        block: Option<Duration>,
+        call: String,
+    },
+    /// A failed login was heard of; the name of its call stands where keys do.
+    Heard { call: String },
 }
 
 impl Told {
@@ -884,6 +894,7 @@ impl Told {
                 format!("cancel {} {}", Key::of(session).as_str(), call.as_json())
             }
             Told::Ended { session } => format!("ended {}", Key::of(session).as_str()),
+            Told::Heard { call } => format!("heard {call}"),
         }
     }
 
@@ -896,9 +907,19 @@ impl Told {
             "ended" => Told::Ended {
                 session: String::new(),
             },
-            "failed" => Told::Login { block: None },
-            "blocked" => Told::Login {
-                block: Some(Duration::from_micros(rest.parse().ok()?)),
+            "failed" => Told::Login {
+                block: None,
+                call: rest.to_owned(),
+            },
+            "blocked" => {
+                let (block, call) = rest.split_once(' ')?;
+                Told::Login {
+                    block: Some(Duration::from_micros(block.parse().ok()?)),
+                    call: call.to_owned(),
+                }
+            }
+            "heard" => Told::Heard {
+                call: String::new(),
             },
             "cancel" => Told::Cancel {
                 session: String::new(),

@@ -55,7 +55,7 @@ impl Wire {
     }
 
     /// From now on answers arrive late.
-    fn slow(&self) {
+    pub fn slow(&self) {
         self.state.slow.store(true, Ordering::Release);
     }
 

@@ -63,6 +63,26 @@ fn failed_logins_count_for_all_servers() {
             assert_eq!(login(node, &wrong, "192.0.2.3"), 401, "{url}");
         }
         assert_eq!(login(&first, &wrong, "192.0.2.3"), 429, "{url}");
+        if let Store::Redis { port, .. } = &store {
+            // A server that is told late is waited for, and one that was not told asks.
+            let wire = faults::Wire::to(*port);
+            let far = Node::start(&wire.url(), &flags, &[]);
+            wire.slow();
+            for source in ["192.0.2.5", "192.0.2.6"] {
+                for node in [&first, &second, &first] {
+                    assert_eq!(login(node, &wrong, source), 401, "{url}");
+                }
+                let forgets = match source {
+                    "192.0.2.5" => &far,
+                    _ => &Node::start(&url, &flags, &[]),
+                };
+                assert_ne!(login(forgets, TOKEN, source), 401);
+                for node in [&first, &far, &second, &first] {
+                    assert_eq!(login(node, &wrong, source), 401, "{url}");
+                }
+                assert_eq!(login(&second, &wrong, source), 429, "{url}");
+            }
+        }
         // Without the store each server counts alone.
         if let Store::Redis { server, .. } = &store {
             let _ = server.lock().unwrap().0.kill();

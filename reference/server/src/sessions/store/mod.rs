@@ -143,6 +143,8 @@ pub struct FailedLogin<'a> {
     pub failures_max: u64,
     /// How long a block lasts.
     pub block: Duration,
+    /// What nodes that hear of it call it by.
+    pub call: &'a str,
 }
 
 /// What became of a login that failed.
@@ -282,11 +284,11 @@ pub trait SessionStore: Send + Sync {
     /// [`Failure::Away`].
     fn sweep(&self) -> Answer<usize>;
 
-    /// Counts a failed login, and tells all nodes of its source.
+    /// Counts a failed login, and tells all nodes of its source; says how many it told.
     ///
     /// # Errors
     /// [`Failure::Away`].
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure>;
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<(LoginFailure, u64)>;
 
     /// Forgets the failures of a source that showed the right token, unless it is blocked: somebody else may be guessing there.
     ///
@@ -312,8 +314,18 @@ pub trait SessionStore: Send + Sync {
     fn listen(&self, _heard: Heard) {}
 }
 
-/// Takes a message; false when nobody wants more.
-pub type Heard = Box<dyn Fn(&str) -> bool + Send>;
+/// What a listener hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word<'a> {
+    /// From here on nothing is missed.
+    Begins,
+    Says(&'a str),
+    /// The connection is gone.
+    Ends,
+}
+
+/// Takes a word; false when nobody wants more.
+pub type Heard = Box<dyn Fn(Word<'_>) -> bool + Send>;
 
 /// Closed sessions that a store remembers, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;

@@ -9,7 +9,7 @@ use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::wire::{self, KEEPALIVE, Server, Wire};
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
-    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
+    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, micros,
 };
 use crate::settings::store_address::{Kind, RedisAddress};
 use redis::cluster::{ClusterClient, ClusterConnection};
@@ -423,6 +423,9 @@ impl Shared {
         link.begin(ANSWER_TIMEOUT);
         link.req_command(redis::cmd("SUBSCRIBE").arg(channel))?
             .extract_error()?;
+        if !heard(Word::Begins) {
+            return Ok(());
+        }
         loop {
             let said = match link.next(SILENCE) {
                 Err(error) if error.is_timeout() => {
@@ -435,7 +438,7 @@ impl Shared {
             };
             // Whatever came, an answer to PING among it, is handed on, if only as an empty message: `heard` says whether anybody
             // listens still, and a thread of a node that is gone ends.
-            if !heard(&message(said?.extract_error()?)) {
+            if !heard(Word::Says(&message(said?.extract_error()?))) {
                 return Ok(());
             }
         }
@@ -840,19 +843,23 @@ impl SessionStore for Redis {
         parts(self.run(&call)?)?.next()
     }
 
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<(LoginFailure, u64)> {
         let mut call = self.scripts.login_failed.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(failed.source)
             .arg(micros(failed.window))
             .arg(micros(failed.block))
             .arg(failed.failures_max)
-            .arg(SOURCES_MAX);
+            .arg(SOURCES_MAX)
+            .arg(failed.call);
         let mut parts = parts(self.run(&call)?)?;
         Ok(match parts.next::<String>()?.as_str() {
-            "counted" => LoginFailure::Counted,
-            "blocks" => LoginFailure::Blocks,
-            _ => LoginFailure::Blocked(Duration::from_micros(parts.next()?)),
+            "counted" => (LoginFailure::Counted, parts.next()?),
+            "blocks" => (LoginFailure::Blocks, parts.next()?),
+            _ => {
+                let left = Duration::from_micros(parts.next()?);
+                (LoginFailure::Blocked(left), 0)
+            }
         })
     }
 
@@ -878,7 +885,7 @@ impl SessionStore for Redis {
         let _ = std::thread::Builder::new()
             .name("told".into())
             .spawn(move || {
-                while shared.hear(&channel, &heard).is_err() {
+                while shared.hear(&channel, &heard).is_err() && heard(Word::Ends) {
                     std::thread::sleep(LOOK_AGAIN);
                 }
             });

@@ -470,8 +470,8 @@ fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
     let heard = Arc::new(AtomicUsize::new(0));
     let counted = heard.clone();
     let store = dead.open("redis", "");
-    store.listen(Box::new(move |message| {
-        counted.fetch_add(usize::from(message == "hello"), Ordering::AcqRel);
+    store.listen(Box::new(move |word| {
+        counted.fetch_add(usize::from(word == Word::Says("hello")), Ordering::AcqRel);
         counted.load(Ordering::Acquire) < 2
     }));
     let since = Instant::now();
@@ -563,6 +563,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         window: Duration::from_secs(1),
         failures_max: 1,
         block: Duration::from_secs(1),
+        call: "c",
     };
     type Asks<'a> = &'a (dyn Fn(&dyn SessionStore) -> bool + Sync);
     // Whether it did as if it was answered with what makes sense.

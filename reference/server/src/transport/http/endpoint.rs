@@ -194,7 +194,7 @@ impl Endpoint {
                         endpoint.cancel_all(&session.connection);
                     }
                 }
-                Told::Closed | Told::Login { .. } => {}
+                Told::Closed | Told::Login { .. } | Told::Heard { .. } => {}
             }
         });
     }
