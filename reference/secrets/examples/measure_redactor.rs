@@ -23,6 +23,8 @@ const AUTOMATON_MIB_MAX: f64 = 16.0;
 /// Bytes of each hostile text, and how many MB a second must be scrubbed of the worst one of its class.
 const HOSTILE_BYTES: usize = 5_000;
 const HOSTILE_MIN: f64 = 1.0;
+/// Slow texts of a class that are told.
+const WORST_TOLD: usize = 4;
 /// Writes a piece of a text, each with another number.
 type Text = fn(u32) -> String;
 /// Writes a text in a form.
@@ -77,11 +79,15 @@ fn main() {
             let took = running_time() - begun;
             (text.len() as f64 / 1e6 / took.as_secs_f64(), piece)
         });
-        let worst = speeds.min_by(|left, right| left.0.total_cmp(&right.0));
-        let (speed, piece) = worst.expect("every secret has forms");
+        let mut speeds: Vec<(f64, String)> = speeds.collect();
+        speeds.sort_by(|left, right| left.0.total_cmp(&right.0));
         let what = format!("redaction of hostile text, {class}");
-        // Which one that was tells more than its speed.
-        eprintln!("{what}: {:?}", piece.chars().take(40).collect::<String>());
+        // Which ones are slow tells more than how slow the slowest is.
+        for (speed, piece) in speeds.iter().take(WORST_TOLD) {
+            let begin: String = piece.chars().take(40).collect();
+            eprintln!("{what}: {speed:.2} MB/s of {begin:?}");
+        }
+        let speed = speeds[0].0;
         println!(
             "{}",
             Row::at_least(what, speed, HOSTILE_MIN, " MB/s").line()

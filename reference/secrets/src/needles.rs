@@ -83,7 +83,7 @@ impl Grams {
 
 impl Needles {
     /// `secrets`: in bytewise order, each once, at least one and none empty.
-    pub fn new(secrets: Vec<Zeroizing<String>>) -> Self {
+    pub fn new(secrets: &[Zeroizing<String>]) -> Self {
         let patterns: Vec<&str> = secrets.iter().map(|secret| secret.as_str()).collect();
         let total: usize = patterns.iter().map(|pattern| pattern.len()).sum();
         let skip = (patterns.len() > QUICK_PATTERNS_MAX)
@@ -196,7 +196,7 @@ impl Needles {
                 0..0
             };
             while at < text.len() && at - (state.depth as usize) < end {
-                state = self.prefixes.behind(state, text[at], &mut 0);
+                state = self.prefixes.behind(state, text[at]);
                 at += 1;
                 let says = self.prefixes.says(state) as usize;
                 if says == 0 {
@@ -453,7 +453,7 @@ impl Before<'_> {
             false => (from, NOTHING),
         };
         for byte in &text[from..at] {
-            state = needles.prefixes.behind(state, *byte, &mut 0);
+            state = needles.prefixes.behind(state, *byte);
         }
         // What begins somewhere before the few bytes that are near is not known then.
         if far.is_some() || from == self.at {

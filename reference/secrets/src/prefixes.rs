@@ -1,220 +1,270 @@
-//! The beginnings of secrets as an automaton after Aho and Corasick: over the sorted list of secrets, so that a state is a range of
-//! it. Follows text byte by byte; knows nothing of escapes.
-
-use std::ops::Range;
+//! The beginnings of secrets as an automaton after Aho and Corasick. Every byte is one step, whatever the secrets are: where a
+//! byte leads that does not go on with a beginning is in a table, not found by trying one shorter beginning after the other.
+//! Follows text byte by byte; knows nothing of escapes.
 
 use zeroize::Zeroizing;
 
-/// What was read last and begins a secret: `depth` bytes that the secrets from `low` to before `high` have in common, and no other
-/// has. All that reads the same is the same state.
+/// What was read last and begins a secret: the longest such beginning. All that reads the same is the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Beginning {
-    low: u32,
-    high: u32,
+    node: u32,
+    /// Its bytes.
     pub depth: u32,
 }
 
 /// Nothing that begins a secret.
-pub(crate) const NOTHING: Beginning = Beginning {
-    low: 0,
-    high: 0,
-    depth: 0,
-};
+pub(crate) const NOTHING: Beginning = Beginning { node: 0, depth: 0 };
 
-/// Of one beginning.
+/// One beginning. They are numbered in the order of the sorted secrets, so that the first one that is a byte longer comes next.
 #[derive(Clone, Copy)]
-struct Link {
-    /// The longest other beginning that it ends with.
-    shorter: Beginning,
-    /// The longest of those that doesn't go on with the one byte that this goes on with: a byte that did not fit here won't fit
-    /// at any between the two. A secret of one letter would otherwise be gone through down to its first for each other letter.
-    otherwise: Beginning,
+struct Node {
+    depth: u32,
     /// Bytes of the longest secret that it ends with.
     says: u32,
+    /// Where all other bytes lead.
+    others: Table,
+    /// The byte that leads to the next node, if any does.
+    next: Option<u8>,
 }
 
+/// Where bytes lead, by their high bits: the number of a [`Block`] of blocks. Bytes that are in none lead to nothing.
+type Table = u32;
+/// By the high or the low four bits of a byte: another block, or a node. Blocks are never altered once a table has them, so that
+/// tables that differ in little share the rest.
+type Block = [u32; 16];
+/// The table of no bytes, and the block of none.
+const EMPTY: Table = 0;
+
 pub(crate) struct Prefixes {
-    /// In bytewise order, each once and none empty.
-    secrets: Vec<Zeroizing<String>>,
-    /// By first byte: the secrets that begin with it.
-    first: Vec<Range<u32>>,
-    /// Where the links of each secret begin; there is one for each byte. Those of what an earlier secret begins with as well are
-    /// never looked at.
-    links_at: Vec<u32>,
-    links: Vec<Link>,
-    /// Behind the last one of the secrets that begin with each.
-    longer: Vec<u32>,
+    nodes: Vec<Node>,
+    blocks: Vec<Block>,
+    /// The node of each secret.
+    wholes: Vec<u32>,
+}
+
+/// How a node is reached, while the automaton is made.
+struct Edge {
+    from: u32,
+    byte: u8,
 }
 
 impl Prefixes {
     /// `secrets`: in bytewise order, each once and none empty.
-    pub fn new(secrets: Vec<Zeroizing<String>>) -> Self {
-        let total: usize = secrets.iter().map(|secret| secret.len()).sum();
-        let mut prefixes = Self {
-            first: vec![0..0; 256],
-            links_at: Vec::with_capacity(secrets.len()),
-            links: vec![
-                Link {
-                    shorter: NOTHING,
-                    otherwise: NOTHING,
-                    says: 0
-                };
-                total
-            ],
-            longer: (1..).take(secrets.len()).collect(),
-            secrets,
+    pub fn new(secrets: &[Zeroizing<String>]) -> Self {
+        let root = Node {
+            depth: 0,
+            says: 0,
+            others: EMPTY,
+            next: None,
         };
-        let mut links = 0;
-        for (index, secret) in (0..).zip(&prefixes.secrets) {
-            let begin = &mut prefixes.first[usize::from(secret.as_bytes()[0])];
-            *begin = match begin.end {
-                0 => index..index + 1,
-                _ => begin.start..index + 1,
-            };
-            prefixes.links_at.push(links);
-            links += secret.len() as u32;
+        let mut prefixes = Self {
+            nodes: vec![root],
+            blocks: vec![[0; 16]],
+            wholes: Vec::with_capacity(secrets.len()),
+        };
+        let mut edges = vec![Edge { from: 0, byte: 0 }];
+        // The nodes of the secret before.
+        let mut way: Vec<u32> = vec![0];
+        let mut before: &[u8] = &[];
+        for secret in secrets {
+            let bytes = secret.as_bytes();
+            let same = before
+                .iter()
+                .zip(bytes)
+                .take_while(|(one, other)| one == other);
+            way.truncate(same.count() + 1);
+            for &byte in &bytes[way.len() - 1..] {
+                let (from, node) = (way[way.len() - 1], prefixes.nodes.len() as u32);
+                if from + 1 == node {
+                    prefixes.nodes[from as usize].next = Some(byte);
+                }
+                let depth = way.len() as u32;
+                prefixes.nodes.push(Node { depth, ..root });
+                edges.push(Edge { from, byte });
+                way.push(node);
+            }
+            let whole = way[way.len() - 1];
+            prefixes.nodes[whole as usize].says = bytes.len() as u32;
+            prefixes.wholes.push(whole);
+            before = bytes;
         }
-        prefixes.link();
+        prefixes.link(&edges);
         prefixes
     }
 
-    /// Links every beginning, the shortest first: a longer one's stands on those.
-    fn link(&mut self) {
-        // Of each secret the beginning that was linked last.
-        let mut reached = vec![NOTHING; self.secrets.len()];
-        for depth in 0.. {
-            let mut longer_ones = false;
-            for (index, reached) in reached.iter_mut().enumerate() {
-                let Some(&byte) = self.secrets[index].as_bytes().get(depth) else {
-                    continue;
-                };
-                longer_ones = true;
-                let before = *reached;
-                let Some(state) = self.goes_on(before, byte) else {
-                    continue;
-                };
-                *reached = state;
-                // What several secrets begin with is linked once.
-                if state.low as usize != index {
-                    continue;
+    /// Makes the table of every node, the shortest first: a longer one's stands on those.
+    fn link(&mut self, edges: &[Edge]) {
+        let mut order: Vec<u32> = (0..edges.len() as u32).collect();
+        order.sort_by_key(|node| self.nodes[*node as usize].depth);
+        // The bytes by which a node is left other than to the next one.
+        let mut branches: Vec<u32> = (1..edges.len() as u32)
+            .filter(|node| edges[*node as usize].from + 1 != *node)
+            .collect();
+        branches.sort_by_key(|node| edges[*node as usize].from);
+        // Of each node the longest shorter beginning that it ends with, and once somebody asks, the table of all bytes.
+        let mut shorter = vec![0; edges.len()];
+        let mut all: Vec<Option<Table>> = vec![None; edges.len()];
+        for node in order {
+            let Edge { from, byte } = edges[node as usize];
+            let ends_with = match self.nodes[node as usize].depth {
+                0 | 1 => 0,
+                _ => {
+                    let shorter = shorter[from as usize];
+                    self.lead(shorter, byte)
                 }
-                let shorter = match before.depth {
-                    0 => NOTHING,
-                    _ => self.behind(self.link_of(before).shorter, byte, &mut 0),
-                };
-                let says = match self.secrets[index].len() == depth + 1 {
-                    true => {
-                        self.longer[index] = state.high;
-                        state.depth
-                    }
-                    false => self.says(shorter),
-                };
-                let at = self.links_at[index] as usize + depth;
-                self.links[at] = Link {
-                    shorter,
-                    otherwise: self.otherwise(state, shorter),
-                    says,
-                };
+            };
+            shorter[node as usize] = ends_with;
+            let mut table = match node {
+                0 => EMPTY,
+                _ => self.table_of_all(ends_with, &mut all),
+            };
+            let first = branches.partition_point(|branch| edges[*branch as usize].from < node);
+            let branches = branches[first..].iter();
+            let new = self.blocks.len();
+            for &branch in branches.take_while(|branch| edges[**branch as usize].from == node) {
+                table = self.with(table, edges[branch as usize].byte, branch, new);
             }
-            if !longer_ones {
-                return;
-            }
+            let says = self.nodes[ends_with as usize].says;
+            let node = &mut self.nodes[node as usize];
+            node.others = table;
+            // A secret that ends here is longer than those that it ends with.
+            node.says = node.says.max(says);
         }
+    }
+
+    /// Where all bytes lead from a node whose own table is made, the one to the next node among them.
+    fn table_of_all(&mut self, node: u32, all: &mut [Option<Table>]) -> Table {
+        if let Some(table) = all[node as usize] {
+            return table;
+        }
+        let Node { others, next, .. } = self.nodes[node as usize];
+        let table = match next {
+            Some(byte) => self.with(others, byte, node + 1, self.blocks.len()),
+            None => others,
+        };
+        all[node as usize] = Some(table);
+        table
+    }
+
+    /// `table`, but that `byte` leads to `node`. Blocks from `new` on belong to nobody else.
+    fn with(&mut self, table: Table, byte: u8, node: u32, new: usize) -> Table {
+        let table = self.own(table, new);
+        let (high, low) = halves(byte);
+        let block = self.own(self.blocks[table as usize][high], new);
+        self.blocks[table as usize][high] = block;
+        self.blocks[block as usize][low] = node;
+        table
+    }
+
+    /// A block that may be altered: `block`, or a copy of it.
+    fn own(&mut self, block: u32, new: usize) -> u32 {
+        if block as usize >= new {
+            return block;
+        }
+        self.blocks.push(self.blocks[block as usize]);
+        self.blocks.len() as u32 - 1
+    }
+
+    /// The node that `byte` leads to.
+    fn lead(&self, node: u32, byte: u8) -> u32 {
+        let Node { others, next, .. } = self.nodes[node as usize];
+        if next == Some(byte) {
+            return node + 1;
+        }
+        let (high, low) = halves(byte);
+        self.blocks[self.blocks[others as usize][high] as usize][low]
     }
 
     /// How many secrets there are.
     pub fn len(&self) -> usize {
-        self.secrets.len()
+        self.wholes.len()
     }
 
     /// Bytes that the tables occupy.
     pub fn memory_bytes(&self) -> usize {
-        self.links.len() * size_of::<Link>()
-            + self.first.len() * size_of::<Range<u32>>()
-            + self.secrets.len() * 2 * size_of::<u32>()
+        self.nodes.len() * size_of::<Node>()
+            + self.blocks.len() * size_of::<Block>()
+            + self.wholes.len() * size_of::<u32>()
     }
 
     /// Whether a secret begins with `byte`.
     pub fn begins(&self, byte: u8) -> bool {
-        self.first[usize::from(byte)].end > 0
+        self.lead(0, byte) != 0
     }
 
     /// All of a secret.
     pub fn whole(&self, secret: usize) -> Beginning {
-        Beginning {
-            low: secret as u32,
-            high: self.longer[secret],
-            depth: self.secrets[secret].len() as u32,
-        }
+        self.at(self.wholes[secret])
     }
 
     /// Bytes of the longest secret that what was read ends with; 0 when it ends with none.
     pub fn says(&self, state: Beginning) -> u32 {
-        match state.depth {
-            0 => 0,
-            _ => self.link_of(state).says,
+        self.nodes[state.node as usize].says
+    }
+
+    /// What begins a secret of what was read up to `state`, and `byte` behind it.
+    pub fn behind(&self, state: Beginning, byte: u8) -> Beginning {
+        self.at(self.lead(state.node, byte))
+    }
+
+    fn at(&self, node: u32) -> Beginning {
+        let depth = self.nodes[node as usize].depth;
+        Beginning { node, depth }
+    }
+}
+
+fn halves(byte: u8) -> (usize, usize) {
+    (usize::from(byte >> 4), usize::from(byte & 0xF))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the definition: the longest beginning of a secret, and the longest secret, that what was read ends with.
+    #[test]
+    fn every_byte_leads_to_the_longest_beginning() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for round in 0..400 {
+            // Of few letters, so that beginnings stand in one another; and of bytes from both halves of the table.
+            let letters: &[char] = [&['a', 'b'][..], &['a', 'q', 'A', '0', 'ä', 'Ä']][round % 2];
+            let mut word = |most: usize| -> String {
+                let length = random.usize(1..=most);
+                (0..length).filter_map(|_| random.choice(letters)).collect()
+            };
+            let mut secrets: Vec<String> = (0..1 + round % 12).map(|_| word(9)).collect();
+            let text = word(60);
+            secrets.sort();
+            secrets.dedup();
+            let own: Vec<_> = secrets.iter().cloned().map(Zeroizing::new).collect();
+            let prefixes = Prefixes::new(&own);
+            let mut state = NOTHING;
+            for (at, byte) in text.bytes().enumerate() {
+                state = prefixes.behind(state, byte);
+                let read = &text.as_bytes()[..=at];
+                let beginnings = secrets.iter().flat_map(|secret| {
+                    let all = 1..=secret.len();
+                    all.map(|end| &secret.as_bytes()[..end])
+                });
+                let longest = |found: Option<usize>| found.unwrap_or(0) as u32;
+                let ends = |piece: &&[u8]| read.ends_with(piece);
+                let begun = beginnings.filter(ends).map(<[u8]>::len).max();
+                assert_eq!(
+                    state.depth,
+                    longest(begun),
+                    "{secrets:?} in {text:?} at {at}"
+                );
+                let whole = secrets.iter().map(|secret| secret.as_bytes());
+                let said = whole.filter(ends).map(<[u8]>::len).max();
+                assert_eq!(
+                    prefixes.says(state),
+                    longest(said),
+                    "{secrets:?}, {text:?}, {at}"
+                );
+            }
+            for (index, secret) in secrets.iter().enumerate() {
+                assert_eq!(prefixes.whole(index).depth as usize, secret.len());
+            }
         }
-    }
-
-    /// What begins a secret of what was read up to `state`, and `byte` behind it. Adds to `steps` how much work that was.
-    pub fn behind(&self, mut state: Beginning, byte: u8, steps: &mut u32) -> Beginning {
-        loop {
-            // Among many secrets the next byte is searched for.
-            *steps += 1 + (state.high - state.low).max(1).ilog2();
-            if let Some(longer) = self.goes_on(state, byte) {
-                return longer;
-            }
-            if state.depth == 0 {
-                return NOTHING;
-            }
-            state = self.link_of(state).otherwise;
-        }
-    }
-
-    /// Where to go on from `state` with a byte that doesn't fit there; its links are made last.
-    fn otherwise(&self, state: Beginning, shorter: Beginning) -> Beginning {
-        let next = |state: Beginning| {
-            self.secrets[state.low as usize]
-                .as_bytes()
-                .get(state.depth as usize)
-        };
-        let alone = |state: Beginning| state.high - state.low == 1;
-        match shorter.depth > 0 && alone(state) && alone(shorter) && next(state) == next(shorter) {
-            true => self.link_of(shorter).otherwise,
-            false => shorter,
-        }
-    }
-
-    fn link_of(&self, state: Beginning) -> &Link {
-        &self.links[(self.links_at[state.low as usize] + state.depth - 1) as usize]
-    }
-
-    /// The state behind `byte`, when a secret goes on so.
-    fn goes_on(&self, state: Beginning, byte: u8) -> Option<Beginning> {
-        let depth = state.depth as usize;
-        let next = |secret: &Zeroizing<String>| secret.as_bytes().get(depth).copied();
-        let (low, high) = match state.depth {
-            0 => {
-                let first = &self.first[usize::from(byte)];
-                (first.start, first.end)
-            }
-            _ if state.high - state.low == 1 => {
-                let only = next(&self.secrets[state.low as usize]) == Some(byte);
-                (state.low, state.low + u32::from(only))
-            }
-            _ => {
-                let range = &self.secrets[state.low as usize..state.high as usize];
-                let low = range.partition_point(|secret| next(secret) < Some(byte));
-                let rest = &range[low..];
-                let count = rest.partition_point(|secret| next(secret) == Some(byte));
-                let low = state.low + low as u32;
-                (low, low + count as u32)
-            }
-        };
-        (low < high).then_some(Beginning {
-            low,
-            high,
-            depth: state.depth + 1,
-        })
     }
 }

@@ -426,7 +426,7 @@ impl RedactorBuilder {
                 .map(|secret| secret.matches('\n').count())
                 .max()
                 .unwrap_or(0),
-            needles: Needles::new(secrets),
+            needles: Needles::new(&secrets),
         };
         Redactor {
             inner: Some(Arc::new(finder)),

@@ -4,6 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+/// A figure below it is told with its fraction.
+const FEW: f64 = 10.0;
+
 pub struct Row {
     pub what: String,
     /// The figure with its unit.
@@ -43,7 +46,10 @@ impl Row {
     pub fn at_least(what: impl Into<String>, figure: f64, least: f64, unit: &str) -> Row {
         Row {
             what: what.into(),
-            figure: format!("{figure:.0}{unit}"),
+            figure: match figure < FEW {
+                true => format!("{figure:.2}{unit}"),
+                false => format!("{figure:.0}{unit}"),
+            },
             target: format!("> {least}{unit}"),
             met: figure >= least,
         }
