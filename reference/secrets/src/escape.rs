@@ -37,10 +37,12 @@ const WAYS_MAX: usize = 16;
 /// as many, and text that wants more was made to have many readings.
 const PARSES_MAX: u32 = 2 * 1024;
 /// So many are parsed whatever was parsed before.
-const PARSES_MIN: u32 = 8;
+const PARSES_MIN: u32 = 2;
+/// Of an escape without introducers in it so many suffice.
+const PLAIN_PARSES_MAX: u32 = 8;
 /// What one text affords: so many at first, and so many more for each of its bytes.
 const PARSES_SAVED_MAX: u32 = 4 * 1024;
-const PARSES_PER_BYTE: u32 = 3;
+const PARSES_PER_BYTE: u32 = 2;
 /// Readings that are kept before all are forgotten, and places that are kept apart.
 const KEPT_MAX: usize = 16 * 1024;
 const PLACES_MIN: usize = 64;
@@ -164,29 +166,39 @@ pub(crate) struct Escapes<'t> {
 #[derive(Clone, Copy)]
 struct Place {
     at: usize,
-    /// Of each layer from the first one on: the readings, once they were made.
-    layers: [Option<Kept>; DEPTH as usize],
+    /// Once they were made: the readings by what is read, and in which layer.
+    made: [[Option<Kept>; DEPTH as usize]; MADE],
 }
+
+/// What is read at a place: an escape, of which layer 0 has none.
+const ESCAPE: usize = 0;
+/// What stands behind several backslashes that are one introducer.
+const REST: usize = 1;
+/// The same, its first character said by an escape. Each of the backslashes before it may be the first of them, so it is read once
+/// for all.
+const TURN: usize = 2;
+const MADE: usize = 3;
 
 /// Some of the readings that are kept.
 #[derive(Clone, Copy)]
 struct Kept {
     first: u32,
-    count: u32,
+    count: u8,
 }
 
 impl Kept {
     fn range(self) -> std::ops::Range<usize> {
         let first = self.first as usize;
-        first..first + self.count as usize
+        first..first + usize::from(self.count)
     }
 }
 
 const NONE: Kept = Kept { first: 0, count: 0 };
 const NOWHERE: Place = Place {
     at: usize::MAX,
-    layers: [None; DEPTH as usize],
+    made: [[None; DEPTH as usize]; MADE],
 };
+const _: () = assert!(READINGS_MAX <= u8::MAX as usize);
 
 /// The escape that is parsed: what introduced it, and in which layer its other characters are read.
 #[derive(Clone, Copy)]
@@ -196,6 +208,19 @@ struct Inside {
     /// is written in that way.
     plain: bool,
     layer: u8,
+}
+
+/// Behind several backslashes that are one introducer.
+const BEHIND_SEVERAL: Inside = Inside {
+    introducer: b'\\',
+    plain: false,
+    layer: 0,
+};
+
+impl Inside {
+    fn in_layer(self, layer: u8) -> Self {
+        Self { layer, ..self }
+    }
 }
 
 /// A number that digits say, and where these end.
@@ -226,7 +251,7 @@ impl<'t> Escapes<'t> {
         self.saved = (u64::from(self.saved) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
         self.credited = at;
         let is_plain = self.read_plain(at, out);
-        self.saved = self.saved.saturating_sub(PARSES_MIN - self.left);
+        self.saved = self.saved.saturating_sub(PLAIN_PARSES_MAX - self.left);
         if is_plain {
             if self.backslashes && self.text[at] == b'\\' {
                 self.say_backslashes(at, out);
@@ -297,8 +322,8 @@ impl<'t> Escapes<'t> {
             b'\\' => self.run(at),
             _ => 1,
         };
-        (self.met, self.left) = (false, PARSES_MIN);
-        if run > 1 << (DEPTH - 1) {
+        (self.met, self.left) = (false, PLAIN_PARSES_MAX);
+        if run > 1 << (DEPTH - 1) || run > 1 && self.plain(at + run).is_none() {
             return false;
         }
         let inside = |introducer, plain| Inside {
@@ -352,11 +377,7 @@ impl<'t> Escapes<'t> {
         if !self.text.get(at).copied().is_some_and(introduces) {
             return NONE;
         }
-        let place = self.place(at);
-        if place.at != at {
-            *place = Place { at, ..NOWHERE };
-        }
-        if let Some(kept) = place.layers[above] {
+        if let Some(kept) = self.made(at, ESCAPE, above) {
             return kept;
         }
         // The text affords no more.
@@ -381,21 +402,42 @@ impl<'t> Escapes<'t> {
                 self.parse(inside, outer.end, &mut out);
             }
         }
+        // Of characters that all stand as they are, and no introducer: it is the same in every layer.
+        let introducer = |reading: &Reading| reading.character().is_some_and(introduces);
+        let last = match layer == 1 && !met && !out.iter().any(introducer) {
+            true => usize::from(DEPTH) - 1,
+            false => above,
+        };
+        self.keep(at, ESCAPE, above..=last, &out)
+    }
+
+    /// What was made of a place.
+    fn made(&mut self, at: usize, what: usize, layer: usize) -> Option<Kept> {
+        let place = self.place(at);
+        if place.at != at {
+            *place = Place { at, ..NOWHERE };
+        }
+        place.made[what][layer]
+    }
+
+    /// Keeps what was made of a place, for some layers.
+    fn keep(
+        &mut self,
+        at: usize,
+        what: usize,
+        layers: std::ops::RangeInclusive<usize>,
+        readings: &Readings,
+    ) -> Kept {
         let kept = Kept {
             first: self.kept.len() as u32,
-            count: out.len() as u32,
+            count: readings.len() as u8,
         };
-        self.kept.extend(out.iter().copied());
+        self.kept.extend(readings.iter().copied());
         let slot = at % self.places.len();
         let place = &mut self.places[slot];
         // Another place may have taken it meanwhile; and readings that were cut short are some of those that there are.
         if place.at == at && self.left > 0 {
-            place.layers[above] = Some(kept);
-            // Of characters that all stand as they are, and no introducer: it is the same in every layer.
-            let introducer = |reading: &Reading| reading.character().is_some_and(introduces);
-            if layer == 1 && !met && !out.iter().any(introducer) {
-                place.layers = [Some(kept); DEPTH as usize];
-            }
+            place.made[what][layers].fill(Some(kept));
         }
         kept
     }
@@ -438,22 +480,52 @@ impl<'t> Escapes<'t> {
         }
         let (run, most) = (self.run(at), 1 << layer);
         self.met |= run > 1;
+        if run == 1 {
+            return self.parse(inside(true), at + run, out);
+        }
         if run <= most {
-            self.parse(inside(run == 1), at + run, out);
+            let rest = self.rest(at + run, layer);
+            self.add_kept(rest, out);
         }
         // Or they are fewer, and an escape that begins with the others says the next character.
         for count in 2..run.min(most + 1) {
-            let behind = at + count;
-            let kept = self.layer(behind, layer);
-            for index in kept.range() {
-                let reading = self.kept[index];
-                if let Some(byte) = reading.character()
-                    && self.affords()
-                {
-                    self.behind_backslash(inside(false), byte, reading.end, out);
-                }
+            let turn = self.turn(at + count, layer);
+            self.add_kept(turn, out);
+        }
+    }
+
+    fn add_kept(&self, kept: Kept, out: &mut Readings) {
+        for index in kept.range() {
+            add(self.kept[index], out);
+        }
+    }
+
+    /// The readings of what stands at `at`, behind several backslashes that are one introducer.
+    fn rest(&mut self, at: usize, layer: u8) -> Kept {
+        if let Some(kept) = self.made(at, REST, usize::from(layer)) {
+            return kept;
+        }
+        let mut out = Readings::new();
+        self.parse(BEHIND_SEVERAL.in_layer(layer), at, &mut out);
+        self.keep(at, REST, usize::from(layer)..=usize::from(layer), &out)
+    }
+
+    /// The same, when an escape at `at` says the first character.
+    fn turn(&mut self, at: usize, layer: u8) -> Kept {
+        if let Some(kept) = self.made(at, TURN, usize::from(layer)) {
+            return kept;
+        }
+        let mut out = Readings::new();
+        for index in self.layer(at, layer).range() {
+            let reading = self.kept[index];
+            if let Some(byte) = reading.character()
+                && self.affords()
+            {
+                let inside = BEHIND_SEVERAL.in_layer(layer);
+                self.behind_backslash(inside, byte, reading.end, &mut out);
             }
         }
+        self.keep(at, TURN, usize::from(layer)..=usize::from(layer), &out)
     }
 
     /// Whether one more escape may be parsed, which it then is.

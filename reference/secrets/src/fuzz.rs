@@ -367,7 +367,7 @@ mod tests {
     fn promises_hold_for_random_input() {
         let mut random = fastrand::Rng::with_seed(11);
         const LETTERS: &[&str] = &["a", "b", "ab", "ba", "é", "/", "%", "[", "REDACTED", "]"];
-        for _ in 0..3000 {
+        for _ in 0..600 {
             let mut word = |end: usize| -> String {
                 let length = random.usize(..end);
                 (0..length)
