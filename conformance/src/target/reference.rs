@@ -61,6 +61,7 @@ pub fn release(package: &str, binary: &str) -> Result<PathBuf, String> {
 /// take each build for another one, and what stands on them would be built again each time.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.env_remove("OUT_DIR");
     for (name, _) in std::env::vars_os() {
         let of_a_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
         if name
