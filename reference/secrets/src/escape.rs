@@ -274,21 +274,32 @@ impl<'t> Escapes<'t> {
     }
 
     /// Adds the readings of the commonest escapes, which are as [`layer`](Self::layer) gives them: some backslashes before what
-    /// says nothing more than one thing behind them, a percent sign before two digits that say no introducer. False for every other.
+    /// says nothing more than one thing behind them, a percent sign before two digits that say no introducer, or that say a percent
+    /// sign before two such digits. False for every other.
     #[inline]
     fn read_usual(&self, at: usize, out: &mut Readings) -> bool {
         match self.text[at..] {
             [b'%', high, low, ..] => {
-                let Some((high, low)) = digit(high).zip(digit(low)) else {
+                let Some(byte) = pair(high, low) else {
                     return false;
                 };
-                let byte = (high << 4 | low) as u8;
+                let (mut byte, mut end) = (byte, at + 3);
+                if byte == b'%' {
+                    // Escaped once more.
+                    let rest = self.text[end..].first_chunk();
+                    let Some(inner) = rest.and_then(|[high, low]| pair(*high, *low)) else {
+                        return false;
+                    };
+                    out.push(Reading::one(byte, end));
+                    (byte, end) = (inner, end + 2);
+                }
                 if introduces(byte) {
+                    out.clear();
                     return false;
                 }
-                out.push(Reading::one(byte, at + 3));
+                out.push(Reading::one(byte, end));
                 if !byte.is_ascii() {
-                    say_char(u32::from(byte), at + 3, out);
+                    say_char(u32::from(byte), end, out);
                 }
                 true
             }
@@ -953,6 +964,12 @@ fn say_style(code: u32, end: usize, out: &mut Readings) {
 
 fn say_one(byte: u8, end: usize, out: &mut Readings) {
     add(Reading::one(byte, end), out);
+}
+
+/// The byte that two hexadecimal digits say.
+fn pair(high: u8, low: u8) -> Option<u8> {
+    let (high, low) = digit(high).zip(digit(low))?;
+    Some((high << 4 | low) as u8)
 }
 
 /// A byte as it is, and the character of that number: both are written so.

@@ -264,7 +264,11 @@ impl Needles {
         let mut escapes = Escapes::new(text, self.bytes[usize::from(b'\\')]);
         let mut readings = Readings::new();
         loop {
-            if text[at] == b'+' || begins_escape(text, at) {
+            let reads = match text[at] {
+                b'+' => !paths.is_clear() || self.may_be_blank(text, at),
+                _ => begins_escape(text, at),
+            };
+            if reads {
                 self.read(&mut escapes, text, at, &mut readings);
                 if !paths.is_clear() {
                     paths.reach(at, hit);
@@ -301,6 +305,13 @@ impl Needles {
                 readings.push(Reading::blank(at + 1));
             }
         }
+    }
+
+    /// Whether the `+` at `at` may be a blank of a secret of which nothing before is escaped.
+    fn may_be_blank(&self, text: &[u8], at: usize) -> bool {
+        let before = at.checked_sub(GRAM).map(|from| &text[from..at]);
+        before.is_none_or(|before| self.grams.has(before, b' '))
+            || self.may_begin(text, at, &Reading::blank(at + 1))
     }
 
     /// Whether a secret may begin within the gram before `at`, or there, and go on with what `reading` says and what stands behind it.
@@ -350,6 +361,8 @@ struct Introducers<'t> {
     text: &'t [u8],
     blanks: bool,
     at: usize,
+    /// Bytes behind the last one that are looked at one by one: where an escape stands, another is near.
+    near: usize,
     /// The first of each kind behind those that were looked at one by one.
     escape: usize,
     blank: usize,
@@ -361,6 +374,7 @@ impl<'t> Introducers<'t> {
             text,
             blanks,
             at: 0,
+            near: NEAR_BYTES,
             escape: 0,
             blank: 0,
         }
@@ -372,8 +386,7 @@ impl Iterator for Introducers<'_> {
 
     fn next(&mut self) -> Option<usize> {
         let text = self.text;
-        // Where one stands, another is near.
-        let near = text.len().min(self.at + NEAR_BYTES);
+        let near = text.len().min(self.at + self.near);
         let mut found = (self.at..near).find(|at| {
             let byte = text[*at];
             escape::introduces(byte) || byte == b'+' && self.blanks
@@ -393,6 +406,10 @@ impl Iterator for Introducers<'_> {
             found = (first < text.len()).then_some(first);
         }
         self.at = found.map_or(text.len(), |found| found + 1);
+        self.near = match found.is_some_and(|found| text[found] == b'+') {
+            true => 0,
+            false => NEAR_BYTES,
+        };
         found
     }
 }
