@@ -341,6 +341,135 @@ pub const MUTANTS: &[Mutant] = &[
             text.replace("(set/rename-keys ", exact)
         },
     ),
+    written(
+        "rest-of-nothing-is-empty",
+        "destructuring.vector.rest.nothing",
+        |text| text.replace("[a more]", "[a (vec more)]"),
+    ),
+    written("tests-of-parts-only", "destructuring.tests.whole", |text| {
+        text.replace("(if-let [[a] []] ", "(if-let [a (first [])] ")
+            .replace(
+                "(when-let [{:keys [a]} {:b 1}] ",
+                "(when-let [a (:a {:b 1})] ",
+            )
+    }),
+    written("keys-by-value", "destructuring.keys.constants", |text| {
+        text.replace("{a 1} {1.0 :f}", "{a 1.0} {1.0 :f}")
+    }),
+    written("methods-apart", "errors.methods.behind", |text| {
+        text.replace(").", ") .")
+            .replace("].", "] .")
+            .replace("\".l", "\" .l")
+    }),
+    written("keys-of-any-kind", "errors.tools.keywords", |text| {
+        text.replace("\"k\" 2", ":k 2")
+    }),
+    reply("bound-names-told", "errors.places.bound", |frame, _| {
+        errors(frame, |text| {
+            text.replace(
+                "Undefined variable: my-let",
+                "Undefined variables: my-let, x",
+            )
+            .replace("Undefined variables: zork", "Undefined variables: a, zork")
+        });
+    }),
+    written("shadowed-if", "forms.shadowing.fixed", |text| {
+        text.replace("(let [if 7] [if (if ", "(let [if 7] [if (when ")
+            .replace("(let [let 5] (let ", "(let [let 5] (vector ")
+    }),
+    written(
+        "shadowed-by-locals-only",
+        "forms.shadowing.definitions",
+        |text| {
+            text.replace("(def and +)", "(def and' +)")
+                .replace("(defn when ", "(defn when' ")
+        },
+    ),
+    written("arities-by-the-last", "forms.arities.picked", |text| {
+        text.replace("([] 0) ([x] x)", "([& _] nil)")
+            .replace("([x] x) ([x y] [x y])", "([x y] [y x])")
+    }),
+    written("arities-fill-up", "forms.arities.none", |text| {
+        text.replace("([a] a) ([a b c] b)", "([a & _] a)")
+            .replace("([] 0) ([a b & c] a)", "([& a] a)")
+    }),
+    written("arities-of-one-count", "forms.arities.shape", |text| {
+        text.replace("([a] 1) ([b] 2)", "([a] 1) ([b c] 2)")
+    }),
+    written("names-without-dollar", "reader.dollar.names", |text| {
+        text.replace('$', "")
+    }),
+    written(
+        "remembers-from-outside",
+        "functions.memoize.recursive",
+        |text| text.replace("(memoize (fn ", "((fn [f] f) (fn "),
+    ),
+    taken!("keys.writes.built", "zipmap", "hash-map"),
+    written("built-with-both-kinds", "keys.writes.built", |text| {
+        text.replace("(into {} [[:a 1] [\"a\" 2]])", "{:a 1 \"a\" 2}")
+    }),
+    written("literals-with-one-kind", "keys.writes.literal", |text| {
+        text.replace("{:a 1 \"a\" 2}", "{:a 2}")
+    }),
+    written("operands-in-term-order", "order.operands.kinds", |text| {
+        text.replace(
+            "(< ",
+            "((fn [a & more] (or (empty? more) (neg? (compare a (first more))))) ",
+        )
+    }),
+    written("one-operand-of-numbers", "order.operands.one", |text| {
+        text.replace("(< nil)", "(< nil 1)")
+            .replace("(max :a)", "(max :a 1)")
+    }),
+    taken!("order.operands.keys", "max-key", "max-by"),
+    taken!("order.operands.keys", "min-key", "min-by"),
+    written("endless-through-one-less", "seqs.endless.through", |text| {
+        text.replace("(rest ", "(drop 2 ")
+            .replace("(map-indexed vector (iterate", "(map vector (iterate")
+    }),
+    written("endless-of-another-kind", "seqs.endless.kinds", |text| {
+        text.replace("(vector? ", "(fn? ")
+            .replace("(type ", "(str ")
+    }),
+    written("endless-cut", "seqs.endless.kept", |text| {
+        text.replace("(range)", "(range 3)")
+            .replace("(repeat 1)", "(repeat 3 1)")
+    }),
+    written("ranges-to-their-end", "seqs.unkept.range", |text| {
+        text.replace("(range 1000000)", "(range 1000001)")
+    }),
+    taken!("seqs.unkept.steps", "drop-while", "take-while"),
+    written("steps-seen-in-turns", "seqs.unkept.seen", |text| {
+        text.replace("\"m\"", "\"r\"")
+    }),
+    written(
+        "transducers-from-the-right",
+        "seqs.transducers.made",
+        |text| {
+            text.replace(
+                "(comp (map inc) (filter even?))",
+                "(comp (filter even?) (map inc))",
+            )
+        },
+    ),
+    written("transducers-of-items", "seqs.transducers.called", |text| {
+        text.replace("((map inc) 5)", "(map inc [5])")
+    }),
+    written(
+        "reversed-by-code-points",
+        "strings.reverse.graphemes",
+        |text| {
+            text.replace(
+            "(str/reverse ",
+            "((fn [s] (str/replace (str/reverse s) #\"(?s).\\p{M}\" #(str/join (map str (reverse (re-seq #\"(?s).\" %)))))) ",
+        )
+        },
+    ),
+    written(
+        "given-text-with-groups",
+        "strings.replace-by.function",
+        |text| text.replace("(fn [_] \"$0\\\\\")", "\"$0\""),
+    ),
     taken!("functions.memoize.once", "memoize", "identity"),
     taken!("seqs.doall.same", "doall", "dorun"),
     taken!("seqs.reduced.tested", "reduced?", "some?"),
