@@ -12,6 +12,7 @@ use ptc_protocol::ErrorReason;
 
 use crate::cache::{Cache, CanonicalArgs};
 use crate::call::{Invocation, invoke};
+use crate::run::Scrubber;
 use crate::telemetry::{Layer, Telemetry, ToolCallFacts};
 use crate::tool::Tool;
 
@@ -21,6 +22,8 @@ pub struct ProgramHost<'a> {
     pub names: &'a [String],
     pub cache: &'a Mutex<Cache>,
     pub telemetry: Option<&'a dyn Telemetry>,
+    /// Over what is printed, and what an error quotes.
+    pub scrubber: &'a dyn Scrubber,
     pub deadline: Instant,
     pub budget: Value,
 }
@@ -67,7 +70,7 @@ pub fn run_program(
         env: env.clone(),
     };
     if let Some(message) = refuse_unknown_tools(source, host.names) {
-        return refused(message);
+        return refused(host.scrubber.text(&message));
     }
     let heap_bytes = heap_bytes as u64;
     let limits = Limits {
@@ -80,9 +83,11 @@ pub fn run_program(
         Ended::Return(value) => ProgramEnd::Returned(value),
         Ended::Fail(value) => ProgramEnd::Failed(value),
         Ended::Error(error) => {
+            let veil = |quoted: &str| host.scrubber.text(quoted);
+            let message = || error.message_behind(&veil);
             let (reason, message) = match error.reason() {
-                Reason::ParseError => (ErrorReason::ParseError, error.message()),
-                Reason::RuntimeError => (ErrorReason::RuntimeError, error.message()),
+                Reason::ParseError => (ErrorReason::ParseError, message()),
+                Reason::RuntimeError => (ErrorReason::RuntimeError, message()),
                 Reason::Timeout | Reason::Cancelled => (
                     ErrorReason::Timeout,
                     format!("execution exceeded {}ms limit", timeout.as_millis()),
@@ -95,7 +100,7 @@ pub fn run_program(
             ProgramEnd::Error {
                 reason,
                 message,
-                explained: error.explained(source, &|quoted| quoted.to_owned()),
+                explained: error.explained(source, &veil),
             }
         }
     };
@@ -205,6 +210,10 @@ impl Host for ProgramHost<'_> {
                 ptc_lang::print::readable(&Value::str(fault.message.as_str()))
             ),
         })
+    }
+
+    fn printed(&self, line: String) -> String {
+        self.scrubber.text(&line)
     }
 
     fn now_micros(&self) -> i64 {

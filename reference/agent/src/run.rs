@@ -20,6 +20,25 @@ use crate::telemetry::{Event, Spans, Telemetry};
 use crate::tool::Tool;
 use crate::turn::{TurnEnd, native_definitions};
 
+/// Takes out what must not be told, before anything is cut.
+pub trait Scrubber: Sync {
+    fn text(&self, text: &str) -> String;
+    fn value(&self, value: &Value) -> Value;
+}
+
+/// Of a run that may tell everything.
+pub struct Open;
+
+impl Scrubber for Open {
+    fn text(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn value(&self, value: &Value) -> Value {
+        value.clone()
+    }
+}
+
 /// What a run is given besides the agent.
 pub struct RunOptions<'a> {
     pub llm: &'a dyn Llm,
@@ -36,6 +55,8 @@ pub struct RunOptions<'a> {
     /// Whether the provider may cache the prompt.
     pub prompt_cache: bool,
     pub telemetry: Option<&'a dyn Telemetry>,
+    /// What is told of programs goes through it. Tools, the context and the model are the caller's to scrub.
+    pub scrubber: &'a dyn Scrubber,
     /// Called once with the text of a final answer that needs no JSON.
     pub on_chunk: Option<&'a dyn Fn(&str)>,
     /// Called with each message as it is appended.
@@ -54,6 +75,7 @@ impl<'a> RunOptions<'a> {
             trace: true,
             prompt_cache: false,
             telemetry: None,
+            scrubber: &Open,
             on_chunk: None,
             on_message: None,
         }

@@ -372,6 +372,7 @@ impl Run<'_> {
             names: &self.callable_names,
             cache: &self.cache,
             telemetry: self.options.telemetry,
+            scrubber: self.options.scrubber,
             deadline: Instant::now() + self.agent.program_timeout,
             budget: self.budget(),
         };
@@ -407,6 +408,7 @@ impl Run<'_> {
                 }
             }
             ProgramEnd::Failed(value) => {
+                let value = self.options.scrubber.value(&value);
                 let message = bounded_text(&value);
                 let options = ptc_protocol::FormatOptions {
                     items: Some(FAILED_ITEMS_MAX),
@@ -451,11 +453,19 @@ impl Run<'_> {
         } else {
             Turns::Single
         };
+        let scrubber = self.options.scrubber;
+        let told = |memory: &std::collections::BTreeMap<String, Value>| {
+            let entries = memory.iter();
+            entries
+                .map(|(name, value)| (name.clone(), scrubber.value(value)))
+                .collect()
+        };
+        let value = &scrubber.value(value);
         let execution: Execution = execution_feedback(
             value,
             prints,
-            after,
-            &memory(&self.env),
+            &told(after),
+            &told(&memory(&self.env)),
             turns,
             self.agent.preview,
         );

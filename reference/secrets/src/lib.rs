@@ -19,6 +19,7 @@ mod secret;
 mod skip;
 mod source;
 mod stream;
+mod veil;
 
 pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
 pub use document::{ConfigDocument, ConfigFault, LineColumn};
@@ -27,3 +28,4 @@ pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};
 pub use source::{CredentialFault, Credentials, json_kind};
 pub use stream::StreamScrubber;
+pub use veil::Veil;

@@ -29,6 +29,7 @@ use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
 use crate::secret::{NUMBER_BYTES_MIN, Secret};
 use crate::stream::StreamScrubber;
+use crate::veil::Veil;
 
 /// What a secret is replaced by.
 pub const MARKER: &str = "[REDACTED]";
@@ -158,6 +159,20 @@ impl Redactor {
         self.inner
             .as_ref()
             .map_or_else(Vec::new, |finder| finder.places(text))
+    }
+
+    /// A veil over what messages quote of `program`.
+    pub fn veil<'r>(&'r self, program: &'r str) -> Veil<'r> {
+        Veil::new(self, program)
+    }
+
+    /// The forms of secrets that stand in a text, as they are written.
+    pub(crate) fn written_in<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        let Some(finder) = &self.inner else {
+            return Vec::new();
+        };
+        let places = finder.places(text.as_bytes()).into_iter();
+        places.filter_map(|place| text.get(place)).collect()
     }
 
     /// True when `text` contains a form of a secret.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    Agent, Llm, Message, PreviewFn, Recorder, RunOptions, ToolFault, ToolFn, ToolSource,
-    open_model, open_replay, run,
+    Agent, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder, RunOptions, Scrubber,
+    ToolCall, ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
 };
 use ptc_lang::error::Quote;
 use ptc_lang::value::Map;
@@ -225,9 +225,17 @@ fn run_agent(options: &Options) -> Result<String, String> {
     let talkative = options
         .transcript
         .unwrap_or_else(|| std::io::stderr().is_terminal());
+    let model = Veiled {
+        model,
+        redactor: redactor.clone(),
+    };
     let show = |message: &Message| show(message, &redactor);
-    let mut run_options = RunOptions::new(&*model);
-    run_options.context = context;
+    let mut run_options = RunOptions::new(&model);
+    run_options.scrubber = &model;
+    run_options.context = context
+        .iter()
+        .map(|(key, value)| (key.clone(), model.value(value)))
+        .collect();
     if talkative {
         run_options.on_message = Some(&show);
     }
@@ -404,6 +412,48 @@ fn open(
     }
 }
 
+/// A model whose answers are scrubbed when they arrive, as an upstream's are.
+struct Veiled {
+    model: Box<dyn Llm>,
+    redactor: Redactor,
+}
+
+impl Llm for Veiled {
+    fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
+        let scrub = |text: String| self.redactor.scrub(text).into_inner();
+        match self.model.complete(request) {
+            Ok(reply) => Ok(LlmReply {
+                content: reply.content.map(scrub),
+                tool_calls: reply
+                    .tool_calls
+                    .into_iter()
+                    .map(|call| ToolCall {
+                        id: call.id.map(scrub),
+                        name: scrub(call.name),
+                        args: call.args.map(|args| self.redactor.scrub(args).into_inner()),
+                        args_error: call.args_error.map(scrub),
+                    })
+                    .collect(),
+                tokens: reply.tokens,
+            }),
+            Err(error) => Err(LlmError {
+                message: scrub(error.message),
+                ..error
+            }),
+        }
+    }
+}
+
+impl Scrubber for Veiled {
+    fn text(&self, text: &str) -> String {
+        self.redactor.scrub_str(text).into_owned()
+    }
+
+    fn value(&self, value: &Value) -> Value {
+        redact::value(value, &self.redactor).into_owned()
+    }
+}
+
 /// Lines of JSON on their way to a file, scrubbed one by one.
 struct VeiledLines<W> {
     redactor: Redactor,
@@ -547,7 +597,7 @@ impl ToolSource for Tools {
             }));
         }
         if let Some(source) = tool.get("lisp").and_then(Json::as_str) {
-            return Ok(lisp_function(source));
+            return Ok(lisp_function(source, &self.redactor));
         }
         let Some(upstream) = tool.get("upstream") else {
             return Err("given one of command, lisp and upstream".to_owned());
@@ -566,7 +616,8 @@ impl ToolSource for Tools {
     }
 
     fn preview(&self, option: &Json) -> Option<PreviewFn> {
-        option.get("lisp").and_then(Json::as_str).map(lisp_function)
+        let source = option.get("lisp").and_then(Json::as_str)?;
+        Some(lisp_function(source, &self.redactor))
     }
 }
 
@@ -649,9 +700,10 @@ fn drain(pipe: Option<impl std::io::Read>, bytes_max: u64) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A function of one argument, called with it.
-fn lisp_function(source: &str) -> ToolFn {
+/// A function of one argument, called with it. What it makes of what was scrubbed is scrubbed again.
+fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
     let program = Program::new(format!("({source} data/argument)"));
+    let redactor = redactor.clone();
     Arc::new(move |argument: &Value| {
         let context: Map = [(Value::str("argument"), argument.clone())]
             .into_iter()
@@ -665,10 +717,16 @@ fn lisp_function(source: &str) -> ToolFn {
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
+        let veil = |quoted: &str| redactor.scrub_str(quoted).into_owned();
         match outcome.ended {
-            Ended::Value(value) | Ended::Return(value) => Ok(value),
-            Ended::Fail(value) => Err(ToolFault::new(Quote::value(&value).shown(&str::to_owned))),
-            Ended::Error(error) => Err(ToolFault::new(error.message())),
+            Ended::Value(value) | Ended::Return(value) => {
+                Ok(redact::value(&value, &redactor).into_owned())
+            }
+            Ended::Fail(value) => {
+                let value = redact::value(&value, &redactor);
+                Err(ToolFault::new(Quote::value(&value).shown(&veil)))
+            }
+            Ended::Error(error) => Err(ToolFault::new(error.message_behind(&veil))),
         }
     })
 }

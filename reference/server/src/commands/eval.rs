@@ -176,7 +176,8 @@ fn run(wanted: &Wanted) -> ExitCode {
         )),
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
-            Err(diagnostic(error, name, text, &|told| evaluator.scrubbed(told)) + &hint)
+            let veil = evaluator.veil(text);
+            Err(diagnostic(error, name, text, &|told| veil.over(told)) + &hint)
         }
     };
     let _ = std::io::stdout().write_all(evaluator.scrubbed(&out).as_bytes());

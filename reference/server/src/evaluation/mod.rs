@@ -388,6 +388,7 @@ fn metered<T>(job: &Job<'_>, expires: Option<Instant>, work: impl FnOnce(&Runnin
                 host: &host,
                 deadline: deadline.into_std(),
                 keeps: expires.is_some(),
+                veil: &job.programs.redactor.veil(job.program),
             },
             meter: &meter,
             calls: calls.as_ref(),
@@ -470,6 +471,7 @@ pub fn planned(
         host: &host,
         deadline: deadline.into_std(),
         keeps: true,
+        veil: &programs.redactor.veil(program),
     };
     let concluded = meter.within(|| {
         let ran = programs.evaluation.run(&Program::new(program), env, &place);
@@ -598,7 +600,8 @@ const EXPLAINED_BYTES_MAX: usize = 4 * 1024;
 /// What an error or a limit shows. The limits are named as the operator set them; behind the message the feedback says
 /// where in `program` it happened and what to do about it.
 fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Programs) -> Failure {
-    let veil = |text: &str| programs.redactor.scrub_str(text).into_owned();
+    let veil = programs.redactor.veil(program);
+    let veil = |quoted: &str| veil.over(quoted);
     let message = || error.message_behind(&veil);
     let (reason, message) = match error.reason() {
         Reason::ParseError => (ErrorReason::ParseError, message()),

@@ -14,7 +14,7 @@ use ptc_lang::{
 };
 use ptc_protocol::Payload;
 use ptc_protocol::members::UpstreamCall;
-use ptc_secrets::{ConfigDocument, Redactor};
+use ptc_secrets::{ConfigDocument, Redactor, Veil};
 use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 
 use super::options::{Display, Options};
@@ -153,6 +153,11 @@ impl Evaluator {
         redact::value(value, &self.redactor)
     }
 
+    /// What messages about `program` may quote of it.
+    pub fn veil<'r>(&'r self, program: &'r str) -> Veil<'r> {
+        self.redactor.veil(program)
+    }
+
     /// Text as anyone may see it.
     pub fn scrubbed(&self, text: &str) -> String {
         self.redactor.scrub_str(text).into_owned()
@@ -264,16 +269,16 @@ impl Evaluator {
                 failure("fail", &print::readable(&value))
             }
             Ended::Error(error) => {
-                let mut message =
-                    error.message_behind(&|text| self.redactor.scrub_str(text).into_owned());
+                let veil = self.redactor.veil(text);
+                let veil = |quoted: &str| veil.over(quoted);
+                let mut message = error.message_behind(&veil);
                 if error.code() == "timeout" {
                     message = format!("execution exceeded {}ms limit", self.timeout.as_millis());
                 }
                 if let Some(hint) = hint {
                     message = format!("{message}\n{hint}");
                 }
-                let explained =
-                    error.explained(text, &|quoted| self.redactor.scrub_str(quoted).into_owned());
+                let explained = error.explained(text, &veil);
                 if !explained.is_empty() {
                     message = format!("{message}\n{explained}");
                 }

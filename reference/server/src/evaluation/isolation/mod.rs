@@ -29,6 +29,7 @@ use std::time::Instant;
 
 use ptc_lang::meter::Meter;
 use ptc_lang::{Env, Host, Limits, Program, Ran};
+use ptc_secrets::Veil;
 
 /// Where programs are evaluated.
 pub enum Evaluation {
@@ -60,6 +61,8 @@ pub struct EvaluationContext<'a> {
     pub deadline: Instant,
     /// Whether anybody wants what it leaves behind.
     pub keeps: bool,
+    /// Over what its messages quote.
+    pub veil: &'a Veil<'a>,
 }
 
 impl Evaluation {

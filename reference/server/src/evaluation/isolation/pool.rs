@@ -537,7 +537,7 @@ impl Conversation<'_> {
                             self.say(&writing, &Down::Answer { number, reply });
                         }
                         Question::Quote(quoted) => {
-                            let reply = Reply::Text(self.asked.host.printed(quoted));
+                            let reply = Reply::Text(self.asked.place.veil.over(&quoted));
                             self.say(&writing, &Down::Answer { number, reply });
                         }
                         Question::Budget => {
