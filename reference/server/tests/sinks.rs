@@ -12,6 +12,8 @@ const TOKEN: &str = "token-of-sinks-abcdefghijklmnopqrstuvwxyz";
 /// Credentials that are names of the language with several parts, as signed tokens and keys of clouds are.
 const DOTTED: &str = "eyJhead-sinks.eyJbody-sinks.signed-sinks-Q5x";
 const SLASHED: &str = "AKfirst-sinks/K7second-sinks/bPxthird-sinks";
+/// One that is several tokens of a program, each of which a message may quote, and even a form and what is left of another one.
+const WORDS: &str = "velvet-sinks harbour-sinks/quay-sinks (amber-sinks) lantern-sinks";
 /// What a credential looks like that was not veiled, and the same of what its encoded forms are made of.
 const TRACES: &[&str] = &[
     "canary-sinks",
@@ -28,6 +30,11 @@ const TRACES: &[&str] = &[
     "AKfirst-sinks",
     "K7second-sinks",
     "bPxthird-sinks",
+    "velvet-sinks",
+    "harbour-sinks",
+    "quay-sinks",
+    "amber-sinks",
+    "lantern-sinks",
 ];
 
 /// The ways in which the credential is written.
@@ -38,6 +45,7 @@ fn forms() -> Vec<String> {
         TOKEN,
         DOTTED,
         SLASHED,
+        WORDS,
         "canary%2Dsinks%2D0123456789",
         "canary%252Dsinks%252D0123456789",
         "canary&#45;sinks&#45;0123456789",
@@ -83,6 +91,9 @@ const REQUESTS: &[&str] = &[
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(q-§ (q-§/x 1) (.q-§ 1) :q/§ \\§ #§{})"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 §)"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(§ 1)"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"§"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(+ 1 §"}}"#,
+    r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"[1 §] :§ @§"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(let [a 1] [a.§ §.b])"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(str/§ 1)"}}"#,
     r#""method":"tools/call","params":{"name":"lisp_eval","arguments":{"program":"(.§ 1)"}}"#,
@@ -265,6 +276,17 @@ const COMMANDS: &[(&[&str], &str)] = &[
         ],
         "",
     ),
+    (
+        &[
+            "agent",
+            "run",
+            "agent.toml",
+            "--replay",
+            "replay-cut.jsonl",
+            "--transcript",
+        ],
+        "",
+    ),
 ];
 
 /// Where an agent's exchanges are recorded.
@@ -316,6 +338,11 @@ const REPLAY: &str = r#"{"reply":{"content":"FORM","tool_calls":[{"id":"c1","nam
 const REPLAY_FAILS: &str = r#"{"reply":{"content":"","tool_calls":[{"id":"c1","name":"lisp_eval","arguments":"{\"program\":\"(fail \\\"FORM\\\")\"}"}]}}
 {"error":{"kind":"provider","message":"no FORM"}}
 "#;
+/// Programs that put the credential together where what they tell is cut: none of them is written with the whole of it.
+const REPLAY_CUT: &str = r#"{"content":"","tool_calls":[{"id":"c1","name":"lisp_eval","args":{"program":"((str (apply str (repeat 66 \"x\")) \"canary-si\" \"nks-0123456789\") 1)"}}]}
+{"content":"","tool_calls":[{"id":"c2","name":"lisp_eval","args":{"program":"(def s (str \"canary-si\" \"nks-0123456789\")) (def many (apply str (repeat 900 s))) (println many) (println [many many] {many many}) many"}}]}
+{"content":"","tool_calls":[{"id":"c3","name":"lisp_eval","args":{"program":"(fail [(map (fn [n] (apply str (repeat n s))) (range 1 60)) many])"}}]}
+"#;
 
 /// An upstream that tells the credential wherever it can.
 const UPSTREAM: &str = r#"
@@ -341,6 +368,7 @@ fn config(dir: &Path) -> std::path::PathBuf {
             "t": {"source": "literal", "value": TOKEN},
             "d": {"source": "literal", "value": DOTTED},
             "s": {"source": "literal", "value": SLASHED},
+            "w": {"source": "literal", "value": WORDS},
         },
         "upstreams": {"far": {
             "transport": "mcp_stdio", "command": "sh", "args": [script], "description": format!("Knows {SECRET}"),
@@ -382,6 +410,7 @@ fn no_command_shows_a_credential() {
         for (file, text) in [
             ("replay.jsonl", REPLAY),
             ("replay-fails.jsonl", REPLAY_FAILS),
+            ("replay-cut.jsonl", REPLAY_CUT),
         ] {
             // A program in arguments in a reply is JSON in JSON.
             let lines = text.replace(
