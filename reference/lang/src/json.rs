@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use num_bigint::BigInt;
+use ptc_json::{Container, Json, Quoted, Scalar, Stopped, Visitor};
 
 use crate::clock;
 use crate::error::Limit;
@@ -41,36 +42,33 @@ pub struct JsonError {
 /// What can be wrong with JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The text ends too early.
-    End,
-    /// A character that cannot stand here.
-    Unexpected,
-    /// Something follows the value.
-    Trailing,
-    /// A control character in a string that is not escaped.
-    Control,
-    /// A backslash with something that is no escape behind it.
-    Escape,
-    /// Half of a surrogate pair.
-    Surrogate,
-    /// A number that is malformed, or too large for a float.
-    Number,
+    /// It is no JSON.
+    Malformed(ptc_json::Problem),
     /// The program that reads may not go on.
     Limit(Limit),
     /// An integer of more digits than there may be.
     Integer,
 }
 
+impl From<ptc_json::Problem> for Problem {
+    fn from(problem: ptc_json::Problem) -> Problem {
+        Problem::Malformed(problem)
+    }
+}
+
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use ptc_json::Problem as Malformed;
         let what = match self.problem {
-            Problem::End => "the text ends too early",
-            Problem::Unexpected => "unexpected character",
-            Problem::Trailing => "something follows the value",
-            Problem::Control => "control character in a string, write it as an escape",
-            Problem::Escape => "unknown escape in a string",
-            Problem::Surrogate => "half of a surrogate pair",
-            Problem::Number => "malformed number",
+            Problem::Malformed(problem) => match problem {
+                Malformed::End => "the text ends too early",
+                Malformed::Unexpected => "unexpected character",
+                Malformed::Trailing => "something follows the value",
+                Malformed::Control => "control character in a string, write it as an escape",
+                Malformed::Escape => "unknown escape in a string",
+                Malformed::Surrogate => "half of a surrogate pair",
+                Malformed::Number => "malformed number",
+            },
             Problem::Limit(Limit::Memory) => "the values take too much memory",
             Problem::Limit(_) => "there was no time to read it all",
             Problem::Integer => "an integer has more digits than the limit of 78,913",
@@ -136,22 +134,23 @@ pub fn from_str(text: &str) -> Result<Value, JsonError> {
 
 /// [`from_str`] with a choice among equal keys, under a program's memory and its clock.
 pub fn read(text: &str, duplicates: Duplicates, watch: &dyn Watch) -> Result<Value, JsonError> {
-    let mut parser = Parser {
-        text,
-        bytes: text.as_bytes(),
-        at: 0,
-        duplicates,
-        watch,
-        until_look: VALUES_BETWEEN_LOOKS,
-        items: Vec::new(),
-        entries: Vec::new(),
-        open: Vec::new(),
-        keys: Keys::default(),
-    };
-    match parser.document() {
-        Ok(value) => Ok(value),
-        Err(problem) => Err(parser.error(problem)),
-    }
+    let mut builder = Builder::new(duplicates, watch);
+    let scanned = ptc_json::scan(text, &mut builder);
+    builder.built(text, scanned)
+}
+
+/// [`read`] of text that was checked before, and is not checked again.
+///
+/// # Errors
+/// What no value can hold, or why the program may not go on.
+pub fn build(
+    json: Json<'_>,
+    duplicates: Duplicates,
+    watch: &dyn Watch,
+) -> Result<Value, JsonError> {
+    let mut builder = Builder::new(duplicates, watch);
+    let visited = json.visit(&mut builder);
+    builder.built(json.text(), visited)
 }
 
 /// The compact JSON text of `value`: object keys sorted, keywords as their names, dates, instants and
@@ -302,18 +301,18 @@ fn shortened(text: &str) -> Option<String> {
 /// Values read between two looks at memory.
 const VALUES_BETWEEN_LOOKS: u32 = 256;
 
-/// A parser with an explicit stack: parts of all open collections lie one behind the other.
-struct Parser<'t> {
-    text: &'t str,
-    bytes: &'t [u8],
-    at: usize,
+/// Makes values of what a scanner tells: parts of all open collections lie one behind the other.
+struct Builder<'t, 'w> {
     duplicates: Duplicates,
-    watch: &'t dyn Watch,
+    watch: &'w dyn Watch,
     until_look: u32,
     items: Vec<Value>,
     entries: Vec<(Value, Value)>,
     open: Vec<OpenContainer>,
     keys: Keys<'t>,
+    /// The parts of a string with escapes.
+    spelled: String,
+    whole: Value,
 }
 
 /// A collection whose end was not met yet, with where its parts start.
@@ -323,132 +322,59 @@ enum OpenContainer {
     Object(usize),
 }
 
-impl<'t> Parser<'t> {
-    fn document(&mut self) -> Result<Value, Problem> {
-        let value = self.value()?;
-        self.space();
-        if self.at < self.bytes.len() {
-            return Err(Problem::Trailing);
+impl<'t, 'w> Builder<'t, 'w> {
+    fn new(duplicates: Duplicates, watch: &'w dyn Watch) -> Self {
+        Builder {
+            duplicates,
+            watch,
+            until_look: VALUES_BETWEEN_LOOKS,
+            items: Vec::new(),
+            entries: Vec::new(),
+            open: Vec::new(),
+            keys: Keys::default(),
+            spelled: String::new(),
+            whole: Value::Nil,
         }
-        Ok(value)
     }
 
-    fn value(&mut self) -> Result<Value, Problem> {
-        loop {
-            self.space();
-            let mut value = match self.peek()? {
-                b'[' => {
-                    self.at += 1;
-                    self.space();
-                    if self.peek()? != b']' {
-                        self.opened(OpenContainer::Array(self.items.len()))?;
-                        continue;
-                    }
-                    self.at += 1;
-                    Value::vector(Vec::new())
-                }
-                b'{' => {
-                    self.at += 1;
-                    self.space();
-                    if self.peek()? != b'}' {
-                        self.opened(OpenContainer::Object(self.entries.len()))?;
-                        self.key(0)?;
-                        continue;
-                    }
-                    self.at += 1;
-                    Value::Map(Map::new())
-                }
-                b'"' => Value::Str(self.string()?),
-                b'-' | b'0'..=b'9' => self.number()?,
-                b't' => self.word("true", Value::Bool(true))?,
-                b'f' => self.word("false", Value::Bool(false))?,
-                b'n' => self.word("null", Value::Nil)?,
-                _ => return Err(Problem::Unexpected),
-            };
-            self.look()?;
-            // The value is put where it belongs; it may be the last part of several collections.
-            loop {
-                let Some(open) = self.open.last().copied() else {
-                    return Ok(value);
-                };
-                self.space();
-                let next = self.peek()?;
-                match open {
-                    OpenContainer::Array(start) => {
-                        if self.items.len() == self.items.capacity() {
-                            self.ask::<Value>(self.items.len())?;
-                        }
-                        self.items.push(value);
-                        match next {
-                            b',' => {
-                                self.at += 1;
-                                break;
-                            }
-                            b']' => {
-                                self.ask::<Value>(self.items.len() - start)?;
-                                value = Value::vector(self.items.drain(start..).collect());
-                            }
-                            _ => return Err(Problem::Unexpected),
-                        }
-                    }
-                    OpenContainer::Object(start) => {
-                        if let Some(entry) = self.entries.last_mut() {
-                            entry.1 = value;
-                        }
-                        match next {
-                            b',' => {
-                                self.at += 1;
-                                self.space();
-                                self.key(self.entries.len() - start)?;
-                                break;
-                            }
-                            b'}' => value = self.object(start)?,
-                            _ => return Err(Problem::Unexpected),
-                        }
-                    }
-                }
-                self.at += 1;
-                self.open.pop();
+    /// What was built of `text`.
+    fn built(self, text: &str, scanned: Result<(), Stopped<Problem>>) -> Result<Value, JsonError> {
+        match scanned {
+            Ok(()) => Ok(self.whole),
+            Err(Stopped { why, offset }) => {
+                let before = &text[..text.floor_char_boundary(offset)];
+                let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+                Err(JsonError {
+                    problem: why,
+                    line: before.matches('\n').count() + 1,
+                    column: before[line_start..].chars().count() + 1,
+                })
             }
         }
     }
 
-    /// A collection begins. Depth costs memory as parts do.
-    fn opened(&mut self, open: OpenContainer) -> Result<(), Problem> {
-        if self.open.len() == self.open.capacity() {
-            self.ask::<OpenContainer>(self.open.len())?;
+    /// Puts a value where it belongs.
+    #[inline]
+    fn place(&mut self, value: Value) -> Result<(), Problem> {
+        match self.open.last() {
+            Some(OpenContainer::Array(_)) => {
+                if self.items.len() == self.items.capacity() {
+                    ask::<Value>(self.items.len())?;
+                }
+                self.items.push(value);
+            }
+            Some(OpenContainer::Object(_)) => {
+                if let Some(entry) = self.entries.last_mut() {
+                    entry.1 = value;
+                }
+            }
+            None => self.whole = value,
         }
-        self.open.push(open);
-        self.look()
-    }
-
-    /// Reads a key and its colon; the value is filled in later. `position` is that of the entry.
-    fn key(&mut self, position: usize) -> Result<(), Problem> {
-        if self.peek()? != b'"' {
-            return Err(Problem::Unexpected);
-        }
-        let start = self.at + 1;
-        let end = self.plain_end(start);
-        let key = if self.bytes.get(end) == Some(&b'"') {
-            self.at = end + 1;
-            self.keys.text(&self.text[start..end], position)
-        } else {
-            self.string()?
-        };
-        self.space();
-        if self.peek()? != b':' {
-            return Err(Problem::Unexpected);
-        }
-        self.at += 1;
-        if self.entries.len() == self.entries.capacity() {
-            self.ask::<(Value, Value)>(self.entries.len())?;
-        }
-        self.entries.push((Value::Str(key), Value::Nil));
         Ok(())
     }
 
     fn object(&mut self, start: usize) -> Result<Value, Problem> {
-        self.ask::<(Value, Value)>(2 * (self.entries.len() - start))?;
+        ask::<(Value, Value)>(2 * (self.entries.len() - start))?;
         let mut entries: Vec<_> = self.entries.drain(start..).collect();
         if self.duplicates == Duplicates::First {
             entries.sort_by(|a, b| key_cmp(&a.0, &b.0));
@@ -457,190 +383,14 @@ impl<'t> Parser<'t> {
         Ok(Value::Map(Map::from(entries)))
     }
 
-    fn string(&mut self) -> Result<Text, Problem> {
-        let start = self.at + 1;
-        let end = self.plain_end(start);
-        match self.bytes.get(end) {
-            Some(b'"') => {
-                self.at = end + 1;
-                self.ask::<u8>(end - start)?;
-                Ok(Text::from(&self.text[start..end]))
+    fn string(&mut self, text: Quoted<'t>) -> Result<Text, Problem> {
+        Ok(match text {
+            Quoted::Plain(text) => {
+                ask::<u8>(text.len())?;
+                Text::from(text)
             }
-            _ => self.escaped_string(start),
-        }
-    }
-
-    /// The first byte from `at` on that does not simply stand for itself in a string.
-    fn plain_end(&self, at: usize) -> usize {
-        /// Most strings end within so many bytes, and for them a plain look is quickest.
-        const NEAR_BYTES: usize = 32;
-        let bytes = &self.bytes[at..];
-        let (near, far) = bytes.split_at(bytes.len().min(NEAR_BYTES));
-        let special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-        if let Some(end) = near.iter().position(special) {
-            return at + end;
-        }
-        let end = memchr::memchr2(b'"', b'\\', far).unwrap_or(far.len());
-        at + near.len() + first_control(&far[..end]).unwrap_or(end)
-    }
-
-    #[cold]
-    fn escaped_string(&mut self, start: usize) -> Result<Text, Problem> {
-        let mut out = String::new();
-        self.at = start;
-        loop {
-            let end = self.plain_end(self.at);
-            if end - self.at > out.capacity() - out.len() {
-                self.ask::<u8>((end - self.at).max(out.len()))?;
-            }
-            out.push_str(&self.text[self.at..end]);
-            self.at = end;
-            match self.peek()? {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(Text::from(out));
-                }
-                b'\\' => {
-                    let Some(escape) = self.bytes.get(self.at + 1) else {
-                        self.at += 1;
-                        return Err(Problem::End);
-                    };
-                    out.push(match escape {
-                        b'"' => '"',
-                        b'\\' => '\\',
-                        b'/' => '/',
-                        b'b' => '\u{8}',
-                        b'f' => '\u{c}',
-                        b'n' => '\n',
-                        b'r' => '\r',
-                        b't' => '\t',
-                        b'u' => {
-                            out.push(self.unicode()?);
-                            continue;
-                        }
-                        _ => return Err(Problem::Escape),
-                    });
-                    self.at += 2;
-                }
-                _ => return Err(Problem::Control),
-            }
-        }
-    }
-
-    /// `\uXXXX`, or two of them for a surrogate pair.
-    fn unicode(&mut self) -> Result<char, Problem> {
-        let high = self.hex()?;
-        let code = match high {
-            0xD800..0xDC00 => {
-                if self.bytes.get(self.at + 6..self.at + 8) != Some(b"\\u".as_slice()) {
-                    return Err(Problem::Surrogate);
-                }
-                self.at += 6;
-                let low = self.hex()?;
-                if !(0xDC00..0xE000).contains(&low) {
-                    return Err(Problem::Surrogate);
-                }
-                0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-            }
-            _ => high,
-        };
-        let character = char::from_u32(code).ok_or(Problem::Surrogate)?;
-        self.at += 6;
-        Ok(character)
-    }
-
-    fn hex(&self) -> Result<u32, Problem> {
-        let digits = self
-            .bytes
-            .get(self.at + 2..self.at + 6)
-            .ok_or(Problem::End)?;
-        digits.iter().try_fold(0, |code, digit| {
-            char::from(*digit)
-                .to_digit(16)
-                .map(|digit| code << 4 | digit)
-                .ok_or(Problem::Escape)
+            Quoted::Spelled => Text::from(std::mem::take(&mut self.spelled)),
         })
-    }
-
-    fn number(&mut self) -> Result<Value, Problem> {
-        /// Digits that always fit 64 bits.
-        const SMALL_DIGITS_MAX: usize = 18;
-        let start = self.at;
-        let negative = self.bytes[self.at] == b'-';
-        if negative {
-            self.at += 1;
-        }
-        let whole = self.at;
-        self.digits();
-        let digits = self.at - whole;
-        if digits == 0 || (digits > 1 && self.bytes[whole] == b'0') {
-            return Err(Problem::Number);
-        }
-        let mut float = false;
-        if self.bytes.get(self.at) == Some(&b'.') {
-            float = true;
-            self.at += 1;
-            if self.digits() == 0 {
-                return Err(Problem::Number);
-            }
-        }
-        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
-            float = true;
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
-                self.at += 1;
-            }
-            if self.digits() == 0 {
-                return Err(Problem::Number);
-            }
-        }
-        let text = &self.text[start..self.at];
-        if float {
-            return match parse_float(text) {
-                Some(float) if float.is_finite() => Ok(Value::Float(float)),
-                _ => Err(Problem::Number),
-            };
-        }
-        if digits <= SMALL_DIGITS_MAX {
-            let size = self.bytes[whole..self.at]
-                .iter()
-                .fold(0, |size, digit| size * 10 + i64::from(digit - b'0'));
-            return Ok(Value::Int(if negative { -size } else { size }));
-        }
-        if digits > INTEGER_DIGITS_MAX {
-            return Err(Problem::Integer);
-        }
-        parse_integer(text)
-            .map(Value::integer)
-            .ok_or(Problem::Number)
-    }
-
-    fn digits(&mut self) -> usize {
-        let start = self.at;
-        let digits = self.bytes[start..].iter();
-        self.at += watched(digits.take_while(|byte| byte.is_ascii_digit())).count();
-        self.at - start
-    }
-
-    fn word(&mut self, word: &str, value: Value) -> Result<Value, Problem> {
-        if self.bytes[self.at..].starts_with(word.as_bytes()) {
-            self.at += word.len();
-            Ok(value)
-        } else {
-            Err(Problem::Unexpected)
-        }
-    }
-
-    #[inline]
-    fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
-    }
-
-    #[inline]
-    fn peek(&self) -> Result<u8, Problem> {
-        self.bytes.get(self.at).copied().ok_or(Problem::End)
     }
 
     /// Looks at memory now and then.
@@ -653,45 +403,132 @@ impl<'t> Parser<'t> {
         }
         Ok(())
     }
+}
 
-    /// Asks for what a collection of `parts` takes, which are copied.
-    fn ask<T>(&self, parts: usize) -> Result<(), Problem> {
-        /// What is less is caught by the next look.
-        const LARGE_BYTES: usize = 4_096;
-        let bytes = parts.saturating_mul(size_of::<T>());
-        if bytes > LARGE_BYTES && !heap::reserve(bytes) {
-            return Err(Problem::Limit(Limit::Memory));
+impl<'t> Visitor<'t> for Builder<'t, '_> {
+    type Stop = Problem;
+
+    #[inline]
+    fn inside(&self) -> Option<Container> {
+        self.open.last().map(|open| match open {
+            OpenContainer::Array(_) => Container::Array,
+            OpenContainer::Object(_) => Container::Object,
+        })
+    }
+
+    /// Depth costs memory as parts do.
+    fn open(&mut self, container: Container, _: usize) -> Result<(), Problem> {
+        if self.open.len() == self.open.capacity() {
+            ask::<OpenContainer>(self.open.len())?;
         }
+        self.open.push(match container {
+            Container::Array => OpenContainer::Array(self.items.len()),
+            Container::Object => OpenContainer::Object(self.entries.len()),
+        });
+        self.look()
+    }
+
+    fn close(&mut self, _: usize) -> Result<(), Problem> {
+        let value = match self.open.last().copied() {
+            Some(OpenContainer::Array(start)) => {
+                ask::<Value>(self.items.len() - start)?;
+                Value::vector(self.items.drain(start..).collect())
+            }
+            Some(OpenContainer::Object(start)) => self.object(start)?,
+            None => return Ok(()),
+        };
+        self.open.pop();
+        self.place(value)
+    }
+
+    /// The value is filled in later.
+    #[inline]
+    fn name(&mut self, name: Quoted<'t>) -> Result<(), Problem> {
+        let key = match (name, self.open.last()) {
+            (Quoted::Plain(name), Some(OpenContainer::Object(start))) => {
+                self.keys.text(name, self.entries.len() - start)
+            }
+            _ => self.string(name)?,
+        };
+        if self.entries.len() == self.entries.capacity() {
+            ask::<(Value, Value)>(self.entries.len())?;
+        }
+        self.entries.push((Value::Str(key), Value::Nil));
         Ok(())
     }
 
-    #[cold]
-    fn error(&self, problem: Problem) -> JsonError {
-        let mut at = self.at.min(self.text.len());
-        while !self.text.is_char_boundary(at) {
-            at -= 1;
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), Problem> {
+        let value = match scalar {
+            Scalar::Null => Value::Nil,
+            Scalar::Bool(bool) => Value::Bool(bool),
+            Scalar::Integer(text) => integer(text)?,
+            Scalar::Float(text) => match parse_float(text) {
+                Some(float) if float.is_finite() => Value::Float(float),
+                _ => return Err(ptc_json::Problem::Number.into()),
+            },
+            Scalar::String(text) => Value::Str(self.string(text)?),
+            Scalar::Empty(Container::Array) => Value::vector(Vec::new()),
+            Scalar::Empty(Container::Object) => Value::Map(Map::new()),
+        };
+        self.look()?;
+        self.place(value)
+    }
+
+    fn piece(&mut self, piece: &'t str) -> Result<(), Problem> {
+        if piece.len() > self.spelled.capacity() - self.spelled.len() {
+            ask::<u8>(piece.len().max(self.spelled.len()))?;
         }
-        let before = &self.text[..at];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        JsonError {
-            problem,
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+        clock::goes_on(1);
+        self.spelled.push_str(piece);
+        Ok(())
+    }
+
+    fn letter(&mut self, letter: char) -> Result<(), Problem> {
+        if letter.len_utf8() > self.spelled.capacity() - self.spelled.len() {
+            ask::<u8>(self.spelled.len())?;
         }
+        clock::goes_on(1);
+        self.spelled.push(letter);
+        Ok(())
+    }
+
+    fn passed(&mut self, bytes: usize) {
+        clock::goes_on(bytes);
     }
 }
 
-/// The first byte below 32, eight looked at at once.
-fn first_control(bytes: &[u8]) -> Option<usize> {
-    const EACH: u64 = u64::MAX / 255;
-    let (blocks, _) = bytes.as_chunks::<8>();
-    let clean = blocks.iter().take_while(|block| {
-        let block = u64::from_le_bytes(**block);
-        block.wrapping_sub(EACH * 0x20) & !block & (EACH * 0x80) == 0
-    });
-    let start = clean.count() * 8;
-    let rest = bytes[start..].iter().position(|byte| *byte < 0x20)?;
-    Some(start + rest)
+/// The integer that JSON writes as `text`.
+#[inline]
+fn integer(text: &str) -> Result<Value, Problem> {
+    /// Digits that always fit 64 bits.
+    const SMALL_DIGITS_MAX: usize = 18;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.len() <= SMALL_DIGITS_MAX {
+        let size = digits
+            .bytes()
+            .fold(0, |size, digit| size * 10 + i64::from(digit - b'0'));
+        let negative = digits.len() < text.len();
+        return Ok(Value::Int(if negative { -size } else { size }));
+    }
+    if digits.len() > INTEGER_DIGITS_MAX {
+        return Err(Problem::Integer);
+    }
+    parse_integer(text)
+        .map(Value::integer)
+        .ok_or(ptc_json::Problem::Number.into())
+}
+
+/// Asks for what a collection of `parts` takes, which are copied.
+#[inline]
+fn ask<T>(parts: usize) -> Result<(), Problem> {
+    /// What is less is caught by the next look.
+    const LARGE_BYTES: usize = 4_096;
+    let bytes = parts.saturating_mul(size_of::<T>());
+    if bytes > LARGE_BYTES && !heap::reserve(bytes) {
+        return Err(Problem::Limit(Limit::Memory));
+    }
+    Ok(())
 }
 
 /// Keys that were met, so that records share the text of their keys.

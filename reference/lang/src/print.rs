@@ -380,60 +380,13 @@ fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     out.push('"')
 }
 
-/// The shortest text that reads back to the same double, always with a decimal point: whole numbers
-/// from 1 to below 1e16 in decimal notation, others in the shorter one.
+/// The text of a float: as in JSON, and what JSON has no text for.
 pub fn float(value: f64) -> String {
-    /// Whole numbers from here on are scientific.
-    const DECIMAL_BELOW: f64 = 1e16;
-    if value.is_nan() {
-        return "##NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "##Inf" } else { "##-Inf" }.to_owned();
-    }
-    let mut buffer = zmij::Buffer::new();
-    let text = buffer.format_finite(value);
-    let size = value.abs();
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, ""));
-    if exponent.is_empty() && (size == 0.0 || (0.01..DECIMAL_BELOW).contains(&size)) {
-        return if text.contains('.') {
-            text.to_owned()
-        } else {
-            format!("{text}.0")
-        };
-    }
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(mantissa) => ("-", mantissa),
-        None => ("", mantissa),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let mut digits = format!("{whole}{fraction}");
-    // The value is 0.DIGITS times ten to the power of `point`.
-    let zeros = digits.len() - digits.trim_start_matches('0').len();
-    let point = whole.len() as i32 + exponent.parse::<i32>().unwrap_or(0) - zeros as i32;
-    digits.drain(..zeros);
-    digits.truncate(digits.trim_end_matches('0').len().max(1));
-    let (first, rest) = digits.split_at(1);
-    let rest = if rest.is_empty() { "0" } else { rest };
-    let scientific = format!("{sign}{first}.{rest}e{}", point - 1);
-    if size >= DECIMAL_BELOW {
-        return scientific;
-    }
-    let decimal = match usize::try_from(point) {
-        Ok(point) if point >= digits.len() => {
-            format!("{sign}{digits}{}.0", "0".repeat(point - digits.len()))
-        }
-        Ok(point) if point > 0 => format!("{sign}{}.{}", &digits[..point], &digits[point..]),
-        _ if point < -8 => return scientific,
-        _ => format!(
-            "{sign}0.{}{digits}",
-            "0".repeat(point.unsigned_abs() as usize)
-        ),
-    };
-    if size < 1.0 && scientific.len() < decimal.len() {
-        scientific
-    } else {
-        decimal
+    match value {
+        _ if value.is_finite() => ptc_json::float(value),
+        _ if value.is_nan() => "##NaN".to_owned(),
+        f64::INFINITY => "##Inf".to_owned(),
+        _ => "##-Inf".to_owned(),
     }
 }
 

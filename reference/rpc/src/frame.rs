@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of what a method means, nor of transports.
 
-use ptc_json::{Json, JsonKind, parse, write_string};
+use ptc_json::{Json, JsonKind, Malformed, parse, write_string};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -36,17 +36,30 @@ pub enum FrameFault {
     NotAnObject,
 }
 
+impl From<Malformed> for FrameFault {
+    fn from(_: Malformed) -> Self {
+        FrameFault::Malformed
+    }
+}
+
 /// Bytes of an id as JSON text (`mcp.limits.sizes.id`). It is held, logged and sent back, so whoever sends it must not choose
 /// its length.
 pub const ID_BYTES_MAX: usize = 4096;
 
 impl<'a> Frame<'a> {
-    /// Reads one frame.
+    /// Reads one frame of text that nobody else looks into.
     ///
     /// # Errors
     /// [`FrameFault`] when the bytes are not JSON, or not an object.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FrameFault> {
-        let json = parse(bytes).map_err(|_| FrameFault::Malformed)?;
+        Frame::of(parse(bytes)?)
+    }
+
+    /// The frame that `json` is.
+    ///
+    /// # Errors
+    /// [`FrameFault::NotAnObject`].
+    pub fn of(json: Json<'a>) -> Result<Self, FrameFault> {
         if json.kind() != JsonKind::Object {
             return Err(FrameFault::NotAnObject);
         }
@@ -108,7 +121,7 @@ impl Id {
         match json.kind() {
             // The two common kinds are canonical as they stand, unless escaped.
             JsonKind::Integer if json.text() != "-0" => Id(json.text().into()),
-            _ => Id(json.compact().into()),
+            _ => Id(String::from(json.compact()).into()),
         }
     }
 

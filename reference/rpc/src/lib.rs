@@ -11,10 +11,15 @@ mod framing;
 #[doc(hidden)]
 pub mod fuzz;
 
+#[cfg(feature = "checks")]
+#[doc(hidden)]
+pub use ptc_json::passes;
+
 pub use frame::{
     Frame, FrameFault, Id, RpcError, write_error, write_notification, write_request, write_result,
 };
 pub use framing::{Framer, Line};
 pub use ptc_json::{
-    Elements, Json, JsonKind, Malformed, Members, parse, write_float, write_string,
+    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, parse, write_float,
+    write_string,
 };

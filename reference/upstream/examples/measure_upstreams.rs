@@ -59,6 +59,9 @@ fn main() {
         apropos(&runtime),
         APROPOS,
     ));
+    for row in passes(&runtime) {
+        say(&row);
+    }
     executor.block_on(runtime.shutdown());
     let names: Vec<String> = (0..20).map(|n| format!("u{n:02}")).collect();
     let slow: Vec<(&str, Json)> = names
@@ -168,6 +171,39 @@ fn apropos(runtime: &Arc<Runtime>) -> Duration {
     })
 }
 
+/// How often each byte of a large answer passes by, each way.
+fn passes(runtime: &Arc<Runtime>) -> Vec<Row> {
+    use ptc_rpc::passes::{Pass, so_far};
+    let program = program(runtime);
+    let request = request("rows");
+    let length = rows().to_string().len() as f64;
+    [
+        ("scanned", Pass::Scanned),
+        ("copied", Pass::Copied),
+        ("built of", Pass::Built),
+        ("walked over", Pass::Walked),
+    ]
+    .map(|(what, pass)| {
+        let before = so_far(pass);
+        program.call(&request).unwrap();
+        let times = (so_far(pass) - before) as f64 / length;
+        let most = if pass == Pass::Walked { 0.01 } else { 1.01 };
+        Row::at_most(
+            format!("upstream: an answer of 1 MB, times {what}"),
+            (times * 100.0).round() / 100.0,
+            most,
+            "x",
+        )
+    })
+    .into()
+}
+
+/// A large answer.
+fn rows() -> Json {
+    let row = |n: usize| json!({"id": n, "name": format!("name {n}"), "open": n.is_multiple_of(3)});
+    (0..25_000).map(row).collect()
+}
+
 /// The same round trip without the runtime.
 fn direct() -> Duration {
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -216,6 +252,9 @@ fn peer() {
                 });
                 continue;
             }
+            _ if message["params"]["name"] == "rows" => {
+                json!({"content": [], "structuredContent": {"rows": rows()}})
+            }
             _ => json!({"content": [{"type": "text", "text": "ok"}]}),
         };
         reply(&id, &result);
@@ -247,8 +286,10 @@ fn tools() -> Vec<Json> {
         "release",
         "commit",
     ];
-    let mut tools = vec![json!({"name": "echo"}), json!({"name": "nap"})];
-    for n in 0..1998usize {
+    let mut tools = ["echo", "nap", "rows"]
+        .map(|name| json!({"name": name}))
+        .to_vec();
+    for n in 0..1997usize {
         let (word, thing) = (words[n % 10], things[(n / 10) % 10]);
         tools.push(json!({
             "name": format!("{word}_{thing}_{n}"),

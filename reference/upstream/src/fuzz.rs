@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use ptc_rpc::JsonText;
 use ptc_secrets::{ConfigDocument, Redactor, Secret};
 use serde_json::Value;
 
@@ -68,15 +69,15 @@ pub fn tools(text: &str) {
 
 /// The promises of an answer: its value is compact JSON without the canary, in any escaping that JSON knows.
 pub fn answer(text: &str) {
-    for answer in [
-        Answer::Envelope(text.to_owned()),
-        Answer::Json(text.to_owned()),
-    ] {
+    let Ok(text) = JsonText::read(text) else {
+        return;
+    };
+    for answer in [Answer::Envelope(text.clone()), Answer::Json(text)] {
         let Ok(selected) = select(&answer, &REDACTOR) else {
             continue;
         };
         let json = ptc_rpc::parse(selected.json.as_bytes()).expect("a selected value is JSON");
-        assert_eq!(json.compact(), selected.json, "it is compact");
+        assert_eq!(*json.compact(), *selected.json, "it is compact");
         assert!(
             !REDACTOR.finds_secret_in(&selected.json) || selected.json.contains("[REDACTED]"),
             "{}",

@@ -421,7 +421,7 @@ impl ProgramCalls {
 
     /// The value of what was selected, read within the program's memory and time.
     fn read(&self, selected: Selected) -> Result<Result<(Selected, Value), WorldFault>, HostFault> {
-        match json::read(&selected.json, Duplicates::Last, self) {
+        match json::build(selected.json.json(), Duplicates::Last, self) {
             Ok(value) => Ok(Ok((selected, value))),
             Err(error) => match error.problem {
                 Problem::Limit(limit) => Err(HostFault::Stopped(limit.into())),
@@ -459,8 +459,7 @@ impl ProgramCalls {
                 } else {
                     json.len() as u64
                 });
-                let parsed = ptc_rpc::parse(json.as_bytes()).ok();
-                entry.summary = parsed.map(|json| summarize(json, kind.name()));
+                entry.summary = Some(summarize(json.json(), kind.name()));
                 reply([
                     ("ok", true.into()),
                     ("value", value),

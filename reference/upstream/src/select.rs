@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ptc_rpc::{Json, JsonKind, parse, write_string};
+use ptc_rpc::{Json, JsonKind, JsonText, parse};
 use ptc_secrets::{Redactor, scrub_json_text};
 
 use crate::fault::{Reason, WorldFault};
@@ -12,7 +12,7 @@ use crate::transport::Answer;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
     /// Compact JSON text of the scrubbed value.
-    pub json: String,
+    pub json: JsonText,
     /// Where it came from.
     pub kind: ValueKind,
 }
@@ -43,22 +43,16 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
     let text = match answer {
         Answer::None => return Ok(nothing()),
         Answer::Json(text) => {
-            let json = parse(text.as_bytes()).map_err(|e| {
-                WorldFault::error(format!(
-                    "malformed JSON response: not JSON at byte {}",
-                    e.offset
-                ))
-            })?;
             return Ok(Selected {
-                json: scrubbed_compact(json, redactor),
+                json: scrubbed_compact(text.json(), redactor),
                 kind: ValueKind::Json,
             });
         }
         Answer::Envelope(text) => text,
     };
-    let envelope = parse(text.as_bytes()).map_err(|_| WorldFault::error("result is not JSON"))?;
+    let envelope = text.json();
     if envelope.kind() != JsonKind::Object {
-        return Err(WorldFault::error("unexpected tools/call result ").quoting(text));
+        return Err(WorldFault::error("unexpected tools/call result ").quoting(&**text));
     }
     let texts = || {
         let content = envelope.get("content").into_iter().flat_map(Json::elements);
@@ -72,12 +66,13 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
     };
     if envelope.get("isError").and_then(Json::as_bool) == Some(true) {
         let clean = scrubbed_compact(envelope, redactor);
-        let message = texts().map_or_else(|| clean.clone(), Cow::into_owned);
+        let bytes = Some(clean.len() as u64);
+        let message = texts().map_or_else(|| clean.into(), Cow::into_owned);
         return Err(WorldFault {
             reason: Reason::ToolError,
             message,
             quoted: None,
-            bytes: Some(clean.len() as u64),
+            bytes,
         });
     }
     if let Some("input_required") = envelope.get("resultType").and_then(Json::as_str).as_deref() {
@@ -102,7 +97,7 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
                 kind: ValueKind::Json,
             },
             Err(_) => Selected {
-                json: json_string(&redactor.scrub_str(&text)),
+                json: JsonText::string(&redactor.scrub_str(&text)),
                 kind: ValueKind::Text,
             },
         },
@@ -111,24 +106,19 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
 
 fn nothing() -> Selected {
     Selected {
-        json: "null".into(),
+        json: JsonText::null(),
         kind: ValueKind::None,
     }
 }
 
 /// Compact text with every string, key and telling number scrubbed.
-fn scrubbed_compact(json: Json<'_>, redactor: &Redactor) -> String {
+fn scrubbed_compact(json: Json<'_>, redactor: &Redactor) -> JsonText {
     let compact = json.compact();
     match scrub_json_text(&compact, redactor) {
         Cow::Borrowed(_) => compact,
-        Cow::Owned(clean) => clean,
+        // Another text than the one that was checked.
+        Cow::Owned(clean) => JsonText::read(&clean).unwrap_or_else(|_| JsonText::string(&clean)),
     }
-}
-
-fn json_string(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len() + 2);
-    write_string(&mut out, text);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -142,7 +132,10 @@ mod tests {
             .add(&Secret::new("s3cr3t-canary".into()))
             .add(&Secret::new("12345678901".into()));
         let redactor = builder.build();
-        match select(&Answer::Envelope(envelope.to_owned()), &redactor) {
+        match select(
+            &Answer::Envelope(JsonText::read(envelope).unwrap()),
+            &redactor,
+        ) {
             Ok(Selected { json, kind }) => format!("{} {json}", kind.name()),
             Err(fault) => format!(
                 "{} {} {:?}",

@@ -7,7 +7,7 @@ use crate::digest;
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
 use ptc_protocol::{Field, Name, Payload};
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub struct Sighting {
     /// The program, when one was sent.
     pub program: Option<String>,
     /// The context as compact JSON, when one was sent.
-    pub context: Option<String>,
+    pub context: Option<JsonText>,
     /// The W3C trace context that came along.
     pub trace: Option<TraceContext>,
     /// Over HTTP: `X-Request-Id`.
@@ -107,7 +107,7 @@ impl Ring {
         let program = sighting.program.as_deref().filter(|_| !refused);
         // Scrubbing comes before anything is cut.
         let clean = program.map(|program| redactor.scrub_str(program));
-        let context = sighting.context.as_deref().filter(|_| !refused);
+        let context = sighting.context.as_ref().filter(|_| !refused);
         let mut shown = Payload::new()
             .with(
                 "context",
@@ -204,20 +204,17 @@ impl Ring {
         Field::Object(object)
     }
 
-    fn context_field(&self, context: &str, redactor: &Redactor) -> Field {
+    fn context_field(&self, context: &JsonText, redactor: &Redactor) -> Field {
         match self.policy {
             PayloadPolicy::Full if context.len() > self.bytes_max => {
                 let clean = redactor.scrub_str(context);
                 Field::Text(prefix(&clean, self.bytes_max).to_owned())
             }
-            PayloadPolicy::Full => Field::Json(context.to_owned()),
+            PayloadPolicy::Full => Field::Json(context.to_string()),
             PayloadPolicy::None => Field::Object(Payload::new().with("<bytes>", context.len())),
             PayloadPolicy::Summary => {
-                let Ok(json) = ptc_rpc::parse(context.as_bytes()) else {
-                    return Field::Null;
-                };
                 let mut bytes = 0;
-                let members = json.members().map_while(|(name, value)| {
+                let members = context.json().members().map_while(|(name, value)| {
                     let name = name.as_str().unwrap_or_default();
                     let name = match name.len() > self.bytes_max {
                         true => prefix(&redactor.scrub_str(&name), self.bytes_max + 1).to_owned(),
@@ -325,7 +322,7 @@ mod tests {
             started: Instant::now(),
             started_micros: 0,
             program: Some("(+ 1 2)".into()),
-            context: Some(r#"{"a":[1,2],"s":"x"}"#.into()),
+            context: JsonText::read(r#"{"a":[1,2],"s":"x"}"#).ok(),
             trace: None,
             transport_request_id: None,
             transport: None,
@@ -382,7 +379,7 @@ mod tests {
         for context in [format!("{{{}}}", members.join(",")), long] {
             let ring = Ring::new(2, PayloadPolicy::Summary, BYTES_MAX);
             let wide = Sighting {
-                context: Some(context),
+                context: JsonText::read(&context).ok(),
                 ..sighting("1")
             };
             let payload = Payload::new().with("status", "ok");

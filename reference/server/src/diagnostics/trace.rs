@@ -106,7 +106,7 @@ impl Tracer {
         if self.policy == PayloadPolicy::Full
             && let Some(context) = &sighting.context
         {
-            metadata.set("context", Field::Json(context.clone()));
+            metadata.set("context", Field::Json(context.to_string()));
         }
         trace.event("ptc_lisp.call.start", None, start_measurements(), metadata);
         trace

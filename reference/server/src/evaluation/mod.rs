@@ -33,6 +33,7 @@ use ptc_protocol::{
     validate_return_within,
 };
 use ptc_protocol::{Field, Payload};
+use ptc_rpc::Json;
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::{Cancel, Entry, ProgramCalls, Runtime};
 use std::borrow::Cow;
@@ -75,8 +76,8 @@ impl Programs {
 /// One program to run.
 pub struct Job<'a> {
     pub program: &'a str,
-    /// Its context as compact JSON.
-    pub context: &'a str,
+    /// Its context, compact.
+    pub context: Json<'a>,
     /// What its value must match.
     pub schema: Option<&'a Schema>,
     pub programs: &'a Programs,
@@ -405,8 +406,8 @@ impl Running<'_> {
     }
 
     /// The context object as a map. Its values are free of charge up to four times its bytes.
-    fn context(&self, json: &str) -> Result<Map, Limit> {
-        let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES);
+    fn context(&self, json: Json<'_>) -> Result<Map, Limit> {
+        let free_bytes = json.text().len().saturating_mul(CONTEXT_FREE_TIMES);
         let map = self
             .meter
             .reading(free_bytes, || read_context(json, self.meter))?;
@@ -486,9 +487,9 @@ pub fn planned(
 ///
 /// # Errors
 /// The message, when it takes more memory than a program has.
-pub fn task_context(programs: &Programs, json: &str) -> Result<Map, String> {
+pub fn task_context(programs: &Programs, json: Json<'_>) -> Result<Map, String> {
     let limit = programs.memory_bytes;
-    let free_bytes = json.len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
+    let free_bytes = json.text().len().saturating_mul(CONTEXT_FREE_TIMES) as u64;
     let account = Account::new(limit.saturating_add(free_bytes));
     account
         .within(|| read_context(json, &account))
@@ -499,10 +500,10 @@ fn memory_message(limit: u64) -> String {
     format!("heap limit {limit} bytes exceeded")
 }
 
-/// The context object as a map. The text was validated when its frame was read; as everywhere in a
+/// The context object as a map. The text was checked when its frame was read; as everywhere in a
 /// frame, the first of equal keys wins.
-fn read_context(json: &str, watch: &dyn Watch) -> Result<Map, Limit> {
-    match ptc_lang::json::read(json, Duplicates::First, watch) {
+fn read_context(json: Json<'_>, watch: &dyn Watch) -> Result<Map, Limit> {
+    match ptc_lang::json::build(json, Duplicates::First, watch) {
         Ok(Value::Map(map)) => Ok(map),
         Err(error) => match error.problem {
             Problem::Limit(limit) => Err(limit),

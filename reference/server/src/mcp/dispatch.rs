@@ -655,8 +655,8 @@ fn log_bodies(params: Json<'_>) {
     let argument = |name: &str| Some(params.get("arguments")?.get(name)?.compact());
     tracing::debug!(
         event = "tools_call_arguments",
-        context = argument("context").as_ref().map(String::as_bytes),
-        program = argument("program").as_ref().map(String::as_bytes),
+        context = argument("context").as_ref().map(|json| json.as_bytes()),
+        program = argument("program").as_ref().map(|json| json.as_bytes()),
     );
 }
 

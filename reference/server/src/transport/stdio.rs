@@ -10,7 +10,7 @@ use crate::mcp::dispatch::{Handled, handle};
 use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::transport::intake::{self, Next, Source};
-use ptc_rpc::{Frame, FrameFault, Framer, Line, RpcError};
+use ptc_rpc::{Document, Frame, FrameFault, Framer, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,8 +132,8 @@ fn take(
     output: &Arc<Output>,
     line: Line<'_>,
 ) -> Taken {
-    let parsed = match line {
-        Line::Whole(bytes) => Frame::parse(bytes),
+    let document = match line {
+        Line::Whole(bytes) => Document::read(bytes).map_err(FrameFault::from),
         Line::TooLong => {
             tracing::warn!(
                 event = "frame_too_large",
@@ -142,7 +142,8 @@ fn take(
             Err(FrameFault::Malformed)
         }
     };
-    let handled = match parsed {
+    let frame = document.as_ref().map_err(|fault| *fault);
+    let handled = match frame.and_then(|document| Frame::of(document.json())) {
         Ok(frame) => handle(
             server,
             connection,

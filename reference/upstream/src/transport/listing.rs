@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::future::Future;
 
+use ptc_rpc::JsonText;
 use serde_json::Value;
 
 use crate::fault::WorldFault;
@@ -14,7 +15,7 @@ pub(crate) async fn list_all<F>(
     mut page: impl FnMut(String) -> F,
 ) -> Result<Vec<RawTool>, WorldFault>
 where
-    F: Future<Output = Result<String, WorldFault>>,
+    F: Future<Output = Result<JsonText, WorldFault>>,
 {
     let mut tools = Vec::new();
     let mut names = HashSet::new();

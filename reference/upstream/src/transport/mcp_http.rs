@@ -11,8 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use ptc_rpc::{
-    Frame, Id, Json, JsonKind, RpcError, write_error, write_notification, write_request,
-    write_result,
+    Document, Frame, Id, Json, JsonKind, JsonText, RpcError, write_error, write_notification,
+    write_request, write_result,
 };
 use ptc_secrets::{AuthHeaders, Emitter};
 use reqwest::Response;
@@ -213,9 +213,9 @@ impl HttpConnection {
         };
         match within(limits.remaining(), hello).await {
             Ok(Ok(result)) => {
-                let version = ptc_rpc::parse(result.as_bytes())
-                    .ok()
-                    .and_then(|result| result.get("protocolVersion"))
+                let version = result
+                    .json()
+                    .get("protocolVersion")
                     .and_then(Json::as_str)
                     .filter(|version| version.len() <= REPEATED_HEADER_BYTES_MAX)
                     .and_then(|version| HeaderValue::from_str(&version).ok());
@@ -282,7 +282,7 @@ impl HttpConnection {
         call: Option<Outgoing<'_>>,
         params: &str,
         limits: CallLimits,
-    ) -> Result<String, WorldFault> {
+    ) -> Result<JsonText, WorldFault> {
         within(limits.remaining(), async {
             let before = self.session();
             let refusal = match self
@@ -315,7 +315,7 @@ impl HttpConnection {
         call: Option<Outgoing<'_>>,
         params: &str,
         limits: CallLimits,
-    ) -> Result<String, Refusal> {
+    ) -> Result<JsonText, Refusal> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let session = current(held);
         let mut extra = headers(&session);
@@ -354,10 +354,10 @@ impl HttpConnection {
                 .quoting(String::from_utf8_lossy(&bytes))
                 .into())
         };
-        let Ok(message) = ptc_rpc::parse(&bytes) else {
+        let Ok(message) = Document::read(&bytes) else {
             return senseless(INVALID);
         };
-        match reply_in(message, id) {
+        match reply_in(message.json(), id) {
             Some(outcome) => outcome,
             None => senseless(UNEXPECTED),
         }
@@ -370,7 +370,7 @@ impl HttpConnection {
         mut response: Response,
         id: u64,
         cap: usize,
-    ) -> Result<String, Refusal> {
+    ) -> Result<JsonText, Refusal> {
         let mut events = Events::default();
         let mut total = 0usize;
         loop {
@@ -378,9 +378,12 @@ impl HttpConnection {
             let mut found = None;
             let mut refused = Ok(());
             let mut take = |data: &[u8]| {
-                if found.is_none() && refused.is_ok() {
-                    found = find_reply(data, id);
-                    refused = self.take_asked(held, data);
+                if found.is_none()
+                    && refused.is_ok()
+                    && let Ok(data) = Document::read(data)
+                {
+                    found = find_reply(data.json(), id);
+                    refused = self.take_asked(held, data.json());
                 }
             };
             match &chunk {
@@ -406,17 +409,14 @@ impl HttpConnection {
     }
 
     /// Answers what a message or a batch asks of us, unless it is more than a server may ask.
-    fn take_asked(&self, held: &RwLock<Session>, data: &[u8]) -> Result<(), WorldFault> {
-        let Ok(json) = ptc_rpc::parse(data) else {
-            return Ok(());
-        };
+    fn take_asked(&self, held: &RwLock<Session>, data: Json<'_>) -> Result<(), WorldFault> {
         let one = |json: Json<'_>| {
             let ended_for_id = || {
                 Err(WorldFault::error(format!(
                     "mcp_http stream ended: the id of a request in it exceeded {REQUEST_ID_BYTES_MAX} bytes"
                 )))
             };
-            let Ok(frame) = Frame::parse(json.text().as_bytes()) else {
+            let Ok(frame) = Frame::of(json) else {
                 // An object is refused for nothing but its id.
                 return match json.get("method") {
                     Some(_) => ended_for_id(),
@@ -442,9 +442,9 @@ impl HttpConnection {
                 }
             }
         };
-        match json.kind() {
-            JsonKind::Array => json.elements().try_for_each(one),
-            _ => one(json),
+        match data.kind() {
+            JsonKind::Array => data.elements().try_for_each(one),
+            _ => one(data),
         }
     }
 
@@ -519,17 +519,16 @@ async fn refusal(response: Response) -> Refusal {
 }
 
 /// The reply to request `id` in the data of an event: a message or a batch.
-fn find_reply(bytes: &[u8], id: u64) -> Option<Result<String, Refusal>> {
-    let json = ptc_rpc::parse(bytes).ok()?;
-    match json.kind() {
-        JsonKind::Array => json.elements().find_map(|one| reply_in(one, id)),
-        _ => reply_in(json, id),
+fn find_reply(data: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
+    match data.kind() {
+        JsonKind::Array => data.elements().find_map(|one| reply_in(one, id)),
+        _ => reply_in(data, id),
     }
 }
 
 /// The reply to request `id`, if `message` is that.
-fn reply_in(message: Json<'_>, id: u64) -> Option<Result<String, Refusal>> {
-    let frame = Frame::parse(message.text().as_bytes()).ok()?;
+fn reply_in(message: Json<'_>, id: u64) -> Option<Result<JsonText, Refusal>> {
+    let frame = Frame::of(message).ok()?;
     let ours = frame
         .id
         .is_some_and(|found| found.kind() == JsonKind::Integer && found.text() == id.to_string());
@@ -545,7 +544,7 @@ fn reply_in(message: Json<'_>, id: u64) -> Option<Result<String, Refusal>> {
             code: code.or(Some(0)),
         }));
     }
-    frame.result.map(|result| Ok(result.text().to_owned()))
+    frame.result.map(|result| Ok(result.to_text()))
 }
 
 /// What is answered to a request of the server's own: `ping` is polite, for everything else this client has no capability.

@@ -20,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ptc_rpc::JsonText;
 use ptc_secrets::{AuthHeaders, Emitter, Redactor};
 use tokio::time::Instant;
 
@@ -67,9 +68,9 @@ impl Outgoing<'_> {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// An MCP tool result: JSON text of an object.
-    Envelope(String),
+    Envelope(JsonText),
     /// A plain JSON value.
-    Json(String),
+    Json(JsonText),
     /// Success without a body.
     None,
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::{AuthHeaders, Emitter};
 
 use super::carrier::Carrier;
@@ -188,9 +188,15 @@ async fn answer(
         if status == StatusCode::NO_CONTENT || bytes.is_empty() {
             return Ok(Answer::None);
         }
-        return String::from_utf8(bytes)
-            .map(Answer::Json)
-            .map_err(|_| WorldFault::error("malformed JSON response: not UTF-8"));
+        let Ok(text) = std::str::from_utf8(&bytes) else {
+            return Err(WorldFault::error("malformed JSON response: not UTF-8"));
+        };
+        return JsonText::read(text).map(Answer::Json).map_err(|error| {
+            WorldFault::error(format!(
+                "malformed JSON response: not JSON at byte {}",
+                error.offset
+            ))
+        });
     }
     let mut fault = status_fault(&response);
     let told = matches!(
@@ -308,7 +314,7 @@ fn scalar(value: Json<'_>) -> Option<String> {
         JsonKind::Null => Some(String::new()),
         JsonKind::String => value.as_str().map(|text| text.into_owned()),
         JsonKind::Array | JsonKind::Object => None,
-        _ => Some(value.compact()),
+        _ => Some(value.compact().into()),
     }
 }
 

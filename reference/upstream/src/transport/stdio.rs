@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use ptc_rpc::{
-    Frame, Id, Json, JsonKind, RpcError, write_error, write_notification, write_request,
-    write_result,
+    Document, Frame, Id, Json, JsonKind, JsonText, RpcError, write_error, write_notification,
+    write_request, write_result,
 };
 use ptc_secrets::Redactor;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
@@ -110,7 +110,7 @@ struct Waiting {
 }
 
 struct Waiter {
-    reply: oneshot::Sender<Result<String, WorldFault>>,
+    reply: oneshot::Sender<Result<JsonText, WorldFault>>,
     bytes_max: usize,
 }
 
@@ -266,7 +266,7 @@ impl StdioConnection {
         method: &str,
         params: &str,
         limits: CallLimits,
-    ) -> Result<String, WorldFault> {
+    ) -> Result<JsonText, WorldFault> {
         let (reply, answer) = oneshot::channel();
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
         {
@@ -396,7 +396,7 @@ impl Shared {
         self.outbox.close();
     }
 
-    fn answer(&self, id: u64, outcome: Result<String, WorldFault>) {
+    fn answer(&self, id: u64, outcome: Result<JsonText, WorldFault>) {
         if let Some(waiter) = self.lock().calls.remove(&id) {
             let _ = waiter.reply.send(outcome);
         }
@@ -413,33 +413,29 @@ impl Shared {
         if line.is_empty() {
             return;
         }
-        match Frame::parse(line) {
+        let Ok(document) = Document::read(line) else {
+            let fault = WorldFault::error("invalid JSON-RPC response: ")
+                .quoting(String::from_utf8_lossy(line));
+            return match id_at_start(line) {
+                Some(id) => self.answer(id, Err(fault)),
+                None => self.answer_oldest(fault),
+            };
+        };
+        let json = document.json();
+        match Frame::of(json) {
             Ok(frame) => self.take_frame(&frame, line.len()),
-            Err(ptc_rpc::FrameFault::NotAnObject) => {
-                let Ok(json) = ptc_rpc::parse(line) else {
-                    return;
-                };
-                // An object is refused for nothing but its id.
-                if json.kind() == JsonKind::Object {
-                    return self.expel_for_id();
-                }
-                // A batch, as the 2025-03-26 revision had them; any other value means nothing.
+            // An object is refused for nothing but its id.
+            Err(_) if json.kind() == JsonKind::Object => self.expel_for_id(),
+            // A batch, as the 2025-03-26 revision had them; any other value means nothing.
+            Err(_) => {
                 for element in json.elements() {
-                    match Frame::parse(element.text().as_bytes()) {
+                    match Frame::of(element) {
                         Ok(frame) => self.take_frame(&frame, element.text().len()),
                         Err(_) if element.kind() == JsonKind::Object => {
                             return self.expel_for_id();
                         }
                         Err(_) => {}
                     }
-                }
-            }
-            Err(ptc_rpc::FrameFault::Malformed) => {
-                let fault = WorldFault::error("invalid JSON-RPC response: ")
-                    .quoting(String::from_utf8_lossy(line));
-                match id_at_start(line) {
-                    Some(id) => self.answer(id, Err(fault)),
-                    None => self.answer_oldest(fault),
                 }
             }
         }
@@ -488,7 +484,7 @@ impl Shared {
         if let Some(error) = frame.error.filter(|error| error.kind() != JsonKind::Null) {
             self.answer(id, Err(WorldFault::error(error_message(error))));
         } else if let Some(result) = frame.result {
-            self.answer(id, Ok(result.text().to_owned()));
+            self.answer(id, Ok(result.to_text()));
         }
     }
 
@@ -675,7 +671,7 @@ fn log_line(server: &str, line: &[u8], logged: &mut usize) {
 pub(crate) fn error_message(error: Json<'_>) -> String {
     match error.get("message").and_then(Json::as_str) {
         Some(message) => message.into_owned(),
-        None => error.compact(),
+        None => error.compact().into(),
     }
 }
 

@@ -323,7 +323,7 @@ fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Res
     let lines = text
         .lines()
         .map(|line| match ptc_rpc::parse(line.as_bytes()) {
-            Ok(json) => Field::Json(json.compact()),
+            Ok(json) => Field::Json(json.compact().into()),
             Err(_) => Field::Object(Payload::new().with("_raw", line.to_owned())),
         });
     Ok(Field::List(lines.collect()))

@@ -22,7 +22,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     Ok(Work::of(move |call| {
         let job = Job {
             program: &arguments.program,
-            context: &arguments.context,
+            context: arguments.context.json(),
             schema: schema.as_ref(),
             programs: &server.programs,
             call,

@@ -4,14 +4,14 @@
 
 use super::argument::{Argument, Shape};
 use crate::settings::Settings;
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Json, JsonKind, JsonText};
 
 /// A program's arguments, judged.
 pub struct Arguments {
     /// The program's text, untrimmed.
     pub program: String,
     /// The context as compact JSON; `{}` when there is none.
-    pub context: String,
+    pub context: JsonText,
     /// The output schema as JSON text.
     pub output_schema: Option<String>,
 }
@@ -87,7 +87,7 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
         None => Ok(None),
         Some(schema) => {
             schema_argument("").judge(schema)?;
-            Ok(Some(schema.compact()))
+            Ok(Some(schema.compact().into()))
         }
     }
 }
@@ -96,14 +96,14 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
 ///
 /// # Errors
 /// The message.
-pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, String> {
+pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<JsonText, String> {
     let given = match arguments.get("context") {
-        None => return Ok("{}".into()),
-        Some(context) if context.is_null() => return Ok("{}".into()),
+        None => return Ok(Json::EMPTY_OBJECT.to_text()),
+        Some(context) if context.is_null() => return Ok(Json::EMPTY_OBJECT.to_text()),
         Some(context) => context,
     };
     CONTEXT.judge(given)?;
-    let context = given.compact();
+    let (context, bad_key) = compact_context(given);
     if context.len() > settings.context_bytes {
         return Err(format!(
             "argument `context` exceeds max_context_bytes ({} > {})",
@@ -111,7 +111,7 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, Strin
             settings.context_bytes
         ));
     }
-    match bad_context_key(given) {
+    match bad_key {
         None => Ok(context),
         Some(key) if key.is_empty() => Err("argument `context` keys must be non-empty".into()),
         Some(key) => {
@@ -125,14 +125,16 @@ pub fn context(arguments: Json<'_>, settings: &Settings) -> Result<String, Strin
     }
 }
 
-/// The first top-level key, in ascending order, that no program could name.
-pub fn bad_context_key(context: Json<'_>) -> Option<String> {
-    context
-        .members()
-        .filter_map(|(name, _)| name.as_str())
-        .filter(|name| name.is_empty() || name.contains('/'))
-        .min()
-        .map(|name| name.into_owned())
+/// The context in compact form, and the first of its keys, in ascending order, that no program could name.
+pub fn compact_context(context: Json<'_>) -> (JsonText, Option<String>) {
+    let mut bad: Option<String> = None;
+    let compact = context.compact_naming(|name| {
+        let nameless = name.is_empty() || name.contains('/');
+        if nameless && bad.as_deref().is_none_or(|least| name < least) {
+            bad = Some(name.to_owned());
+        }
+    });
+    (compact, bad)
 }
 
 #[cfg(test)]

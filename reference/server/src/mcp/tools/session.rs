@@ -16,7 +16,7 @@ use ptc_protocol::members::{
     Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
 };
 use ptc_protocol::{Field, Payload, Word};
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Json, JsonKind, JsonText};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -201,7 +201,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
                 (JsonKind::Null, _) => "closed".to_owned(),
                 (_, Some(text)) => text.into_owned(),
                 (JsonKind::Object | JsonKind::Array, _) => return wrong("reason must be a string"),
-                _ => reason.compact(),
+                _ => reason.compact().into(),
             },
         };
         let id = session_id(request, arguments)?;
@@ -254,7 +254,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
         }
         let job = Job {
             program: &program,
-            context: &context,
+            context: context.json(),
             schema: schema.as_ref(),
             programs: &server.programs,
             call,
@@ -334,7 +334,7 @@ fn upstream_calls(payload: &Payload, view: View) -> Option<String> {
 struct Judged {
     session: String,
     program: String,
-    context: String,
+    context: JsonText,
     schema: Option<Schema>,
 }
 
@@ -365,11 +365,11 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
     if given.kind() != JsonKind::Object {
         return wrong("context must be an object when supplied");
     }
-    let context = given.compact();
+    let (context, bad_key) = program::compact_context(given);
     if context.len() > settings.context_bytes {
         return wrong("context exceeds max_context_bytes");
     }
-    match program::bad_context_key(given).as_deref() {
+    match bad_key.as_deref() {
         None => {}
         Some("") => return wrong("context keys must be non-empty"),
         Some(_) => return wrong("context keys may not contain `/`"),
@@ -477,7 +477,7 @@ fn binding(value: Json<'_>) -> Result<String, Problem> {
         JsonKind::Object | JsonKind::Array => wrong("bindings must be names"),
         _ => Ok(value
             .as_str()
-            .map_or_else(|| value.compact(), Cow::into_owned)),
+            .map_or_else(|| value.compact().into(), Cow::into_owned)),
     }
 }
 

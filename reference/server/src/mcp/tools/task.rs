@@ -13,7 +13,7 @@ use ptc_agent::{
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
 use ptc_lang::{Env, Value};
-use ptc_rpc::{Json as Frame, JsonKind};
+use ptc_rpc::{Json as Frame, JsonKind, JsonText};
 use ptc_secrets::Scrubbed;
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
@@ -114,7 +114,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
 /// A task's arguments, judged.
 struct Arguments {
     task: String,
-    context: String,
+    context: JsonText,
     constraints: Constraints,
     unsupported: Vec<String>,
 }
@@ -167,7 +167,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
         program: None,
         requests,
     };
-    let context = evaluation::task_context(&server.programs, &arguments.context);
+    let context = evaluation::task_context(&server.programs, arguments.context.json());
     let outcome = match (server.agentic.model(settings), context) {
         (Err(error), _) => {
             let request = PlannerRequest {

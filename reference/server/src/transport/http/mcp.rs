@@ -21,7 +21,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{Response as HttpResponse, StatusCode};
 use axum::response::Response;
-use ptc_rpc::{Frame, FrameFault, Id, RpcError};
+use ptc_rpc::{Document, Frame, FrameFault, Id, RpcError};
 use ptc_secrets::Scrubbed;
 use ptc_upstream::TraceContext;
 use std::sync::Arc;
@@ -113,7 +113,12 @@ pub async fn post(
         head: &posted.head,
     };
     let draining = || endpoint.shutdown().has_begun();
-    let frame = match Frame::parse(posted.body()) {
+    let document = Document::read(posted.body());
+    let frame = match document.as_ref() {
+        Ok(document) => Frame::of(document.json()),
+        Err(_) => Err(FrameFault::Malformed),
+    };
+    let frame = match frame {
         Ok(frame) => frame,
         Err(FrameFault::Malformed) => return Ok(exchange.error(None, RpcError::PARSE)),
         Err(FrameFault::NotAnObject) if draining() => {

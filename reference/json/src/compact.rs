@@ -1,0 +1,155 @@
+//! Compact canonical text of JSON that was checked.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use crate::view::{Cursor, Skips, float_of};
+use crate::write::{write_float, write_string};
+use crate::{Json, JsonKind};
+
+/// Names already written in one object of compact output, small where there is one: whoever sends the text chooses how
+/// many objects nest.
+#[derive(Default)]
+enum Seen {
+    #[default]
+    None,
+    One(usize, usize),
+    Few(Vec<(usize, usize)>),
+    #[allow(clippy::box_collection, reason = "an object's names stay small")]
+    Many(Box<HashSet<Box<[u8]>>>),
+}
+
+impl Seen {
+    /// Up to here a linear look is quicker than hashing.
+    const FEW: usize = 12;
+
+    /// True when `out[start..]` is a name seen for the first time.
+    fn insert(&mut self, out: &[u8], start: usize) -> bool {
+        let name = &out[start..];
+        let place = (start, out.len());
+        match self {
+            Seen::None => *self = Seen::One(start, out.len()),
+            Seen::One(from, to) if out[*from..*to] == *name => return false,
+            Seen::One(from, to) => *self = Seen::Few(vec![(*from, *to), place]),
+            Seen::Few(few) if few.iter().any(|&(from, to)| out[from..to] == *name) => return false,
+            Seen::Few(few) if few.len() < Self::FEW => few.push(place),
+            Seen::Few(few) => {
+                let mut many: HashSet<Box<[u8]>> =
+                    few.iter().map(|&(from, to)| out[from..to].into()).collect();
+                many.insert(name.into());
+                *self = Seen::Many(Box::new(many));
+            }
+            Seen::Many(many) => return many.insert(name.into()),
+        }
+        true
+    }
+}
+
+/// The containers that compact output is inside of: a byte for each, and the names of those that are objects.
+#[derive(Default)]
+struct OpenContainers {
+    /// The closing bracket, with the highest bit set while nothing is written inside.
+    brackets: Vec<u8>,
+    names: Vec<Seen>,
+}
+
+impl OpenContainers {
+    const EMPTY: u8 = 0x80;
+
+    fn push(&mut self, closing: u8) {
+        self.brackets.push(closing | Self::EMPTY);
+        if closing == b'}' {
+            self.names.push(Seen::default());
+        }
+    }
+
+    fn pop(&mut self) {
+        if self.brackets.pop().map(|closing| closing & !Self::EMPTY) == Some(b'}') {
+            self.names.pop();
+        }
+    }
+}
+
+/// Appends the compact text of `json`; `name` is told each name at its top.
+pub(crate) fn compact(
+    json: Json<'_>,
+    out: &mut Vec<u8>,
+    skips: &mut Skips,
+    mut name: impl FnMut(&str),
+) {
+    let mut scanner = Cursor::new(json, 0);
+    let mut open = OpenContainers::default();
+    loop {
+        match scanner.peek() {
+            Some(bracket @ (b'{' | b'[')) => {
+                scanner.at += 1;
+                skips.open(open.brackets.len(), out.len());
+                out.push(bracket);
+                open.push(bracket + 2);
+            }
+            _ => write_scalar(scanner.take_value(), out),
+        }
+        loop {
+            let Some(&top) = open.brackets.last() else {
+                return;
+            };
+            let (closing, empty) = (
+                top & !OpenContainers::EMPTY,
+                top & OpenContainers::EMPTY != 0,
+            );
+            scanner.skip_space();
+            if scanner.peek() == Some(b',') {
+                scanner.at += 1;
+                scanner.skip_space();
+            }
+            if scanner.peek().is_none_or(|byte| byte == closing) {
+                scanner.at += 1;
+                out.push(closing);
+                open.pop();
+                skips.close(open.brackets.len(), out.len());
+                continue;
+            }
+            let before = out.len();
+            if !empty {
+                out.push(b',');
+            }
+            if closing == b'}' {
+                let start = out.len();
+                let quoted = scanner.take_value();
+                if open.brackets.len() == 1 {
+                    name(&quoted.as_str().unwrap_or_default());
+                }
+                write_scalar(quoted, out);
+                scanner.skip_space();
+                scanner.at += 1;
+                scanner.skip_space();
+                let known = open
+                    .names
+                    .last_mut()
+                    .is_some_and(|seen| !seen.insert(out, start));
+                if known {
+                    out.truncate(before);
+                    scanner.take_value();
+                    continue;
+                }
+                out.push(b':');
+            }
+            if let Some(top) = open.brackets.last_mut() {
+                *top = closing;
+            }
+            break;
+        }
+    }
+}
+
+fn write_scalar(value: Json<'_>, out: &mut Vec<u8>) {
+    match value.kind() {
+        JsonKind::String => match value.as_str() {
+            Some(Cow::Owned(content)) => write_string(out, &content),
+            _ => out.extend_from_slice(value.text().as_bytes()),
+        },
+        JsonKind::Float => write_float(out, float_of(value.text())),
+        _ if value.text() == "-0" => out.push(b'0'),
+        _ => out.extend_from_slice(value.text().as_bytes()),
+    }
+}

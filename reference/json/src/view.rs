@@ -1,0 +1,623 @@
+//! JSON text that was checked, looked into where it stands.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use crate::passes::{self, Pass};
+use crate::scan::{
+    Container, Problem, Quoted, Scalar, Stopped, Visitor, is_space, plain_escape, scan,
+    unicode_escape, visit,
+};
+use crate::{compact, write};
+
+/// Reads `bytes` as exactly one JSON value, surrounded by nothing but JSON white space.
+///
+/// Refuses what RFC 8259 refuses, and also bad UTF-8, lone surrogates and numbers beyond the range of a double.
+///
+/// # Errors
+/// [`Malformed`] with the offset of the first byte that cannot be read.
+pub fn parse(bytes: &[u8]) -> Result<Json<'_>, Malformed> {
+    let (text, _) = check(bytes, false)?;
+    Ok(Json {
+        text,
+        at: 0,
+        skips: &[],
+    })
+}
+
+/// [`parse`] of text that is looked into more than once: large containers in it are stepped over without being read again.
+#[derive(Debug)]
+pub struct Document<'t> {
+    text: &'t str,
+    skips: Vec<Skip>,
+}
+
+impl<'t> Document<'t> {
+    /// Reads `bytes` as [`parse`] does.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn read(bytes: &'t [u8]) -> Result<Document<'t>, Malformed> {
+        let (text, skips) = check(bytes, true)?;
+        Ok(Document { text, skips })
+    }
+
+    /// The value.
+    pub fn json(&self) -> Json<'_> {
+        Json {
+            text: self.text,
+            at: 0,
+            skips: &self.skips,
+        }
+    }
+}
+
+/// JSON text that was checked, to be kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JsonText {
+    text: String,
+    skips: Vec<Skip>,
+}
+
+impl JsonText {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn read(text: &str) -> Result<JsonText, Malformed> {
+        Document::read(text.as_bytes()).map(|document| document.json().to_text())
+    }
+
+    /// `null`.
+    pub fn null() -> JsonText {
+        Json::NULL.to_text()
+    }
+
+    /// The string that says `text`.
+    pub fn string(text: &str) -> JsonText {
+        let mut out = Vec::with_capacity(text.len() + 2);
+        write::write_string(&mut out, text);
+        JsonText::made(out, Vec::new())
+    }
+
+    /// What was written here from checked text.
+    fn made(text: Vec<u8>, skips: Vec<Skip>) -> JsonText {
+        JsonText {
+            text: String::from_utf8(text)
+                .expect("pieces of UTF-8 text cut at ASCII bytes are UTF-8"),
+            skips,
+        }
+    }
+
+    /// The value.
+    pub fn json(&self) -> Json<'_> {
+        Json {
+            text: &self.text,
+            at: 0,
+            skips: &self.skips,
+        }
+    }
+}
+
+impl Deref for JsonText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl From<JsonText> for String {
+    fn from(text: JsonText) -> String {
+        text.text
+    }
+}
+
+impl fmt::Debug for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for JsonText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Where a large container begins and ends, from the beginning of the text that was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Skip {
+    start: usize,
+    end: usize,
+}
+
+/// Containers of fewer bytes are not worth remembering.
+const SKIPPED_BYTES_MIN: usize = 512;
+/// Levels of nesting at which containers are remembered: together with their least size this bounds their number.
+const SKIPPED_LEVELS: usize = 5;
+
+/// Large containers, in the order in which they begin.
+pub(crate) struct Skips {
+    /// Levels at which they are remembered.
+    levels: usize,
+    /// Where those under way stand among those found.
+    slots: [usize; SKIPPED_LEVELS],
+    found: Vec<Skip>,
+}
+
+impl Skips {
+    /// None yet, in text of so many bytes.
+    pub(crate) fn of(bytes: usize) -> Skips {
+        Skips {
+            levels: match bytes {
+                ..SKIPPED_BYTES_MIN => 0,
+                _ => SKIPPED_LEVELS,
+            },
+            slots: [0; SKIPPED_LEVELS],
+            found: Vec::new(),
+        }
+    }
+
+    /// A container begins at byte `at`, inside of `level` others.
+    #[inline]
+    pub(crate) fn open(&mut self, level: usize, at: usize) {
+        if level < self.levels {
+            self.slots[level] = self.found.len();
+            self.found.push(Skip { start: at, end: 0 });
+        }
+    }
+
+    /// The container inside of `level` others ended before byte `end`.
+    #[inline]
+    pub(crate) fn close(&mut self, level: usize, end: usize) {
+        if level < self.levels {
+            let slot = self.slots[level];
+            match end - self.found[slot].start {
+                // What stands inside of it is smaller, and gone already.
+                ..SKIPPED_BYTES_MIN => self.found.truncate(slot),
+                _ => self.found[slot].end = end,
+            }
+        }
+    }
+}
+
+/// The value that `bytes` hold, and where in it large containers stand when that is wanted.
+fn check(bytes: &[u8], skipping: bool) -> Result<(&str, Vec<Skip>), Malformed> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Malformed {
+        offset: error.valid_up_to(),
+    })?;
+    let text = text.trim_matches(|letter| u8::try_from(letter).is_ok_and(is_space));
+    let before = text.as_ptr() as usize - bytes.as_ptr() as usize;
+    let mut checker = Checker {
+        open: Vec::new(),
+        skips: Skips::of(if skipping { text.len() } else { 0 }),
+    };
+    match scan(text, &mut checker) {
+        Ok(()) => Ok((text, checker.skips.found)),
+        Err(stopped) => Err(Malformed {
+            offset: before + stopped.offset,
+        }),
+    }
+}
+
+/// Remembers which containers are open, and where the large ones stand.
+struct Checker {
+    open: Vec<Container>,
+    skips: Skips,
+}
+
+impl<'t> Visitor<'t> for Checker {
+    type Stop = Problem;
+
+    #[inline]
+    fn inside(&self) -> Option<Container> {
+        self.open.last().copied()
+    }
+
+    #[inline]
+    fn open(&mut self, container: Container, at: usize) -> Result<(), Problem> {
+        self.skips.open(self.open.len(), at);
+        self.open.push(container);
+        Ok(())
+    }
+
+    #[inline]
+    fn close(&mut self, end: usize) -> Result<(), Problem> {
+        self.open.pop();
+        self.skips.close(self.open.len(), end);
+        Ok(())
+    }
+
+    #[inline]
+    fn name(&mut self, _: Quoted<'t>) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), Problem> {
+        match scalar {
+            Scalar::Float(text) if !float_of(text).is_finite() => Err(Problem::Number),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn piece(&mut self, _: &'t str) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    #[inline]
+    fn letter(&mut self, _: char) -> Result<(), Problem> {
+        Ok(())
+    }
+}
+
+/// The double nearest to a number of JSON.
+pub(crate) fn float_of(text: &str) -> f64 {
+    text.parse().unwrap_or(f64::NAN)
+}
+
+/// One JSON value as text, without surrounding white space.
+#[derive(Clone, Copy)]
+pub struct Json<'a> {
+    text: &'a str,
+    /// Where it stands in the text that was checked.
+    at: usize,
+    skips: &'a [Skip],
+}
+
+impl PartialEq for Json<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Json<'_> {}
+
+/// What kind of value a [`Json`] is. Integers and floats are told apart by how they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JsonKind {
+    /// `null`
+    Null,
+    /// `true`, `false`
+    Bool,
+    /// A number without fraction and exponent, of any size.
+    Integer,
+    /// A number with a fraction or an exponent.
+    Float,
+    String,
+    Array,
+    Object,
+}
+
+/// The text is not one JSON value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON value: unreadable at byte {offset}")]
+pub struct Malformed {
+    /// Byte offset of the first byte that cannot be read.
+    pub offset: usize,
+}
+
+impl fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl<'a> Json<'a> {
+    pub const EMPTY_OBJECT: Json<'static> = Json::own("{}");
+    pub const NULL: Json<'static> = Json::own("null");
+
+    const fn own(text: &'static str) -> Json<'static> {
+        Json {
+            text,
+            at: 0,
+            skips: &[],
+        }
+    }
+
+    /// The text as it was written.
+    pub fn text(self) -> &'a str {
+        self.text
+    }
+
+    /// The kind of the value.
+    pub fn kind(self) -> JsonKind {
+        match self.text.as_bytes().first() {
+            Some(b'{') => JsonKind::Object,
+            Some(b'[') => JsonKind::Array,
+            Some(b'"') => JsonKind::String,
+            Some(b't' | b'f') => JsonKind::Bool,
+            Some(b'n') => JsonKind::Null,
+            _ if self
+                .text
+                .bytes()
+                .any(|byte| matches!(byte, b'.' | b'e' | b'E')) =>
+            {
+                JsonKind::Float
+            }
+            _ => JsonKind::Integer,
+        }
+    }
+
+    /// True for `null`.
+    pub fn is_null(self) -> bool {
+        self.kind() == JsonKind::Null
+    }
+
+    /// The string's content, escapes resolved; `None` for every other kind.
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
+        if self.kind() != JsonKind::String {
+            return None;
+        }
+        let inner = &self.text[1..self.text.len() - 1];
+        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inner));
+        }
+        Some(Cow::Owned(unescape(inner)))
+    }
+
+    /// The boolean; `None` for every other kind.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.text {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The integer when it is written as one and fits; `None` otherwise.
+    pub fn as_i64(self) -> Option<i64> {
+        (self.kind() == JsonKind::Integer)
+            .then(|| self.text.parse().ok())
+            .flatten()
+    }
+
+    /// The first member named `key`; `None` when there is none or this is not an object.
+    pub fn get(self, key: &str) -> Option<Json<'a>> {
+        self.members()
+            .find(|(name, _)| name.as_str().is_some_and(|name| name == key))
+            .map(|(_, value)| value)
+    }
+
+    /// The members in their order, duplicates included; empty for every other kind.
+    pub fn members(self) -> Members<'a> {
+        Members {
+            rest: match self.kind() {
+                JsonKind::Object => Cursor::new(self, 1),
+                _ => Cursor::new(Json::own("}"), 0),
+            },
+        }
+    }
+
+    /// The elements in their order; empty for every other kind.
+    pub fn elements(self) -> Elements<'a> {
+        Elements {
+            rest: match self.kind() {
+                JsonKind::Array => Cursor::new(self, 1),
+                _ => Cursor::new(Json::own("]"), 0),
+            },
+        }
+    }
+
+    /// The same value in compact canonical text: no white space, of duplicate members only the first, shortest
+    /// escapes, floats in their shortest form, `-0` as `0`.
+    pub fn compact(self) -> JsonText {
+        self.compact_naming(|_| {})
+    }
+
+    /// [`Json::compact`], which tells `name` the name of each of its members, duplicates included.
+    pub fn compact_naming(self, name: impl FnMut(&str)) -> JsonText {
+        passes::count(Pass::Copied, self.text.len());
+        let mut out = Vec::with_capacity(self.text.len());
+        let mut skips = Skips::of(self.text.len());
+        compact::compact(self, &mut out, &mut skips, name);
+        JsonText::made(out, skips.found)
+    }
+
+    /// The same text, to be kept.
+    pub fn to_text(self) -> JsonText {
+        let (start, end) = (self.at, self.at + self.text.len());
+        let inside = self.skips.partition_point(|skip| skip.start < start);
+        let inside = self.skips[inside..].iter();
+        JsonText {
+            text: self.text.to_owned(),
+            skips: inside
+                .take_while(|skip| skip.start < end)
+                .map(|skip| Skip {
+                    start: skip.start - start,
+                    end: skip.end - start,
+                })
+                .collect(),
+        }
+    }
+
+    /// Tells `visitor` of the value. What was checked is not checked again.
+    ///
+    /// # Errors
+    /// [`Stopped`] where the visitor ends it.
+    pub fn visit<V: Visitor<'a>>(self, visitor: &mut V) -> Result<(), Stopped<V::Stop>> {
+        visit(self.text, visitor)
+    }
+}
+
+/// Iterator over the members of an object as (name, value); the name is a [`JsonKind::String`].
+#[derive(Clone)]
+pub struct Members<'a> {
+    rest: Cursor<'a>,
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Json<'a>, Json<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.rest.next_item(b'}')?;
+        self.rest.skip_space();
+        self.rest.at += 1;
+        self.rest.skip_space();
+        let value = self.rest.step_over();
+        Some((key, value))
+    }
+}
+
+/// Iterator over the elements of an array.
+#[derive(Clone)]
+pub struct Elements<'a> {
+    rest: Cursor<'a>,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Json<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.rest.next_item(b']')
+    }
+}
+
+/// A place in text that was checked.
+#[derive(Clone)]
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    pub(crate) at: usize,
+    /// Where `text` stands in what was checked.
+    base: usize,
+    skips: &'a [Skip],
+}
+
+impl<'a> Cursor<'a> {
+    /// The byte `at` of the text of `json`.
+    pub(crate) fn new(json: Json<'a>, at: usize) -> Self {
+        Cursor {
+            text: json.text,
+            at,
+            base: json.at,
+            skips: json.skips,
+        }
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(crate) fn skip_space(&mut self) {
+        while self.peek().is_some_and(is_space) {
+            self.at += 1;
+        }
+    }
+
+    /// The next item of a container whose text is known to be valid; `None` at its closing bracket.
+    fn next_item(&mut self, closing: u8) -> Option<Json<'a>> {
+        self.skip_space();
+        match self.peek() {
+            None => return None,
+            Some(byte) if byte == closing => return None,
+            Some(b',') => {
+                self.at += 1;
+                self.skip_space();
+            }
+            Some(_) => {}
+        }
+        Some(self.step_over())
+    }
+
+    /// The value at the current byte of text that is known to be valid.
+    pub(crate) fn take_value(&mut self) -> Json<'a> {
+        let start = self.at;
+        match self.peek() {
+            Some(b'"') => self.skip_string(),
+            Some(b'{' | b'[') => {
+                let mut depth = 0usize;
+                loop {
+                    match self.peek() {
+                        Some(b'"') => {
+                            self.skip_string();
+                            continue;
+                        }
+                        Some(b'{' | b'[') => depth += 1,
+                        Some(b'}' | b']') => depth = depth.saturating_sub(1),
+                        None => break,
+                        Some(_) => {}
+                    }
+                    self.at += 1;
+                    if depth == 0 {
+                        break;
+                    }
+                }
+            }
+            _ => {
+                while let Some(byte) = self.peek() {
+                    if matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r') {
+                        break;
+                    }
+                    self.at += 1;
+                }
+            }
+        }
+        self.since(start)
+    }
+
+    /// The value at the current byte, which nobody goes over if it is a large container.
+    fn step_over(&mut self) -> Json<'a> {
+        let start = self.at;
+        if matches!(self.peek(), Some(b'{' | b'[')) && self.skip_large() {
+            return self.since(start);
+        }
+        let value = self.take_value();
+        passes::count(Pass::Walked, value.text.len());
+        value
+    }
+
+    fn since(&self, start: usize) -> Json<'a> {
+        Json {
+            text: &self.text[start..self.at],
+            at: self.base + start,
+            skips: self.skips,
+        }
+    }
+
+    /// Steps over the container at the current byte if it is one that was remembered.
+    fn skip_large(&mut self) -> bool {
+        let start = self.base + self.at;
+        let found = self.skips.binary_search_by_key(&start, |skip| skip.start);
+        let Ok(found) = found else { return false };
+        self.at = self.skips[found].end - self.base;
+        true
+    }
+
+    fn skip_string(&mut self) {
+        self.at += 1;
+        while let Some(found) = memchr::memchr2(
+            b'"',
+            b'\\',
+            self.text.as_bytes().get(self.at..).unwrap_or(&[]),
+        ) {
+            self.at += found;
+            if self.text.as_bytes()[self.at] == b'"' {
+                self.at += 1;
+                return;
+            }
+            self.at += 2;
+        }
+        self.at = self.text.len();
+    }
+}
+
+/// Resolves the escapes of the inside of a valid string.
+fn unescape(inner: &str) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        let escape = &rest.as_bytes()[at..];
+        let (letter, length) = match plain_escape(escape[1]) {
+            Some(letter) => (letter, 2),
+            None => unicode_escape(escape).unwrap_or((char::REPLACEMENT_CHARACTER, 2)),
+        };
+        out.push(letter);
+        rest = &rest[at + length..];
+    }
+    out.push_str(rest);
+    out
+}

@@ -1,0 +1,75 @@
+//! How often the server goes over what comes in: one frame through the whole of it, with the bytes counted that passed by.
+
+use crate::agentic::Agentic;
+use crate::diagnostics::Sinks;
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::transport::stdio;
+use ptc_rpc::passes::{Pass, so_far};
+use ptc_secrets::Redactor;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+/// Bytes that passed by, in the whole process, while a frame was handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Passes {
+    pub scanned: u64,
+    pub walked: u64,
+    pub copied: u64,
+    pub built: u64,
+}
+
+impl Passes {
+    fn so_far() -> Passes {
+        Passes {
+            scanned: so_far(Pass::Scanned),
+            walked: so_far(Pass::Walked),
+            copied: so_far(Pass::Copied),
+            built: so_far(Pass::Built),
+        }
+    }
+
+    /// What passes by while `work` is done. Nothing else may happen in the process.
+    pub fn of<T>(work: impl FnOnce() -> T) -> (Passes, T) {
+        let before = Passes::so_far();
+        let done = work();
+        let after = Passes::so_far();
+        let passes = Passes {
+            scanned: after.scanned - before.scanned,
+            walked: after.walked - before.walked,
+            copied: after.copied - before.copied,
+            built: after.built - before.built,
+        };
+        (passes, done)
+    }
+}
+
+/// Sends `frames` to a server with `flags`, one after the other was answered. What passed by for the last, and its answer.
+pub fn of_frames(flags: &[&str], frames: &[String]) -> (Passes, String) {
+    let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+    let settings = Settings::read(&flags, |_| None).expect("the flags are valid");
+    let agentic = Agentic::read(&settings.agentic).expect("no files are named");
+    let server = Server::new(settings, Sinks::default(), Redactor::empty(), None, agentic);
+    let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    let input = theirs.try_clone().expect("both ends of a socket");
+    std::thread::scope(|scope| {
+        scope.spawn(|| stdio::serve(&server, Box::new(input), Box::new(theirs)));
+        let mut answers = BufReader::new(&ours);
+        let mut ask = |frame: &String| {
+            let mut answer = String::new();
+            (&ours)
+                .write_all(frame.as_bytes())
+                .expect("the server reads");
+            (&ours).write_all(b"\n").expect("the server reads");
+            answers.read_line(&mut answer).expect("the server answers");
+            answer
+        };
+        let (last, before) = frames.split_last().expect("a frame");
+        for frame in before {
+            ask(frame);
+        }
+        let passed = Passes::of(|| ask(last));
+        let _ = ours.shutdown(std::net::Shutdown::Both);
+        passed
+    })
+}
