@@ -13,7 +13,7 @@ mod scan;
 mod view;
 mod write;
 
-pub use scan::{Container, Problem, Quoted, Scalar, Stopped, Visitor, scan};
+pub use scan::{Container, Quoted, Scalar, Stopped, SyntaxError, Visitor, scan};
 pub use view::{Document, Elements, Json, JsonKind, JsonText, Malformed, Members, parse};
 pub use write::{Escaped, escaped, escaped_in_lower_case, float, write_float, write_string};
 

@@ -8,7 +8,7 @@ use crate::passes::{self, Pass};
 /// What is told of JSON text, from its first byte to its last.
 pub trait Visitor<'t> {
     /// Why a scan ends early.
-    type Stop: From<Problem>;
+    type Stop: From<SyntaxError>;
 
     /// The innermost container that is open.
     fn inside(&self) -> Option<Container>;
@@ -70,7 +70,7 @@ pub enum Quoted<'t> {
 
 /// What can be wrong with JSON text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum SyntaxError {
     /// The text ends too early.
     End,
     /// A character that cannot stand here.
@@ -137,7 +137,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         self.value(visitor)?;
         self.space(visitor);
         if self.at < self.text.len() {
-            return Err(Problem::Trailing.into());
+            return Err(SyntaxError::Trailing.into());
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
                 b't' => self.word("true", Scalar::Bool(true))?,
                 b'f' => self.word("false", Scalar::Bool(false))?,
                 b'n' => self.word("null", Scalar::Null)?,
-                _ => return Err(Problem::Unexpected.into()),
+                _ => return Err(SyntaxError::Unexpected.into()),
             };
             visitor.scalar(scalar)?;
             // The value may be the last part of several containers.
@@ -184,7 +184,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
                         self.at += 1;
                         visitor.close(self.at)?;
                     }
-                    _ => return Err(Problem::Unexpected.into()),
+                    _ => return Err(SyntaxError::Unexpected.into()),
                 }
             }
         }
@@ -214,13 +214,13 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
     /// The name of a member and its colon.
     fn name<V: Visitor<'t>>(&mut self, visitor: &mut V) -> Result<(), V::Stop> {
         if self.peek()? != b'"' {
-            return Err(Problem::Unexpected.into());
+            return Err(SyntaxError::Unexpected.into());
         }
         let name = self.string(visitor)?;
         visitor.name(name)?;
         self.space(visitor);
         if self.peek()? != b':' {
-            return Err(Problem::Unexpected.into());
+            return Err(SyntaxError::Unexpected.into());
         }
         self.at += 1;
         Ok(())
@@ -260,7 +260,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
                     let letter = self.escape()?;
                     visitor.letter(letter)?;
                 }
-                _ => return Err(Problem::Control.into()),
+                _ => return Err(SyntaxError::Control.into()),
             }
         }
     }
@@ -285,21 +285,21 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
     }
 
     /// The character that the escape at the current byte stands for.
-    fn escape(&mut self) -> Result<char, Problem> {
+    fn escape(&mut self) -> Result<char, SyntaxError> {
         let Some(&escape) = self.bytes().get(self.at + 1) else {
             self.at += 1;
-            return Err(Problem::End);
+            return Err(SyntaxError::End);
         };
         if escape == b'u' {
             return self.unicode();
         }
-        let letter = plain_escape(escape).ok_or(Problem::Escape)?;
+        let letter = plain_escape(escape).ok_or(SyntaxError::Escape)?;
         self.at += 2;
         Ok(letter)
     }
 
     /// `\uXXXX`, or two of them for a surrogate pair.
-    fn unicode(&mut self) -> Result<char, Problem> {
+    fn unicode(&mut self) -> Result<char, SyntaxError> {
         let (letter, length) = unicode_escape(&self.bytes()[self.at..])?;
         self.at += length;
         Ok(letter)
@@ -313,14 +313,14 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         let whole = self.at;
         let digits = self.digits(visitor);
         if digits == 0 || (digits > 1 && self.bytes()[whole] == b'0') {
-            return Err(Problem::Number.into());
+            return Err(SyntaxError::Number.into());
         }
         let mut float = false;
         if self.bytes().get(self.at) == Some(&b'.') {
             float = true;
             self.at += 1;
             if self.digits(visitor) == 0 {
-                return Err(Problem::Number.into());
+                return Err(SyntaxError::Number.into());
             }
         }
         if let Some(b'e' | b'E') = self.bytes().get(self.at) {
@@ -330,7 +330,7 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
                 self.at += 1;
             }
             if self.digits(visitor) == 0 {
-                return Err(Problem::Number.into());
+                return Err(SyntaxError::Number.into());
             }
         }
         let text = &self.text[start..self.at];
@@ -345,12 +345,12 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
         self.run(visitor, |byte| byte.is_ascii_digit())
     }
 
-    fn word(&mut self, word: &str, scalar: Scalar<'t>) -> Result<Scalar<'t>, Problem> {
+    fn word(&mut self, word: &str, scalar: Scalar<'t>) -> Result<Scalar<'t>, SyntaxError> {
         if self.bytes()[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             Ok(scalar)
         } else {
-            Err(Problem::Unexpected)
+            Err(SyntaxError::Unexpected)
         }
     }
 
@@ -377,8 +377,8 @@ impl<'t, const KNOWN: bool> Scanner<'t, KNOWN> {
     }
 
     #[inline]
-    fn peek(&self) -> Result<u8, Problem> {
-        self.bytes().get(self.at).copied().ok_or(Problem::End)
+    fn peek(&self) -> Result<u8, SyntaxError> {
+        self.bytes().get(self.at).copied().ok_or(SyntaxError::End)
     }
 
     #[inline]
@@ -405,34 +405,34 @@ pub(crate) fn plain_escape(escape: u8) -> Option<char> {
 }
 
 /// What `\uXXXX` at the start of `bytes`, or two of them, stand for, and their length.
-pub(crate) fn unicode_escape(bytes: &[u8]) -> Result<(char, usize), Problem> {
+pub(crate) fn unicode_escape(bytes: &[u8]) -> Result<(char, usize), SyntaxError> {
     let high = unit(bytes)?;
     let (code, length) = match high {
         0xD800..0xDC00 => {
             let rest = &bytes[6..];
             if !rest.starts_with(b"\\u") {
-                return Err(Problem::Surrogate);
+                return Err(SyntaxError::Surrogate);
             }
             let low = unit(rest)?;
             if !(0xDC00..0xE000).contains(&low) {
-                return Err(Problem::Surrogate);
+                return Err(SyntaxError::Surrogate);
             }
             (0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00), 12)
         }
         _ => (high, 6),
     };
-    let letter = char::from_u32(code).ok_or(Problem::Surrogate)?;
+    let letter = char::from_u32(code).ok_or(SyntaxError::Surrogate)?;
     Ok((letter, length))
 }
 
 /// The digits of `\uXXXX`.
-fn unit(bytes: &[u8]) -> Result<u32, Problem> {
-    let digits = bytes.get(2..6).ok_or(Problem::End)?;
+fn unit(bytes: &[u8]) -> Result<u32, SyntaxError> {
+    let digits = bytes.get(2..6).ok_or(SyntaxError::End)?;
     digits.iter().try_fold(0, |code, digit| {
         char::from(*digit)
             .to_digit(16)
             .map(|digit| code << 4 | digit)
-            .ok_or(Problem::Escape)
+            .ok_or(SyntaxError::Escape)
     })
 }
 

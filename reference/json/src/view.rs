@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::passes::{self, Pass};
 use crate::scan::{
-    Container, Problem, Quoted, Scalar, Stopped, Visitor, is_space, plain_escape, scan,
+    Container, Quoted, Scalar, Stopped, SyntaxError, Visitor, is_space, plain_escape, scan,
     unicode_escape, visit,
 };
 use crate::{compact, write};
@@ -209,7 +209,7 @@ struct Checker {
 }
 
 impl<'t> Visitor<'t> for Checker {
-    type Stop = Problem;
+    type Stop = SyntaxError;
 
     #[inline]
     fn inside(&self) -> Option<Container> {
@@ -217,39 +217,39 @@ impl<'t> Visitor<'t> for Checker {
     }
 
     #[inline]
-    fn open(&mut self, container: Container, at: usize) -> Result<(), Problem> {
+    fn open(&mut self, container: Container, at: usize) -> Result<(), SyntaxError> {
         self.skips.open(self.open.len(), at);
         self.open.push(container);
         Ok(())
     }
 
     #[inline]
-    fn close(&mut self, end: usize) -> Result<(), Problem> {
+    fn close(&mut self, end: usize) -> Result<(), SyntaxError> {
         self.open.pop();
         self.skips.close(self.open.len(), end);
         Ok(())
     }
 
     #[inline]
-    fn name(&mut self, _: Quoted<'t>) -> Result<(), Problem> {
+    fn name(&mut self, _: Quoted<'t>) -> Result<(), SyntaxError> {
         Ok(())
     }
 
     #[inline]
-    fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), Problem> {
+    fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), SyntaxError> {
         match scalar {
-            Scalar::Float(text) if !float_of(text).is_finite() => Err(Problem::Number),
+            Scalar::Float(text) if !float_of(text).is_finite() => Err(SyntaxError::Number),
             _ => Ok(()),
         }
     }
 
     #[inline]
-    fn piece(&mut self, _: &'t str) -> Result<(), Problem> {
+    fn piece(&mut self, _: &'t str) -> Result<(), SyntaxError> {
         Ok(())
     }
 
     #[inline]
-    fn letter(&mut self, _: char) -> Result<(), Problem> {
+    fn letter(&mut self, _: char) -> Result<(), SyntaxError> {
         Ok(())
     }
 }

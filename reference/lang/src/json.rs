@@ -43,22 +43,22 @@ pub struct JsonError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// It is no JSON.
-    Malformed(ptc_json::Problem),
+    Malformed(ptc_json::SyntaxError),
     /// The program that reads may not go on.
     Limit(Limit),
     /// An integer of more digits than there may be.
     Integer,
 }
 
-impl From<ptc_json::Problem> for Problem {
-    fn from(problem: ptc_json::Problem) -> Problem {
+impl From<ptc_json::SyntaxError> for Problem {
+    fn from(problem: ptc_json::SyntaxError) -> Problem {
         Problem::Malformed(problem)
     }
 }
 
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use ptc_json::Problem as Malformed;
+        use ptc_json::SyntaxError as Malformed;
         let what = match self.problem {
             Problem::Malformed(problem) => match problem {
                 Malformed::End => "the text ends too early",
@@ -465,7 +465,7 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             Scalar::Integer(text) => integer(text)?,
             Scalar::Float(text) => match parse_float(text) {
                 Some(float) if float.is_finite() => Value::Float(float),
-                _ => return Err(ptc_json::Problem::Number.into()),
+                _ => return Err(ptc_json::SyntaxError::Number.into()),
             },
             Scalar::String(text) => Value::Str(self.string(text)?),
             Scalar::Empty(Container::Array) => Value::vector(Vec::new()),
@@ -516,7 +516,7 @@ fn integer(text: &str) -> Result<Value, Problem> {
     }
     parse_integer(text)
         .map(Value::integer)
-        .ok_or(ptc_json::Problem::Number.into())
+        .ok_or(ptc_json::SyntaxError::Number.into())
 }
 
 /// Asks for what a collection of `parts` takes, which are copied.
