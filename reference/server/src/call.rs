@@ -14,8 +14,8 @@ use std::time::Instant;
 /// Sends the one reply of a call, off to its transport.
 pub type Answer = Box<dyn FnOnce(Scrubbed<Reply>) + Send>;
 
-/// The place that a call takes among those that run; dropping it gives the place back.
-pub type Place = Box<dyn Any + Send>;
+/// A call's permit to run among others; dropping it lets the next one in.
+pub type Permit = Box<dyn Any + Send>;
 
 /// One call in flight.
 pub struct Call {
@@ -30,7 +30,7 @@ pub struct Call {
     pub trace: Option<TraceContext>,
     cancelled: AtomicBool,
     hooks: Mutex<Vec<Hook>>,
-    claim: Mutex<Option<(Answer, Place)>>,
+    claim: Mutex<Option<(Answer, Permit)>>,
 }
 
 /// What is done when a call is cancelled.
@@ -38,7 +38,13 @@ type Hook = Box<dyn FnOnce() + Send>;
 
 impl Call {
     /// A call that came just now.
-    pub fn new(key: Id, id: Id, trace: Option<TraceContext>, answer: Answer, place: Place) -> Self {
+    pub fn new(
+        key: Id,
+        id: Id,
+        trace: Option<TraceContext>,
+        answer: Answer,
+        permit: Permit,
+    ) -> Self {
         Call {
             key,
             id,
@@ -47,7 +53,7 @@ impl Call {
             cancelled: AtomicBool::new(false),
             trace_id: OnceLock::new(),
             hooks: Mutex::new(Vec::new()),
-            claim: Mutex::new(Some((answer, place))),
+            claim: Mutex::new(Some((answer, permit))),
         }
     }
 
@@ -78,8 +84,8 @@ impl Call {
         hooks.into_iter().for_each(|hook| hook());
     }
 
-    /// The answer and the place, for whoever ends the call: the first who asks.
-    pub fn claim(&self) -> Option<(Answer, Place)> {
+    /// The answer and the permit, for whoever ends the call: the first who asks.
+    pub fn claim(&self) -> Option<(Answer, Permit)> {
         self.claim
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

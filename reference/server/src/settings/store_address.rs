@@ -16,7 +16,7 @@ pub enum Address {
 /// One or more Redis or Valkey servers.
 #[derive(Clone, Debug)]
 pub struct RedisAddress {
-    pub kind: Kind,
+    pub kind: Topology,
     /// Over TLS.
     pub tls: bool,
     /// `host:port` each.
@@ -28,7 +28,7 @@ pub struct RedisAddress {
 
 /// How servers belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Topology {
     One,
     /// Sentinels that know where the master of this name is.
     Sentinel(String),
@@ -116,13 +116,13 @@ impl RedisAddress {
         };
         let mut path = path.split('/').filter(|part| !part.is_empty());
         let kind = match kind {
-            "sentinel" => Kind::Sentinel(
+            "sentinel" => Topology::Sentinel(
                 path.next()
                     .ok_or("behind the sentinels it needs the master's name, as in redis+sentinel://a,b/mymaster")?
                     .to_owned(),
             ),
-            "cluster" => Kind::Cluster,
-            _ => Kind::One,
+            "cluster" => Topology::Cluster,
+            _ => Topology::One,
         };
         let database = match path.next() {
             None => 0,
@@ -132,18 +132,18 @@ impl RedisAddress {
                 .filter(|number| (0..=65_535).contains(number))
                 .ok_or("the database behind the slash is a number")?,
         };
-        if path.next().is_some() || (kind == Kind::Cluster && database != 0) {
+        if path.next().is_some() || (kind == Topology::Cluster && database != 0) {
             return Err("there is more behind its slash than it may have".into());
         }
         let port = match kind {
-            Kind::Sentinel(_) => SENTINEL_PORT,
-            Kind::One | Kind::Cluster => DEFAULT_PORT,
+            Topology::Sentinel(_) => SENTINEL_PORT,
+            Topology::One | Topology::Cluster => DEFAULT_PORT,
         };
         let servers = hosts
             .split(',')
             .map(|server| with_port(server, port))
             .collect::<Result<Vec<_>, _>>()?;
-        if kind == Kind::One && servers.len() > 1 {
+        if kind == Topology::One && servers.len() > 1 {
             return Err("several servers need redis+sentinel:// or redis+cluster://".into());
         }
         Ok(RedisAddress {
@@ -212,13 +212,13 @@ impl fmt::Display for Address {
             Address::Directory(path) => write!(f, "file:{}", path.display()),
             Address::Redis(redis) => {
                 let kind = match redis.kind {
-                    Kind::One => "",
-                    Kind::Sentinel(_) => "+sentinel",
-                    Kind::Cluster => "+cluster",
+                    Topology::One => "",
+                    Topology::Sentinel(_) => "+sentinel",
+                    Topology::Cluster => "+cluster",
                 };
                 let tls = if redis.tls { "s" } else { "" };
                 write!(f, "redis{tls}{kind}://{}", redis.servers.join(","))?;
-                if let Kind::Sentinel(master) = &redis.kind {
+                if let Topology::Sentinel(master) = &redis.kind {
                     write!(f, "/{master}")?;
                 }
                 match redis.database {

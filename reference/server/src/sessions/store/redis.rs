@@ -11,7 +11,7 @@ use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
     New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, micros,
 };
-use crate::settings::store_address::{Kind, RedisAddress};
+use crate::settings::store_address::{RedisAddress, Topology};
 use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -588,14 +588,14 @@ impl Servers {
         let unnamed = (redis::ErrorKind::InvalidClientConfig, "no server is named");
         let first = plain.first().cloned().ok_or(unnamed)?;
         Ok(match &address.kind {
-            Kind::One => Servers::One(login(first)),
-            Kind::Sentinel(name) => Servers::Sentinel(Sentinels {
+            Topology::One => Servers::One(login(first)),
+            Topology::Sentinel(name) => Servers::Sentinel(Sentinels {
                 // User, password and database are the master's.
                 master: login(first),
                 asked: Asked::of(plain),
                 name: name.clone(),
             }),
-            Kind::Cluster => {
+            Topology::Cluster => {
                 let count = u32::try_from(plain.len()).unwrap_or(u32::MAX).max(1);
                 let infos = address.servers.iter();
                 let infos = infos
