@@ -68,7 +68,7 @@ pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use program::{ProgramEnd, ProgramHost, ProgramRun, run_program};
 pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
 pub use run::{Open, RunOptions, Scrubber, chat, run};
-pub use step::{AgentStep, CallRecord, RUN_FAILURES, RunFailure, TurnRecord, Usage};
+pub use step::{AgentStep, CallRecord, RunFailure, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};
 pub use telemetry::{Event, Layer, SPAN_FIELDS, TOOL_CALL, Telemetry, ToolCallFacts};
 pub use tool::{NativeResult, Preview, PreviewFn, ROWS_DEFAULT, Tool, ToolFault, ToolFn};

@@ -36,23 +36,10 @@ pub struct AgentStep {
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFailure {
-    /// A row of [`RUN_FAILURES`].
+    /// A word of a closed list, such as `max_turns_exceeded`.
     pub reason: &'static str,
     pub message: String,
 }
-
-/// Every reason of a failed run.
-pub const RUN_FAILURES: &[&str] = &[
-    "max_turns_exceeded",
-    "turn_budget_exhausted",
-    "mission_timeout",
-    "empty_response",
-    "llm_error",
-    "validation_error",
-    "json_parse_error",
-    "memory_limit_exceeded",
-    "failed",
-];
 
 /// What a run took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
