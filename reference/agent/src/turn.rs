@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use ptc_lang::Value;
 use ptc_lang::value::Map;
+use ptc_protocol::members::{ProtocolError, ToolError};
 use ptc_protocol::{
-    ErrorReason, Execution, Profile, SuccessOptions, Turns, execution_feedback, format_value,
-    json_to_value, parameters_schema, render_error, render_success, shorten, size_units,
-    tool_definition, tool_description, validate_program,
+    ErrorReason, Execution, Field, Payload, Profile, SuccessOptions, Turns, execution_feedback,
+    format_value, json_to_value, parameters_schema, render_error, render_success, shorten,
+    size_units, tool_definition, tool_description, validate_program,
 };
 use serde_json::{Value as Json, json};
 
@@ -169,11 +170,8 @@ impl Run<'_> {
                 .filter(|limit| self.native_calls >= *limit)
             {
                 self.tell_rejected(&call.name);
-                skipped.push((
-                    id,
-                    json!({ "error": format!("Tool call limit reached (max: {limit})") })
-                        .to_string(),
-                ));
+                let error = format!("Tool call limit reached (max: {limit})");
+                skipped.push((id, tool_error(error)));
                 continue;
             }
             self.native_calls += 1;
@@ -207,9 +205,8 @@ impl Run<'_> {
             self.tell_rejected(&call.name);
             if self.mode == Mode::Text {
                 let error = format!("Tool '{}' not found", call.name);
-                let content = json!({ "error": error }).to_string();
-                record.error = Some(error);
-                return (record, content);
+                record.error = Some(error.clone());
+                return (record, tool_error(error));
             }
             record.error = Some(format!("Unknown native tool `{}`.", call.name));
             return (record, protocol_error(UNKNOWN, &call.name));
@@ -217,7 +214,7 @@ impl Run<'_> {
         if let Some(error) = &call.args_error {
             self.tell_rejected(&call.name);
             record.error = Some(error.clone());
-            return (record, json!({ "error": error }).to_string());
+            return (record, tool_error(error.clone()));
         }
         let shared = self.mode == Mode::Combined && tool.is_shared();
         let key = shared
@@ -250,10 +247,13 @@ impl Run<'_> {
             (Err(fault), _) => {
                 tracing::warn!(event = "tool_failed", tool = %tool.name, reason = %fault.message);
                 let args = lenient_json(&args).unwrap_or(Json::Null);
-                let payload = json!({
-                    "error": fault.message, "tool": call.name, "args_received": args, "hint": fault.hint,
-                });
-                (payload.to_string(), false)
+                let payload = ToolError {
+                    error: fault.message.clone(),
+                    tool: Some(call.name.clone()),
+                    args_received: Some(Field::from(&args)),
+                    hint: Some(fault.hint.clone()),
+                };
+                (Payload::from(payload).to_json(), false)
             }
         };
         if let Some(telemetry) = self.options.telemetry {
@@ -604,6 +604,15 @@ fn message_of(reason: &str) -> &'static str {
         .map_or("", |(_, message)| message)
 }
 
-fn protocol_error(reason: &str, name: &str) -> String {
-    json!({ "status": "error", "reason": reason, "message": message_of(reason).replace("{}", name) }).to_string()
+fn protocol_error(reason: &'static str, name: &str) -> String {
+    let message = message_of(reason).replace("{}", name);
+    Payload::from(ProtocolError { reason, message }).to_json()
+}
+
+fn tool_error(error: String) -> String {
+    let error = ToolError {
+        error,
+        ..ToolError::default()
+    };
+    Payload::from(error).to_json()
 }

@@ -3,12 +3,20 @@
 //! A struct's fields are the members, under the names that clients see, and each has one way to be written: into a
 //! [`Payload`](crate::Payload). Server, agents and the testee all answer through these. Decides names, not texts.
 
+mod diagnostics;
 mod program;
 mod session;
 mod task;
 mod upstream;
 
-pub use program::{Failure, Memory, Success};
+pub use diagnostics::{
+    CallStarted, CallStopped, Condition, DebugFound, DebugRecent, DebugStats, Described, Digested,
+    Errors, EstimatedTokens, PayloadReduction, PlannerMeasurements, PlannerTally, PlannerTurn,
+    Readiness, RecordedCall, RecordedContent, Reducer, ReductionRatio, Spread, StartMeasurements,
+    StopMeasurements, TaskTally, ToolTally, TraceEvent, TraceStart, TraceStop, TracedCall,
+    TracedProgram, UpstreamTally, Window,
+};
+pub use program::{Failure, Memory, ProtocolError, ReplResult, Success, ToolError};
 pub use session::{
     HistoryEntry, HistoryNotice, KeptToolCall, KeptUpstreamCall, LimitExceeded, SessionClosed,
     SessionForgotten, SessionLimits, SessionList, SessionStarted, SessionSummary, SessionUsage,
@@ -23,12 +31,15 @@ pub use upstream::{
 };
 
 /// Declares an object of the wire: a struct whose fields have the names of its members, and its way into a payload. What stands
-/// behind `maybe` is left out where it is `None`; the rest is always there, `None` as null.
+/// behind `maybe` is left out where it is `None`; the rest is always there, `None` as null. A member whose name is no name in Rust
+/// has it behind `as`.
 macro_rules! members {
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
     (
         $(#[$about:meta])*
         pub struct $name:ident $(= $status:literal)? {
-            $($(#[$always_about:meta])* $always:ident: $always_type:ty,)*
+            $($(#[$always_about:meta])* $always:ident $(as $always_name:literal)?: $always_type:ty,)*
         }
         $(maybe { $($(#[$maybe_about:meta])* $maybe:ident: $maybe_type:ty,)* })?
     ) => {
@@ -44,7 +55,7 @@ macro_rules! members {
                 #[allow(unused_mut, reason = "an object may have no members of one kind")]
                 let mut payload = $crate::Payload::new();
                 $(payload.set("status", $status);)?
-                $(payload.set(stringify!($always), members.$always);)*
+                $(payload.set(members!(@name $always $($always_name)?), members.$always);)*
                 $($(if let Some(value) = members.$maybe {
                     payload.set(stringify!($maybe), value);
                 })*)?

@@ -6,8 +6,38 @@ use ptc_lang::Value;
 
 use super::members;
 use super::session::{HistoryNotice, LimitExceeded, TurnSummary};
+use super::upstream::UpstreamCall;
 use crate::feedback::{Execution, MemoryDelta};
 use crate::{Field, Payload};
+
+members! {
+    /// What a model is told of a call that breaks the protocol of its mode.
+    pub struct ProtocolError = "error" {
+        reason: &'static str,
+        message: String,
+    }
+}
+
+members! {
+    /// What a model is told of a call of a tool that did not give a value.
+    pub struct ToolError {
+        error: String,
+    }
+    maybe {
+        tool: String,
+        args_received: Field,
+        hint: Option<String>,
+    }
+}
+
+members! {
+    /// What `ptc repl` shows of a program when envelopes are asked for.
+    pub struct ReplResult = "ok" {
+        prints: Vec<String>,
+        result: String,
+        upstream_calls: Vec<UpstreamCall>,
+    }
+}
 
 members! {
     /// A program that gave a value.

@@ -6,6 +6,7 @@ use crate::clock;
 use crate::digest;
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
+use ptc_protocol::members::{Described, Digested, RecordedCall, RecordedContent};
 use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind, JsonText};
 use ptc_secrets::Redactor;
@@ -57,8 +58,8 @@ pub struct Record {
     pub metrics: Option<Payload>,
     /// What a planner did.
     pub agentic: Option<Payload>,
-    /// Everything else that is shown.
-    shown: Payload,
+    /// What it asked for and got.
+    content: Payload,
 }
 
 /// The newest calls of a process.
@@ -108,28 +109,23 @@ impl Ring {
         // Scrubbing comes before anything is cut.
         let clean = program.map(|program| redactor.scrub_str(program));
         let context = sighting.context.as_ref().filter(|_| !refused);
-        let mut shown = Payload::new()
-            .with(
-                "context",
-                context.map_or(Field::Null, |context| self.context_field(context, redactor)),
-            )
-            .with(
-                "program",
-                program.zip(clean).map_or(Field::Null, |(program, clean)| {
-                    self.program_field(program, &clean)
-                }),
-            )
-            .with(
-                "prints_count",
-                match payload.get("prints") {
-                    Some(Field::List(prints)) => Field::from(prints.len()),
-                    _ => Field::Null,
-                },
-            )
-            .with("protocol_version", sighting.revision)
-            .with("result_bytes", payload.text("result").map(str::len))
-            .with("signature_present", false);
-        shown = redactor.scrub(shown).into_inner();
+        let content = RecordedContent {
+            context: context
+                .map(|context| self.context_field(context, redactor))
+                .into(),
+            program: program
+                .zip(clean)
+                .map(|(program, clean)| self.program_field(program, &clean))
+                .into(),
+            prints_count: match payload.get("prints") {
+                Some(Field::List(prints)) => Some(prints.len()),
+                _ => None,
+            },
+            protocol_version: sighting.revision,
+            result_bytes: payload.text("result").map(str::len),
+            signature_present: false,
+        };
+        let content = redactor.scrub(Payload::from(content)).into_inner();
         let upstream_calls = match payload.get("upstream_calls") {
             Some(Field::List(calls)) => calls.iter().filter_map(upstream_entry).collect(),
             _ => Vec::new(),
@@ -151,7 +147,7 @@ impl Ring {
             upstream_calls: redactor.scrub(upstream_calls).into_inner(),
             metrics: object("ptc_metrics"),
             agentic: object("agentic"),
-            shown,
+            content,
         };
         let mut records = self.records();
         if records.len() >= self.size {
@@ -190,18 +186,16 @@ impl Ring {
 
     /// Digest and size are the program's own; what is shown is `clean`.
     fn program_field(&self, program: &str, clean: &str) -> Field {
-        let mut object = Payload::new()
-            .with("bytes", program.len())
-            .with("sha256", digest::hex(program.as_bytes()));
-        match self.policy {
+        let preview = match self.policy {
             PayloadPolicy::Full => return Field::Text(prefix(clean, self.bytes_max).to_owned()),
-            PayloadPolicy::Summary => {
-                let preview: String = clean.chars().take(PROGRAM_PREVIEW_CHARS).collect();
-                object.set("preview", preview);
-            }
-            PayloadPolicy::None => {}
+            PayloadPolicy::Summary => Some(clean.chars().take(PROGRAM_PREVIEW_CHARS).collect()),
+            PayloadPolicy::None => None,
+        };
+        Digested {
+            preview,
+            ..digested(program)
         }
-        Field::Object(object)
+        .into()
     }
 
     fn context_field(&self, context: &JsonText, redactor: &Redactor) -> Field {
@@ -220,12 +214,11 @@ impl Ring {
                         true => prefix(&redactor.scrub_str(&name), self.bytes_max + 1).to_owned(),
                         false => name.into_owned(),
                     };
-                    let (kind, count) = describe(value);
-                    let summary = Payload::new().with("count", count).with("type", kind);
+                    let summary = describe(value);
                     // One more than can be shown, so that what is cut is not taken for all.
                     let goes_on = bytes <= self.bytes_max;
                     bytes += name.len() + SUMMARY_BYTES_MIN;
-                    goes_on.then(|| (Name::from(name), Field::Object(summary)))
+                    goes_on.then(|| (Name::from(name), summary.into()))
                 });
                 Field::Object(members.collect())
             }
@@ -244,21 +237,18 @@ impl Record {
             true => Field::from(self.upstream_calls.clone()),
             false => Field::from(self.upstream_calls.len()),
         };
-        let mut payload = self
-            .shown
-            .clone()
-            .with("duration_ms", self.duration_ms)
-            .with("reason", self.reason.clone())
-            .with("request_id", &self.request_id)
-            .with("status", if self.is_error { "error" } else { "ok" })
-            .with("tool", Field::word(self.tool.clone()))
-            .with("ts", clock::text(self.ts))
-            .with("upstream_calls", calls);
-        for (name, block) in [("ptc_metrics", &self.metrics), ("agentic", &self.agentic)] {
-            if let Some(block) = block {
-                payload.set(name, block.clone());
-            }
-        }
+        let mut payload = self.content.clone();
+        payload.add(RecordedCall {
+            duration_ms: self.duration_ms,
+            reason: self.reason.clone(),
+            request_id: self.request_id.clone(),
+            status: if self.is_error { "error" } else { "ok" },
+            tool: Field::word(self.tool.clone()),
+            ts: clock::text(self.ts),
+            upstream_calls: calls,
+            ptc_metrics: self.metrics.clone(),
+            agentic: self.agentic.clone(),
+        });
         payload
     }
 }
@@ -298,14 +288,24 @@ fn bounded_id(id: &str) -> String {
     }
 }
 
-fn describe(value: Json<'_>) -> (&'static str, Option<usize>) {
-    match value.kind() {
+fn describe(value: Json<'_>) -> Described {
+    let (kind, count) = match value.kind() {
         JsonKind::Null => ("null", None),
         JsonKind::Bool => ("boolean", None),
         JsonKind::Integer | JsonKind::Float => ("number", None),
         JsonKind::String => ("string", None),
         JsonKind::Array => ("array", Some(value.elements().count())),
         JsonKind::Object => ("object", Some(value.members().count())),
+    };
+    Described { count, kind }
+}
+
+/// The size and the digest of a text.
+pub fn digested(text: &str) -> Digested {
+    Digested {
+        bytes: text.len(),
+        sha256: digest::hex(text.as_bytes()),
+        preview: None,
     }
 }
 

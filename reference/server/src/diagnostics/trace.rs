@@ -3,11 +3,15 @@
 //! Knows nothing of how calls run; it is told when they begin and end.
 
 use crate::clock;
-use crate::diagnostics::record::Sighting;
+use crate::diagnostics::record::{self, Sighting};
 use crate::digest;
 use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
+use ptc_protocol::members::{
+    CallStarted, CallStopped, PlannerMeasurements, PlannerTurn, StartMeasurements,
+    StopMeasurements, TraceEvent, TraceStart, TraceStop, TracedCall, TracedProgram,
+};
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::Redactor;
 use ptc_upstream::TraceContext;
@@ -79,34 +83,28 @@ impl Tracer {
             .as_deref()
             .map(|program| self.shown(program))
             .unwrap_or_default();
-        trace.line(
-            Payload::new()
-                .with("data", Field::Null)
-                .with("event", "trace.start")
-                .with("producer", "ptc_lisp")
-                .with("query", query)
-                .with("schema_version", SCHEMA_VERSION)
-                .with("trace_id", trace.trace_id.clone())
-                .with("trace_kind", "mcp_call")
-                .with("trace_label", trace.label.clone()),
-        );
-        let mut metadata = call_metadata(sighting)
-            .with(
-                "context_bytes",
-                sighting.context.as_deref().map_or(0, str::len),
-            )
-            .with(
-                "program_bytes",
-                sighting.program.as_deref().map_or(0, str::len),
-            )
-            .with("signature_present?", false);
+        trace.line(TraceStart {
+            data: Field::Null,
+            event: "trace.start",
+            producer: "ptc_lisp",
+            query,
+            schema_version: SCHEMA_VERSION,
+            trace_id: trace.trace_id.clone(),
+            trace_kind: "mcp_call",
+            trace_label: trace.label.clone(),
+        });
+        let context = sighting.context.as_ref();
+        let mut metadata = Payload::from(traced_call(sighting));
+        metadata.add(CallStarted {
+            context_bytes: context.map_or(0, |context| context.len()),
+            program_bytes: program_bytes(sighting),
+            signature_present: false,
+            context: context
+                .filter(|_| self.policy == PayloadPolicy::Full)
+                .map(|context| Field::Json(context.to_string())),
+        });
         for (name, value) in sighting.trace.iter().flat_map(TraceContext::fields) {
             metadata.set(name, value.to_owned());
-        }
-        if self.policy == PayloadPolicy::Full
-            && let Some(context) = &sighting.context
-        {
-            metadata.set("context", Field::Json(context.to_string()));
         }
         trace.event("ptc_lisp.call.start", None, start_measurements(), metadata);
         trace
@@ -114,12 +112,11 @@ impl Tracer {
 
     /// Notes that a program begins to run.
     pub fn executing(&self, trace: &mut Trace, sighting: &Sighting, aggregator: bool) {
-        let metadata = execute_metadata(sighting, aggregator);
         trace.event(
             "ptc_runner.lisp.execute.start",
             None,
             start_measurements(),
-            metadata,
+            traced_program(sighting, aggregator),
         );
     }
 
@@ -136,15 +133,16 @@ impl Tracer {
             Some(Field::List(prints)) => prints.len(),
             _ => 0,
         };
-        let measurements = stop_measurements(elapsed)
-            .with("prints_count", prints)
-            .with("result_bytes", payload.text("result").map_or(0, str::len));
-        let metadata = execute_metadata(sighting, aggregator);
+        let measurements = StopMeasurements {
+            prints_count: Some(prints),
+            result_bytes: Some(payload.text("result").map_or(0, str::len)),
+            ..stop_measurements(elapsed)
+        };
         trace.event(
             "ptc_runner.lisp.execute.stop",
             Some(elapsed),
             measurements,
-            metadata,
+            traced_program(sighting, aggregator),
         );
     }
 
@@ -152,22 +150,19 @@ impl Tracer {
     pub fn planned(&self, trace: &mut Trace, requests: &[PlannerRequest], texts: bool) {
         for (turn, request) in requests.iter().enumerate() {
             let tokens = request.tokens.unwrap_or_default();
-            let measurements = Payload::new()
-                .with("completion_bytes", request.completion_bytes)
-                .with("input_tokens", tokens.input)
-                .with("output_tokens", tokens.output)
-                .with("prompt_bytes", request.prompt_bytes);
-            let mut metadata = Payload::new()
-                .with("status", request.error.map_or("ok", |_| "error"))
-                .with("turn", turn + 1);
-            if let Some(reason) = request.error {
-                metadata.set("reason", reason.name());
-            }
-            if texts {
-                metadata
-                    .set("completion", self.shown(&request.completion))
-                    .set("prompt", self.shown(&request.prompt));
-            }
+            let measurements = PlannerMeasurements {
+                completion_bytes: request.completion_bytes,
+                input_tokens: tokens.input,
+                output_tokens: tokens.output,
+                prompt_bytes: request.prompt_bytes,
+            };
+            let metadata = PlannerTurn {
+                status: request.error.map_or("ok", |_| "error"),
+                turn: turn + 1,
+                reason: request.error.map(|reason| reason.name()),
+                completion: texts.then(|| self.shown(&request.completion)),
+                prompt: texts.then(|| self.shown(&request.prompt)),
+            };
             let took = Duration::from_millis(request.duration_ms);
             trace.event("ptc_lisp.planner.stop", Some(took), measurements, metadata);
         }
@@ -177,17 +172,19 @@ impl Tracer {
     pub fn end(&self, mut trace: Trace, sighting: &Sighting, payload: &Payload) {
         let status = payload.text("status").unwrap_or("ok");
         let is_error = status == "error";
-        let mut metadata = call_metadata(sighting)
-            .with("is_error", is_error)
-            .with("status", if is_error { "error" } else { "ok" })
-            .with("validated_present?", payload.get("validated").is_some());
-        // Why something failed is a word of a closed list; what a client gives as a reason is not.
-        if let Some(reason) = payload.text("reason").filter(|_| is_error) {
-            metadata.set("reason", Field::word(reason.to_owned()));
-        }
-        if self.policy == PayloadPolicy::Full {
-            metadata.set("result", payload.clone());
-        }
+        let word = if is_error { "error" } else { "ok" };
+        let mut metadata = Payload::from(traced_call(sighting));
+        metadata.add(CallStopped {
+            is_error,
+            status: word,
+            validated_present: payload.get("validated").is_some(),
+            // Why something failed is a word of a closed list; what a client gives as a reason is not.
+            reason: payload
+                .text("reason")
+                .filter(|_| is_error)
+                .map(|reason| Field::word(reason.to_owned())),
+            result: (self.policy == PayloadPolicy::Full).then(|| payload.clone()),
+        });
         let elapsed = trace.started.elapsed();
         trace.event(
             "ptc_lisp.call.stop",
@@ -196,7 +193,6 @@ impl Tracer {
             metadata,
         );
         self.stop(&mut trace);
-        let word = if is_error { "error" } else { "ok" };
         let done = self.dir.join(format!(
             "{}-{}-{word}.jsonl",
             file_time(clock::now_micros()),
@@ -248,10 +244,9 @@ impl Tracer {
     fn shown(&self, text: &str) -> String {
         match self.policy {
             PayloadPolicy::Full => text.to_owned(),
-            PayloadPolicy::None | PayloadPolicy::Summary => Payload::new()
-                .with("bytes", text.len())
-                .with("sha256", digest::hex(text.as_bytes()))
-                .to_json(),
+            PayloadPolicy::None | PayloadPolicy::Summary => {
+                Payload::from(record::digested(text)).to_json()
+            }
         }
     }
 
@@ -364,30 +359,29 @@ impl Trace {
         &mut self,
         event: &'static str,
         duration: Option<Duration>,
-        measurements: Payload,
-        metadata: Payload,
+        measurements: impl Into<Payload>,
+        metadata: impl Into<Payload>,
     ) {
-        let mut line = Payload::new()
-            .with("event", event)
-            .with("measurements", measurements)
-            .with("metadata", metadata);
-        if let Some(duration) = duration {
-            line.set("duration_ms", millis(duration));
-        }
-        self.line(line);
+        self.line(TraceEvent {
+            event,
+            measurements: measurements.into(),
+            metadata: metadata.into(),
+            duration_ms: duration.map(millis),
+        });
     }
 
     fn stop(&mut self) {
-        let line = Payload::new()
-            .with("duration_ms", millis(self.started.elapsed()))
-            .with("event", "trace.stop")
-            .with("schema_version", SCHEMA_VERSION)
-            .with("trace_id", self.trace_id.clone());
-        self.line(line);
+        self.line(TraceStop {
+            duration_ms: millis(self.started.elapsed()),
+            event: "trace.stop",
+            schema_version: SCHEMA_VERSION,
+            trace_id: self.trace_id.clone(),
+        });
     }
 
-    fn line(&mut self, mut line: Payload) {
+    fn line(&mut self, line: impl Into<Payload>) {
         let Some(file) = &mut self.file else { return };
+        let mut line = line.into();
         line.set("seq", self.sequence)
             .set("timestamp", clock::now_text());
         self.sequence += 1;
@@ -401,22 +395,23 @@ impl Trace {
     }
 }
 
-fn call_metadata(sighting: &Sighting) -> Payload {
-    let mut metadata = Payload::new()
-        .with("protocol_version", sighting.revision)
-        .with("request_id", sighting.id.clone().unwrap_or_default())
-        .with("tool_name", named(sighting));
-    if let Some((owner, session)) = &sighting.transport {
-        metadata
-            .set("mcp_session_hash", Field::word(session.clone()))
-            .set("owner_hash", Field::word(owner.clone()))
-            .set("transport", "http")
-            .set(
-                "transport_request_id",
-                sighting.transport_request_id.clone(),
-            );
+fn traced_call(sighting: &Sighting) -> TracedCall {
+    let (owner, session) = sighting.transport.clone().unzip();
+    TracedCall {
+        protocol_version: sighting.revision,
+        request_id: sighting.id.clone().unwrap_or_default(),
+        tool_name: named(sighting),
+        transport: owner.as_ref().map(|_| "http"),
+        transport_request_id: owner
+            .as_ref()
+            .map(|_| sighting.transport_request_id.clone()),
+        mcp_session_hash: session.map(Field::word),
+        owner_hash: owner.map(Field::word),
     }
-    metadata
+}
+
+fn program_bytes(sighting: &Sighting) -> usize {
+    sighting.program.as_deref().map_or(0, str::len)
 }
 
 /// The name of a tool as called: one of the server's own, or whatever the client wrote.
@@ -427,35 +422,31 @@ fn named(sighting: &Sighting) -> Field {
     }
 }
 
-fn execute_metadata(sighting: &Sighting, aggregator: bool) -> Payload {
-    Payload::new()
-        .with("caller", "mcp")
-        .with(
-            "profile",
-            if aggregator {
-                "mcp_aggregator"
-            } else {
-                "mcp_no_tools"
-            },
-        )
-        .with(
-            "program_bytes",
-            sighting.program.as_deref().map_or(0, str::len),
-        )
-        .with("signature_supplied?", false)
+fn traced_program(sighting: &Sighting, aggregator: bool) -> TracedProgram {
+    TracedProgram {
+        caller: "mcp",
+        profile: match aggregator {
+            true => "mcp_aggregator",
+            false => "mcp_no_tools",
+        },
+        program_bytes: program_bytes(sighting),
+        signature_supplied: false,
+    }
 }
 
-fn start_measurements() -> Payload {
-    Payload::new()
-        .with("monotonic_time", monotonic())
-        .with("system_time", clock::now_micros().saturating_mul(1000))
+fn start_measurements() -> StartMeasurements {
+    StartMeasurements {
+        monotonic_time: monotonic(),
+        system_time: clock::now_micros().saturating_mul(1000),
+    }
 }
 
-fn stop_measurements(elapsed: Duration) -> Payload {
-    let nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
-    Payload::new()
-        .with("duration", nanos)
-        .with("monotonic_time", monotonic())
+fn stop_measurements(elapsed: Duration) -> StopMeasurements {
+    StopMeasurements {
+        duration: i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX),
+        monotonic_time: monotonic(),
+        ..StopMeasurements::default()
+    }
 }
 
 /// Nanoseconds since the first trace of the process.

@@ -13,7 +13,7 @@ use ptc_lang::{
     Discovery, Ended, Env, Host, HostFault, Limits, Outcome, Program, Pulse, Value, print,
 };
 use ptc_protocol::Payload;
-use ptc_protocol::members::UpstreamCall;
+use ptc_protocol::members::{ReplResult, UpstreamCall};
 use ptc_secrets::{ConfigDocument, Redactor, Veil};
 use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 
@@ -309,12 +309,12 @@ impl Evaluator {
             },
             Display::Envelope => {
                 let calls: Vec<UpstreamCall> = entries.iter().map(Entry::call).collect();
-                let shown = Payload::new()
-                    .with("status", "ok")
-                    .with("result", print::readable(value))
-                    .with("prints", prints.to_vec())
-                    .with("upstream_calls", calls);
-                shown.to_json()
+                let shown = ReplResult {
+                    prints: prints.to_vec(),
+                    result: print::readable(value),
+                    upstream_calls: calls,
+                };
+                Payload::from(shown).to_json()
             }
             Display::Value if self.abbreviate => {
                 print::preview_items(value, print::PREVIEW_ITEMS).text

@@ -10,7 +10,11 @@ use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
 use crate::settings::PayloadPolicy;
-use ptc_protocol::{Field, Payload};
+use ptc_protocol::members::{
+    DebugFound, DebugRecent, DebugStats, Errors, EstimatedTokens, PayloadReduction, PlannerTally,
+    Reducer, ReductionRatio, Spread, TaskTally, ToolTally, UpstreamTally, Window,
+};
+use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind};
 use ptc_secrets::{Redactor, scrub_json_text};
 use std::borrow::Cow;
@@ -187,13 +191,6 @@ fn shown(value: Json<'_>, redactor: &Redactor) -> String {
     shown
 }
 
-fn head(op: &'static str, ring: &Ring) -> Payload {
-    Payload::new()
-        .with("op", op)
-        .with("payload_policy", ring.policy().name())
-        .with("redaction_applied", true)
-}
-
 fn select(ring: &Ring, question: &Question) -> Vec<Record> {
     let since = question
         .since_seconds
@@ -223,18 +220,23 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
         .take(question.limit)
         .map(|record| record.payload(false))
         .collect();
-    let with = |records: &[Payload]| {
-        head("recent", ring)
-            .with("calls", records.to_vec())
-            .with("count", records.len())
+    let with = |records: &[Payload], truncated: Option<bool>| {
+        Payload::from(DebugRecent {
+            op: "recent",
+            payload_policy: ring.policy().name(),
+            redaction_applied: true,
+            calls: records.to_vec(),
+            count: records.len(),
+            truncated,
+        })
     };
-    let mut payload = with(&records);
+    let mut payload = with(&records, None);
     if fits(request, &payload) {
         return payload;
     }
     // Every record costs its text twice: as it is, and escaped in the mirror.
     let cap = request.server.settings.diagnostics.response_bytes;
-    let mut room = cap.saturating_sub(line_bytes(request, &with(&[])));
+    let mut room = cap.saturating_sub(line_bytes(request, &with(&[], None)));
     let kept = records.iter().take_while(|record| {
         let json = record.to_json();
         let mut mirrored = Vec::new();
@@ -246,80 +248,82 @@ fn recent(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     });
     let kept = kept.count();
     records.truncate(kept);
-    payload = with(&records).with("truncated", true);
+    payload = with(&records, Some(true));
     while !records.is_empty() && !fits(request, &payload) {
         records.pop();
-        payload = with(&records).with("truncated", true);
+        payload = with(&records, Some(true));
     }
     payload
 }
 
 fn get(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
-    let payload = head("get", ring).with("request_id", &question.request_id);
     let record = ring.find(&question.request_id);
     let observers = &request.server.observers;
     let trace = observers
         .tracer
         .as_ref()
         .and_then(|tracer| Some((tracer, tracer.find(&question.request_id)?)));
-    let from_ring = |payload: Payload, record: &Record| {
-        payload
-            .with("found", true)
-            .with("record", record.payload(true))
-            .with("source", "ring_buffer")
+    let mut answer = DebugFound {
+        op: "get",
+        payload_policy: ring.policy().name(),
+        redaction_applied: true,
+        request_id: question.request_id.clone(),
+        found: record.is_some() || trace.is_some(),
+        source: "ring_buffer",
+        ..DebugFound::default()
     };
-    let payload = match (record, trace) {
-        (_, Some((tracer, path))) if tracer.policy() == PayloadPolicy::Full => {
-            let found = payload.with("found", true).with("source", "trace_file");
+    match trace {
+        Some((tracer, path)) if tracer.policy() == PayloadPolicy::Full => {
+            answer.source = "trace_file";
             match inline(tracer, &path, request) {
-                Ok(lines) => found.with("record", lines),
-                Err(name) => found.with("truncated", true).with(
-                    "note",
-                    format!("trace file {name} exceeds --max-debug-response-bytes; read it directly under --trace-dir"),
-                ),
+                Ok(lines) => answer.record = Some(lines),
+                Err(name) => {
+                    answer.truncated = Some(true);
+                    answer.note = Some(format!(
+                        "trace file {name} exceeds --max-debug-response-bytes; read it directly under --trace-dir"
+                    ));
+                }
             }
         }
-        (record, Some((tracer, path))) => {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let note = format!(
-                "an on-disk trace exists ({name}) under --trace-dir; not inlined under --trace-payloads={} — read it there, or \
-                 restart with --trace-payloads full to inline it here",
-                tracer.policy().name()
-            );
-            let found = match &record {
-                Some(record) => from_ring(payload, record),
-                None => payload.with("found", true).with("source", "trace_file"),
-            };
-            found.with("note", note)
+        trace => {
+            answer.record = record.map(|record| record.payload(true).into());
+            if let Some((tracer, path)) = trace {
+                if answer.record.is_none() {
+                    answer.source = "trace_file";
+                }
+                answer.note = Some(format!(
+                    "an on-disk trace exists ({}) under --trace-dir; not inlined under --trace-payloads={} — read it there, or \
+                     restart with --trace-payloads full to inline it here",
+                    file_name(&path),
+                    tracer.policy().name()
+                ));
+            }
         }
-        (Some(record), None) => from_ring(payload, &record),
-        (None, None) => return payload.with("found", false).with("source", "ring_buffer"),
-    };
-    if fits(request, &payload) {
+    }
+    let payload = Payload::from(answer.clone());
+    if !answer.found || fits(request, &payload) {
         return payload;
     }
-    let mut cut = payload;
-    cut.remove("record");
-    cut.with("truncated", true).with(
-        "note",
-        "record exceeds --max-debug-response-bytes; set --trace-dir and read the trace file directly",
-    )
+    let note = "record exceeds --max-debug-response-bytes; set --trace-dir and read the trace file directly";
+    DebugFound {
+        record: None,
+        note: Some(note.to_owned()),
+        truncated: Some(true),
+        ..answer
+    }
+    .into()
+}
+
+fn file_name(path: &std::path::Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// The lines of a trace file; its name when it is larger than a reply may be.
 fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Result<Field, String> {
-    let name = || {
-        path.file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
-    };
     let cap = request.server.settings.diagnostics.response_bytes as u64;
-    let text = tracer.read(path, cap).ok_or_else(name)?;
+    let text = tracer
+        .read(path, cap)
+        .ok_or_else(|| file_name(path).into_owned())?;
     let lines = text
         .lines()
         .map(|line| match ptc_rpc::parse(line.as_bytes()) {
@@ -331,84 +335,61 @@ fn inline(tracer: &Tracer, path: &std::path::Path, request: &Request<'_>) -> Res
 
 fn stats(request: &Request<'_>, ring: &Ring, question: &Question) -> Payload {
     let records = select(ring, question);
-    let mut payload = head("stats", ring)
-        .with("by_tool", by_tool(&records))
-        .with("debug_source", "ring_buffer")
-        .with(
-            "errors",
-            Payload::new().with(
-                "by_reason",
-                counts(records.iter().filter_map(|record| record.reason.as_deref())),
-            ),
-        )
-        .with("ring_count", ring.count())
-        .with("ring_size", ring.size())
-        .with(
-            "trace_dir_enabled",
-            request.server.observers.tracer.is_some(),
-        )
-        .with("window", window(&records));
-    for (name, block) in [
-        ("upstream_calls", upstream_calls(&records)),
-        ("payload_reduction", payload_reduction(&records)),
-        ("agentic", agentic(&records)),
-    ] {
-        if let Some(block) = block {
-            payload.set(name, block);
+    let reasons = records.iter().filter_map(|record| record.reason.as_deref());
+    let mut stats = DebugStats {
+        op: "stats",
+        payload_policy: ring.policy().name(),
+        redaction_applied: true,
+        debug_source: "ring_buffer",
+        errors: Errors {
+            by_reason: counts(reasons),
+        },
+        ring_count: ring.count(),
+        ring_size: ring.size(),
+        trace_dir_enabled: request.server.observers.tracer.is_some(),
+        window: window(&records),
+        by_tool: Some(by_tool(&records, true)),
+        upstream_calls: upstream_calls(&records),
+        payload_reduction: payload_reduction(&records),
+        agentic: agentic(&records),
+        truncated: None,
+    };
+    for give_up in SHRINKING {
+        let payload = Payload::from(stats.clone());
+        if fits(request, &payload) {
+            return payload;
         }
+        give_up(&mut stats, &records);
+        stats.truncated = Some(true);
     }
-    shrink(request, payload)
+    stats.into()
 }
 
 /// Parts of the statistics that are given up one after the other when the reply is too large.
-const SHRINKING: &[fn(&mut Payload)] = &[
-    |payload| {
-        inside(payload, "payload_reduction", |block| {
-            drop(block.remove("top_reducers"))
-        })
+const SHRINKING: &[fn(&mut DebugStats, &[Record])] = &[
+    |stats, _| {
+        if let Some(block) = &mut stats.payload_reduction {
+            block.top_reducers = None;
+        }
     },
-    |payload| drop(payload.remove("payload_reduction")),
-    |payload| {
-        inside(payload, "upstream_calls", |block| {
-            drop(block.remove("by_server"))
-        })
+    |stats, _| stats.payload_reduction = None,
+    |stats, _| {
+        if let Some(block) = &mut stats.upstream_calls {
+            block.by_server = None;
+        }
     },
-    |payload| {
-        inside(payload, "by_tool", |tools| {
-            let names: Vec<String> = tools.fields().map(|(name, _)| name.to_owned()).collect();
-            for name in names {
-                inside(tools, &name, |tool| drop(tool.remove("duration_ms")));
-            }
-        });
-    },
-    |payload| drop(payload.remove("by_tool")),
-    |payload| drop(payload.remove("upstream_calls")),
+    |stats, records| stats.by_tool = Some(by_tool(records, false)),
+    |stats, _| stats.by_tool = None,
+    |stats, _| stats.upstream_calls = None,
 ];
 
-fn shrink(request: &Request<'_>, mut payload: Payload) -> Payload {
-    for step in SHRINKING {
-        if fits(request, &payload) {
-            break;
-        }
-        step(&mut payload);
-        payload.set("truncated", true);
-    }
-    payload
-}
-
-fn inside(payload: &mut Payload, name: &str, change: impl FnOnce(&mut Payload)) {
-    if let Some(Field::Object(mut object)) = payload.remove(name) {
-        change(&mut object);
-        payload.set(name.to_owned(), object);
-    }
-}
-
-fn window(records: &[Record]) -> Payload {
+fn window(records: &[Record]) -> Window {
     let text = |ts: Option<i64>| ts.map(clock::text);
-    Payload::new()
-        .with("calls", records.len())
-        .with("from", text(records.iter().map(|record| record.ts).min()))
-        .with("to", text(records.iter().map(|record| record.ts).max()))
+    Window {
+        calls: records.len(),
+        from: text(records.iter().map(|record| record.ts).min()),
+        to: text(records.iter().map(|record| record.ts).max()),
+    }
 }
 
 fn counts<'a>(words: impl Iterator<Item = &'a str>) -> Payload {
@@ -416,41 +397,39 @@ fn counts<'a>(words: impl Iterator<Item = &'a str>) -> Payload {
     for word in words {
         *counts.entry(word).or_default() += 1;
     }
-    let mut payload = Payload::new();
-    for (word, count) in counts {
-        payload.set(word.to_owned(), count);
-    }
-    payload
+    named(counts, |count| count)
 }
 
-fn by_tool(records: &[Record]) -> Payload {
+/// An object with a member for each name.
+fn named<T, F: Into<Field>>(members: BTreeMap<&str, T>, shown: impl Fn(T) -> F) -> Payload {
+    let members = members.into_iter();
+    members
+        .map(|(name, member)| (Name::from(name.to_owned()), shown(member).into()))
+        .collect()
+}
+
+/// `timed`: with how long the calls took.
+fn by_tool(records: &[Record], timed: bool) -> Payload {
     let mut tools: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
         tools.entry(&record.tool).or_default().push(record);
     }
-    let mut payload = Payload::new();
-    for (tool, records) in tools {
+    named(tools, |records| {
         let errors = records.iter().filter(|record| record.is_error).count();
         let mut durations: Vec<u64> = records.iter().map(|record| record.duration_ms).collect();
         durations.sort_unstable();
-        let rate = (errors as f64 / records.len() as f64 * 1000.0).round() / 1000.0;
-        payload.set(
-            tool.to_owned(),
-            Payload::new()
-                .with("calls", records.len())
-                .with(
-                    "duration_ms",
-                    Payload::new()
-                        .with("max", durations.last().copied())
-                        .with("p50", nearest_rank(&durations, 50))
-                        .with("p95", nearest_rank(&durations, 95)),
-                )
-                .with("error", errors)
-                .with("error_rate", Field::Float(rate))
-                .with("ok", records.len() - errors),
-        );
-    }
-    payload
+        ToolTally {
+            calls: records.len(),
+            error: errors,
+            error_rate: (errors as f64 / records.len() as f64 * 1000.0).round() / 1000.0,
+            ok: records.len() - errors,
+            duration_ms: timed.then(|| Spread {
+                max: durations.last().copied(),
+                p50: nearest_rank(&durations, 50),
+                p95: nearest_rank(&durations, 95),
+            }),
+        }
+    })
 }
 
 /// The value at the nearest rank of sorted values.
@@ -459,7 +438,7 @@ fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(rank - 1).copied()
 }
 
-fn upstream_calls(records: &[Record]) -> Option<Payload> {
+fn upstream_calls(records: &[Record]) -> Option<UpstreamTally> {
     let entries: Vec<&Payload> = records
         .iter()
         .flat_map(|record| &record.upstream_calls)
@@ -467,32 +446,30 @@ fn upstream_calls(records: &[Record]) -> Option<Payload> {
     if entries.is_empty() {
         return None;
     }
-    let tally = |entries: &[&Payload]| {
-        let failed = entries
-            .iter()
-            .filter(|entry| entry.text("status") != Some("ok"));
-        let reasons = counts(
-            failed
-                .clone()
-                .map(|entry| entry.text("reason").unwrap_or("upstream_error")),
-        );
-        Payload::new()
-            .with("by_reason", reasons)
-            .with("ok", entries.len() - failed.count())
-            .with("total", entries.len())
-    };
     let mut servers: BTreeMap<&str, Vec<&Payload>> = BTreeMap::new();
     for entry in &entries {
-        servers
-            .entry(entry.text("server").unwrap_or_default())
-            .or_default()
-            .push(entry);
+        let server = entry.text("server").unwrap_or_default();
+        servers.entry(server).or_default().push(entry);
     }
-    let mut by_server = Payload::new();
-    for (server, entries) in servers {
-        by_server.set(server.to_owned(), tally(&entries));
+    Some(UpstreamTally {
+        by_server: Some(named(servers, |entries| tally(&entries))),
+        ..tally(&entries)
+    })
+}
+
+fn tally(entries: &[&Payload]) -> UpstreamTally {
+    let failed = entries
+        .iter()
+        .filter(|entry| entry.text("status") != Some("ok"));
+    let reasons = failed
+        .clone()
+        .map(|entry| entry.text("reason").unwrap_or("upstream_error"));
+    UpstreamTally {
+        by_reason: counts(reasons),
+        ok: entries.len() - failed.count(),
+        total: entries.len(),
+        by_server: None,
     }
-    Some(tally(&entries).with("by_server", by_server))
 }
 
 fn number(payload: &Payload, name: &str) -> i64 {
@@ -506,7 +483,7 @@ fn two_digits(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-fn payload_reduction(records: &[Record]) -> Option<Payload> {
+fn payload_reduction(records: &[Record]) -> Option<PayloadReduction> {
     let measured: Vec<(&Record, &Payload)> = records
         .iter()
         .filter_map(|record| Some((record, record.metrics.as_ref()?)))
@@ -533,56 +510,38 @@ fn payload_reduction(records: &[Record]) -> Option<Payload> {
     let mut ratios: Vec<f64> = reducers.iter().map(|(ratio, ..)| *ratio).collect();
     ratios.sort_by(f64::total_cmp);
     reducers.sort_by(|left, right| right.0.total_cmp(&left.0).then(right.1.ts.cmp(&left.1.ts)));
-    let top: Vec<Payload> = reducers
+    let top = reducers
         .iter()
         .take(TOP_REDUCERS)
-        .map(|(ratio, record, metrics)| {
-            Payload::new()
-                .with("final_result_bytes", number(metrics, "final_result_bytes"))
-                .with("ratio", Field::Float(*ratio))
-                .with("request_id", &record.request_id)
-                .with("tool", Field::word(record.tool.clone()))
-                .with("ts", clock::text(record.ts))
-                .with(
-                    "upstream_result_bytes",
-                    number(metrics, "upstream_result_bytes"),
-                )
-        })
-        .collect();
-    let weighted = (upstream > 0 && last > 0).then(|| two_digits(upstream as f64 / last as f64));
-    let float = |value: Option<f64>| value.map_or(Field::Null, Field::Float);
-    Some(
-        Payload::new()
-            .with("calls_with_metrics", measured.len())
-            .with(
-                "estimated_tokens",
-                Payload::new()
-                    .with("final_result", tokens(last))
-                    .with("method", "utf8_bytes_div_4")
-                    .with("upstream_result", tokens(upstream)),
-            )
-            .with(
-                "reduction_ratio",
-                Payload::new()
-                    .with("max", float(ratios.last().copied()))
-                    .with("p50", float(nearest_rank(&ratios, 50)))
-                    .with("p95", float(nearest_rank(&ratios, 95)))
-                    .with("weighted", float(weighted)),
-            )
-            .with("schema_version", 1usize)
-            .with("top_reducers", top)
-            .with("total_final_result_bytes", last)
-            .with("total_upstream_calls", sum("upstream_call_count"))
-            .with("total_upstream_error_bytes", sum("upstream_error_bytes"))
-            .with(
-                "total_upstream_oversize_bytes",
-                sum("upstream_oversize_bytes"),
-            )
-            .with("total_upstream_result_bytes", upstream),
-    )
-    .map(|block| match agentic_planner(&measured) {
-        Some(planner) => block.with("agentic_planner", planner),
-        None => block,
+        .map(|(ratio, record, metrics)| Reducer {
+            final_result_bytes: number(metrics, "final_result_bytes"),
+            ratio: *ratio,
+            request_id: record.request_id.clone(),
+            tool: Field::word(record.tool.clone()),
+            ts: clock::text(record.ts),
+            upstream_result_bytes: number(metrics, "upstream_result_bytes"),
+        });
+    Some(PayloadReduction {
+        calls_with_metrics: measured.len(),
+        estimated_tokens: EstimatedTokens {
+            final_result: tokens(last),
+            method: "utf8_bytes_div_4",
+            upstream_result: tokens(upstream),
+        },
+        reduction_ratio: ReductionRatio {
+            max: ratios.last().copied(),
+            p50: nearest_rank(&ratios, 50),
+            p95: nearest_rank(&ratios, 95),
+            weighted: (upstream > 0 && last > 0).then(|| two_digits(upstream as f64 / last as f64)),
+        },
+        schema_version: 1,
+        total_final_result_bytes: last,
+        total_upstream_calls: sum("upstream_call_count"),
+        total_upstream_error_bytes: sum("upstream_error_bytes"),
+        total_upstream_oversize_bytes: sum("upstream_oversize_bytes"),
+        total_upstream_result_bytes: upstream,
+        top_reducers: Some(top.collect()),
+        agentic_planner: agentic_planner(&measured),
     })
 }
 
@@ -590,7 +549,7 @@ fn tokens(bytes: i64) -> i64 {
     (bytes + 3) / 4
 }
 
-fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<Payload> {
+fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<PlannerTally> {
     let costs: Vec<&Payload> = measured
         .iter()
         .filter_map(|(_, metrics)| match metrics.get("server_side_llm") {
@@ -608,22 +567,18 @@ fn agentic_planner(measured: &[(&Record, &Payload)]) -> Option<Payload> {
         .count();
     let all = |name: &str| (reported == costs.len()).then(|| sum(name));
     let (prompt, completion) = (sum("prompt_bytes"), sum("completion_bytes"));
-    Some(
-        Payload::new()
-            .with(
-                "estimated_total_tokens",
-                tokens(prompt) + tokens(completion),
-            )
-            .with("provider_reported_tasks", reported)
-            .with("tasks", costs.len())
-            .with("total_completion_bytes", completion)
-            .with("total_completion_tokens", all("completion_tokens"))
-            .with("total_prompt_bytes", prompt)
-            .with("total_prompt_tokens", all("prompt_tokens")),
-    )
+    Some(PlannerTally {
+        estimated_total_tokens: tokens(prompt) + tokens(completion),
+        provider_reported_tasks: reported,
+        tasks: costs.len(),
+        total_completion_bytes: completion,
+        total_completion_tokens: all("completion_tokens"),
+        total_prompt_bytes: prompt,
+        total_prompt_tokens: all("prompt_tokens"),
+    })
 }
 
-fn agentic(records: &[Record]) -> Option<Payload> {
+fn agentic(records: &[Record]) -> Option<TaskTally> {
     let tasks: Vec<&Record> = records
         .iter()
         .filter(|record| record.tool == "lisp_task")
@@ -640,14 +595,13 @@ fn agentic(records: &[Record]) -> Option<Payload> {
         .iter()
         .filter(|block| block.text("planner_status") == Some("error"))
         .count();
-    Some(
-        Payload::new()
-            .with("planner_calls", blocks.len())
-            .with("planner_errors", errors)
-            .with("planner_rejects", sum("planner_rejects"))
-            .with("retries", sum("retries"))
-            .with("tasks", tasks.len()),
-    )
+    Some(TaskTally {
+        planner_calls: blocks.len(),
+        planner_errors: errors,
+        planner_rejects: sum("planner_rejects"),
+        retries: sum("retries"),
+        tasks: tasks.len(),
+    })
 }
 
 #[cfg(test)]

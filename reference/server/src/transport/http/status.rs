@@ -8,13 +8,14 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use ptc_protocol::members::{Condition, Readiness};
 use ptc_protocol::{Field, Payload};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 pub async fn health(method: Method) -> Result<Response, Refusal> {
     match method {
-        Method::GET => Ok(mcp::json(StatusCode::OK, "{\"status\":\"ok\"}".into())),
+        Method::GET => Ok(shown(StatusCode::OK, Condition { status: "ok" })),
         _ => Err(Refusal::NotFound),
     }
 }
@@ -27,11 +28,7 @@ pub async fn ready(
     if method != Method::GET {
         return Err(Refusal::NotFound);
     }
-    let busy = |status: &'static str| {
-        let payload = Payload::new().with("status", status);
-        let body = payload.to_json().into_bytes();
-        mcp::json(StatusCode::SERVICE_UNAVAILABLE, body)
-    };
+    let busy = |status: &'static str| shown(StatusCode::SERVICE_UNAVAILABLE, Condition { status });
     Ok(if endpoint.shutdown().is_announced() {
         busy("draining")
     } else if endpoint.sessions().is_full(Instant::now()) {
@@ -39,14 +36,13 @@ pub async fn ready(
     } else if !endpoint.server().sessions.are_ready() {
         busy("session_store_unavailable")
     } else {
-        let payload = Payload::new()
-            .with(
-                "instance",
-                Field::word(endpoint.settings().instance.clone()),
-            )
-            .with("status", "ready");
-        mcp::json(StatusCode::OK, payload.to_json().into_bytes())
+        let instance = Field::word(endpoint.settings().instance.clone());
+        shown(StatusCode::OK, Readiness { instance })
     })
+}
+
+fn shown(status: StatusCode, members: impl Into<Payload>) -> Response {
+    mcp::json(status, members.into().to_json().into_bytes())
 }
 
 pub async fn metrics(
