@@ -12,6 +12,8 @@ mod addresses;
 mod faults;
 #[path = "cluster/forgery.rs"]
 mod forgery;
+#[path = "cluster/order.rs"]
+mod order;
 mod support;
 #[path = "cluster/together.rs"]
 mod together;

@@ -288,8 +288,9 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     match connection.cancel(&id) {
         None => {
             tracing::debug!(event = "cancelled_unknown");
-            // It may run on another node.
-            if let Some(shared) = server.sessions.shared() {
+            // It may run on another node, where sessions of the protocol are shared.
+            if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
+            {
                 shared.tell(&Told::Cancel {
                     session: connection.owner.clone(),
                     call: id,

@@ -63,6 +63,8 @@ pub struct Session {
     expires_micros: i64,
     /// When its life ends, whatever it does then.
     pub expires: Instant,
+    /// What the clock that its times are read from is ahead of this process's.
+    ahead_micros: i64,
     state: Mutex<State>,
 }
 
@@ -297,6 +299,7 @@ impl Sessions {
             expires_micros: now
                 .saturating_add(i64::try_from(ttl_ms.saturating_mul(1000)).unwrap_or(i64::MAX)),
             expires: later(Instant::now(), ttl_ms),
+            ahead_micros: 0,
             state: Mutex::new(State::empty(now)),
         });
         registry.live.insert(session.id.clone(), session.clone());
@@ -696,7 +699,7 @@ impl Session {
     pub fn summary_idle(&self) -> SessionSummary {
         SessionSummary {
             eval_status: "idle",
-            updated_at: clock::now_text(),
+            updated_at: clock::text(clock::now_micros().saturating_add(self.ahead_micros)),
             ..self.summary()
         }
     }

@@ -10,6 +10,7 @@ use super::store::{
     Space, Word,
 };
 use super::{Refused, Running, Session, State, Turn, later};
+use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
 use crate::settings::SessionSettings;
 use ptc_lang::Env;
@@ -173,11 +174,13 @@ impl Shared {
         Arc::new(shared)
     }
 
-    /// Tells all nodes. Where the store is away nobody hears it: what is told only makes an end come sooner.
+    /// Tells all nodes, and waits until they acted: a client that is answered then, and asks another node, finds it done. Where the store
+    /// is away nobody hears it: what is told only makes an end come sooner.
     pub fn tell(&self, told: &Told) {
         let message = told.to_text();
         // Who waits for a directory waits for nothing.
-        let _ = self.ask(|store| store.tell(&message));
+        let waits = !matches!(told, Told::Heard { .. });
+        let _ = self.ask(|store| store.tell(&message, waits));
     }
 
     /// Acts on what nodes tell of the protocol's sessions, by their keys, from now on.
@@ -251,13 +254,17 @@ impl Shared {
         ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
     ) -> Result<T, Refused> {
         let since = Instant::now();
-        let answer = blocking(|| {
+        let ask = || {
             // Started while the store was away.
             if !self.is_marked() {
                 self.check_mark()?;
             }
             ask(store)
-        });
+        };
+        let answer = match store.lets_go() {
+            true => ask(),
+            false => store::blocking(ask),
+        };
         let seconds = since.elapsed().as_secs_f64();
         self.measured.requests.observe(seconds);
         self.judge(answer)
@@ -498,6 +505,7 @@ impl Shared {
             created_micros: times.created,
             expires_micros: times.expires,
             expires: later(tokio::time::Instant::now(), left / 1000),
+            ahead_micros: times.now.saturating_sub(clock::now_micros()),
             state: Mutex::new(State {
                 turn: head.turn,
                 memory_bytes: head.memory_bytes,
@@ -638,7 +646,7 @@ impl Shared {
         let here = lock(&self.running).get(&key).and_then(Weak::upgrade);
         if here.is_none() {
             let message = Told::closed(&key);
-            let _ = self.ask(|store| store.tell(&message));
+            let _ = self.ask(|store| store.tell(&message, true));
         }
         Ok(here)
     }
@@ -696,7 +704,7 @@ impl Shared {
         let Listed { record, .. } = listed;
         self.ask(|store| store.close(&record.key, &record.owner))?;
         let message = Told::closed(&record.key);
-        self.ask(|store| store.tell(&message))
+        self.ask(|store| store.tell(&message, true))
     }
 
     fn recalled(&self, key: &Key) -> Option<(String, State)> {
@@ -1017,15 +1025,6 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Does what waits for a store without holding up the executor's other work.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    match Handle::try_current().map(|executor| executor.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
-    }
 }
 
 /// A lease that ends with a commit, with its release, or when it is dropped.

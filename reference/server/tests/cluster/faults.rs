@@ -14,8 +14,8 @@ pub struct Wire {
 #[derive(Default)]
 struct State {
     held: AtomicBool,
-    /// What is answered waits for [`SLOW`].
-    slow: AtomicBool,
+    /// What is answered waits for so many milliseconds.
+    slow_ms: AtomicU64,
     /// Only what is asked waits, not what is answered.
     one_way: AtomicBool,
     /// Counts cuts: a connection that is older than the last one ends.
@@ -23,8 +23,6 @@ struct State {
     over: AtomicBool,
 }
 
-/// How late a slow answer is.
-const SLOW: Duration = Duration::from_millis(500);
 /// Between two looks of a connection.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -54,9 +52,9 @@ impl Wire {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// From now on answers arrive late.
-    pub fn slow(&self) {
-        self.state.slow.store(true, Ordering::Release);
+    /// From now on what is answered, or told, arrives so much later.
+    pub fn slow(&self, ms: u64) {
+        self.state.slow_ms.store(ms, Ordering::Release);
     }
 
     /// From now on nothing arrives, in either direction.
@@ -141,8 +139,9 @@ impl State {
             while self.holds(answers) && self.cuts.load(Ordering::Acquire) == cuts {
                 std::thread::sleep(LOOK);
             }
-            if answers && self.slow.load(Ordering::Acquire) {
-                std::thread::sleep(SLOW);
+            if answers {
+                let late = self.slow_ms.load(Ordering::Acquire);
+                std::thread::sleep(Duration::from_millis(late));
             }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
@@ -416,7 +415,7 @@ fn a_slow_store_makes_turns_slow_and_nothing_else() {
     let node = Node::start(&wire.url(), &[], &[]);
     let sessions: Vec<String> = (0..8).map(|_| node.new_session()).collect();
     // Each answer arrives half a second late.
-    wire.slow();
+    wire.slow(500);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let turns: Vec<_> = sessions

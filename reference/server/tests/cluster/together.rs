@@ -67,7 +67,7 @@ fn failed_logins_count_for_all_servers() {
             // A server that is told late is waited for, and one that was not told asks.
             let wire = faults::Wire::to(*port);
             let far = Node::start(&wire.url(), &flags, &[]);
-            wire.slow();
+            wire.slow(500);
             for source in ["192.0.2.5", "192.0.2.6"] {
                 for node in [&first, &second, &first] {
                     assert_eq!(login(node, &wrong, source), 401, "{url}");

@@ -9,6 +9,7 @@
 //! began with, and the store takes it in the same step in which it compares both; a node that was stopped beyond its deadline
 //! therefore commits nothing, whatever it believes.
 
+mod acks;
 mod file;
 mod redis;
 mod seal;
@@ -301,16 +302,22 @@ pub trait SessionStore: Send + Sync {
         false
     }
 
+    /// Whether an operation that waits lets the executor go on by itself; else whoever asks has to see to it.
+    fn lets_go(&self) -> bool {
+        false
+    }
+
     /// Tells all nodes something, this one among them. Who is away does not hear it; who can't be told, as by a directory, never
-    /// does.
+    /// does. `waits` for those that listen to have acted on it, or not to say so in time: never in what is heard.
     ///
     /// # Errors
     /// [`Failure::Away`].
-    fn tell(&self, _message: &str) -> Answer<()> {
+    fn tell(&self, _message: &str, _waits: bool) -> Answer<()> {
         Ok(())
     }
 
-    /// Hears what nodes tell, on a thread of its own, for as long as `heard` says that somebody listens.
+    /// Hears what nodes tell, on a thread of its own, for as long as `heard` says that somebody listens. What is told once this
+    /// returned is heard, where the store is there.
     fn listen(&self, _heard: Heard) {}
 }
 
@@ -370,6 +377,15 @@ impl Space {
             Space::Programs => "programs",
             Space::Protocol => "protocol",
         }
+    }
+}
+
+/// Does what waits without holding up the executor's other work.
+pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|executor| executor.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

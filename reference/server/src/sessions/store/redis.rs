@@ -6,20 +6,16 @@
 
 use super::super::Refused;
 use super::super::record::SNAPSHOT_BYTES_MAX;
-use super::wire::{self, KEEPALIVE, Server, Wire};
+use super::acks::Acks;
+use super::wire::{self, Server, Wire};
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Heard, Key, Lease, LoginFailure,
-    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, micros,
+    New, PATIENCE, Record, SOURCES_MAX, SessionStore, Sight, Space, Times, Word, blocking, micros,
 };
 use crate::settings::store_address::{RedisAddress, Topology};
-use redis::cluster::{ClusterClient, ClusterConnection};
-use redis::io::tcp::TcpSettings;
-use redis::{
-    ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
-    RedisConnectionInfo, RedisError, ServerErrorKind, ToRedisArgs, Value,
-};
+use redis::{ConnectionLike, FromRedisValue, RedisError, ServerErrorKind, ToRedisArgs, Value};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// What a connection may take to be made, and an answer to come. All that an operation does ends within [`PATIENCE`], but for the time
@@ -30,17 +26,19 @@ const _: () =
     assert!(CONNECT_TIMEOUT.as_millis() + ANSWER_TIMEOUT.as_millis() <= PATIENCE.as_millis());
 /// Bytes of the largest answer: a session, or a list of all that live.
 const ANSWER_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
-/// What each server of a cluster is given at least to be connected to, however many there are.
-const SHARE_MIN: Duration = Duration::from_millis(200);
 /// Silence after which a listener asks whether anybody is still there.
 const SILENCE: Duration = Duration::from_secs(5);
-/// How often a server of a cluster sends on what it was asked.
-const REDIRECTS: u32 = 1;
+/// How often servers of a cluster send one on until the one that has the keys is found.
+const REDIRECTS: usize = 3;
 /// Between two looks whether the store is back.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long is waited for nodes to act on what they were told.
+const ACT_WITHIN: Duration = Duration::from_millis(2_000);
 /// Connections that are kept while nobody uses them.
 const IDLE_MAX: usize = 16;
 
+/// What all keys begin with.
+const TAG: &str = "{ptc}";
 /// What every script begins with. Numbers are written in full: Lua would shorten them.
 const PRELUDE: &str = include_str!("scripts/prelude.lua");
 
@@ -65,6 +63,7 @@ macro_rules! scripts {
 }
 
 scripts!(
+    acted,
     mark,
     create,
     read,
@@ -141,17 +140,19 @@ impl Call<'_> {
 }
 
 /// One or more Redis servers.
+#[derive(Clone)]
 pub struct Redis {
     /// The root of all keys.
     root: String,
-    scripts: Scripts,
+    scripts: Arc<Scripts>,
     shared: Arc<Shared>,
+    acks: Arc<Acks>,
 }
 
 /// What the thread that looks for the store has, too.
 struct Shared {
     servers: Servers,
-    idle: Mutex<Vec<Box<dyn Link>>>,
+    idle: Mutex<Vec<Wire>>,
     /// Nobody answered the last time.
     away: AtomicBool,
     /// A thread looks for it.
@@ -161,8 +162,8 @@ struct Shared {
 enum Servers {
     One(Server),
     Sentinel(Sentinels),
-    /// And each of its servers: what is told to one of them is heard at any.
-    Cluster(Box<ClusterClient>, Asked),
+    /// One of its servers has all keys, and is asked for everything.
+    Cluster(Asked),
 }
 
 /// Servers of which any may be asked; the one that answered last is asked first.
@@ -180,36 +181,6 @@ struct Sentinels {
     master: Server,
 }
 
-/// A connection to one server, or to several.
-trait Link: Send {
-    /// Begins an exchange, which may take so long. A cluster's connections have times of their own.
-    fn within(&mut self, time: Duration) -> &mut dyn ConnectionLike;
-
-    /// Whether the exchange was large, so that its slowness says nothing about the servers.
-    fn moved_much(&self) -> bool;
-}
-
-impl Link for Wire {
-    fn within(&mut self, time: Duration) -> &mut dyn ConnectionLike {
-        self.begin(time);
-        self
-    }
-
-    fn moved_much(&self) -> bool {
-        self.moved_much()
-    }
-}
-
-impl Link for ClusterConnection {
-    fn within(&mut self, _: Duration) -> &mut dyn ConnectionLike {
-        self
-    }
-
-    fn moved_much(&self) -> bool {
-        false
-    }
-}
-
 impl Redis {
     /// Connects.
     ///
@@ -217,8 +188,9 @@ impl Redis {
     /// The cause.
     pub fn open(address: &RedisAddress, space: Space) -> Result<Self, String> {
         Ok(Redis {
-            root: format!("{{ptc}}:{}:", space.name()),
-            scripts: Scripts::new(),
+            root: format!("{TAG}:{}:", space.name()),
+            scripts: Arc::new(Scripts::new()),
+            acks: Arc::new(Acks::new()),
             shared: Arc::new(Shared {
                 servers: Servers::of(address).map_err(|error| cause(&error))?,
                 idle: Mutex::default(),
@@ -283,12 +255,13 @@ impl Redis {
                     shared.keep(link);
                     return Ok((answer, false));
                 }
-                Err(error) if is_own_fault(&error, &*link) => return Err(unknown(&error)),
+                Err(error) if is_own_fault(&error, &link) => return Err(unknown(&error)),
                 Err(error) if error.is_timeout() => return Err(shared.lose(&error)),
                 // The connection may be older than the server.
                 Err(error) if is_lost(&error) => {
                     shared.idle().clear();
-                    twice = true;
+                    // Who sends one on does nothing.
+                    twice = !error.is_cluster_error();
                     if link.moved_much() {
                         // What many bytes took is nothing that the second time has to make up for.
                         ends = Instant::now() + PATIENCE;
@@ -307,7 +280,7 @@ impl Redis {
                 shared.keep(link);
                 Ok((answer, twice))
             }
-            Err(error) if is_own_fault(&error, &*link) => Err(unknown(&error)),
+            Err(error) if is_own_fault(&error, &link) => Err(unknown(&error)),
             Err(error) if is_lost(&error) => Err(shared.lose(&error)),
             Err(error) => Err(match refusal(&error) {
                 // What is refused now may have been done the first time.
@@ -316,10 +289,72 @@ impl Redis {
             }),
         }
     }
+
+    /// Hears what is told until nobody listens. Says when it begins to.
+    fn hear(&self, heard: &Heard, begins: impl FnOnce()) -> Result<(), RedisError> {
+        let root = &self.root;
+        let [told, asked, acted] = [
+            format!("{root}told"),
+            format!("{root}asked"),
+            format!("{root}acted:{}", self.acks.node()),
+        ];
+        let mut link = self.shared.connect(CONNECT_TIMEOUT)?;
+        let ping = redis::cmd("PING").get_packed_command();
+        link.within(ANSWER_TIMEOUT);
+        // The first answer comes when all are subscribed to; the others are no messages.
+        link.req_command(redis::cmd("SUBSCRIBE").arg(&[&told, &asked, &acted]))?
+            .extract_error()?;
+        if !heard(Word::Begins) {
+            return Ok(());
+        }
+        self.acks.listen(true);
+        begins();
+        loop {
+            let said = match link.next(SILENCE) {
+                Err(error) if error.is_timeout() => {
+                    // A connection whose other end is gone is as silent as one with nothing to say.
+                    link.within(ANSWER_TIMEOUT).send(&ping)?;
+                    link.next(ANSWER_TIMEOUT)
+                }
+                said => said,
+            };
+            let (channel, mut text) = message(said?.extract_error()?);
+            if channel == asked {
+                self.say_acted(&text);
+            }
+            if channel == acted
+                && let Some((question, node)) = text.split_once(' ')
+            {
+                self.acks.answer(question, node);
+            }
+            // Whatever came, an answer to PING among it, is handed on, if only as an empty message: `heard` says whether anybody
+            // listens still, and a thread of a node that is gone ends.
+            if channel != told {
+                text.clear();
+            }
+            if !heard(Word::Says(&text)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers a node that asks whether this one has acted on what it was told before.
+    fn say_acted(&self, question: &str) {
+        let Some(asker) = Acks::asker(question) else {
+            return;
+        };
+        let mut call = self.scripts.acted.key(&self.root);
+        call.arg(CLOSED_MAX)
+            .arg(asker)
+            .arg(question)
+            .arg(self.acks.node());
+        // Where the store is away, nobody is waited for for long.
+        let _ = self.run::<Value>(&call);
+    }
 }
 
 /// Whether an exchange failed because it was so large: others, which are not, are answered as before.
-fn is_own_fault(error: &RedisError, link: &dyn Link) -> bool {
+fn is_own_fault(error: &RedisError, link: &Wire) -> bool {
     error.is_io_error()
         && link.moved_much()
         && (error.is_timeout() || !error.is_connection_dropped())
@@ -360,23 +395,23 @@ fn cause(error: &RedisError) -> String {
 }
 
 impl Shared {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Box<dyn Link>>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Wire>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, link: Box<dyn Link>) {
+    fn keep(&self, link: Wire) {
         let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
             idle.push(link);
         }
     }
 
-    fn connect(&self, within: Duration) -> Result<Box<dyn Link>, RedisError> {
-        match &self.servers {
-            Servers::One(server) => Ok(Box::new(server.connect(within, ANSWER_BYTES_MAX)?)),
-            Servers::Sentinel(sentinels) => Ok(Box::new(sentinels.connect(within)?)),
-            Servers::Cluster(client, _) => Ok(Box::new(client.get_connection()?)),
-        }
+    fn connect(&self, within: Duration) -> Result<Wire, RedisError> {
+        blocking(|| match &self.servers {
+            Servers::One(server) => server.connect(within, ANSWER_BYTES_MAX),
+            Servers::Sentinel(sentinels) => sentinels.connect(within),
+            Servers::Cluster(asked) => asked.any(Instant::now() + within, owner),
+        })
     }
 
     /// Notes that the store is away, and has one thread look for it.
@@ -409,41 +444,6 @@ impl Shared {
         Failure::Away(cause(error))
     }
 
-    /// Hears what is told until nobody listens.
-    fn hear(&self, channel: &str, heard: &Heard) -> Result<(), RedisError> {
-        let mut link = match &self.servers {
-            Servers::One(server) => server.connect(CONNECT_TIMEOUT, ANSWER_BYTES_MAX)?,
-            Servers::Sentinel(sentinels) => sentinels.connect(CONNECT_TIMEOUT)?,
-            Servers::Cluster(_, asked) => asked
-                .any(Instant::now() + CONNECT_TIMEOUT, |server, share| {
-                    server.connect(share, ANSWER_BYTES_MAX)
-                })?,
-        };
-        let ping = redis::cmd("PING").get_packed_command();
-        link.begin(ANSWER_TIMEOUT);
-        link.req_command(redis::cmd("SUBSCRIBE").arg(channel))?
-            .extract_error()?;
-        if !heard(Word::Begins) {
-            return Ok(());
-        }
-        loop {
-            let said = match link.next(SILENCE) {
-                Err(error) if error.is_timeout() => {
-                    // A connection whose other end is gone is as silent as one with nothing to say.
-                    link.begin(ANSWER_TIMEOUT);
-                    link.send(&ping)?;
-                    link.next(ANSWER_TIMEOUT)
-                }
-                said => said,
-            };
-            // Whatever came, an answer to PING among it, is handed on, if only as an empty message: `heard` says whether anybody
-            // listens still, and a thread of a node that is gone ends.
-            if !heard(Word::Says(&message(said?.extract_error()?))) {
-                return Ok(());
-            }
-        }
-    }
-
     /// What may lose sessions, as far as the server tells it.
     fn lasting(&self) -> Vec<String> {
         let told = |name: &str| -> Option<String> {
@@ -458,7 +458,7 @@ impl Shared {
             Some(value)
         };
         // Each server of a cluster has settings of its own.
-        if matches!(self.servers, Servers::Cluster(..)) {
+        if matches!(self.servers, Servers::Cluster(_)) {
             return Vec::new();
         }
         let mut warnings = Vec::new();
@@ -482,18 +482,17 @@ impl Shared {
     }
 }
 
-/// What a message says; nothing where it is none, or no text.
-fn message(said: Value) -> String {
+/// Where a message comes from and what it says; nothing where it is none, or no text.
+fn message(said: Value) -> (String, String) {
     let Ok(parts) = Vec::<Value>::from_redis_value(said) else {
-        return String::new();
+        return Default::default();
     };
-    let texts: Vec<String> = parts
+    let mut texts = parts
         .into_iter()
-        .map_while(|part| String::from_redis_value(part).ok())
-        .collect();
-    match texts.as_slice() {
-        [kind, _, text] if kind == "message" => text.clone(),
-        _ => String::new(),
+        .map_while(|part| String::from_redis_value(part).ok());
+    match (texts.next(), texts.next(), texts.next(), texts.next()) {
+        (Some(kind), Some(channel), Some(text), None) if kind == "message" => (channel, text),
+        _ => Default::default(),
     }
 }
 
@@ -532,6 +531,27 @@ impl Asked {
         }
         Err(told)
     }
+}
+
+/// A connection to the server of a cluster that has the keys, by way of one of its servers, within a time.
+fn owner(server: &Server, within: Duration) -> Result<Wire, RedisError> {
+    let ends = Instant::now() + within;
+    let mut server = server.clone();
+    for _ in 0..=REDIRECTS {
+        let left = ends.saturating_duration_since(Instant::now());
+        let mut link = server.connect(left, ANSWER_BYTES_MAX)?;
+        let mut question = redis::cmd("EXISTS");
+        let sent_on = match question.arg(format!("{TAG}:")).query::<Value>(&mut link) {
+            Ok(_) => return Ok(link),
+            Err(error) => error,
+        };
+        let Some((place, _)) = sent_on.redirect_node() else {
+            return Err(sent_on);
+        };
+        server = server.beside(place)?;
+    }
+    let endless = "its servers send each other on";
+    Err((redis::ErrorKind::Io, endless).into())
 }
 
 impl Sentinels {
@@ -596,47 +616,10 @@ impl Servers {
                 name: name.clone(),
             }),
             Topology::Cluster => {
-                let count = u32::try_from(plain.len()).unwrap_or(u32::MAX).max(1);
-                let infos = address.servers.iter();
-                let infos = infos
-                    .map(|server| info(address, server))
-                    .collect::<Result<Vec<_>, _>>()?;
-                // Together no more than a single server may take, unless so many are named that each could not be reached.
-                let all = ClusterClient::builder(infos)
-                    .tcp_settings(tcp())
-                    .connection_timeout((CONNECT_TIMEOUT / count).max(SHARE_MIN))
-                    .response_timeout(ANSWER_TIMEOUT / (REDIRECTS + 1))
-                    .retries(REDIRECTS)
-                    .build()?;
-                Servers::Cluster(
-                    Box::new(all),
-                    Asked::of(plain.into_iter().map(login).collect()),
-                )
+                Servers::Cluster(Asked::of(plain.into_iter().map(login).collect()))
             }
         })
     }
-}
-
-fn tcp() -> TcpSettings {
-    TcpSettings::default()
-        .set_nodelay(true)
-        .set_keepalive(KEEPALIVE)
-}
-
-fn info(address: &RedisAddress, server: &str) -> Result<ConnectionInfo, RedisError> {
-    let scheme = if address.tls { "rediss" } else { "redis" };
-    let addr: ConnectionAddr = format!("{scheme}://{server}")
-        .into_connection_info()?
-        .addr()
-        .clone();
-    let mut login = RedisConnectionInfo::default().set_db(address.database);
-    if let Some(user) = &address.user {
-        login = login.set_username(user);
-    }
-    if let Some(password) = &address.password {
-        login = password.lend(|text| login.set_password(text));
-    }
-    Ok(addr.into_connection_info()?.set_redis_settings(login))
 }
 
 /// Answers of scripts begin with a word; all but `ok` refuse.
@@ -783,15 +766,13 @@ impl SessionStore for Redis {
             .arg(content.head)
             .arg(content.body)
             .arg(u8::from(super::super::careless()));
-        // Connections to a cluster ask again by themselves, and don't say so.
-        let unheard = matches!(self.shared.servers, Servers::Cluster(..));
         let (told, twice) = match self.run_noting(&call) {
             Ok((answer, twice)) => (parts(answer).map(drop), twice),
             Err(failure) => (Err(failure), false),
         };
         match told {
             // The first time may have committed it before others went on: nobody may say that it was not.
-            Err(Failure::Refused(_)) if twice || unheard => {
+            Err(Failure::Refused(_)) if twice => {
                 let cause = "the connection broke while a turn was committed";
                 Err(Failure::Unknown(cause.into()))
             }
@@ -873,21 +854,46 @@ impl SessionStore for Redis {
         true
     }
 
-    fn tell(&self, message: &str) -> Answer<()> {
+    fn lets_go(&self) -> bool {
+        true
+    }
+
+    fn tell(&self, message: &str, waits: bool) -> Answer<()> {
+        let question = waits.then(|| self.acks.question()).flatten();
         let mut call = self.scripts.tell.key(&self.root);
-        call.arg(CLOSED_MAX).arg(message);
-        parts(self.run(&call)?).map(drop)
+        call.arg(CLOSED_MAX)
+            .arg(message)
+            .arg(question.as_deref().unwrap_or_default());
+        let listeners = self.run(&call).and_then(parts);
+        let listeners = listeners.and_then(|mut parts| parts.next::<usize>());
+        if let Some(question) = &question {
+            match &listeners {
+                Ok(count) => blocking(|| self.acks.wait(question, *count, ACT_WITHIN)),
+                Err(_) => self.acks.forget(question),
+            }
+        }
+        listeners.map(drop)
     }
 
     fn listen(&self, heard: Heard) {
-        let (shared, channel) = (self.shared.clone(), format!("{}told", self.root));
+        let (own, (waits, begins)) = (self.clone(), mpsc::channel::<()>());
         // Without a thread this node hears nothing, as when the store is away.
-        let _ = std::thread::Builder::new()
+        let started = std::thread::Builder::new()
             .name("told".into())
             .spawn(move || {
-                while shared.hear(&channel, &heard).is_err() && heard(Word::Ends) {
+                // Its end is what is waited for: this node hears, or can't.
+                let mut waits = Some(waits);
+                while own.hear(&heard, || waits = None).is_err() {
+                    own.acks.listen(false);
+                    waits = None;
+                    if !heard(Word::Ends) {
+                        return;
+                    }
                     std::thread::sleep(LOOK_AGAIN);
                 }
             });
+        if started.is_ok() {
+            let _begun = begins.recv_timeout(PATIENCE);
+        }
     }
 }

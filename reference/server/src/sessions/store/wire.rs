@@ -1,8 +1,10 @@
 //! A connection to one Redis server, on which nothing takes longer, and no answer is larger, than whoever asks allows: the crate's own bounds
 //! each read, so that one byte a second keeps it waiting for ever. What is large has the time that its bytes take at [`BYTES_PER_SECOND`], too.
-//! Knows commands and values, not what they are about. Connections to a cluster are the crate's own, and have the crate's
-//! bounds: each read, and each looking up of a name, for itself.
+//! Knows commands and values, not what they are about.
 
+use super::blocking;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
 use ptc_secrets::Secret;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{Cmd, ConnectionLike, ErrorKind, Parser, RedisError, Value, cmd};
@@ -10,11 +12,12 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// The kernel notices the end of a machine, or of the way there, by itself.
-pub const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
+const KEEPALIVE: TcpKeepalive = TcpKeepalive::new()
     .with_time(Duration::from_secs(10))
     .with_interval(Duration::from_secs(5))
     .with_retries(3);
@@ -35,6 +38,10 @@ pub struct Server {
 const BYTES_PER_SECOND: usize = 4 << 20;
 /// An exchange of fewer bytes that is not done in time is the server's fault; a larger one may be its own.
 const MANY_BYTES: usize = 256 << 10;
+
+/// How long an answer is waited for before the executor's other work gets another thread, which costs more than a store nearby takes to
+/// answer.
+const PROMPT: Duration = Duration::from_micros(250);
 
 /// What so many bytes may take beyond the time of an exchange.
 fn time_of(bytes: usize) -> Duration {
@@ -59,30 +66,78 @@ enum Stream {
 
 /// A socket with what is left of an exchange's time and bytes.
 struct Bounded {
+    /// It never blocks by itself.
     socket: TcpStream,
     ends: Instant,
     left: usize,
     /// Bytes that went to and fro since the exchange began.
     moved: usize,
+    /// The last wait was over within [`PROMPT`].
+    is_near: bool,
 }
 
 impl Bounded {
-    fn time(&self) -> io::Result<Option<Duration>> {
+    fn time(&self) -> io::Result<Duration> {
         match self.ends.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-            left => Ok(Some(left)),
+            left => Ok(left),
+        }
+    }
+
+    /// Waits until the socket can be read or written. Where the last wait was short the first moment of this one holds up the thread; what
+    /// is longer does not hold up the executor.
+    fn wait(&mut self, events: PollFlags) -> io::Result<()> {
+        let since = Instant::now();
+        let left = self.time()?;
+        let mut ready = self.is_near && happens(&self.socket, events, left.min(PROMPT))?;
+        if !ready {
+            ready = blocking(|| happens(&self.socket, events, self.time()?))?;
+        }
+        self.is_near = since.elapsed() <= PROMPT;
+        match ready {
+            true => Ok(()),
+            false => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 }
 
+/// Whether one of the events happens to a socket within a time. Its end is one of them.
+fn happens(socket: &TcpStream, events: PollFlags, within: Duration) -> io::Result<bool> {
+    let ends = Instant::now() + within;
+    let mut asked = [PollFd::new(socket.as_fd(), events)];
+    loop {
+        match poll(&mut asked, ends.saturating_duration_since(Instant::now())) {
+            Err(Errno::EINTR) => {}
+            polled => return Ok(polled? > 0),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn poll(asked: &mut [PollFd], within: Duration) -> nix::Result<i32> {
+    nix::poll::ppoll(asked, Some(within.into()), None)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn poll(asked: &mut [PollFd], within: Duration) -> nix::Result<i32> {
+    let ms = i32::try_from(within.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    let within = nix::poll::PollTimeout::try_from(ms).unwrap_or(nix::poll::PollTimeout::MAX);
+    nix::poll::poll(asked, within)
+}
+
 impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(self.time()?)?;
         let most = buffer.len().min(self.left);
         if most == 0 && !buffer.is_empty() {
             return Err(io::Error::other("its answer is too large"));
         }
-        let count = self.socket.read(&mut buffer[..most])?;
+        let count = loop {
+            self.wait(PollFlags::POLLIN)?;
+            match self.socket.read(&mut buffer[..most]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => break read?,
+            }
+        };
         self.left -= count;
         self.moved += count;
         self.ends += time_of(count);
@@ -92,8 +147,15 @@ impl Read for Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(self.time()?)?;
-        let count = self.socket.write(bytes)?;
+        self.time()?;
+        let count = loop {
+            match self.socket.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::POLLOUT)?;
+                }
+                written => break written?,
+            }
+        };
         self.moved += count;
         Ok(count)
     }
@@ -171,7 +233,23 @@ impl Server {
         })
     }
 
-    /// Connects and logs in, within a time. What is asked before [`Wire::begin`] has to be answered in the same.
+    /// Another server of the same cluster, as this one names it: without a host where that is its own.
+    ///
+    /// # Errors
+    /// When it names none.
+    pub fn beside(&self, place: &str) -> Result<Self, RedisError> {
+        let named = Server::at(place, None)?;
+        Ok(Server {
+            host: match named.host.is_empty() {
+                true => self.host.clone(),
+                false => named.host,
+            },
+            port: named.port,
+            ..self.clone()
+        })
+    }
+
+    /// Connects and logs in, within a time. What is asked before [`Wire::within`] has to be answered in the same.
     ///
     /// # Errors
     /// The cause.
@@ -189,12 +267,14 @@ impl Server {
         });
         let socket = connected.ok_or(told)?;
         socket.set_nodelay(true)?;
+        socket.set_nonblocking(true)?;
         SockRef::from(&socket).set_tcp_keepalive(&KEEPALIVE)?;
         let bounded = Bounded {
             socket,
             ends,
             left: answer_bytes_max,
             moved: 0,
+            is_near: true,
         };
         let stream = match &self.tls {
             None => Stream::Plain(bounded),
@@ -258,10 +338,11 @@ impl Server {
 
 impl Wire {
     /// Begins an exchange: whatever is asked and answered from now on has this time, and what its bytes take.
-    pub fn begin(&mut self, within: Duration) {
+    pub fn within(&mut self, time: Duration) -> &mut Self {
         let bounded = self.stream.bounded_mut();
-        bounded.ends = Instant::now() + within;
+        bounded.ends = Instant::now() + time;
         bounded.moved = 0;
+        self
     }
 
     /// Whether the exchange was large.
@@ -291,7 +372,7 @@ impl Wire {
     /// # Errors
     /// When nothing comes, or what is no answer.
     pub fn next(&mut self, within: Duration) -> Result<Value, RedisError> {
-        self.begin(within);
+        self.within(within);
         self.stream.bounded_mut().left = self.answer_bytes_max;
         self.read()
     }

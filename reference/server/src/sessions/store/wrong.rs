@@ -241,27 +241,49 @@ fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
 }
 
 #[test]
-fn a_cluster_that_is_full_says_nothing_about_a_commit() {
-    let own = Arc::new(AtomicUsize::new(0));
-    let port = own.clone();
-    let fake = Fake::start(move |command| match command[0].as_str() {
-        "CLUSTER" => {
-            let port = port.load(Ordering::Acquire);
-            let node = format!("*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$1\r\nn\r\n");
-            Some(format!("*1\r\n*3\r\n:0\r\n:16383\r\n{node}").into_bytes())
-        }
-        "EVALSHA" => Some(FULL.to_vec()),
-        _ => usual(command),
-    });
-    own.store(fake.port.into(), Ordering::Release);
-    let store = fake.open("redis+cluster", "");
-    assert_eq!(store.sweep(), Err(Refused::NoRoom.into()));
+fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     let content = Content {
         head: b"",
         body: b"",
     };
-    let told = store.commit(&lease(), content);
-    assert!(matches!(told, Err(Failure::Unknown(_))), "{told:?}");
+    // Both have the keys in turn, and send on whoever asks when they have not.
+    let keys_at = Arc::new(AtomicUsize::new(0));
+    let places = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let servers = [0, 1].map(|own| {
+        let (keys_at, places) = (keys_at.clone(), places.clone());
+        Fake::start(move |command| {
+            let at = keys_at.load(Ordering::Acquire);
+            if at == own {
+                return usual(command).or(Some(FULL.to_vec()));
+            }
+            let other = places.get(at).map_or(1, |at| at.load(Ordering::Acquire));
+            match command[0].as_str() {
+                "EXISTS" | "EVALSHA" => Some(format!("-MOVED 1 :{other}\r\n").into_bytes()),
+                _ => usual(command),
+            }
+        })
+    });
+    for (place, server) in places.iter().zip(&servers) {
+        place.store(server.port.into(), Ordering::Release);
+    }
+    let store = servers[0].open("redis+cluster", "");
+    for at in [0, 1, 0, 1] {
+        keys_at.store(at, Ordering::Release);
+        // Who sends one on has done nothing: what is refused then was not kept.
+        let refused = Err(Refused::NoRoom.into());
+        assert_eq!(store.commit(&lease(), content), refused);
+    }
+    assert!(
+        servers
+            .iter()
+            .all(|server| server.connections.load(Ordering::Acquire) > 1)
+    );
+    // Those that have nothing and send one on are given up.
+    keys_at.store(0, Ordering::Release);
+    places[0].store(servers[1].port.into(), Ordering::Release);
+    away(servers[1].open("redis+cluster", "").sweep(), "a circle");
+    keys_at.store(9, Ordering::Release);
+    away(store.sweep(), "nobody");
 }
 
 /// Takes this many bytes of its first commit, then pauses, and goes on until it has all; answers at once to everything else.
@@ -461,7 +483,7 @@ fn steps_share_the_time_of_what_they_are_steps_of() {
 #[test]
 fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
     // It takes each subscription, tells once, and says nothing any more.
-    let told = b"*3\r\n$9\r\nsubscribe\r\n$4\r\ntold\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$4\r\ntold\r\n$5\r\nhello\r\n";
+    let told = b"*3\r\n$9\r\nsubscribe\r\n$19\r\n{ptc}:programs:told\r\n:1\r\n*3\r\n$7\r\nmessage\r\n$19\r\n{ptc}:programs:told\r\n$5\r\nhello\r\n";
     let dead = Fake::start(move |command| match command[0].as_str() {
         "SUBSCRIBE" => Some(told.to_vec()),
         "PING" | "UNSUBSCRIBE" => None,
@@ -479,6 +501,25 @@ fn who_listens_to_a_connection_that_is_dead_makes_another_one() {
         assert!(since.elapsed() < 4 * SOON, "it stays deaf");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+#[test]
+fn who_listens_hears_once_that_was_begun() {
+    let subscribed = Arc::new(AtomicUsize::new(0));
+    let counted = subscribed.clone();
+    let slow = Fake::start(move |command| {
+        if command[0] == "SUBSCRIBE" {
+            std::thread::sleep(Duration::from_millis(100));
+            counted.fetch_add(1, Ordering::AcqRel);
+        }
+        usual(command)
+    });
+    slow.open("redis", "").listen(Box::new(|_| false));
+    assert_eq!(subscribed.load(Ordering::Acquire), 1);
+    // Who can't hear does not wait for ever.
+    let since = Instant::now();
+    Fake::silent().open("redis", "").listen(Box::new(|_| false));
+    assert!(since.elapsed() < 2 * SOON);
 }
 
 /// What scripts may be answered with, by whoever it is.
@@ -585,7 +626,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         ("login_succeeded", &|store| {
             store.login_succeeded("s").is_ok()
         }),
-        ("tell", &|store| store.tell("t").is_ok()),
+        ("tell", &|store| store.tell("t", true).is_ok()),
     ];
     std::thread::scope(|scope| {
         for answer in nonsense() {

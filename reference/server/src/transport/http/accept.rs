@@ -20,8 +20,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tower::Service;
 
-/// How often expired sessions are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Time that written replies get to leave once everything is decided.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 /// Longest head of a request, and with it what a connection buffers.
@@ -164,7 +162,7 @@ pub(crate) async fn converse(
 
 async fn sweep(endpoint: Arc<Endpoint>) {
     loop {
-        tokio::time::sleep(SWEEP_EVERY).await;
+        tokio::time::sleep(endpoint.sweep_every()).await;
         endpoint.sweep(Instant::now());
     }
 }

@@ -32,6 +32,10 @@ pub struct Endpoint {
     shutdown: ShutdownGrace,
 }
 
+/// Between two looks for what has expired, at most and at least.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_LEAST: Duration = Duration::from_millis(50);
+
 /// What an endpoint holds.
 #[cfg(feature = "checks")]
 pub struct Counts {
@@ -147,6 +151,15 @@ impl Endpoint {
         }
     }
 
+    /// How often to end what has expired: with a store often enough that a call which runs keeps its session from being idle.
+    pub fn sweep_every(&self) -> Duration {
+        let idle = Duration::from_millis(self.settings.session_idle_ms);
+        match self.server.sessions.shared() {
+            Some(_) => (idle / 4).clamp(SWEEP_LEAST, SWEEP_EVERY),
+            None => SWEEP_EVERY,
+        }
+    }
+
     /// Ends what has expired.
     pub fn sweep(&self, now: Instant) {
         self.sweep_sessions(now);
@@ -188,12 +201,7 @@ impl Endpoint {
                         );
                     }
                 }
-                Told::Ended { .. } => {
-                    if endpoint.sessions.drop_here(&session) {
-                        session.connection.drain();
-                        endpoint.cancel_all(&session.connection);
-                    }
-                }
+                Told::Ended { .. } => endpoint.ended_elsewhere(&session),
                 Told::Closed | Told::Login { .. } | Told::Heard { .. } => {}
             }
         });
@@ -203,6 +211,14 @@ impl Endpoint {
     pub fn end(&self, session: &Arc<Session>, why: &str) {
         if self.sessions.close(session) {
             self.ended(session, why);
+        }
+    }
+
+    /// Ends what this node has of a session that is gone: its belongings went with it.
+    pub fn ended_elsewhere(&self, session: &Session) {
+        if self.sessions.drop_here(session) {
+            session.connection.drain();
+            self.cancel_all(&session.connection);
         }
     }
 

@@ -78,6 +78,10 @@ impl NamedSession {
         let found = endpoint.sessions().find(id, owner, Instant::now());
         found.map(NamedSession).map_err(|missing| match missing {
             Missing::Unknown => Refusal::UnknownSession,
+            Missing::Ended(session) => {
+                endpoint.ended_elsewhere(&session);
+                Refusal::UnknownSession
+            }
             Missing::Away => Refusal::StoreAway,
         })
     }

@@ -20,6 +20,8 @@ pub struct Session {
     /// Who it belongs to, hashed.
     pub owner_hash: String,
     pub connection: Arc<Connection>,
+    /// What a store knows it by.
+    key: Key,
     created: Instant,
     used: Mutex<Instant>,
     ended: AtomicBool,
@@ -36,9 +38,10 @@ pub struct SessionStore {
 }
 
 /// Why there is no session to go on with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     Unknown,
+    /// It ended elsewhere, and this node still had it.
+    Ended(Arc<Session>),
     /// The store would know, and is away.
     Away,
 }
@@ -117,6 +120,7 @@ impl SessionStore {
         };
         Arc::new(Session {
             connection: Connection::new(id.clone(), transport, self.in_flight_max),
+            key: Key::of(&id),
             owner_hash: owner_hash.to_owned(),
             created: now,
             used: Mutex::new(now),
@@ -154,10 +158,18 @@ impl SessionStore {
     /// What this node has of the session `id` of this owner, where a store says whether it is there and was not asked yet.
     pub fn unasked(&self, id: &str, owner_hash: &str, now: Instant) -> Option<Arc<Session>> {
         self.shared.as_ref()?;
-        let session = self.live().get(id).cloned();
-        let session = session.filter(|session| session.owner_hash == owner_hash)?;
-        session.touch(now);
-        Some(session)
+        self.here(id, owner_hash, now)
+    }
+
+    /// What this node has of the session `id` of this owner. Where a store says whether it is there, that is a use: what is used is not
+    /// forgotten while the store is asked.
+    fn here(&self, id: &str, owner_hash: &str, now: Instant) -> Option<Arc<Session>> {
+        let live = self.live();
+        let here = live.get(id).filter(|here| here.owner_hash == owner_hash)?;
+        if self.shared.is_some() {
+            here.touch(now);
+        }
+        Some(here.clone())
     }
 
     /// The live session `id` of this owner, now used.
@@ -165,8 +177,7 @@ impl SessionStore {
     /// # Errors
     /// A foreign or expired one is not there.
     pub fn find(&self, id: &str, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Missing> {
-        let here = self.live().get(id).cloned();
-        let here = here.filter(|session| session.owner_hash == owner_hash);
+        let here = self.here(id, owner_hash, now);
         let session = match &self.shared {
             None => here
                 .filter(|session| self.expiry(session, now).is_none())
@@ -197,12 +208,8 @@ impl SessionStore {
                     live.entry(id.to_owned()).or_insert(session).clone()
                 }
                 (Err(Refused::Away), None) => return Err(Missing::Away),
-                (Err(_), here) => {
-                    if let Some(session) = here {
-                        self.live().remove(&session.id);
-                    }
-                    return Err(Missing::Unknown);
-                }
+                (Err(_), Some(here)) => return Err(Missing::Ended(here)),
+                (Err(_), None) => return Err(Missing::Unknown),
             },
         };
         session.touch(now);
@@ -212,9 +219,7 @@ impl SessionStore {
     /// What this node has of a session that another one tells of.
     pub fn told_of(&self, key: &Key) -> Option<Arc<Session>> {
         let live = self.live();
-        live.values()
-            .find(|session| Key::of(&session.id) == *key)
-            .cloned()
+        live.values().find(|session| session.key == *key).cloned()
     }
 
     /// Takes a session out of what this node has; true for the one caller that did.
@@ -234,25 +239,21 @@ impl SessionStore {
 
     /// Takes out whatever has expired. What is left counts towards the caps.
     pub fn take_expired(&self, now: Instant) -> Vec<(Arc<Session>, Expired)> {
-        let due: Vec<_> = self
-            .live()
-            .values()
-            .filter_map(|session| Some((session.clone(), self.expiry(session, now)?)))
-            .collect();
+        let mut due = Vec::new();
+        self.live().retain(|_, session| {
+            let why = self.expiry(session, now);
+            // Another node may use it: the store ends what is idle, and this node forgets it.
+            let forgets = self.shared.is_some() && why == Some(Expired::Idle);
+            if let Some(why) = why.filter(|_| !forgets) {
+                due.push((session.clone(), why));
+            }
+            !forgets
+        });
         if self.shared.is_some() {
             self.keep_used();
         }
-        due.into_iter()
-            .filter(|(session, why)| {
-                // Another node may use it: the store ends what is idle, and this node forgets it.
-                let forgets = self.shared.is_some() && *why == Expired::Idle;
-                if forgets {
-                    self.drop_here(session);
-                }
-                !forgets
-            })
-            .filter(|(session, _)| self.close(session))
-            .collect()
+        due.retain(|(session, _)| self.close(session));
+        due
     }
 
     /// Calls that run keep their sessions from being idle, as far as the store knows.

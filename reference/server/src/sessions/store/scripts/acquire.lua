@@ -6,10 +6,8 @@ if ARGV[7] ~= '' then
   root = string.gsub(root, 'programs:$', 'protocol:')
   local p, word = find(ARGV[3], ARGV[7])
   if not p then return { word } end
-  p.used = now
-  put(ARGV[3], p)
   answer = { 'ok', told(p) }
-  table.insert(answer, head(ARGV[3]))
+  use(ARGV[3], p)
   root = programs
 end
 local function refused(word)
@@ -18,17 +16,17 @@ local function refused(word)
 end
 local f, word = find(key, ARGV[3])
 if not f then return refused(word) end
+local owner, created, expires, used, at_now, version, stamp, _, head = told(f)
 if f['until'] > now then
   -- The same holder asks again: the first answer was lost.
   if f.holder ~= ARGV[5] then return refused('busy') end
 else
+  local before = over_at(f)
   f.fence = f.fence + 1
-  f.holder = ARGV[5]
   f['until'] = now + tonumber(ARGV[6])
-  put(key, f)
+  put(key, f, before, 'fence', num(f.fence), 'holder', ARGV[5], 'until', num(f['until']))
 end
-local owner, created, expires, used, at_now, version, stamp = told(f)
-for _, part in ipairs({ 'ok', owner, created, expires, used, at_now, version, stamp, 0, head(key), body(key, f, ARGV[4]), num(f.fence) }) do
+for _, part in ipairs({ 'ok', owner, created, expires, used, at_now, version, stamp, 0, head, body(key, f, ARGV[4]), num(f.fence) }) do
   table.insert(answer, part)
 end
 return answer

@@ -7,8 +7,9 @@ if f.committed == fence then return { 'ok' } end
 if f.expires <= now then shut(key) return { 'closed' } end
 local holds = f.fence == fence and f['until'] > now
 if (not holds or f.version ~= version) and ARGV[8] ~= '1' then return { 'lost' } end
+local before = over_at(f)
 f.used = now
 f['until'] = 0
-redis.call('HSET', at(key), 'version', num(version + 1), 'committed', num(fence), 'stamp', ARGV[5], 'head', ARGV[6], 'body', ARGV[7])
-put(key, f)
+put(key, f, before, 'used', num(now), 'until', '0', 'version', num(version + 1), 'committed', num(fence), 'stamp', ARGV[5], 'head', ARGV[6],
+  'body', ARGV[7])
 return { 'ok' }

@@ -9,10 +9,9 @@ if not f then
   if redis.call('SCARD', root .. 'owner:' .. owner) >= tonumber(ARGV[7]) then return { 'owner_full' } end
   -- No life is longer than a number can say.
   local expires = math.min(now + ttl, 9000000000000000)
-  redis.call('HSET', at(key), 'owner', owner, 'version', 0, 'created', num(now), 'expires', num(expires), 'idle', num(math.min(idle, 4000000000000000)),
-    'committed', 0, 'stamp', ARGV[8], 'head', ARGV[9], 'body', ARGV[10])
-  f = { owner = owner, version = 0, created = now, expires = expires, used = now, idle = math.min(idle, 4000000000000000), fence = 0, holder = '', ['until'] = 0 }
-  put(key, f)
+  f = { created = now, expires = expires, used = now, idle = math.min(idle, 4000000000000000), ['until'] = 0 }
+  put(key, f, nil, 'owner', owner, 'version', 0, 'created', num(now), 'expires', num(expires), 'used', num(now), 'idle', num(f.idle), 'fence', 0,
+    'committed', 0, 'holder', '', 'until', 0, 'stamp', ARGV[8], 'head', ARGV[9], 'body', ARGV[10])
   redis.call('HSET', root .. 'owners', key, owner)
   redis.call('SADD', root .. 'owner:' .. owner, key)
   -- Nothing stays for ever where no server is left to sweep.

@@ -11,7 +11,6 @@ for _, key in ipairs(keys) do
     count = count + 1
     table.insert(answer, key)
     for _, part in ipairs({ told(f) }) do table.insert(answer, part) end
-    table.insert(answer, head(key))
   end
 end
 answer[2] = count

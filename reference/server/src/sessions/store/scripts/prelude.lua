@@ -25,31 +25,41 @@ local function shut(key)
   end
 end
 
--- What is judged by, as numbers: nothing where there is no session, and the word that refuses where they are damaged.
+-- What is judged by, as numbers, and what lists show: nothing where there is no session, and the word that refuses where they are damaged.
 local function facts(key)
-  local h = redis.pcall('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'holder', 'until', 'stamp')
+  local h = redis.pcall('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'holder', 'until', 'stamp', 'head')
   if h.err then return nil, 'unreadable' end
-  for place = 1, 11 do
-    local text = place == 1 or place == 9 or place == 11
-    -- Nothing larger is ever written; Lua would also read 'nan', and beyond 2^53 one more is the same number.
-    local right = h[place] and (text or (#h[place] <= 16 and string.match(h[place], '^%d+$') and tonumber(h[place]) < 9007199254740991))
-    if not right then
-      if redis.call('EXISTS', at(key)) == 0 then return nil end
-      return nil, 'unreadable'
+  local whole = h[1] and h[2] and h[3] and h[4] and h[5] and h[6] and h[7] and h[8] and h[9] and h[10] and h[11]
+  -- Lua would also read 'nan' and '1e3'.
+  if whole and not string.find(h[2] .. h[3] .. h[4] .. h[5] .. h[6] .. h[7] .. h[8] .. h[10], '%D') then
+    -- Nothing larger is ever written; beyond 2^53 one more is the same number.
+    local function number(text)
+      local n = tonumber(text)
+      return n and n < 9007199254740991 and n
     end
+    local f = { owner = h[1], version = number(h[2]), created = number(h[3]), expires = number(h[4]), used = number(h[5]), idle = number(h[6]),
+      fence = number(h[7]), committed = number(h[8]), holder = h[9], ['until'] = number(h[10]), stamp = h[11], head = h[12] or '', raw = h }
+    if f.version and f.created and f.expires and f.used and f.idle and f.fence and f.committed and f['until'] then return f end
   end
-  return { owner = h[1], version = tonumber(h[2]), created = tonumber(h[3]), expires = tonumber(h[4]), used = tonumber(h[5]),
-    idle = tonumber(h[6]), fence = tonumber(h[7]), committed = tonumber(h[8]), holder = h[9], ['until'] = tonumber(h[10]), stamp = h[11] }
+  if redis.call('EXISTS', at(key)) == 0 then return nil end
+  return nil, 'unreadable'
 end
 
 local function over_at(f)
   return math.min(f.expires, math.max(f.used + f.idle, f['until']))
 end
 
--- Writes use and lease back, and when the session is over by them.
-local function put(key, f)
-  redis.call('HSET', at(key), 'used', num(f.used), 'fence', num(f.fence), 'holder', f.holder, 'until', num(f['until']))
-  redis.call('ZADD', root .. 'sessions', num(over_at(f)), key)
+-- Writes some of what is judged by, and when the session is over by it where that was not so before.
+local function put(key, f, before, ...)
+  redis.call('HSET', at(key), ...)
+  if over_at(f) ~= before then redis.call('ZADD', root .. 'sessions', num(over_at(f)), key) end
+end
+
+-- Notes a use.
+local function use(key, f)
+  local before = over_at(f)
+  f.used = now
+  put(key, f, before, 'used', num(now))
 end
 
 -- Closes whatever is over.
@@ -72,15 +82,14 @@ local function find(key, owner)
   return f
 end
 
--- What a record says of times, version and use.
+-- What a record says of times, version and use before anything of it is changed, and what lists show.
 local function told(f)
   local running = 0
   if f['until'] > now then running = 1 end
-  return f.owner, num(f.created), num(f.expires), num(f.used), num(now), num(f.version), f.stamp, running
+  return f.owner, f.raw[3], f.raw[4], f.raw[5], num(now), f.raw[2], f.stamp, running, f.head
 end
 
--- What lists show, and the rest unless the asker has it. What is missing is nothing that anybody sealed.
-local function head(key) return redis.call('HGET', at(key), 'head') or '' end
+-- The rest, unless the asker has it. What is missing is nothing that anybody sealed.
 local function body(key, f, known)
   if known == f.stamp then return false end
   return redis.call('HGET', at(key), 'body') or ''

@@ -1,7 +1,7 @@
 -- key owner known
 local f, word = find(ARGV[2], ARGV[3])
 if not f then return { word } end
-local owner, created, expires, used, at_now, version, stamp, running = told(f)
-f.used = now
-put(ARGV[2], f)
-return { 'ok', owner, created, expires, used, at_now, version, stamp, running, head(ARGV[2]), body(ARGV[2], f, ARGV[4]) }
+local answer = { 'ok', told(f) }
+table.insert(answer, body(ARGV[2], f, ARGV[4]))
+use(ARGV[2], f)
+return answer
