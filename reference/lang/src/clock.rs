@@ -19,7 +19,7 @@ pub trait Meter {
 }
 
 /// Steps of some nanoseconds each between two looks.
-const STEPS: u32 = 16 * 1024;
+const STEPS: u32 = 4 * 1024;
 
 scoped_tls_hkt::scoped_thread_local!(static HOST: for<'h> &'h dyn Host);
 

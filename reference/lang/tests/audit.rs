@@ -12,8 +12,9 @@ use ptc_lang::{Env, fuzz};
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 15 } else { 1 };
 /// The most work between two looks is a millisecond; processors differ by a factor of two or so.
 const GAP_MAX: Duration = Duration::from_millis(2).saturating_mul(SLOWNESS);
-/// What giving back ten megabytes takes when a program is stopped, which nobody waits for: so many times as long.
-const END_GAPS: u32 = 12;
+/// What giving back ten megabytes takes when a program is stopped, as hostile programs may: half of what it may be late by. So
+/// many times as long.
+const END_GAPS: u32 = 25;
 /// A gap that is too long once is measured again: caches and the system take time now and then.
 const TRIES: usize = 8;
 /// One call in so many is tried, unless `PTC_AUDIT_EVERY` says otherwise.

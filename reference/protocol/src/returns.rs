@@ -17,6 +17,8 @@ const MISMATCHES_MAX: usize = 20_000;
 const MISMATCH_BYTES_MAX: usize = 1 << 20;
 /// Parts of a value that are matched between two looks at the clock.
 const PARTS_BETWEEN_LOOKS: usize = 512;
+/// Bytes of a name that are spelled and sought in about the time of a part.
+const NAME_BYTES: usize = 32;
 
 /// One step of a path into a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,23 +100,19 @@ pub fn describe_mismatches(mismatches: &[Mismatch], root: Option<&str>) -> Strin
 /// The value under a field name: `-` read as `_`, then the name as declared, then `_` read as `-`; for each
 /// spelling the keyword before the string. The key is returned as stored.
 pub(crate) fn find_field<'m>(map: &'m Map, field: &str) -> Option<(&'m Value, &'m Value)> {
-    let spellings = [
-        field.replace('-', "_"),
-        field.to_owned(),
-        field.replace('_', "-"),
-    ];
-    for (i, spelling) in spellings.iter().enumerate() {
-        if spellings[..i].contains(spelling) {
-            continue;
-        }
-        let name = ptc_lang::value::Text::from(spelling.as_str());
-        for key in [Value::Keyword(name.clone()), Value::Str(name.clone())] {
-            if let Some(entry) = map.entry(&key) {
-                return Some(entry);
-            }
-        }
-    }
-    None
+    let sought = |spelling: &str| {
+        let name = ptc_lang::value::Text::from(spelling);
+        [Value::Keyword(name.clone()), Value::Str(name)]
+            .iter()
+            .find_map(|key| map.entry(key))
+    };
+    let respelled = |from: char, to: &str| {
+        let spelling = field.contains(from).then(|| field.replace(from, to))?;
+        sought(&spelling)
+    };
+    respelled('-', "_")
+        .or_else(|| sought(field))
+        .or_else(|| respelled('_', "-"))
 }
 
 /// What a value is, in the words of the signature grammar where it has one.
@@ -171,7 +169,7 @@ impl Check<'_> {
             if self.is_full() {
                 break;
             }
-            self.visit()?;
+            self.visit_named(name)?;
             self.at(Segment::Field(name.clone()), |check| {
                 match find_field(map, name) {
                     Some((_, value)) => check.value(expected, value)?,
@@ -185,11 +183,11 @@ impl Check<'_> {
     }
 
     fn undeclared(&mut self, fields: &[(String, Type)], map: &Map) -> Result<(), Limit> {
-        let declared: HashSet<*const Value> = fields
-            .iter()
-            .filter_map(|(name, _)| find_field(map, name))
-            .map(|(key, _)| std::ptr::from_ref(key))
-            .collect();
+        let mut declared: HashSet<*const Value> = HashSet::new();
+        for (name, _) in fields {
+            self.visit_named(name)?;
+            declared.extend(find_field(map, name).map(|(key, _)| std::ptr::from_ref(key)));
+        }
         for key in map.keys() {
             if self.is_full() {
                 break;
@@ -199,7 +197,7 @@ impl Check<'_> {
                 continue;
             }
             let shown = match key.key_text() {
-                Some(text) => text.as_str().to_owned(),
+                Some(text) => text[..text.floor_char_boundary(KEY_BYTES_MAX)].to_owned(),
                 None => readable_key(key, self.watch)?,
             };
             self.at(Segment::Field(shown), |check| {
@@ -224,7 +222,16 @@ impl Check<'_> {
 
     /// Counts a part that is matched.
     fn visit(&mut self) -> Result<(), Limit> {
-        self.until_look -= 1;
+        self.visit_parts(1)
+    }
+
+    /// Counts a field that is sought, a long name as several.
+    fn visit_named(&mut self, name: &str) -> Result<(), Limit> {
+        self.visit_parts(1 + name.len() / NAME_BYTES)
+    }
+
+    fn visit_parts(&mut self, parts: usize) -> Result<(), Limit> {
+        self.until_look = self.until_look.saturating_sub(parts);
         if self.until_look == 0 {
             self.until_look = PARTS_BETWEEN_LOOKS;
             self.watch.look()?;
@@ -257,9 +264,11 @@ impl Check<'_> {
     }
 }
 
+/// Bytes of an undeclared key that are shown.
+const KEY_BYTES_MAX: usize = 4_096;
+
 /// A key that is no text, as the reader would read it, cut where it is long.
 fn readable_key(key: &Value, watch: &dyn Watch) -> Result<String, Limit> {
-    const KEY_BYTES_MAX: usize = 4_096;
     let mut out = Sink::new(String::new(), KEY_BYTES_MAX, watch);
     match ptc_lang::print::write_readable(&mut out, key) {
         Err(Over::Limit(limit)) => Err(limit),

@@ -1,5 +1,6 @@
 //! JSON Schema to types and back. Knows the accepted subset of JSON Schema, and no values.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
@@ -95,12 +96,12 @@ fn object_schema(fields: &[(String, Type)]) -> Json {
         .iter()
         .map(|(name, t)| (name.clone(), type_to_json_schema(t)))
         .collect();
-    let mut required: Vec<&str> = Vec::new();
-    for (name, t) in fields {
-        if !t.is_optional() && !required.contains(&name.as_str()) {
-            required.push(name);
-        }
-    }
+    let mut seen = HashSet::new();
+    let required: Vec<&str> = fields
+        .iter()
+        .filter(|(name, t)| !t.is_optional() && seen.insert(name))
+        .map(|(name, _)| name.as_str())
+        .collect();
     json!({ "type": "object", "properties": properties, "required": required })
 }
 
@@ -250,13 +251,13 @@ fn read_object(schema: &Map<String, Json>, depth: usize) -> Result<Type, String>
 fn read_required<'a>(
     required: Option<&'a Json>,
     properties: &Map<String, Json>,
-) -> Result<Vec<&'a str>, String> {
+) -> Result<HashSet<&'a str>, String> {
     let entries = match required {
-        None => return Ok(Vec::new()),
+        None => return Ok(HashSet::new()),
         Some(Json::Array(entries)) => entries,
         Some(_) => return Err("\"required\" must be an array of strings".to_owned()),
     };
-    let mut names = Vec::with_capacity(entries.len());
+    let mut names = HashSet::with_capacity(entries.len());
     for entry in entries {
         let Json::String(name) = entry else {
             return Err(format!(
@@ -270,7 +271,7 @@ fn read_required<'a>(
                 Json::from(name.as_str())
             ));
         }
-        names.push(name.as_str());
+        names.insert(name.as_str());
     }
     Ok(names)
 }

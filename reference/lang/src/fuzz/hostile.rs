@@ -13,8 +13,8 @@ use super::program::Bytes;
 use crate::meter::Unwatched;
 use crate::value::Value;
 use crate::{
-    Ended, Env, Host, HostFault, Limits, METHODS, Outcome, Program, Pulse, Section, builtins, heap,
-    json, print, run,
+    Ended, Env, Host, HostFault, Limits, METHODS, Meter, Outcome, Program, Pulse, Section,
+    builtins, heap, json, print, run, snapshot,
 };
 
 /// What a run is measured with.
@@ -42,6 +42,10 @@ const GROWTH_BYTES_MAX: isize = 2 * MEMORY_BYTES as isize + (8 << 20);
 const ANSWER_BYTES: usize = 64 * 1024;
 /// Programs of a session.
 const TURNS: usize = 2;
+/// Bytes that a session may really hold, as servers reckon by default.
+const SESSION_BYTES: u64 = 4 << 20;
+/// Bytes of a snapshot.
+const SNAPSHOT_BYTES_MAX: usize = 16 << 20;
 
 /// The host of one program.
 struct Watched<'g> {
@@ -114,18 +118,62 @@ impl Watched<'_> {
 }
 
 /// What holds for each hostile program: it looks at the clock again and again, so that it ends in time however it ends;
-/// its thread does not grow beyond twice its limit; what it leaves behind serves the next program.
+/// its thread does not grow beyond twice its limit; what it leaves behind serves the next program, and is written as a snapshot
+/// and read back within the same bounds.
 pub fn hostile(bytes: &[u8], gauge: &Gauge) {
     let mut env = Env::new();
-    let mut bytes = Bytes(bytes);
+    let mut rest = Bytes(bytes);
     for _ in 0..TURNS {
-        env = measured(&hostile_program(&mut bytes), &env, gauge);
+        let after = measured(&hostile_program(&mut rest), &env, gauge);
+        env = kept(env, after, gauge);
     }
+    let after = measured(&keeping_program(&mut Bytes(bytes)), &env, gauge);
+    env = kept(env, after, gauge);
     let (outcome, _) = run(&Program::new("(+ 1 2)"), &env, &Limits::default(), &Idle);
     assert!(
         matches!(outcome.ended, Ended::Value(Value::Int(3))),
         "the next program works"
     );
+}
+
+/// What a session is after a turn, as a server keeps it that has to write it down: `after`, or `before` when that would be too
+/// large.
+fn kept(before: Env, after: Env, gauge: &Gauge) -> Env {
+    let (held, seen) = watched(gauge, |_, meter| meter.within(|| after.held_bytes()));
+    seen.assert_within(gauge, "to reckon what a session holds");
+    if held > SESSION_BYTES {
+        return before;
+    }
+    let write = |env: &Env| watched(gauge, |host, _| env.snapshot(SNAPSHOT_BYTES_MAX, host));
+    let (written, seen) = write(&after);
+    seen.assert_within(gauge, "to write a session");
+    let Some(written) = unless_stopped(written) else {
+        return after;
+    };
+    let (restored, seen) = watched(gauge, |_, meter| {
+        meter.within(|| snapshot::read_metered(&written, meter))
+    });
+    seen.assert_within(gauge, "to read a session");
+    let Some((restored, _)) = unless_stopped(restored) else {
+        return after;
+    };
+    if let Some(again) = unless_stopped(write(&restored).0) {
+        assert!(again == written, "what was read is written as it was");
+    }
+    restored
+}
+
+/// What came of writing or reading what a hostile program left, unless a limit ended it.
+fn unless_stopped<T>(done: Result<T, snapshot::Error>) -> Option<T> {
+    match done {
+        Ok(done) => Some(done),
+        Err(
+            snapshot::Error::Stopped(_)
+            | snapshot::Error::Memory
+            | snapshot::Error::TooLarge { .. },
+        ) => None,
+        Err(error) => panic!("what a program left is a session: {error}"),
+    }
 }
 
 /// What one program was seen to do.
@@ -171,7 +219,55 @@ pub fn measured(text: &str, env: &Env, gauge: &Gauge) -> Env {
     env
 }
 
+/// Runs one program, and says what it was seen to do.
 pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
+    let program = Program::new(text);
+    let ((outcome, env), seen) =
+        watched(gauge, |host, meter| run(&program, env, meter.limits, host));
+    let ended = (gauge.spent)();
+    shown(&outcome);
+    Sighting {
+        shown: (gauge.spent)() - ended,
+        how: match &outcome.ended {
+            Ended::Error(error) => error.reason().word(),
+            _ => "value",
+        },
+        gap: seen.gap,
+        end: seen.end,
+        took: seen.took,
+        grown: seen.grown,
+        env,
+    }
+}
+
+/// What work was seen to do.
+struct Done {
+    gap: Duration,
+    end: Duration,
+    took: Duration,
+    grown: isize,
+}
+
+impl Done {
+    fn assert_within(&self, gauge: &Gauge, what: &str) {
+        let Done {
+            gap,
+            end,
+            took,
+            grown,
+        } = self;
+        assert!(*gap <= gauge.gap, "{gap:?} without a look {what}");
+        assert!(*end <= gauge.end, "{end:?} to stop {what}");
+        assert!(
+            *took <= gauge.limit + gauge.gap + gauge.end,
+            "{took:?} {what}"
+        );
+        assert!(*grown <= GROWTH_BYTES_MAX, "grew by {grown} {what}");
+    }
+}
+
+/// Does `work` under the limits of a program, for a host and on a meter that watch it.
+fn watched<T>(gauge: &Gauge, work: impl FnOnce(&dyn Host, &Meter<'_>) -> T) -> (T, Done) {
     let limits = Limits {
         memory_bytes: MEMORY_BYTES,
         ..Limits::default()
@@ -190,27 +286,20 @@ pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
             most: live,
         }),
     };
-    let (outcome, env) = run(&Program::new(text), env, &limits, &host);
+    let done = work(&host, &Meter::new(&limits, &host));
     host.look();
     let ended = (gauge.spent)();
-    shown(&outcome);
-    let shown = (gauge.spent)() - ended;
     let seen = host
         .seen
         .into_inner()
         .unwrap_or_else(|seen| seen.into_inner());
-    Sighting {
+    let seen = Done {
         gap: seen.gap,
         end: seen.stopped.map_or(Duration::ZERO, |at| ended - at),
         took: ended.saturating_sub(before),
-        shown,
         grown: seen.most - live,
-        how: match &outcome.ended {
-            Ended::Error(error) => error.reason().word(),
-            _ => "value",
-        },
-        env,
-    }
+    };
+    (done, seen)
 }
 
 /// Expressions of the operands of [`calls`].
@@ -537,6 +626,44 @@ impl Theme {
 }
 
 fn hostile_program(bytes: &mut Bytes<'_>) -> String {
+    let (theme, mut out) = values(bytes);
+    for _ in 0..=bytes.below(2) {
+        let around = LOOPS[bytes.below(LOOPS.len())];
+        for (at, piece) in around.split('_').enumerate() {
+            if at > 0 {
+                call(&mut out, bytes, theme, 0);
+            }
+            out.push_str(piece);
+        }
+        out.push(' ');
+    }
+    out.push(')');
+    out
+}
+
+/// A program that defines what such values make: in collections, captured by functions, as keys, shared and unshared.
+fn keeping_program(bytes: &mut Bytes<'_>) -> String {
+    const KEPT: [&str; 8] = [
+        "(def kept [a b c d])",
+        "(def kept (fn [x] [a b c d x]))",
+        "(def kept {a b, :c c, [d] :d})",
+        "(def kept #{a b #{c} {d d}})",
+        "(def kept [(comp (partial vector a b) (fn [& xs] [c xs])) (juxt identity (fn [x] d))])",
+        "(def kept (map (fn [i] (fn [x] [i x a])) (range 2000)))",
+        "(def kept (reduce (fn [m i] (assoc m i [a i])) {} (range 5000)))",
+        "(def kept (map (fn [i] (re-pattern (str \"(?:a|b\" i \")*[^c]{0,9}\"))) (range 400)))",
+    ];
+    let (_, mut out) = values(bytes);
+    for _ in 0..2 {
+        out.push_str(KEPT[bytes.below(KEPT.len())]);
+        out.push(' ');
+    }
+    out.push_str("(def again kept) nil)");
+    out
+}
+
+/// The beginning of a program: the values that it is about, up to its body.
+fn values(bytes: &mut Bytes<'_>) -> (Theme, String) {
     let mut out = String::from("(let [");
     let theme = [
         Theme::Texts,
@@ -552,18 +679,7 @@ fn hostile_program(bytes: &mut Bytes<'_>) -> String {
     }
     // Two values that are equal, and not the same.
     out.push_str("d (if (vector? a) (vec (map identity a)) (if (string? a) (str a \"\") a)) i 7] ");
-    for _ in 0..=bytes.below(2) {
-        let around = LOOPS[bytes.below(LOOPS.len())];
-        for (at, piece) in around.split('_').enumerate() {
-            if at > 0 {
-                call(&mut out, bytes, theme, 0);
-            }
-            out.push_str(piece);
-        }
-        out.push(' ');
-    }
-    out.push(')');
-    out
+    (theme, out)
 }
 
 fn filled(out: &mut String, shape: &str, bytes: &mut Bytes<'_>) {

@@ -1,11 +1,13 @@
-//! How many bytes values really hold, code and compiled regexes included; what is shared counts once. Iterative. Knows
-//! nothing of limits.
+//! How many bytes values really hold, code and compiled regexes included; what is shared counts once. Iterative, with looks at
+//! the clock: who has to stop counts no further. Knows nothing of limits.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::shape::watched;
 use super::{Map, Text, Value};
 use crate::analyze::ir::Lambda;
+use crate::clock;
 use crate::function::{Closure, Combined};
 use crate::regex::Regex;
 
@@ -13,6 +15,9 @@ use crate::regex::Regex;
 const SHARED_BYTES: usize = 16;
 /// Fields of a collection or a text beside its parts.
 const HEAD_BYTES: usize = 40;
+
+/// Steps of the clock for a value that is counted.
+const VISIT_STEPS: usize = 16;
 
 /// Bytes that are held together.
 #[derive(Default)]
@@ -28,6 +33,10 @@ impl<'v> Held<'v> {
     pub fn add(&mut self, value: &'v Value) {
         self.pending.push(value);
         while let Some(value) = self.pending.pop() {
+            if !clock::goes_on(VISIT_STEPS) {
+                self.pending.clear();
+                break;
+            }
             self.visit(value);
         }
     }
@@ -54,14 +63,14 @@ impl<'v> Held<'v> {
             Value::Vector(items) => {
                 let parts = items.len() * size_of::<Value>();
                 if self.collection(items.shared_address(), parts) {
-                    self.pending.extend(items.iter());
+                    self.pending.extend(watched(items.iter()));
                 }
             }
             Value::Map(map) => self.map(map),
             Value::Set(set) => {
                 let parts = set.len() * 2 * size_of::<Value>();
                 if self.collection(set.shared_address(), parts) {
-                    self.pending.extend(set.iter());
+                    self.pending.extend(watched(set.iter()));
                 }
             }
             Value::Fn(closure) => {
@@ -105,7 +114,7 @@ impl<'v> Held<'v> {
 
     fn map(&mut self, map: &'v Map) {
         if self.collection(map.shared_address(), map.len() * 2 * size_of::<Value>()) {
-            for (key, value) in map.iter() {
+            for (key, value) in watched(map.iter()) {
                 self.pending.push(key);
                 self.pending.push(value);
             }

@@ -51,7 +51,7 @@ pub fn sort_by<T>(
     compare: impl Fn(&Value, &Value) -> Ordering + Copy,
 ) {
     /// Nodes that are sorted at one go, in much less than a millisecond.
-    const RUN_WEIGHT: u64 = 4_096;
+    const RUN_WEIGHT: u64 = 1_024;
     /// What comparing a collection takes beside a scalar: its items are walked anew each time.
     const COLLECTION_FACTOR: u64 = 8;
     let weight = |item: &T| match key(item).shape().weight {

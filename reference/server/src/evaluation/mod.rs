@@ -298,7 +298,7 @@ fn conclude_turn(
         tool_calls: redactor.scrub(tool_calls).into_inner(),
         upstream_calls: redactor.scrub(upstream_calls).into_inner(),
     };
-    let ready = match sessions.judge(turn, leaving) {
+    let ready = match sessions.judge(turn, leaving, watch)? {
         Ok(ready) => ready,
         Err(exceeded) => {
             let message = "session persisted-state limit exceeded; eval was not committed";

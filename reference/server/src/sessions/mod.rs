@@ -20,6 +20,8 @@ use crate::call::Call;
 use crate::clock;
 use crate::render::reason::SessionReason;
 use crate::settings::{HistoryCap, SessionSettings};
+use ptc_lang::error::Limit;
+use ptc_lang::meter::Watch;
 use ptc_lang::value::{Held, Map};
 use ptc_lang::{Env, Value};
 use ptc_protocol::members::{
@@ -209,6 +211,24 @@ pub struct Ready {
     pub notices: Vec<HistoryNotice>,
     /// `session` of the reply.
     pub summary: TurnSummary,
+}
+
+/// Why a turn is not kept.
+enum Unkept {
+    Exceeded(LimitExceeded),
+    Stopped(Limit),
+}
+
+impl From<LimitExceeded> for Unkept {
+    fn from(exceeded: LimitExceeded) -> Self {
+        Unkept::Exceeded(exceeded)
+    }
+}
+
+impl From<Limit> for Unkept {
+    fn from(limit: Limit) -> Self {
+        Unkept::Stopped(limit)
+    }
 }
 
 /// The limit, where `actual` is more.
@@ -456,19 +476,38 @@ impl Sessions {
         }
     }
 
-    /// Judges what a program leaves behind. Changes nothing yet.
+    /// Judges what a program leaves behind, as a part of the program. Changes nothing yet.
     ///
     /// # Errors
-    /// The first limit that is exceeded: definitions, their total size, one definition's size.
-    pub fn judge(&self, turn: &Turn, leaving: Leaving) -> Result<Ready, LimitExceeded> {
+    /// The limit that ends the program; inside, the first limit of sessions that is exceeded: definitions, their total size, one
+    /// definition's size.
+    pub fn judge(
+        &self,
+        turn: &Turn,
+        leaving: Leaving,
+        watch: &dyn Watch,
+    ) -> Result<Result<Ready, LimitExceeded>, Limit> {
+        let judged = self.judged(turn, leaving, watch);
+        // Who had to stop may have counted too little.
+        watch.look()?;
+        match judged {
+            Ok(ready) => Ok(Ok(ready)),
+            Err(Unkept::Exceeded(exceeded)) => Ok(Err(exceeded)),
+            Err(Unkept::Stopped(limit)) => Err(limit),
+        }
+    }
+
+    fn judged(&self, turn: &Turn, leaving: Leaving, watch: &dyn Watch) -> Result<Ready, Unkept> {
         let settings = &self.settings;
         let mut env = leaving.env.with_context(Map::new());
         let definitions = env.definitions();
         let definitions_count = definitions.len();
         let count = definitions_count as u64;
         within("max_bindings", count, settings.bindings_max as u64, None)?;
-        let memory_bytes =
-            size::of_named(definitions.iter().map(|(name, value, _)| (*name, *value)));
+        let memory_bytes = size::of_named_within(
+            definitions.iter().map(|(name, value, _)| (*name, *value)),
+            watch,
+        )?;
         within(
             "max_memory_bytes",
             memory_bytes,
@@ -478,7 +517,7 @@ impl Sessions {
         for (name, value, _) in &definitions {
             within(
                 "max_binding_bytes",
-                size::of(value),
+                size::of_within(value, watch)?,
                 settings.binding_bytes,
                 Some(name),
             )?;
@@ -487,7 +526,7 @@ impl Sessions {
         let held = env.held_bytes().div_ceil(HELD_TIMES);
         within("max_memory_bytes", held, settings.memory_bytes, None)?;
         let mut notices = Vec::new();
-        env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices));
+        env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices, watch)?);
         let mut state = turn.session.state().clone();
         state.env = env;
         state.bindings = definitions_count;
@@ -525,17 +564,19 @@ impl Sessions {
         value: Value,
         shown: &Value,
         notices: &mut Vec<HistoryNotice>,
-    ) -> Value {
+        watch: &dyn Watch,
+    ) -> Result<Value, Limit> {
         const MARKER_ITEMS: usize = 20;
         let mut held = Held::default();
         held.add(&value);
-        let (reckoned, max) = (size::of(&value), self.settings.history_entry_bytes);
+        let reckoned = size::of_within(&value, watch)?;
+        let max = self.settings.history_entry_bytes;
         let bytes = match held.bytes().div_ceil(HELD_TIMES) {
             held if held > max => held.max(reckoned),
             _ => reckoned,
         };
         if bytes <= max {
-            return value;
+            return Ok(value);
         }
         notices.push(HistoryNotice {
             bytes,
@@ -545,8 +586,8 @@ impl Sessions {
             reason: "max_history_entry_bytes",
         });
         let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
-        let preview =
-            ptc_lang::print::preview(shown, MARKER_ITEMS, ptc_lang::print::PREVIEW_GRAPHEMES).text;
+        let chars = ptc_lang::print::PREVIEW_GRAPHEMES;
+        let preview = ptc_lang::print::preview_within(shown, MARKER_ITEMS, chars, watch)?.text;
         let mut marker = Map::new();
         marker.insert(Value::keyword("lisp_session_preview"), Value::Bool(true));
         let least = marker.clone();
@@ -558,11 +599,11 @@ impl Sessions {
         );
         let short = marker.clone();
         marker.insert(Value::keyword("preview"), Value::str(preview));
-        [marker, short]
+        Ok([marker, short]
             .into_iter()
             .map(Value::Map)
             .find(|marker| size::of(marker) <= max)
-            .unwrap_or(Value::Map(least))
+            .unwrap_or(Value::Map(least)))
     }
 
     fn is_over(&self, session: &Session) -> bool {
@@ -934,6 +975,7 @@ fn later(start: Instant, ms: u64) -> Instant {
 mod tests {
     use super::*;
     use crate::settings::Settings;
+    use ptc_lang::meter::Unwatched;
 
     fn sessions(arguments: &[&str]) -> Sessions {
         let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
@@ -994,8 +1036,8 @@ mod tests {
         let turn = session.begin().ok().unwrap();
         let mut env = session.env();
         env.define("a", Value::Int(1));
-        let ready = sessions
-            .judge(&turn, leaving(env.clone(), Value::str("x".repeat(100))))
+        let judged = |leaving| sessions.judge(&turn, leaving, &Unwatched).ok().unwrap();
+        let ready = judged(leaving(env.clone(), Value::str("x".repeat(100))))
             .ok()
             .unwrap();
         assert_eq!(ready.notices.len(), 1);
@@ -1005,10 +1047,7 @@ mod tests {
             "{:lisp_session_preview true}"
         );
         env.define("b", Value::Int(1));
-        let exceeded = sessions
-            .judge(&turn, leaving(env, Value::Nil))
-            .err()
-            .unwrap();
+        let exceeded = judged(leaving(env, Value::Nil)).err().unwrap();
         assert_eq!(
             Payload::from(exceeded).to_json(),
             r#"{"actual":2,"field":"memory","limit":"max_bindings","max":1}"#

@@ -1,26 +1,52 @@
-//! How many bytes a stored value is reckoned at: a compact binary encoding of it, by table. Iterative and bounded.
+//! How many bytes a stored value is reckoned at: a compact binary encoding of it, by table. Iterative and bounded: parts that
+//! are shared count each time, but more than [`NODES_MAX`] are not visited, and a walk looks at the clock.
 //!
 //! The figures are those that clients of the original know (`mcp.sessions.kept`). Knows nothing of limits.
 
 use ptc_lang::Value;
+use ptc_lang::error::Limit;
+use ptc_lang::meter::{Unwatched, Watch};
 
 /// Nodes that a walk visits; what is larger is reckoned at what was seen, which is above every limit by then.
 const NODES_MAX: usize = 4_000_000;
+/// Nodes between two looks at the clock.
+const NODES_BETWEEN_LOOKS: usize = 4_096;
 /// A function counts its source, what it captured, and this.
 const FUNCTION_BYTES: u64 = 48;
 
 /// The bytes of one value on its own.
 pub fn of(value: &Value) -> u64 {
-    1 + inner([value].into_iter())
+    // Unwatched, nothing stops it.
+    of_within(value, &Unwatched).unwrap_or(u64::MAX)
+}
+
+/// [`of`] what a program made, under its memory and its clock.
+///
+/// # Errors
+/// The limit that ends the program.
+pub fn of_within(value: &Value, watch: &dyn Watch) -> Result<u64, Limit> {
+    let mut walk = Walk::new(watch);
+    Ok(1 + walk.inner(value)?)
 }
 
 /// The bytes of a map from names to values, as all definitions are reckoned together.
 pub fn of_named<'a>(entries: impl Iterator<Item = (&'a str, &'a Value)>) -> u64 {
-    let mut bytes = 6;
+    of_named_within(entries, &Unwatched).unwrap_or(u64::MAX)
+}
+
+/// [`of_named`] what a program made, under its memory and its clock.
+///
+/// # Errors
+/// The limit that ends the program.
+pub fn of_named_within<'a>(
+    entries: impl Iterator<Item = (&'a str, &'a Value)>,
+    watch: &dyn Watch,
+) -> Result<u64, Limit> {
+    let (mut walk, mut bytes) = (Walk::new(watch), 6);
     for (name, value) in entries {
-        bytes += text(name.len()) + inner([value].into_iter());
+        bytes += text(name.len()) + walk.inner(value)?;
     }
-    bytes
+    Ok(bytes)
 }
 
 /// The bytes of a list of texts.
@@ -40,61 +66,97 @@ fn text(length: usize) -> u64 {
     5 + length as u64
 }
 
-fn inner<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
-    let mut pending: Vec<&Value> = values.collect();
-    let (mut bytes, mut nodes) = (0u64, 0);
-    while let Some(value) = pending.pop() {
-        nodes += 1;
-        if nodes > NODES_MAX {
-            break;
+/// A walk over one value after the other.
+struct Walk<'w> {
+    watch: &'w dyn Watch,
+    nodes: usize,
+    until_look: usize,
+}
+
+impl<'w> Walk<'w> {
+    fn new(watch: &'w dyn Watch) -> Self {
+        Walk {
+            watch,
+            nodes: 0,
+            until_look: NODES_BETWEEN_LOOKS,
         }
-        bytes += match value {
-            Value::Nil => 6,
-            Value::Bool(true) => 7,
-            Value::Bool(false) => 8,
-            Value::Int(0..=255) => 2,
-            Value::Int(int) if i32::try_from(*int).is_ok() => 5,
-            Value::Int(int) => 3 + u64::from((64 - int.unsigned_abs().leading_zeros()).div_ceil(8)),
-            Value::BigInt(int) => 3 + int.bits().div_ceil(8),
-            Value::Float(_) => 9,
-            Value::Str(name) | Value::Keyword(name) | Value::Symbol(name) | Value::Var(name) => {
-                text(name.as_str().len())
-            }
-            Value::Vector(items) if items.is_empty() => 1,
-            Value::Vector(items)
-                if items.iter().all(|item| matches!(item, Value::Int(0..=255))) =>
-            {
-                3 + items.len() as u64
-            }
-            Value::Vector(items) => {
-                pending.extend(items.iter());
-                6
-            }
-            Value::Map(map) => {
-                for (key, value) in map.iter() {
-                    pending.push(key);
-                    pending.push(value);
-                }
-                5
-            }
-            Value::Set(set) => {
-                pending.extend(set.iter());
-                45 + set.len() as u64
-            }
-            Value::Fn(closure) => {
-                pending.extend(closure.captures.iter());
-                let span = closure.lambda.span;
-                FUNCTION_BYTES + u64::from(span.end.saturating_sub(span.start))
-            }
-            Value::Combined(combined) => {
-                pending.extend(combined.parts.iter());
-                FUNCTION_BYTES
-            }
-            Value::Builtin(_) | Value::Regex(_) => FUNCTION_BYTES,
-            Value::Date(_) | Value::Instant(_) | Value::Duration(_) => 30,
-        };
     }
-    bytes
+
+    fn inner(&mut self, value: &Value) -> Result<u64, Limit> {
+        let mut pending = vec![value];
+        let mut bytes = 0u64;
+        while let Some(value) = pending.pop() {
+            self.nodes += 1;
+            if self.nodes > NODES_MAX {
+                break;
+            }
+            // Its parts are looked at, whether they are visited or not.
+            self.worked(match value {
+                Value::Vector(items) => 1 + items.len(),
+                Value::Map(map) => 1 + map.len(),
+                Value::Set(set) => 1 + set.len(),
+                _ => 1,
+            })?;
+            bytes += of_node(value, &mut pending);
+        }
+        Ok(bytes)
+    }
+
+    fn worked(&mut self, nodes: usize) -> Result<(), Limit> {
+        self.until_look = self.until_look.saturating_sub(nodes);
+        if self.until_look == 0 {
+            self.until_look = NODES_BETWEEN_LOOKS;
+            self.watch.look()?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a value itself, whose parts are put to those that are to be visited.
+fn of_node<'v>(value: &'v Value, pending: &mut Vec<&'v Value>) -> u64 {
+    match value {
+        Value::Nil => 6,
+        Value::Bool(true) => 7,
+        Value::Bool(false) => 8,
+        Value::Int(0..=255) => 2,
+        Value::Int(int) if i32::try_from(*int).is_ok() => 5,
+        Value::Int(int) => 3 + u64::from((64 - int.unsigned_abs().leading_zeros()).div_ceil(8)),
+        Value::BigInt(int) => 3 + int.bits().div_ceil(8),
+        Value::Float(_) => 9,
+        Value::Str(name) | Value::Keyword(name) | Value::Symbol(name) | Value::Var(name) => {
+            text(name.as_str().len())
+        }
+        Value::Vector(items) if items.is_empty() => 1,
+        Value::Vector(items) if items.iter().all(|item| matches!(item, Value::Int(0..=255))) => {
+            3 + items.len() as u64
+        }
+        Value::Vector(items) => {
+            pending.extend(items.iter());
+            6
+        }
+        Value::Map(map) => {
+            for (key, value) in map.iter() {
+                pending.push(key);
+                pending.push(value);
+            }
+            5
+        }
+        Value::Set(set) => {
+            pending.extend(set.iter());
+            45 + set.len() as u64
+        }
+        Value::Fn(closure) => {
+            pending.extend(closure.captures.iter());
+            let span = closure.lambda.span;
+            FUNCTION_BYTES + u64::from(span.end.saturating_sub(span.start))
+        }
+        Value::Combined(combined) => {
+            pending.extend(combined.parts.iter());
+            FUNCTION_BYTES
+        }
+        Value::Builtin(_) | Value::Regex(_) => FUNCTION_BYTES,
+        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => 30,
+    }
 }
 
 #[cfg(test)]
@@ -122,5 +184,8 @@ mod tests {
             value = Value::vector(vec![value.clone(), value]);
         }
         assert!(of(&value) > 4_000_000);
+        let names: Vec<String> = (0..200).map(|at| format!("n{at}")).collect();
+        let all = names.iter().map(|name| (name.as_str(), &value));
+        assert!(of_named(all) > 4_000_000);
     }
 }

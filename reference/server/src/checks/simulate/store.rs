@@ -9,6 +9,7 @@ use crate::sessions::store::{
 };
 use crate::sessions::{Leaving, Refused, Sessions, Shared, Stores, Turn};
 use crate::settings::Settings;
+use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -605,7 +606,8 @@ impl World {
             tool_calls: Vec::new(),
             upstream_calls: Vec::new(),
         };
-        let Ok(ready) = self.nodes[open.node].sessions.judge(&open.turn, leaving) else {
+        let sessions = &self.nodes[open.node].sessions;
+        let Ok(Ok(ready)) = sessions.judge(&open.turn, leaving, &Unwatched) else {
             self.broken("a small list is too large")
         };
         let Ok(packed) = open.turn.pack(ready) else {

@@ -78,6 +78,9 @@ pub fn no_signature(arguments: Json<'_>) -> Result<(), String> {
     }
 }
 
+/// Longest output schema in bytes of compact JSON. It is read before a program runs, so it is kept to what is read at once.
+const SCHEMA_BYTES_MAX: usize = 256 << 10;
+
 /// The output schema, an object when present.
 ///
 /// # Errors
@@ -87,7 +90,14 @@ pub fn output_schema(arguments: Json<'_>) -> Result<Option<String>, String> {
         None => Ok(None),
         Some(schema) => {
             schema_argument("").judge(schema)?;
-            Ok(Some(schema.compact().into()))
+            let schema = schema.compact();
+            match schema.len() <= SCHEMA_BYTES_MAX {
+                true => Ok(Some(schema.into())),
+                false => Err(format!(
+                    "argument `output_schema` is too long ({} > {SCHEMA_BYTES_MAX} bytes)",
+                    schema.len()
+                )),
+            }
         }
     }
 }
