@@ -1,6 +1,6 @@
 //! Scopes: which name stands in which slot of which function. Knows nothing of forms.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Where a local is found from inside its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,8 +16,9 @@ pub enum Storage {
 pub struct Scopes {
     /// The innermost one is the last; the first is the top level.
     functions: Vec<FnScope>,
-    /// The position of each name that was ever bound, in `bindings`.
-    names: HashMap<Box<str>, usize, foldhash::fast::FixedState>,
+    /// The position of each name that was ever bound, in `bindings`. A tree: names are the program's to choose, and a hash that
+    /// is known could be made to collide.
+    names: BTreeMap<Box<str>, usize>,
     /// What each name is bound to, the binding that counts last.
     bindings: Vec<Vec<Binding>>,
     /// The names of all bindings in force, in the order in which they were made.
@@ -57,7 +58,7 @@ impl Scopes {
     pub fn new() -> Scopes {
         Scopes {
             functions: vec![FnScope::default()],
-            names: HashMap::default(),
+            names: BTreeMap::new(),
             bindings: Vec::new(),
             bound: Vec::new(),
         }
