@@ -10,7 +10,7 @@ use minicbor::{Decoder, decode};
 use num_bigint::{BigInt, Sign};
 
 use super::order::{Spent, Work};
-use super::{Error, FUEL, NAME, VERSION, VERSION_WITHOUT_TURNS, tag};
+use super::{Error, FUEL, NAME, VERSION, VERSION_WITHOUT_TURNS, checksum, steps, tag};
 use crate::analyze::{
     self,
     ir::{Lambda, Written},
@@ -35,9 +35,8 @@ const NAMES_ROOM: usize = 1 << 16;
 const DIGITS_MAX: u8 = 6;
 
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
-    let opened = open(bytes)?;
     let meter = Meter::new(limits, host);
-    meter.within(|| read_body(&opened, &meter))
+    meter.within(|| read_body(&open(bytes, &meter)?, &meter))
 }
 
 /// A snapshot whose name, version and checksum are right.
@@ -69,7 +68,7 @@ pub fn read_body(opened: &Opened<'_>, watch: &dyn Watch) -> Result<(Env, Vec<Val
 }
 
 /// Looks at the envelope of a snapshot.
-pub fn open(bytes: &[u8]) -> Result<Opened<'_>, Error> {
+pub fn open<'b>(bytes: &'b [u8], watch: &dyn Watch) -> Result<Opened<'b>, Error> {
     let mut input = Decoder::new(bytes);
     let foreign = |_| Error::Foreign;
     if input.tag().map_err(foreign)?.as_u64() != tag::CBOR
@@ -85,11 +84,24 @@ pub fn open(bytes: &[u8]) -> Result<Opened<'_>, Error> {
     let damaged = |_| Error::Damaged;
     let body = input.bytes().map_err(damaged)?;
     let signed = input.position();
-    let checksum = input.u32().map_err(damaged)?;
-    if input.position() != bytes.len() || checksum != crc32fast::hash(&bytes[..signed]) {
+    let told = input.u32().map_err(damaged)?;
+    if input.position() != bytes.len() {
         return Err(Error::Damaged);
     }
-    Ok(Opened { version, body })
+    match checksum(&bytes[..signed], &mut || watch.look()) {
+        Err(limit) => Err(stopped(limit)),
+        Ok(found) if found == told => Ok(Opened { version, body }),
+        Ok(_) => Err(Error::Damaged),
+    }
+}
+
+/// The error of a limit that was met.
+fn stopped(limit: Limit) -> Error {
+    match limit {
+        Limit::Memory => Error::Memory,
+        Limit::Cancelled => Error::Stopped(Pulse::Cancelled),
+        Limit::Time => Error::Stopped(Pulse::TimedOut),
+    }
 }
 
 struct Reader<'b> {
@@ -499,7 +511,9 @@ impl<'b> Reader<'b> {
     }
 
     fn str(&mut self) -> Read<&'b str> {
-        self.input.str().map_err(|error| self.bad(&error))
+        let text = self.input.str().map_err(|error| self.bad(&error))?;
+        self.worked(0, text.len())?;
+        Ok(text)
     }
 
     /// Whether null comes next, which is passed over then.
@@ -538,7 +552,12 @@ impl<'b> Reader<'b> {
     }
 
     fn tick(&mut self) -> Read<()> {
-        self.fuel -= 1;
+        self.worked(1, 0)
+    }
+
+    /// Counts parts that are read, and bytes.
+    fn worked(&mut self, parts: usize, bytes: usize) -> Read<()> {
+        self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
             self.fuel = FUEL;
             self.look()?;
@@ -548,13 +567,7 @@ impl<'b> Reader<'b> {
 
     /// Looks at the clock and at memory.
     fn look(&self) -> Read<()> {
-        self.watch.look().map_err(|limit| {
-            Box::new(match limit {
-                Limit::Memory => Error::Memory,
-                Limit::Cancelled => Error::Stopped(Pulse::Cancelled),
-                Limit::Time => Error::Stopped(Pulse::TimedOut),
-            })
-        })
+        self.watch.look().map_err(|limit| Box::new(stopped(limit)))
     }
 
     fn bad(&self, error: &decode::Error) -> Box<Error> {

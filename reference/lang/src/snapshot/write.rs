@@ -11,7 +11,7 @@ use minicbor::Encoder;
 use minicbor::data::Tag;
 use num_bigint::{BigInt, Sign};
 
-use super::{Error, FUEL, NAME, VERSION, tag};
+use super::{Error, FUEL, NAME, SLICE_BYTES, VERSION, checksum, steps, tag};
 use crate::analyze::ir::{Source, Written};
 use crate::env::{Definition, Env};
 use crate::host::{Host, Pulse};
@@ -57,11 +57,19 @@ pub fn write(
     if body.iter().map(|piece| piece.len()).sum::<usize>() > bytes_max {
         return Err(Error::TooLarge { bytes_max });
     }
-    Ok(seal(&body))
+    seal(&body, &mut || look(host))
 }
 
-/// Puts a body, in pieces, into its envelope.
-pub fn seal(body: &[&[u8]]) -> Vec<u8> {
+/// Asks the host whether to go on.
+fn look(host: &dyn Host) -> Result<(), Error> {
+    match host.pulse() {
+        Pulse::Continue => Ok(()),
+        stopped => Err(Error::Stopped(stopped)),
+    }
+}
+
+/// Puts a body, in pieces, into its envelope; `look` is asked now and then whether to go on.
+pub fn seal(body: &[&[u8]], look: &mut dyn FnMut() -> Result<(), Error>) -> Result<Vec<u8>, Error> {
     let length: usize = body.iter().map(|piece| piece.len()).sum();
     let mut whole = Encoder::new(Vec::with_capacity(length + 40));
     done(whole.tag(Tag::new(tag::CBOR)));
@@ -69,12 +77,13 @@ pub fn seal(body: &[&[u8]]) -> Vec<u8> {
     done(whole.str(NAME));
     done(whole.u32(VERSION));
     done(whole.bytes_len(length as u64));
-    for piece in body {
+    for piece in body.iter().flat_map(|piece| piece.chunks(SLICE_BYTES)) {
+        look()?;
         whole.writer_mut().extend_from_slice(piece);
     }
-    let checksum = crc32fast::hash(whole.writer());
+    let checksum = checksum(whole.writer(), look)?;
     done(whole.u32(checksum));
-    whole.into_writer()
+    Ok(whole.into_writer())
 }
 
 fn session(env: &Env, nodes: &mut Nodes<'_>, rest: &mut Out) -> Result<(), Error> {
@@ -249,7 +258,7 @@ impl<'h> Nodes<'h> {
             };
             match innermost.parts.next() {
                 Some(part) => {
-                    self.tick()?;
+                    self.worked(1, 0)?;
                     if is_inline(part) {
                         continue;
                     }
@@ -275,16 +284,29 @@ impl<'h> Nodes<'h> {
         }
     }
 
-    fn tick(&mut self) -> Result<(), Error> {
-        self.fuel -= 1;
+    /// Counts parts that are written, and bytes.
+    fn worked(&mut self, parts: usize, bytes: usize) -> Result<(), Error> {
+        self.fuel = self.fuel.saturating_sub(steps(parts, bytes));
         if self.fuel == 0 {
             self.fuel = FUEL;
-            match self.host.pulse() {
-                Pulse::Continue => {}
-                stopped => return Err(Error::Stopped(stopped)),
-            }
+            look(self.host)?;
         }
         Ok(())
+    }
+
+    /// Writes text, which may be as long as memory allows, in slices.
+    fn text(&mut self, text: &str) -> Result<(), Error> {
+        done(self.out.str_len(text.len() as u64));
+        for slice in text.as_bytes().chunks(SLICE_BYTES) {
+            self.worked(0, slice.len())?;
+            self.out.writer_mut().extend_from_slice(slice);
+        }
+        Ok(())
+    }
+
+    fn named(&mut self, kind: &str, name: &str) -> Result<(), Error> {
+        object(&mut self.out, kind, 2);
+        self.text(name)
     }
 
     /// Refuses `more` bytes when they are too many.
@@ -316,6 +338,7 @@ impl<'h> Nodes<'h> {
             _ => 0,
         };
         self.room(size)?;
+        self.worked(1, size)?;
         let code = match value {
             Value::Fn(closure) => Some(self.code(&closure.lambda.source.0)?),
             _ => None,
@@ -333,10 +356,10 @@ impl<'h> Nodes<'h> {
         };
         let out = &mut self.out;
         match value {
-            Value::Str(text) => done(out.str(text)),
-            Value::Keyword(name) => named(out, "keyword", name),
-            Value::Symbol(name) => named(out, "symbol", name),
-            Value::Var(name) => named(out, "var", name),
+            Value::Str(text) => self.text(text)?,
+            Value::Keyword(name) => self.named("keyword", name)?,
+            Value::Symbol(name) => self.named("symbol", name)?,
+            Value::Var(name) => self.named("var", name)?,
             Value::Builtin(builtin) => named(out, "builtin", builtin.name),
             Value::BigInt(int) => big(out, int),
             Value::Regex(regex) => {
