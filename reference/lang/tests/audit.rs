@@ -33,6 +33,35 @@ fn gauge() -> fuzz::Gauge {
     }
 }
 
+/// What [`strain`] does takes so long where nothing else runs.
+const UNSTRAINED: Duration =
+    Duration::from_micros(if cfg!(debug_assertions) { 2_500 } else { 500 });
+/// More strain than this excuses nothing.
+const STRAIN_MAX: f64 = 8.0;
+
+/// How much slower this thread is than it should be: a busy machine takes processor time from caches and for pages, and a virtual one
+/// counts what others were given. Measured by what builtins do most: taking memory, writing to it, giving it back.
+fn strain() -> f64 {
+    const BLOCKS: usize = 4_000;
+    const LARGE_BYTES: usize = 2 << 20;
+    let before = clock::spent();
+    let blocks: Vec<Box<usize>> = (0..BLOCKS).map(Box::new).collect();
+    drop(std::hint::black_box(blocks));
+    drop(std::hint::black_box(vec![1u8; LARGE_BYTES]));
+    let spent = clock::spent() - before;
+    spent.div_duration_f64(UNSTRAINED).clamp(1.0, STRAIN_MAX)
+}
+
+/// A program's longest gap and the rest of what was seen. What takes long to stop is as bad as a gap, by another measure; what takes
+/// long because the machine is busy is neither.
+fn sighted(text: &str, env: &Env, gauge: &fuzz::Gauge) -> (Duration, isize, &'static str) {
+    let before = strain();
+    let seen = fuzz::sighting(text, env, gauge);
+    let strain = before.max(strain());
+    let gap = seen.gap.max(seen.end / END_GAPS).div_f64(strain);
+    (gap, seen.grown, seen.how)
+}
+
 /// The longest gap of each name that was called, and the program that shows it.
 type Longest = BTreeMap<&'static str, (Duration, String)>;
 
@@ -55,11 +84,7 @@ fn audit(at: usize, every: usize) -> Longest {
         }
         let text = format!("(do {call} nil)");
         let gap = (0..TRIES)
-            .map(|_| {
-                let fuzz::Sighting { gap, end, .. } = fuzz::sighting(&text, &env, &gauge);
-                // What takes long to stop is as bad, by another measure.
-                gap.max(end / END_GAPS)
-            })
+            .map(|_| sighted(&text, &env, &gauge).0)
             .take_while_inclusive(|gap| *gap > GAP_MAX / 3)
             .min()
             .unwrap_or_default();
@@ -466,8 +491,7 @@ fn arguments_that_fit_are_worked_on_with_looks_at_the_clock() {
             for call in *calls {
                 let text = format!("(do {call} nil)");
                 let tries = (0..TRIES)
-                    .map(|_| fuzz::sighting(&text, &set.env, &gauge))
-                    .map(|seen| (seen.gap.max(seen.end / END_GAPS), seen.grown, seen.how))
+                    .map(|_| sighted(&text, &set.env, &gauge))
                     .take_while_inclusive(|(gap, grown, _)| {
                         *gap > GAP_MAX || *grown > GROWTH_BYTES_MAX
                     });
