@@ -214,13 +214,7 @@ impl Play<'_> {
     }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
-        // The first answer waits for the process to start.
-        let usual = if self.record.answered {
-            self.patience.reply
-        } else {
-            self.patience.reply.max(self.patience.start)
-        };
-        self.patience.within(within_ms, usual)
+        self.patience.of_process(within_ms, self.record.answered)
     }
 }
 

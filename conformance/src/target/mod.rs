@@ -57,6 +57,15 @@ impl Patience {
     pub fn within(&self, asked_ms: Option<u64>, usual: Duration) -> Duration {
         asked_ms.map_or(usual, |ms| self.stretched(Duration::from_millis(ms)))
     }
+
+    /// The same of a process, where the first answer waits for it to start.
+    pub fn of_process(&self, asked_ms: Option<u64>, answered: bool) -> Duration {
+        let usual = match answered {
+            true => self.reply,
+            false => self.reply.max(self.start),
+        };
+        self.within(asked_ms, usual)
+    }
 }
 
 impl Default for Patience {

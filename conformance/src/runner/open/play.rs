@@ -175,12 +175,7 @@ impl Play<'_> {
     }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
-        let usual = if self.talk.record.answered {
-            self.patience.reply
-        } else {
-            self.patience.reply.max(self.patience.start)
-        };
-        self.patience.within(within_ms, usual)
+        self.patience.of_process(within_ms, self.talk.record.answered)
     }
 }
 

@@ -379,10 +379,13 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn bind(&mut self, name: &str, value: &Value) {
-        if let Ok(value) = Json::parse(&value.to_string()) {
-            self.survey.bindings.entry(name.to_owned()).or_insert(value);
-        }
+    /// Binds a name that is not bound yet. Whether it stands for `value` now.
+    fn bind(&mut self, name: &str, value: &Value) -> bool {
+        let Ok(value) = Json::parse(&value.to_string()) else {
+            return false;
+        };
+        let bound = self.survey.bindings.entry(name.to_owned());
+        *bound.or_insert_with(|| value.clone()) == value
     }
 
     async fn ask(
@@ -691,14 +694,7 @@ impl View<'_> {
                 let Some(word) = argument.get("name").and_then(Value::as_str) else {
                     continue;
                 };
-                self.bind("mcp.completed_prompt", name);
-                if self
-                    .survey
-                    .bindings
-                    .get("mcp.completed_prompt")
-                    .and_then(Json::as_str)
-                    == name.as_str()
-                {
+                if self.bind("mcp.completed_prompt", name) {
                     self.bind("mcp.completed_argument", &Value::from(word));
                 }
                 if argument.get("required") == Some(&Value::Bool(true)) {
@@ -708,14 +704,7 @@ impl View<'_> {
             if !given.is_empty() {
                 self.bind("mcp.strict_prompt", name);
             }
-            self.bind("mcp.prompt", name);
-            if self
-                .survey
-                .bindings
-                .get("mcp.prompt")
-                .and_then(Json::as_str)
-                == name.as_str()
-            {
+            if self.bind("mcp.prompt", name) {
                 self.bind("mcp.prompt_arguments", &Value::Object(given));
             }
         }
