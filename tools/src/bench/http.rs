@@ -2,8 +2,10 @@
 //! Knows as much of HTTP as a client needs that sends one body and reads one.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
+
+use conformance::target::link::free_port;
 
 use super::row::{Row, middle};
 use super::stdio::{CALL, INITIALIZE, INITIALIZED, Peer};
@@ -48,7 +50,7 @@ pub(super) fn measure(command: &[String]) -> Result<Vec<Row>, String> {
 
 /// A server that evaluates where `isolation` says, and its port.
 pub(super) fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16), String> {
-    let port = free_port()?;
+    let port = free_port().map_err(|error| format!("no port is free: {error}"))?;
     let flags = [
         "--http",
         "--http-port",
@@ -60,15 +62,6 @@ pub(super) fn serving(command: &[String], isolation: &str) -> Result<(Peer, u16)
     ]
     .map(str::to_owned);
     Ok((Peer::start(&[command, &flags].concat())?, port))
-}
-
-/// A port that was free a moment ago.
-pub(super) fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address
-        .map(|address| address.port())
-        .map_err(|error| format!("no port is free: {error}"))
 }
 
 fn round_trip(session: &mut Session) -> Result<Duration, String> {

@@ -4,6 +4,8 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use conformance::target::link::free_port;
+
 use super::http;
 use super::row::{Row, middle};
 use super::stdio::{INITIALIZE, INITIALIZED, Peer};
@@ -103,7 +105,8 @@ impl Drop for Redis {
 
 /// A Redis that answers, and its address; nothing where there is none to start.
 fn redis() -> Result<Option<(Redis, String)>, String> {
-    let port = http::free_port()?.to_string();
+    let number = free_port().map_err(|error| format!("no port is free: {error}"))?;
+    let port = number.to_string();
     let started = Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--port", &port, "--save", ""])
         .stdin(Stdio::null())
@@ -113,8 +116,12 @@ fn redis() -> Result<Option<(Redis, String)>, String> {
     let Ok(child) = started else {
         return Ok(None);
     };
-    let redis = Redis(child);
-    let number = port.parse().map_err(|_| format!("an odd port {port}"))?;
+    let mut redis = Redis(child);
     drop(http::connect(number)?);
+    if let Ok(Some(status)) = redis.0.try_wait() {
+        return Err(format!(
+            "redis-server ended ({status}); another answers on port {port}"
+        ));
+    }
     Ok(Some((redis, format!("redis://127.0.0.1:{port}"))))
 }

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use conformance::target::reference::cargo;
 use syn::visit::Visit;
 use syn::{ItemMod, ItemUse, UseTree};
 
-use super::Project;
+use super::{Project, features};
 
 /// A crate, and what must not be among its dependencies; `*` at the end stands for anything.
 struct Boundary {
@@ -261,19 +260,9 @@ impl<'ast> Visit<'ast> for Named {
     }
 }
 
-/// The names of everything that `package` is built of when it is built alone: what others ask of the same crates doesn't count.
+/// The names of everything that `package` is built of when it is built alone.
 fn dependencies(project: &Project, package: &str) -> Result<BTreeSet<String>, String> {
-    let output = cargo()
-        .args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
-        .args(["--package", package])
-        .current_dir(&project.root)
-        .output()
-        .map_err(|error| format!("cargo tree: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!("cargo tree: {said}"));
-    }
-    let tree = String::from_utf8_lossy(&output.stdout).into_owned();
+    let tree = features::tree(project, package, "{p}")?;
     // The first line is the package itself.
     let names = tree
         .lines()

@@ -34,24 +34,31 @@ fn differences(harness: &Features, server: &Features) -> Vec<String> {
 }
 
 fn features(project: &Project, package: &str) -> Result<Features, String> {
-    let output = cargo()
-        .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
-        .args(["--format", "{p}\t{f}", "--package", package])
-        .current_dir(&project.root)
-        .output()
-        .map_err(|error| format!("cargo tree: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        return Err(format!("cargo tree: {said}"));
-    }
+    let tree = tree(project, package, "{p}\t{f}")?;
     let mut found = Features::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in tree.lines() {
         let (name, features) = line.split_once('\t').unwrap_or((line, ""));
         let features = features.trim_end_matches(" (*)");
         let sets = found.entry(name.to_owned()).or_default();
         sets.insert(features.to_owned());
     }
     Ok(found)
+}
+
+/// What `package` is built of when it is built alone: what others ask of the same crates doesn't count. A line a crate, in `format`,
+/// the package itself first.
+pub(super) fn tree(project: &Project, package: &str, format: &str) -> Result<String, String> {
+    let output = cargo()
+        .args(["tree", "--locked", "--prefix", "none", "--edges", "normal"])
+        .args(["--format", format, "--package", package])
+        .current_dir(&project.root)
+        .output()
+        .map_err(|error| format!("cargo tree: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo tree: {said}"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
