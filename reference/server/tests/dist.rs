@@ -6,21 +6,13 @@ mod support;
 
 use serde_json::Value;
 use std::io::{BufRead, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-use support::Process;
-use tokio::net::TcpSocket;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"dist","version":"1"}}}"#;
-/// Below the ports that a connection takes for itself: one that waits for a server there would find itself.
-const PORTS: std::ops::Range<u16> = 10_240..32_768;
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
-const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
 fn snippets_for_stdio_start_the_server() {
@@ -60,13 +52,12 @@ fn the_snippet_for_http_reaches_the_server() {
     let path = url.strip_prefix("http://127.0.0.1:7332").unwrap();
     let authorization = server["headers"]["Authorization"].as_str().unwrap();
     let authorization = authorization.replace("${PTC_TOKEN}", TOKEN);
-    let mut command = Command::new(PTC);
-    command.args(["start", "--http"]);
-    let reply = Served::start(command).ask(&format!(
+    let request = format!(
         "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {authorization}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{INITIALIZE}",
         INITIALIZE.len()
-    ));
+    );
+    let reply = asked("start --http", &request);
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
     assert!(reply.contains("\"name\":\"ptc_lisp\""), "{reply}");
 }
@@ -84,10 +75,8 @@ fn the_unit_and_the_image_serve() {
         .and_then(|line| line.split_once(" ptc "));
     let (start, (_, serving)) = (start.unwrap(), serving.unwrap());
     for flags in [start, serving] {
-        let mut command = Command::new(PTC);
-        command.args(flags.split_whitespace());
-        let reply = Served::start(command)
-            .ask("GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+        let request = "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+        let reply = asked(flags, request);
         assert!(reply.ends_with("{\"status\":\"ok\"}"), "{flags}: {reply}");
     }
     assert!(image.ends_with("ENTRYPOINT [\"/ptc\"]\nCMD [\"start\"]\n"));
@@ -141,56 +130,21 @@ fn server_name(mut command: Command) -> String {
         .to_owned()
 }
 
-/// A server over HTTP, ended when it goes out of scope.
-struct Served {
-    _process: Process,
-    port: u16,
-}
-
-impl Served {
-    fn start(mut command: Command) -> Served {
-        // Tests beside each other begin at different ports.
-        let taken = TAKEN.fetch_add(1, Ordering::Relaxed) * 100;
-        let port = PORTS
-            .skip((std::process::id() as usize + taken) % PORTS.len())
-            .find(|port| is_free(*port))
-            .unwrap();
-        let child = command
-            .env("PTC_RUNNER_MCP_HTTP_PORT", port.to_string())
+/// What a server over HTTP with these arguments answers to a request.
+fn asked(arguments: &str, request: &str) -> String {
+    let (_server, port) = support::listening(|port| {
+        let mut command = Command::new(PTC);
+        command
+            .args(arguments.split_whitespace())
+            .env("PTC_RUNNER_MCP_HTTP_PORT", port)
             .env("PTC_RUNNER_MCP_HTTP_AUTH_TOKEN", TOKEN)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Served {
-            _process: Process(child),
-            port,
-        }
-    }
-
-    fn ask(&self, request: &str) -> String {
-        let began = Instant::now();
-        let mut stream = loop {
-            match TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) {
-                Ok(stream) => break stream,
-                Err(error) if began.elapsed() > LISTENS_WITHIN => panic!("{error}"),
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        reply
-    }
-}
-
-/// Whether a server could listen at `port`. Nobody listens meanwhile: a child made at this moment would hold the socket
-/// until it runs its program, and clients would reach that instead of the server.
-fn is_free(port: u16) -> bool {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_reuseaddr(true).unwrap();
-    socket
-        .bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
-        .is_ok()
+            .stdout(Stdio::null());
+        command
+    });
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
 }

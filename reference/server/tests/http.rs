@@ -4,10 +4,11 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::http::Message;
 use support::{Process, until};
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
@@ -61,26 +62,10 @@ impl Server {
 
 /// One answer; status 0 when the connection ends without.
 fn answer(stream: &mut TcpStream) -> (u16, String) {
-    let mut stream = BufReader::new(stream);
-    let mut line = String::new();
-    if stream.read_line(&mut line).is_err() || line.is_empty() {
-        return (0, String::new());
+    match Message::read(&mut BufReader::new(stream)) {
+        Some(answer) => (answer.status(), answer.text()),
+        None => (0, String::new()),
     }
-    let status = line.split(' ').nth(1).unwrap().parse().unwrap();
-    let mut length = 0;
-    loop {
-        line.clear();
-        stream.read_line(&mut line).unwrap();
-        let Some((name, value)) = line.trim().split_once(": ") else {
-            break;
-        };
-        if name == "content-length" {
-            length = value.parse().unwrap();
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).unwrap();
-    (status, String::from_utf8(body).unwrap())
 }
 
 fn get(path: &str) -> String {

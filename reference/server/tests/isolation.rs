@@ -14,6 +14,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::Process;
+use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// Clients that do nothing wrong.
@@ -176,28 +177,11 @@ impl Client {
             .get_mut()
             .write_all((head + &body).as_bytes())
             .unwrap();
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            assert!(
-                self.stream.read_line(&mut line).unwrap() > 0,
-                "the server answers"
-            );
-            let line = line.trim_end();
-            if line.is_empty() {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(": ") {
-                match name.to_lowercase().as_str() {
-                    "content-length" => length = value.parse().unwrap(),
-                    "mcp-session-id" => self.session = value.to_owned(),
-                    _ => {}
-                }
-            }
+        let answer = Message::read(&mut self.stream).expect("the server answers");
+        if let Some(session) = answer.field("mcp-session-id") {
+            self.session = session.to_owned();
         }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).unwrap();
-        serde_json::from_slice(&body).unwrap()
+        serde_json::from_slice(&answer.body).unwrap()
     }
 
     fn eval(&mut self, program: &str) -> Value {

@@ -12,13 +12,14 @@ mod support;
 
 use serde_json::Value;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::Process;
+use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// Requests under way at once over standard streams.
@@ -268,25 +269,11 @@ impl Client {
     }
 
     fn receive(&mut self) -> (u16, String) {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).unwrap();
-        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut length = 0;
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line).unwrap();
-            let Some((name, value)) = line.trim().split_once(": ") else {
-                break;
-            };
-            match name {
-                "content-length" => length = value.parse().unwrap(),
-                "mcp-session-id" => self.session = value.to_owned(),
-                _ => {}
-            }
+        let answer = Message::read(&mut self.stream).expect("the server answers");
+        if let Some(session) = answer.field("mcp-session-id") {
+            self.session = session.to_owned();
         }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).unwrap();
-        (status, String::from_utf8(body).unwrap())
+        (answer.status(), answer.text())
     }
 
     fn initialize(&mut self) {

@@ -3,10 +3,13 @@
 #![cfg(feature = "otlp")]
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use support::http::Message;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// No upstream needs it; the server knows it for a credential all the same.
@@ -65,28 +68,15 @@ fn collect(listener: &TcpListener, answer: &str) -> Vec<Value> {
     while spans.len() < calls().lines().count() {
         let (stream, _) = listener.accept().unwrap();
         let mut stream = BufReader::new(stream);
-        let mut line = String::new();
-        stream.read_line(&mut line).unwrap();
-        assert!(line.starts_with("POST /v1/traces HTTP/1.1"), "{line}");
-        let mut length = 0;
-        loop {
-            line.clear();
-            stream.read_line(&mut line).unwrap();
-            match line.trim_end().to_lowercase().split_once(": ") {
-                Some(("content-length", value)) => length = value.parse().unwrap(),
-                Some(("content-type", value)) => assert_eq!(value, "application/json"),
-                Some(_) => {}
-                None => break,
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).unwrap();
+        let request = Message::read(&mut stream).expect("a request");
+        assert_eq!(request.start, "POST /v1/traces HTTP/1.1");
+        assert_eq!(request.field("content-type"), Some("application/json"));
         write!(
             stream.get_mut(),
             "HTTP/1.1 {answer}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
         )
         .unwrap();
-        let body: Value = serde_json::from_slice(&body).unwrap();
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
         let resource = &body["resourceSpans"][0];
         assert_eq!(
             resource["resource"]["attributes"][0]["value"]["stringValue"],

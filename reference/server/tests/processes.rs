@@ -10,12 +10,13 @@ mod support;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Lines, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::net::TcpListener;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use support::http::Message;
 use support::until;
 
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
@@ -414,24 +415,8 @@ fn an_event_stream_of_pings_takes_no_file_descriptors() {
 /// One connection of an MCP server that floods each call with pings, and lets answers to them wait.
 fn play(mut stream: std::net::TcpStream) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            let line = line.trim().to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let frame: Value = serde_json::from_slice(&body).unwrap_or_default();
+    while let Some(request) = Message::read(&mut reader) {
+        let frame: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let id = &frame["id"];
         let (kind, body) = match frame["method"].as_str() {
             Some("initialize") => ("application/json", json!({ "jsonrpc": "2.0", "id": id, "result": { "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": { "name": "p", "version": "1" } } }).to_string()),

@@ -2,6 +2,8 @@
 //! encoded, and then looked for in replies, on standard error, in traces and in metrics. Knows the server from outside only.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
+mod support;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -560,9 +562,7 @@ fn no_reply_log_line_or_trace_shows_a_credential() {
 #[test]
 fn no_answer_of_http_shows_a_credential() {
     let dir = tempfile::tempdir().unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap().port().to_string();
-    drop(free);
+    let port = support::ports::free_port().to_string();
     let flags = [
         "--http",
         "--http-port",

@@ -2,12 +2,15 @@
 //! Its servers are played here; only the addresses are changed.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+mod support;
+
+use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
+use support::http::Message;
 
 use serde_json::{Value, json};
 
@@ -132,32 +135,11 @@ fn play(seen: Arc<Mutex<Vec<String>>>) -> String {
 }
 
 fn answer(mut stream: &TcpStream, seen: &Mutex<Vec<String>>) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    let (mut request, mut length, mut credential) = (String::new(), 0, String::new());
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let line = line.trim_end();
-        if line.is_empty() {
-            break;
-        }
-        match line.split_once(": ") {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.parse().ok()?;
-            }
-            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
-                credential = value.to_owned();
-            }
-            Some(_) => {}
-            None => request = line.trim_end_matches(" HTTP/1.1").to_owned(),
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    seen.lock().unwrap().push(format!("{request} {credential}"));
-    let frame: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let request = Message::read(&mut BufReader::new(stream))?;
+    let asked = request.start.trim_end_matches(" HTTP/1.1");
+    let credential = request.field("authorization").unwrap_or_default();
+    seen.lock().unwrap().push(format!("{asked} {credential}"));
+    let frame: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let id = &frame["id"];
     let result =
         |result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 #![allow(dead_code, reason = "no test needs all of it")]
 
+pub mod http;
 pub mod ports;
 
 use ports::free_port;
