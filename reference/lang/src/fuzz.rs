@@ -67,6 +67,9 @@ pub fn json(text: &str) {
             let again = json::from_str(&written).expect("what was written is JSON");
             assert!(again == value, "{written}");
             assert!(json::read(text, Duplicates::First, &Unwatched).is_ok());
+            let known = ptc_json::parse(text.as_bytes()).expect("there is one scanner");
+            let built = json::build(known, Duplicates::Last, &Unwatched);
+            assert!(built.expect("it was read") == value, "{text}");
         }
         Err(error) => {
             let line = text

@@ -1,6 +1,6 @@
 //! A check function for hostile input, driven by fuzzers and by seeded tests. It panics when a promise is broken.
 
-use crate::{Frame, Framer, Line, parse};
+use crate::{Document, Frame, Framer, Line, parse};
 
 /// Longest line in bytes.
 const CAP: usize = 64;
@@ -60,7 +60,14 @@ fn lines<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Option<Vec<u8>>>
 
 fn frame(bytes: &[u8]) {
     if let Ok(json) = parse(bytes) {
+        let document = Document::read(bytes).expect("what was read is read again");
+        let indexed = document.json();
+        assert!(
+            indexed.members().eq(json.members()) && indexed.elements().eq(json.elements()),
+            "stepping over large containers leaves out nothing else"
+        );
         let compact = json.compact();
+        assert_eq!(indexed.to_text().json().compact(), compact);
         let again = parse(compact.as_bytes()).expect("compact JSON is JSON");
         assert_eq!(again.compact(), compact, "compact form is stable");
     }

@@ -175,7 +175,8 @@ impl Play<'_> {
     }
 
     fn within(&self, within_ms: Option<u64>) -> Duration {
-        self.patience.of_process(within_ms, self.talk.record.answered)
+        self.patience
+            .of_process(within_ms, self.talk.record.answered)
     }
 }
 
