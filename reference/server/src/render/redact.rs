@@ -72,6 +72,7 @@ impl Walk<'_> {
                     return Ok(true);
                 }
                 number if spells_secret(number, self.redactor) => return Ok(true),
+                named if self.veiled(named)?.is_some() => return Ok(true),
                 Value::Vector(items) => pending.extend(items.iter()),
                 Value::Set(items) => pending.extend(items.iter()),
                 Value::Map(map) => {
@@ -128,7 +129,7 @@ impl Walk<'_> {
                 }
                 Value::Map(clean.into_iter().collect())
             }
-            other => other.clone(),
+            other => self.veiled(other)?.unwrap_or_else(|| other.clone()),
         };
         if let Some(address) = address {
             done.insert(address, clean.clone());
@@ -145,12 +146,24 @@ impl Walk<'_> {
             })
     }
 
+    /// What stands for a value that is shown with a name or a source in which a credential is: as it is written, veiled.
+    fn veiled(&self, value: &Value) -> Result<Option<Value>, Limit> {
+        let (Value::Regex(_) | Value::Fn(_) | Value::Combined(_) | Value::Var(_)) = value else {
+            return Ok(None);
+        };
+        Ok(match self.text(&print::readable(value))? {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(clean) => Some(Value::Symbol(clean.into())),
+        })
+    }
+
     /// Counts a part, long text as several.
     fn visit(&mut self, value: &Value) -> Result<(), Limit> {
         let blocks = match value {
             Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => {
                 text.len() / BLOCK_BYTES
             }
+            Value::BigInt(int) => (int.bits() / BITS_PER_PART) as usize,
             _ => 0,
         };
         if 1 + blocks < self.until_look {
@@ -162,17 +175,13 @@ impl Walk<'_> {
     }
 }
 
-/// Bits of an integer that could spell a credential; writing out a larger one would take long.
-const INTEGER_BITS_MAX: u64 = 4096;
+/// Bits of an integer that is written out in about the time of one part.
+const BITS_PER_PART: u64 = 64;
 
 /// Whether `value` is a number whose digits are a credential's.
 fn spells_secret(value: &Value, redactor: &Redactor) -> bool {
-    let written = match value {
-        Value::Int(_) | Value::Float(_) => true,
-        Value::BigInt(int) => int.bits() <= INTEGER_BITS_MAX,
-        _ => false,
-    };
-    written && redactor.knows_numbers() && redactor.finds_secret_in_number(&print::readable(value))
+    let number = matches!(value, Value::Int(_) | Value::Float(_) | Value::BigInt(_));
+    number && redactor.knows_numbers() && redactor.finds_secret_in_number(&print::readable(value))
 }
 
 #[cfg(test)]
@@ -192,6 +201,62 @@ mod tests {
             ptc_lang::print::readable(&value(&dirty, &redactor)),
             r#"["a [REDACTED] b" 2]"#
         );
+    }
+
+    struct Nowhere;
+
+    impl ptc_lang::Host for Nowhere {
+        fn now_micros(&self) -> i64 {
+            0
+        }
+    }
+
+    /// The value of a program.
+    fn made(program: &str) -> Value {
+        let program = ptc_lang::Program::new(program);
+        let limits = ptc_lang::Limits::default();
+        let (outcome, _) = ptc_lang::run(&program, &ptc_lang::Env::new(), &limits, &Nowhere);
+        match outcome.ended {
+            ptc_lang::Ended::Value(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn integers_of_any_size_are_looked_at() {
+        let mut secrets = Redactor::builder();
+        secrets.add(&Secret::new("9876543210987654".into()));
+        let redactor = secrets.build();
+        for (last, shown) in [("4", "\"[REDACTED]\""), ("5", "")] {
+            let program = format!("(reduce * 987654321098765{last} (repeat 4000 10))");
+            let told = ptc_lang::print::readable(&value(&made(&program), &redactor));
+            match shown {
+                "" => assert_eq!(told.len(), 4016),
+                shown => assert_eq!(told, shown),
+            }
+        }
+    }
+
+    #[test]
+    fn sources_and_names_go_too() {
+        let mut secrets = Redactor::builder();
+        secrets.add(&Secret::new("hunter2-hunter2".into()));
+        let redactor = secrets.build();
+        for (program, shown) in [
+            (
+                r#"(re-pattern "a hunter2-hunter2")"#,
+                r##"#"a [REDACTED]""##,
+            ),
+            ("[(fn qq-hunter2-hunter2 [] 1)]", "[#fn[qq-[REDACTED]]]"),
+            ("(def hunter2-hunter2 1)", "#'[REDACTED]"),
+            (
+                "{inc #\"hunter2-hunter1\"}",
+                "{#fn[inc] #\"hunter2-hunter1\"}",
+            ),
+        ] {
+            let told = ptc_lang::print::readable(&value(&made(program), &redactor));
+            assert_eq!(told, shown, "{program}");
+        }
     }
 
     #[test]
