@@ -5,35 +5,21 @@ use super::shared::{Shared, Told};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What a node heard of failed logins, and what it waits to be heard.
+/// What a node heard of failed logins.
 #[derive(Default)]
 pub struct Logins {
     /// Sources that some node saw fail, each with the end of its block where it is blocked.
     sources: Mutex<HashMap<String, Option<Instant>>>,
     /// Since when nothing is missed that nodes tell.
     hears_since: Mutex<Option<Instant>>,
-    /// Failures that this node told of, by a name that nodes answer with.
-    told: Mutex<HashMap<String, Arc<Echo>>>,
 }
 
-/// Nodes that heard of a failure.
-#[derive(Default)]
-struct Echo {
-    count: AtomicU64,
-    more: Notify,
-}
-
-/// Longer than any digest or name of a call.
+/// Longer than any digest.
 const SOURCE_BYTES_MAX: usize = 64;
-/// How long a failed login waits until each node has heard of it: one that hangs may not keep it for ever.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
-const CALL_BYTES: usize = 9;
 
 impl Logins {
     /// From now on nothing is missed that nodes tell, or everything.
@@ -58,50 +44,10 @@ impl Logins {
         *of = until.or(*of);
     }
 
-    /// Notes that a node heard of a failure that this one may have told of.
-    pub fn heard(&self, call: &str) {
-        if let Some(echo) = lock(&self.told).get(call) {
-            echo.count.fetch_add(1, Ordering::AcqRel);
-            echo.more.notify_one();
-        }
-    }
-
     /// Whether a source may have failed within a window, as far as this node can know.
     fn may_have_failed(&self, source: &str, window: Duration) -> bool {
         let missed = lock(&self.hears_since).is_none_or(|since| since.elapsed() < window);
         missed || lock(&self.sources).contains_key(source)
-    }
-}
-
-/// A failure whose echo is listened to, until it is dropped.
-struct Listening<'a> {
-    logins: &'a Logins,
-    call: String,
-    echo: Arc<Echo>,
-}
-
-impl<'a> Listening<'a> {
-    fn new(logins: &'a Logins) -> Self {
-        let (call, echo) = (crate::token::random(CALL_BYTES), Arc::<Echo>::default());
-        lock(&logins.told).insert(call.clone(), echo.clone());
-        Listening { logins, call, echo }
-    }
-
-    /// Waits until so many nodes have heard of it.
-    async fn until(&self, nodes: u64) {
-        let heard = async {
-            while self.echo.count.load(Ordering::Acquire) < nodes {
-                self.echo.more.notified().await;
-            }
-        };
-        // Who hangs asks the store again when it hears anew.
-        let _ = tokio::time::timeout(HEARD_WITHIN, heard).await;
-    }
-}
-
-impl Drop for Listening<'_> {
-    fn drop(&mut self) {
-        lock(&self.logins.told).remove(&self.call);
     }
 }
 
@@ -114,39 +60,27 @@ impl Shared {
             .filter(|left| !left.is_zero())
     }
 
-    /// Counts a failed login for all nodes, and comes back when each of them has heard of it: a client that goes on with another one
-    /// finds there what it left here. Nothing while the store is away.
-    pub async fn login_failed(
-        &self,
-        source: &str,
-        limit: &RateLimitSettings,
-    ) -> Option<LoginFailure> {
+    /// Counts a failed login for all nodes, and comes back when each of them has heard of it. Nothing while the store is away.
+    pub fn login_failed(&self, source: &str, limit: &RateLimitSettings) -> Option<LoginFailure> {
         let block = Duration::from_millis(limit.block_ms);
-        let listening = Listening::new(self.logins());
         let failed = FailedLogin {
             source,
             window: Duration::from_millis(limit.window_ms),
             failures_max: limit.failures_max,
             block,
-            call: &listening.call,
         };
-        let (told, nodes) = self.ask(|store| store.login_failed(&failed)).ok()?;
+        let told = self.ask(|store| store.login_failed(&failed)).ok()?;
         let block = match told {
             LoginFailure::Counted => None,
             LoginFailure::Blocks => Some(block),
             LoginFailure::Blocked(left) => Some(left),
         };
         self.logins().note(source.to_owned(), block);
-        listening.until(nodes).await;
-        Some(told)
-    }
-
-    /// Notes what a node told of a failed login, and says so.
-    pub(super) fn login_heard(&self, source: &str, block: Option<Duration>, call: String) {
-        self.logins().note(source.to_owned(), block);
-        if call.len() <= SOURCE_BYTES_MAX {
-            self.tell(&Told::Heard { call });
+        if !matches!(told, LoginFailure::Blocked(_)) {
+            let source = source.to_owned();
+            self.tell(&Told::Login { source, block });
         }
+        Some(told)
     }
 
     /// Forgets the failures of a source that showed the right token. Asks the store only where there may be some.

@@ -179,8 +179,7 @@ impl Shared {
     pub fn tell(&self, told: &Told) {
         let message = told.to_text();
         // Who waits for a directory waits for nothing.
-        let waits = !matches!(told, Told::Heard { .. });
-        let _ = self.ask(|store| store.tell(&message, waits));
+        let _ = self.ask(|store| store.tell(&message));
     }
 
     /// Acts on what nodes tell of the protocol's sessions, by their keys, from now on.
@@ -194,8 +193,7 @@ impl Shared {
             return;
         };
         match told {
-            Told::Login { block, call } => self.login_heard(key.as_str(), block, call),
-            Told::Heard { .. } => self.logins.heard(key.as_str()),
+            Told::Login { block, .. } => self.logins.note(key.as_str().to_owned(), block),
             Told::Closed => {
                 let running = lock(&self.running).get(&key).and_then(Weak::upgrade);
                 if let Some(end) = running.as_ref().and_then(|running| running.end.get()) {
@@ -646,7 +644,7 @@ impl Shared {
         let here = lock(&self.running).get(&key).and_then(Weak::upgrade);
         if here.is_none() {
             let message = Told::closed(&key);
-            let _ = self.ask(|store| store.tell(&message, true));
+            let _ = self.ask(|store| store.tell(&message));
         }
         Ok(here)
     }
@@ -704,7 +702,7 @@ impl Shared {
         let Listed { record, .. } = listed;
         self.ask(|store| store.close(&record.key, &record.owner))?;
         let message = Told::closed(&record.key);
-        self.ask(|store| store.tell(&message, true))
+        self.ask(|store| store.tell(&message))
     }
 
     fn recalled(&self, key: &Key) -> Option<(String, State)> {
@@ -880,13 +878,11 @@ pub enum Told {
     Cancel { session: String, call: Id },
     /// A protocol session ended.
     Ended { session: String },
-    /// A login failed; its source, which stands where keys do, is blocked for so long. Who hears it says so with the name of the call.
+    /// A login failed; its source, which stands where keys do, is blocked for so long.
     Login {
+        source: String,
         block: Option<Duration>,
-        call: String,
     },
-    /// A failed login was heard of; the name of its call stands where keys do.
-    Heard { call: String },
 }
 
 impl Told {
@@ -896,13 +892,16 @@ impl Told {
 
     fn to_text(&self) -> String {
         match self {
-            // The store tells of these.
-            Told::Closed | Told::Login { .. } => String::new(),
+            // The store tells of it.
+            Told::Closed => String::new(),
             Told::Cancel { session, call } => {
                 format!("cancel {} {}", Key::of(session).as_str(), call.as_json())
             }
             Told::Ended { session } => format!("ended {}", Key::of(session).as_str()),
-            Told::Heard { call } => format!("heard {call}"),
+            Told::Login { source, block } => match block {
+                None => format!("failed {source}"),
+                Some(block) => format!("blocked {source} {}", block.as_micros()),
+            },
         }
     }
 
@@ -916,18 +915,12 @@ impl Told {
                 session: String::new(),
             },
             "failed" => Told::Login {
+                source: String::new(),
                 block: None,
-                call: rest.to_owned(),
             },
-            "blocked" => {
-                let (block, call) = rest.split_once(' ')?;
-                Told::Login {
-                    block: Some(Duration::from_micros(block.parse().ok()?)),
-                    call: call.to_owned(),
-                }
-            }
-            "heard" => Told::Heard {
-                call: String::new(),
+            "blocked" => Told::Login {
+                source: String::new(),
+                block: Some(Duration::from_micros(rest.parse().ok()?)),
             },
             "cancel" => Told::Cancel {
                 session: String::new(),

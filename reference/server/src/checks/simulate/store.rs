@@ -333,8 +333,8 @@ impl SessionStore for Faulty {
         self.ask(false, |ledger| Ok(ledger.sessions.len()))
     }
 
-    fn login_failed(&self, _: &FailedLogin<'_>) -> Answer<(LoginFailure, u64)> {
-        Ok((LoginFailure::Counted, 0))
+    fn login_failed(&self, _: &FailedLogin<'_>) -> Answer<LoginFailure> {
+        Ok(LoginFailure::Counted)
     }
 
     fn login_succeeded(&self, _: &str) -> Answer<()> {

@@ -633,12 +633,12 @@ impl SessionStore for Directory {
         Ok(self.hold()?.live()?.len())
     }
 
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<(LoginFailure, u64)> {
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
         let held = self.hold()?;
         let mut failures = Failures::read(held.path)?;
         let told = failures.add(failed, held.now);
         failures.write(&held)?;
-        Ok((told, 0))
+        Ok(told)
     }
 
     fn login_succeeded(&self, source: &str) -> Answer<()> {

@@ -144,8 +144,6 @@ pub struct FailedLogin<'a> {
     pub failures_max: u64,
     /// How long a block lasts.
     pub block: Duration,
-    /// What nodes that hear of it call it by.
-    pub call: &'a str,
 }
 
 /// What became of a login that failed.
@@ -285,11 +283,11 @@ pub trait SessionStore: Send + Sync {
     /// [`Failure::Away`].
     fn sweep(&self) -> Answer<usize>;
 
-    /// Counts a failed login, and tells all nodes of its source; says how many it told.
+    /// Counts a failed login.
     ///
     /// # Errors
     /// [`Failure::Away`].
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<(LoginFailure, u64)>;
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure>;
 
     /// Forgets the failures of a source that showed the right token, unless it is blocked: somebody else may be guessing there.
     ///
@@ -308,11 +306,11 @@ pub trait SessionStore: Send + Sync {
     }
 
     /// Tells all nodes something, this one among them. Who is away does not hear it; who can't be told, as by a directory, never
-    /// does. `waits` for those that listen to have acted on it, or not to say so in time: never in what is heard.
+    /// does. Waits for those that listen to have acted on it, or not to say so in time, and so may not be called in what is heard.
     ///
     /// # Errors
     /// [`Failure::Away`].
-    fn tell(&self, _message: &str, _waits: bool) -> Answer<()> {
+    fn tell(&self, _message: &str) -> Answer<()> {
         Ok(())
     }
 

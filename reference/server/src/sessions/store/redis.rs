@@ -824,23 +824,19 @@ impl SessionStore for Redis {
         parts(self.run(&call)?)?.next()
     }
 
-    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<(LoginFailure, u64)> {
+    fn login_failed(&self, failed: &FailedLogin<'_>) -> Answer<LoginFailure> {
         let mut call = self.scripts.login_failed.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(failed.source)
             .arg(micros(failed.window))
             .arg(micros(failed.block))
             .arg(failed.failures_max)
-            .arg(SOURCES_MAX)
-            .arg(failed.call);
+            .arg(SOURCES_MAX);
         let mut parts = parts(self.run(&call)?)?;
         Ok(match parts.next::<String>()?.as_str() {
-            "counted" => (LoginFailure::Counted, parts.next()?),
-            "blocks" => (LoginFailure::Blocks, parts.next()?),
-            _ => {
-                let left = Duration::from_micros(parts.next()?);
-                (LoginFailure::Blocked(left), 0)
-            }
+            "counted" => LoginFailure::Counted,
+            "blocks" => LoginFailure::Blocks,
+            _ => LoginFailure::Blocked(Duration::from_micros(parts.next()?)),
         })
     }
 
@@ -858,8 +854,8 @@ impl SessionStore for Redis {
         true
     }
 
-    fn tell(&self, message: &str, waits: bool) -> Answer<()> {
-        let question = waits.then(|| self.acks.question()).flatten();
+    fn tell(&self, message: &str) -> Answer<()> {
+        let question = self.acks.question();
         let mut call = self.scripts.tell.key(&self.root);
         call.arg(CLOSED_MAX)
             .arg(message)

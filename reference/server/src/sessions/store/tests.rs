@@ -185,9 +185,8 @@ fn logins_and_marks(store: &dyn SessionStore, name: &str) {
             window: Duration::from_millis(window),
             failures_max: 3,
             block: Duration::from_millis(block),
-            call: "call",
         };
-        store.login_failed(&failed).unwrap().0
+        store.login_failed(&failed).unwrap()
     };
     const LONG: u64 = 60_000;
     let thrice = |source, window, block| {

@@ -604,7 +604,6 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         window: Duration::from_secs(1),
         failures_max: 1,
         block: Duration::from_secs(1),
-        call: "c",
     };
     type Asks<'a> = &'a (dyn Fn(&dyn SessionStore) -> bool + Sync);
     // Whether it did as if it was answered with what makes sense.
@@ -626,7 +625,7 @@ fn whatever_is_answered_no_operation_panics_or_takes_long() {
         ("login_succeeded", &|store| {
             store.login_succeeded("s").is_ok()
         }),
-        ("tell", &|store| store.tell("t", true).is_ok()),
+        ("tell", &|store| store.tell("t").is_ok()),
     ];
     std::thread::scope(|scope| {
         for answer in nonsense() {

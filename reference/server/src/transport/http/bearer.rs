@@ -22,7 +22,7 @@ pub async fn check(
 ) -> Result<Response, Refusal> {
     let asked = endpoint.settings().checked_token();
     if let Some(token) = asked {
-        authenticate(&endpoint, token, &peer, request.headers()).await?;
+        authenticate(&endpoint, token, &peer, request.headers())?;
     }
     if peer.permit.is_reserved() && (asked.is_none() || !peer.permit.promote()) {
         return Err(Refusal::Crowded);
@@ -30,7 +30,7 @@ pub async fn check(
     Ok(next.run(request).await)
 }
 
-async fn authenticate(
+fn authenticate(
     endpoint: &Endpoint,
     token: &Secret,
     peer: &Peer,
@@ -59,7 +59,7 @@ async fn authenticate(
     if shown == Bearer::Missing {
         return Err(Refusal::Unauthorized(Challenge::Token));
     }
-    match limit.failed(source.into(), now).await {
+    match limit.failed(source.into(), now) {
         LoginFailure::Counted => {}
         // Another node may know of a block that this one has not heard of.
         LoginFailure::Blocked(left) => return Err(Refusal::Blocked(left)),

@@ -202,7 +202,7 @@ impl Endpoint {
                     }
                 }
                 Told::Ended { .. } => endpoint.ended_elsewhere(&session),
-                Told::Closed | Told::Login { .. } | Told::Heard { .. } => {}
+                Told::Closed | Told::Login { .. } => {}
             }
         });
     }

@@ -47,9 +47,10 @@ impl RateLimit {
     }
 
     /// Counts a failure, and says what becomes of it.
-    pub async fn failed(&self, source: AddressBlock, now: Instant) -> LoginFailure {
-        if let Some(shared) = &self.shared
-            && let Some(told) = shared.login_failed(&named(source), &self.settings).await
+    pub fn failed(&self, source: AddressBlock, now: Instant) -> LoginFailure {
+        let shared = self.shared.as_ref();
+        if let Some(told) =
+            shared.and_then(|shared| shared.login_failed(&named(source), &self.settings))
         {
             return told;
         }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     /// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
-    async fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
+    fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
         let limit = alone(failures_max, block_ms, window_ms);
         let source = source(1);
         let mut now = Instant::now();
@@ -149,7 +150,7 @@ mod tests {
             met.push(match limit.blocked(source, now) {
                 Some(_) => "429",
                 None => {
-                    limit.failed(source, now).await;
+                    limit.failed(source, now);
                     "401"
                 }
             });
@@ -157,49 +158,46 @@ mod tests {
         met.join(" ")
     }
 
-    #[tokio::test]
-    async fn the_failure_that_reaches_the_limit_is_still_answered() {
-        assert_eq!(
-            check(3, 1000, 60_000, &[0, 0, 0, 0]).await,
-            "401 401 401 429"
-        );
+    #[test]
+    fn the_failure_that_reaches_the_limit_is_still_answered() {
+        assert_eq!(check(3, 1000, 60_000, &[0, 0, 0, 0]), "401 401 401 429");
     }
 
-    #[tokio::test]
-    async fn a_block_that_ends_leaves_the_count() {
+    #[test]
+    fn a_block_that_ends_leaves_the_count() {
         assert_eq!(
-            check(3, 1000, 60_000, &[0, 0, 0, 0, 1200, 0]).await,
+            check(3, 1000, 60_000, &[0, 0, 0, 0, 1200, 0]),
             "401 401 401 429 401 429"
         );
     }
 
-    #[tokio::test]
-    async fn a_window_that_ends_clears_the_count() {
+    #[test]
+    fn a_window_that_ends_clears_the_count() {
         assert_eq!(
-            check(3, 1000, 500, &[0, 0, 600, 0, 0, 0]).await,
+            check(3, 1000, 500, &[0, 0, 600, 0, 0, 0]),
             "401 401 401 401 401 429"
         );
     }
 
-    #[tokio::test]
-    async fn a_success_clears_the_count() {
+    #[test]
+    fn a_success_clears_the_count() {
         let limit = alone(2, 1000, 1000);
         let (source, now) = (source(2), Instant::now());
-        assert_eq!(limit.failed(source, now).await, LoginFailure::Counted);
+        assert_eq!(limit.failed(source, now), LoginFailure::Counted);
         limit.succeeded(source, now);
-        assert_eq!(limit.failed(source, now).await, LoginFailure::Counted);
-        assert_eq!(limit.failed(source, now).await, LoginFailure::Blocks);
+        assert_eq!(limit.failed(source, now), LoginFailure::Counted);
+        assert_eq!(limit.failed(source, now), LoginFailure::Blocks);
         assert!(limit.blocked(source, now).is_some());
         limit.succeeded(source, now);
         assert!(limit.blocked(source, now).is_some(), "the block stays");
     }
 
-    #[tokio::test]
-    async fn memory_is_bounded() {
+    #[test]
+    fn memory_is_bounded() {
         let limit = alone(2, 1000, 1000);
         let now = Instant::now();
         for number in 0..20_000u32 {
-            limit.failed(source(number), now).await;
+            limit.failed(source(number), now);
             if number > 17_000 {
                 break;
             }

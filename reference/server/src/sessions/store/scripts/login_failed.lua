@@ -1,4 +1,4 @@
--- source window block failures-max sources-max call
+-- source window block failures-max sources-max
 local source, window, block = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local key, index = root .. 'login:' .. source, root .. 'logins'
 local h = redis.call('HMGET', key, 'failures', 'since', 'until')
@@ -9,13 +9,11 @@ if now - since >= window then
   since = now
 end
 failures = failures + 1
-local said, word = 'counted', 'failed ' .. source
+local said = 'counted'
 if failures >= tonumber(ARGV[5]) then
   said = 'blocks'
   ends = now + block
-  word = 'blocked ' .. source .. ' ' .. num(block)
 end
-local nodes = redis.call('PUBLISH', root .. 'told', word .. ' ' .. ARGV[7])
 redis.call('HSET', key, 'failures', num(failures), 'since', num(since), 'until', num(ends))
 local left = math.min(math.max(since + window, ends) - now, 4000000000000000)
 redis.call('PEXPIRE', key, num(math.floor(left / 1000) + 1))
@@ -26,4 +24,4 @@ if extra > 0 then
   local stalest = redis.call('ZPOPMIN', index, extra)
   for at = 1, #stalest, 2 do redis.call('DEL', root .. 'login:' .. stalest[at]) end
 end
-return { 'ok', said, num(nodes) }
+return { 'ok', said }
