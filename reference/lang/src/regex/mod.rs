@@ -30,8 +30,11 @@ use program::Program;
 pub const PATTERN_BYTES_MAX: usize = 256;
 /// Instructions of a pattern once repetitions are written out.
 const SIZE_MAX: u64 = 1 << 15;
-/// States of the library's automaton, about, beyond which it is not built: compiling takes time as well.
-const STATES_MAX: u64 = 1 << 14;
+/// States of the library's automaton, about, beyond which it is not built: compiling looks at no clock, and so many take less than a
+/// millisecond.
+const STATES_MAX: u64 = 1 << 12;
+/// Steps that compiling takes, about.
+const COMPILE_STEPS: usize = 1 << 15;
 /// Pattern times text that the library may search at one go.
 const DIRECT_STEPS_MAX: u64 = 1 << 17;
 /// Bytes of what searches built that are kept for the next one.
@@ -130,8 +133,6 @@ impl Scratch {
 
     #[cold]
     fn compile(&mut self, regex: &Arc<Regex>, meter: &mut dyn Meter) -> Result<(), Stop> {
-        /// Steps that compiling takes, about.
-        const COMPILE_STEPS: usize = 1 << 15;
         meter.work(COMPILE_STEPS)?;
         let mut bytes = 0;
         self.kept.retain(|kept| {
@@ -290,9 +291,11 @@ impl Compiled {
         if !self.plain {
             return backtrack::Search::run(self.program(), text, 0, true, meter);
         }
-        if self.direct.is_some()
-            && self.is_little(text.len())
-            && !self.needs_own(text)
+        let direct = self.direct.is_some() && self.is_little(text.len()) && !self.needs_own(text);
+        if direct && self.whole.get().is_none() {
+            meter.work(COMPILE_STEPS)?;
+        }
+        if direct
             && let Some(regex) = self
                 .whole
                 .get_or_init(|| automata::direct(&self.node, true))
@@ -330,6 +333,9 @@ impl Compiled {
             let end = found.as_ref().map_or(text.len(), |found| found[1]);
             meter.work(self.work(end - from))?;
             return Ok(found);
+        }
+        if self.automata.get().is_none() {
+            meter.work(COMPILE_STEPS)?;
         }
         let automata = self
             .automata

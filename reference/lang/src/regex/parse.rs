@@ -908,7 +908,8 @@ impl Node {
             }
             Node::Group(_, node) => node.states().saturating_add(2),
             Node::Repeat { node, min, max, .. } => {
-                let times = max.unwrap_or(min.saturating_add(1)).max(1);
+                // What has no end is written out once, or as often as it must be there.
+                let times = max.unwrap_or(*min).max(1);
                 node.states().saturating_add(2).saturating_mul(times.into())
             }
             _ => 4,

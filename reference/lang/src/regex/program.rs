@@ -1,9 +1,12 @@
 //! Patterns as instructions over characters, which both engines of our own follow. Knows no syntax.
 
+use std::collections::HashMap;
+
 use regex_syntax::hir::ClassUnicode;
 use regex_syntax::is_word_character;
 
 use super::parse::{Assert, Greed, Node};
+use crate::clock;
 
 /// A place in a program.
 pub type Pc = usize;
@@ -130,6 +133,7 @@ impl Program {
         let mut compiler = Compiler {
             insts: Vec::new(),
             sets: Vec::new(),
+            set_of: HashMap::new(),
             marks: 0,
             plain: node.is_plain(),
         };
@@ -192,6 +196,8 @@ fn begins(node: &Node, first: &mut ClassUnicode) -> bool {
 struct Compiler {
     insts: Vec<Inst>,
     sets: Vec<Set>,
+    /// The sets of classes that were met, by address: a repetition meets its classes again and again.
+    set_of: HashMap<*const ClassUnicode, usize>,
     marks: usize,
     /// Without what only the engine that steps back follows.
     plain: bool,
@@ -199,11 +205,15 @@ struct Compiler {
 
 impl Compiler {
     fn emit(&mut self, node: &Node) {
+        /// Steps of the clock for a node.
+        const NODE_STEPS: usize = 32;
+        // Who has to stop writes out the rest, which the size of a pattern bounds.
+        clock::goes_on(NODE_STEPS);
         match node {
             Node::Empty => {}
             Node::Char(character) => self.insts.push(Inst::Char(*character)),
             Node::Class(class) => {
-                let set = self.set(Set::new(class));
+                let set = self.set_of(class);
                 self.insts.push(Inst::Set(set));
             }
             Node::Assert(assert) => self.insts.push(Inst::Assert(*assert)),
@@ -273,13 +283,13 @@ impl Compiler {
         if !self.plain
             && let Node::Char(_) | Node::Class(_) = node
         {
-            let set = self.set(match node {
-                Node::Class(class) => Set::new(class),
-                Node::Char(character) => Set::new(&ClassUnicode::new([
+            let set = match node {
+                Node::Class(class) => self.set_of(class),
+                Node::Char(character) => self.set(Set::new(&ClassUnicode::new([
                     regex_syntax::hir::ClassUnicodeRange::new(*character, *character),
-                ])),
+                ]))),
                 _ => return,
-            });
+            };
             self.insts.push(Inst::Run {
                 set,
                 min: min as usize,
@@ -352,6 +362,16 @@ impl Compiler {
     fn choice(&mut self) -> Pc {
         self.insts.push(Inst::Done);
         self.insts.len() - 1
+    }
+
+    fn set_of(&mut self, class: &ClassUnicode) -> usize {
+        let address = std::ptr::from_ref(class);
+        if let Some(set) = self.set_of.get(&address) {
+            return *set;
+        }
+        let set = self.set(Set::new(class));
+        self.set_of.insert(address, set);
+        set
     }
 
     fn set(&mut self, set: Set) -> usize {
