@@ -134,13 +134,24 @@ const LETTERS: &[&str] = &[
 
 fn secret(choose: &mut Choices<impl Iterator<Item = u8>>) -> String {
     let length = 16 + choose.below(30);
-    let mut secret: String = (0..length)
-        .map(|_| LETTERS[choose.below(LETTERS.len())])
-        .collect();
+    let mut secret = String::new();
+    for _ in 0..length {
+        let letter = LETTERS[choose.below(LETTERS.len())];
+        // More of them side by side can be read in more ways than are followed.
+        secret.push_str(
+            match letter == "\\" && secret.ends_with(&letter.repeat(BACKSLASHES_MAX)) {
+                true => "n",
+                false => letter,
+            },
+        );
+    }
     // One that repeats itself says little about where it stands.
     secret.push_str("Zq9");
     secret
 }
+
+/// Backslashes side by side in a secret, of which each is escaped as deep as is claimed.
+const BACKSLASHES_MAX: usize = 4;
 
 /// A text with a form of a secret.
 struct Form {

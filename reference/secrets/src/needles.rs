@@ -18,8 +18,10 @@ const QUICK_PATTERNS_MAX: usize = 64;
 /// full of near misses must not cost more than one pass of the automaton.
 const MISSES_MIN: usize = 64;
 const BYTES_PER_MISS: usize = 512;
-/// A longer run of backslashes begins no escape but at its end.
-const BACKSLASHES_MAX: usize = 48;
+/// A run of backslashes that is longer than this, and than any that a secret may be written with, begins no escape but at its end.
+const BACKSLASHES_MIN: usize = 48;
+/// Backslashes that say one.
+const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
 /// Bytes behind an introducer that are looked at one by one.
 const NEAR_BYTES: usize = 12;
 /// Bytes of the pieces of secrets that stand before an escape.
@@ -45,6 +47,8 @@ pub(crate) struct Needles {
     short: bool,
     /// Some secret has a blank, which forms write as `+`.
     blanks: bool,
+    /// Backslashes side by side that a form may have.
+    backslashes: usize,
     /// Bytes of the longest secret.
     pub longest: usize,
 }
@@ -135,6 +139,13 @@ impl Needles {
             grams,
             short: patterns.iter().any(|pattern| pattern.len() < GRAM),
             blanks: patterns.iter().any(|pattern| pattern.contains(' ')),
+            backslashes: {
+                let runs = patterns
+                    .iter()
+                    .flat_map(|pattern| pattern.split(|other| other != '\\').map(str::len));
+                // Behind those of a secret there may be those of an escape.
+                BACKSLASHES_MIN.max((runs.max().unwrap_or(0) + 1) * BACKSLASHES_EACH)
+            },
             longest: patterns
                 .iter()
                 .map(|pattern| pattern.len())
@@ -263,9 +274,18 @@ impl Needles {
         };
         let mut escapes = Escapes::new(text, self.bytes[usize::from(b'\\')]);
         let mut readings = Readings::new();
+        // Where the run of backslashes ends that was met last.
+        let mut run_end = 0;
         loop {
             let reads = match text[at] {
                 b'+' => !paths.is_clear() || self.may_be_blank(text, at),
+                b'\\' => {
+                    if at >= run_end {
+                        let run = text[at..].iter().take_while(|byte| **byte == b'\\');
+                        run_end = at + run.count();
+                    }
+                    run_end - at < self.backslashes && begins_escape(text, at)
+                }
                 _ => begins_escape(text, at),
             };
             if reads {
@@ -417,11 +437,7 @@ impl Iterator for Introducers<'_> {
 /// Whether the introducer at `at` begins an escape, as far as can be told at once.
 fn begins_escape(text: &[u8], at: usize) -> bool {
     let next = text.get(at + 1);
-    let long = || {
-        let last = at + BACKSLASHES_MAX - 1;
-        text.get(last) == Some(&b'\\') && text[at..last].iter().all(|byte| *byte == b'\\')
-    };
-    next.is_some_and(|next| escape::may_begin(text[at], *next)) && !long()
+    next.is_some_and(|next| escape::may_begin(text[at], *next))
 }
 
 /// What stands before the escapes of a text as it is and begins a secret.

@@ -8,12 +8,15 @@ use std::ops::Range;
 use crate::escape::{Reading, Readings};
 use crate::prefixes::{Beginning, Prefixes};
 
-/// States that are followed at the same time: many more than any writer's text has.
-const OPEN_MAX: usize = 48;
+/// States that are followed at the same time: as many as eight backslashes side by side have that are escaped four times, and many
+/// more than other text of writers has.
+const OPEN_MAX: usize = 128;
 /// As many when the text has used up its steps.
 const OPEN_FEW: usize = 6;
+/// So many are compared in about the time of a step.
+const COMPARED_PER_STEP: usize = 64;
 /// Steps that a text affords: so many at first and at the most, and so many more for each of its bytes.
-const STEPS_SAVED_MAX: u32 = 16 * 1024;
+const STEPS_SAVED_MAX: u32 = 32 * 1024;
 const STEPS_PER_BYTE: u32 = 12;
 /// Escapes on the ways of a text that are remembered before those are forgotten on which nothing stands any more.
 const CRUMBS_MIN: usize = 4096;
@@ -222,6 +225,9 @@ impl<'n> Paths<'n> {
 
     /// Adds a way, unless it meets one that began no later or there are too many and it is the shortest.
     fn add(&mut self, new: Open) {
+        // All that are open are compared with it.
+        let compared = self.open.len() / COMPARED_PER_STEP;
+        self.steps = self.steps.saturating_sub(compared as u32);
         let met = |open: &Open| open.at == new.at && open.state == new.state;
         if let Some(index) = self.open.iter().position(met) {
             self.open[index] = self.earlier(self.open[index], new);

@@ -591,3 +591,24 @@ fn a_long_secret_is_found_behind_escapes() {
     let whole = redactor.scrub_within(&text, &mut || Ok::<(), ()>(()));
     assert_eq!(whole.unwrap(), "<[REDACTED]>");
 }
+
+/// A run of backslashes has a reading for each way to divide it, of which writers mean one.
+#[test]
+fn runs_of_backslashes_are_found_however_often_they_are_escaped() {
+    for (layers, run_max) in [(1, 24), (2, 20), (3, 12), (4, 8)] {
+        for run in 1..=run_max {
+            let backslashes = |count: usize| "\\".repeat(count);
+            let secret = format!(
+                "n07&&#{}ä{}Zq9-abcdef",
+                backslashes(run),
+                backslashes(run / 2)
+            );
+            let mut builder = Redactor::builder();
+            builder.add(&Secret::new(secret.clone()));
+            let form = secret.replace('\\', &backslashes(1 << layers));
+            let text = format!("x {form} y");
+            let clean = builder.build().scrub_str(&text).into_owned();
+            assert_eq!(clean, "x [REDACTED] y", "{secret:?}, {layers} layers");
+        }
+    }
+}
