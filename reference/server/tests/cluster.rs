@@ -776,10 +776,10 @@ fn what_is_acknowledged_can_have_happened_one_after_the_other() {
         let mut random = fastrand::Rng::with_seed(7);
         while since.elapsed() < seconds() && !found {
             let session = nodes[0].new_session();
-            assert_eq!(
-                nodes[0].eval(&session, "(do (def n 0) n)")["text"],
-                shown("0")
-            );
+            // On a machine that is busy its lease may end first; then nothing is kept, and it begins again.
+            until("the first turn", || {
+                nodes[0].eval(&session, "(do (def n 0) n)")["text"] == shown("0")
+            });
             let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
             let done = AtomicBool::new(false);
             let (history, kept) = std::thread::scope(|scope| {
