@@ -12,6 +12,7 @@ use serde_json::Value;
 /// Files of programs; the others ask for a server, or are about the wording of errors and descriptions.
 const AREAS: &[&str] = &[
     "aggregates-order",
+    "clojure",
     "maps-sets",
     "natural",
     "numbers",

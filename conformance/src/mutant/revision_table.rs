@@ -241,6 +241,9 @@ pub const MUTANTS: &[Mutant] = &[
             "((fn [f a c] (reduce-kv (fn [a k v] (f a (if (vector? c) (inc k) k) v)) a c)) ",
         )
     }),
+    written("keys-of-a-map-again", "maps.keys.entries", |text| {
+        text.replace("(keys ", "((fn [m] (keys (if (vector? m) (into {} m) m))) ")
+    }),
     written("int-reads-digits", "numbers.int-digits.refused", |text| {
         text.replace("(int \"", "(parse-long \"")
     }),

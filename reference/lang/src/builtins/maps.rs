@@ -184,23 +184,36 @@ fn map_or_nil(value: &Value) -> Result<Option<&Map>> {
 }
 
 fn keys(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    parts(eval, &args[0], |map| watched(map.keys()).cloned().collect())
+    parts(eval, &args[0], 0)
 }
 
 fn vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    parts(eval, &args[0], |map| {
-        watched(map.values()).cloned().collect()
-    })
+    parts(eval, &args[0], 1)
 }
 
-/// One part of every entry.
-fn parts(eval: &mut Eval<'_>, of: &Value, take: fn(&Map) -> Vec<Value>) -> Result {
+/// The keys (`at` 0) or the values (`at` 1) of a map, or of entries that were filtered or sorted.
+fn parts(eval: &mut Eval<'_>, of: &Value, at: usize) -> Result {
+    if let Value::Vector(entries) = of {
+        eval.reserve_values(entries.len())?;
+        eval.charge(entries.len())?;
+        let part = |entry: &Value| match entry {
+            Value::Vector(pair) if pair.len() == 2 => pair.get(at).cloned(),
+            _ => None,
+        };
+        let parts = watched(entries.iter()).map(part).collect::<Option<_>>();
+        return parts
+            .map(Value::vector)
+            .ok_or_else(|| wrong_type("a map or nil", of));
+    }
     let Some(map) = map_or_nil(of)? else {
         return Ok(Value::vector(Vec::new()));
     };
     eval.reserve_values(map.len())?;
     eval.charge(map.len())?;
-    Ok(Value::vector(take(map)))
+    Ok(Value::vector(match at {
+        0 => watched(map.keys()).cloned().collect(),
+        _ => watched(map.values()).cloned().collect(),
+    }))
 }
 
 fn entries(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
