@@ -193,20 +193,21 @@ fn vals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 /// The keys (`at` 0) or the values (`at` 1) of a map, or of entries that were filtered or sorted.
 fn parts(eval: &mut Eval<'_>, of: &Value, at: usize) -> Result {
-    if let Value::Vector(entries) = of {
-        eval.reserve_values(entries.len())?;
-        eval.charge(entries.len())?;
-        let part = |entry: &Value| match entry {
-            Value::Vector(pair) if pair.len() == 2 => pair.get(at).cloned(),
-            _ => None,
-        };
-        let parts = watched(entries.iter()).map(part).collect::<Option<_>>();
-        return parts
-            .map(Value::vector)
-            .ok_or_else(|| wrong_type("a map or nil", of));
-    }
-    let Some(map) = map_or_nil(of)? else {
-        return Ok(Value::vector(Vec::new()));
+    let refused = || wrong_type("a map, its entries or nil", of);
+    let map = match of {
+        Value::Nil => return Ok(Value::vector(Vec::new())),
+        Value::Map(map) => map,
+        Value::Vector(entries) => {
+            eval.reserve_values(entries.len())?;
+            eval.charge(entries.len())?;
+            let part = |entry: &Value| match entry {
+                Value::Vector(pair) if pair.len() == 2 => pair.get(at).cloned(),
+                _ => None,
+            };
+            let parts = watched(entries.iter()).map(part).collect::<Option<_>>();
+            return parts.map(Value::vector).ok_or_else(refused);
+        }
+        _ => return Err(refused()),
     };
     eval.reserve_values(map.len())?;
     eval.charge(map.len())?;
