@@ -121,7 +121,7 @@ def main():
             for process in processes:
                 if process.poll() is not None:
                     end(process.returncode or 1)
-            if time.monotonic() - since > 20:
+            if time.monotonic() - since > 60:
                 print("the cluster does not start", file=sys.stderr)
                 end(1)
             time.sleep(0.01)

@@ -133,9 +133,17 @@ impl Directory {
             belongings,
         };
         let held = directory.hold().map_err(|failure| failure.to_string())?;
-        // The directory may be as new as what is about to be in it.
-        for made in path.ancestors().skip(1).take(2) {
-            sync_names(made).map_err(|error| format!("cannot sync the directory: {error}"))?;
+        // The directory may be as new as what is about to be in it. What this process may not read it has not made.
+        let whole = path
+            .canonicalize()
+            .map_err(|error| format!("cannot be found: {error}"))?;
+        for made in whole.ancestors().skip(1).take(2) {
+            match sync_names(made) {
+                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                    return Err(format!("cannot sync {}: {error}", made.display()));
+                }
+                _ => {}
+            }
         }
         let tried = held.path.join("tried");
         write(&tried, b"").map_err(|error| format!("cannot write: {error}"))?;
