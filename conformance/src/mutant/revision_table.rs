@@ -441,7 +441,9 @@ pub const MUTANTS: &[Mutant] = &[
     written("ranges-to-their-end", "seqs.unkept.range", |text| {
         text.replace("(range 1000000)", "(range 1000001)")
     }),
-    taken!("seqs.unkept.steps", "drop-while", "take-while"),
+    written("steps-that-stay", "seqs.unkept.steps", |text| {
+        text.replace("drop-while", "take-while")
+    }),
     written("steps-seen-in-turns", "seqs.unkept.seen", |text| {
         text.replace("\"m\"", "\"r\"")
     }),

@@ -197,7 +197,7 @@ impl Check<'_> {
                 continue;
             }
             let shown = match key.key_text() {
-                Some(text) => text[..text.floor_char_boundary(KEY_BYTES_MAX)].to_owned(),
+                Some(text) => text.as_str().to_owned(),
                 None => readable_key(key, self.watch)?,
             };
             self.at(Segment::Field(shown), |check| {
@@ -264,11 +264,9 @@ impl Check<'_> {
     }
 }
 
-/// Bytes of an undeclared key that are shown.
-const KEY_BYTES_MAX: usize = 4_096;
-
 /// A key that is no text, as the reader would read it, cut where it is long.
 fn readable_key(key: &Value, watch: &dyn Watch) -> Result<String, Limit> {
+    const KEY_BYTES_MAX: usize = 4_096;
     let mut out = Sink::new(String::new(), KEY_BYTES_MAX, watch);
     match ptc_lang::print::write_readable(&mut out, key) {
         Err(Over::Limit(limit)) => Err(limit),
