@@ -7,12 +7,10 @@ Redis of their own. Takes the flags of `ptc start --http`, and ends with its inp
 
 import itertools
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 
 NODES = 3
@@ -20,7 +18,6 @@ PTC = os.environ.get("PTC", "ptc")
 CONFIG = """
 global
     maxconn 1024
-    stats socket {directory}/haproxy.sock
 defaults
     mode http
     timeout connect 2s
@@ -97,7 +94,6 @@ def main():
     host, _ = taken(arguments, "http-host", "127.0.0.1")
     if "--http" not in arguments or not port.isdigit():
         os.execvp(PTC, [PTC, *sys.argv[1:]])
-    directory = tempfile.mkdtemp(prefix="ptc-cluster-")
     processes = []
 
     def end(status):
@@ -109,7 +105,6 @@ def main():
                 process.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 process.kill()
-        shutil.rmtree(directory, ignore_errors=True)
         sys.exit(status)
 
     signal.signal(signal.SIGTERM, lambda *_: end(0))
@@ -129,7 +124,7 @@ def main():
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     free = free_ports()
     store = next(free)
-    redis = ["redis-server", "--port", str(store), "--bind", "127.0.0.1", "--save", "", "--dir", directory]
+    redis = ["redis-server", "--port", str(store), "--bind", "127.0.0.1", "--save", ""]
     processes.append(subprocess.Popen(redis, **quiet))
     until(lambda: answers(store))
     environment = os.environ | {"PTC_RUNNER_MCP_SESSION_STORE": f"redis://127.0.0.1:{store}"}
@@ -142,11 +137,12 @@ def main():
     address = "127.0.0.1" if host in ("localhost", "0.0.0.0") else host
     until(lambda: all(answers(node, address) for node in ports))
     servers = "\n".join(f"    server node{at} {address}:{node}" for at, node in enumerate(ports))
-    config = os.path.join(directory, "haproxy.cfg")
-    with open(config, "w") as file:
-        bind = "127.0.0.1" if host == "localhost" else host
-        file.write(CONFIG.format(directory=directory, host=bind, port=port, servers=servers))
-    processes.append(subprocess.Popen(["haproxy", "-db", "-q", "-f", config], stderr=subprocess.DEVNULL, **quiet))
+    bind = "127.0.0.1" if host == "localhost" else host
+    # Through a pipe: whoever runs the cluster may kill all of it at once, and nothing is left behind then.
+    haproxy = subprocess.Popen(["haproxy", "-db", "-q", "-f", "/dev/stdin"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    processes.append(haproxy)
+    with haproxy.stdin as config:
+        config.write(CONFIG.format(host=bind, port=port, servers=servers).encode())
     until(lambda: answers(int(port), address))
     while all(process.poll() is None for process in processes):
         time.sleep(0.05)
