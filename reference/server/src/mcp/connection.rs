@@ -53,14 +53,61 @@ pub struct Connection {
     revision: Mutex<&'static str>,
     draining: AtomicBool,
     calls: Mutex<Calls>,
-    quiet: Condvar,
+    /// Nothing is unanswered any more, or a cancelled request has arrived.
+    changed: Condvar,
 }
 
 #[derive(Default)]
 struct Calls {
     in_flight: HashMap<Id, Arc<Call>>,
+    /// Requests for calls that are not taken in yet: a store may be asked first. There are few at a time.
+    arriving: Vec<Arriving>,
     /// Calls whose reply is not yet written, cancelled ones not counted.
     unanswered: usize,
+    /// Every call was cancelled, and none is taken in any more.
+    over: bool,
+}
+
+/// What is known of requests under one key that arrive.
+struct Arriving {
+    key: Id,
+    requests: usize,
+    cancelled: bool,
+}
+
+/// A request for a call, from when it came until its call is taken in or refused: what cancels the call meanwhile is not lost.
+pub struct Arrival {
+    connection: Arc<Connection>,
+    key: Id,
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        let mut calls = self.connection.calls();
+        let Some(at) = calls.place_of(&self.key) else {
+            return;
+        };
+        calls.arriving[at].requests -= 1;
+        if calls.arriving[at].requests == 0 && calls.arriving.swap_remove(at).cancelled {
+            self.connection.changed.notify_all();
+        }
+    }
+}
+
+impl Calls {
+    fn place_of(&self, key: &Id) -> Option<usize> {
+        self.arriving.iter().position(|known| known.key == *key)
+    }
+}
+
+/// What became of a call that is to be cancelled.
+pub enum Cancelled {
+    /// No call is known by that key.
+    Unknown,
+    /// Its request arrives, and is answered as a cancelled one.
+    Arriving,
+    /// It is cancelled; its answer is to be used or dropped.
+    InFlight(Answer),
 }
 
 /// Why a call was not taken in.
@@ -70,6 +117,8 @@ pub enum NotAdmitted {
     Duplicate,
     /// This many calls are in flight already.
     Full(usize),
+    /// It was cancelled before it was taken in, or the connection is over.
+    Cancelled,
 }
 
 impl Connection {
@@ -81,7 +130,7 @@ impl Connection {
             revision: Mutex::new(SESSION_REVISIONS[0]),
             draining: AtomicBool::new(false),
             calls: Mutex::new(Calls::default()),
-            quiet: Condvar::new(),
+            changed: Condvar::new(),
         })
     }
 
@@ -135,6 +184,23 @@ impl Connection {
         self.calls().in_flight.contains_key(key)
     }
 
+    /// Notes that a request for the call `key` arrives. What is kept lasts until its call is taken in.
+    pub fn arrive(self: &Arc<Self>, key: &Id) -> Arrival {
+        let mut calls = self.calls();
+        match calls.place_of(key) {
+            Some(at) => calls.arriving[at].requests += 1,
+            None => calls.arriving.push(Arriving {
+                key: key.clone(),
+                requests: 1,
+                cancelled: false,
+            }),
+        }
+        Arrival {
+            connection: self.clone(),
+            key: key.clone(),
+        }
+    }
+
     /// Takes a call in under `key`. A place is asked for last, when nothing else speaks against the call.
     ///
     /// # Errors
@@ -148,6 +214,10 @@ impl Connection {
         gate: &Arc<Gate>,
     ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
         let mut calls = self.calls();
+        let arriving = calls.place_of(&key).map(|at| &calls.arriving[at]);
+        if calls.over || arriving.is_some_and(|arriving| arriving.cancelled) {
+            return Err((NotAdmitted::Cancelled, answer));
+        }
         let in_flight = calls.in_flight.len();
         let Entry::Vacant(place) = calls.in_flight.entry(key.clone()) else {
             return Err((NotAdmitted::Duplicate, answer));
@@ -176,16 +246,36 @@ impl Connection {
         let mut calls = self.calls();
         calls.unanswered -= 1;
         if calls.unanswered == 0 {
-            self.quiet.notify_all();
+            self.changed.notify_all();
         }
         true
     }
 
-    /// Cancels the call `key`; its place is free at once. Returns its answer, to be used or dropped, or `None` when no such
-    /// call is in flight.
-    pub fn cancel(&self, key: &Id) -> Option<Answer> {
-        let call = self.calls().in_flight.get(key).cloned()?;
-        self.cancel_call(&call)
+    /// Cancels the call `key`, whose place is free at once, or the request for it that arrives.
+    pub fn cancel(&self, key: &Id) -> Cancelled {
+        let mut calls = self.calls();
+        if let Some(call) = calls.in_flight.get(key).cloned() {
+            drop(calls);
+            return self
+                .cancel_call(&call)
+                .map_or(Cancelled::Unknown, Cancelled::InFlight);
+        }
+        match calls.place_of(key) {
+            Some(at) => {
+                calls.arriving[at].cancelled = true;
+                Cancelled::Arriving
+            }
+            None => Cancelled::Unknown,
+        }
+    }
+
+    /// Waits until a cancelled request has arrived and holds nothing any more, at most `patience`.
+    pub fn wait_until_arrived(&self, key: &Id, patience: Duration) {
+        let calls = self.calls();
+        // Who is out of patience goes on: the request ends by itself.
+        let _waited = self
+            .changed
+            .wait_timeout_while(calls, patience, |calls| calls.place_of(key).is_some());
     }
 
     /// Cancels one call, unless it ends with its reply already. The answer is taken before the program learns of its end, so
@@ -198,14 +288,17 @@ impl Connection {
         let mut calls = self.calls();
         calls.unanswered -= 1;
         if calls.unanswered == 0 {
-            self.quiet.notify_all();
+            self.changed.notify_all();
         }
         Some(answer)
     }
 
-    /// Cancels every call; each answer comes with its id.
+    /// Cancels every call, those that arrive or come later among them; each answer of those in flight comes with its id.
     pub fn cancel_all(&self) -> Vec<(Id, Answer)> {
-        let all: Vec<Arc<Call>> = self.calls().in_flight.values().cloned().collect();
+        let mut calls = self.calls();
+        calls.over = true;
+        let all: Vec<Arc<Call>> = calls.in_flight.values().cloned().collect();
+        drop(calls);
         all.into_iter()
             .filter_map(|call| Some((call.id.clone(), self.cancel_call(&call)?)))
             .collect()
@@ -215,7 +308,7 @@ impl Connection {
     pub fn wait_until_quiet(&self, patience: Duration) -> usize {
         let calls = self.calls();
         let (calls, _) = self
-            .quiet
+            .changed
             .wait_timeout_while(calls, patience, |calls| calls.unanswered > 0)
             .unwrap_or_else(PoisonError::into_inner);
         calls.unanswered
@@ -256,6 +349,19 @@ mod tests {
             .unwrap()
     }
 
+    fn refused(connection: &Connection, number: u64, gate: &Arc<Gate>) -> NotAdmitted {
+        let (id, key) = (Id::number(number), Id::number(number));
+        let admitted = connection.admit(id, key, None, nobody(), gate);
+        admitted.err().unwrap().0
+    }
+
+    fn is_cancelled(connection: &Connection, number: u64) -> bool {
+        matches!(
+            connection.cancel(&Id::number(number)),
+            Cancelled::InFlight(_)
+        )
+    }
+
     fn reply() -> Scrubbed<Reply> {
         Redactor::empty().scrub(Reply::error(None, RpcError::INTERNAL))
     }
@@ -265,14 +371,7 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
         let call = admitted(&connection, 1, &gate);
-        assert_eq!(
-            connection
-                .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
-                .err()
-                .unwrap()
-                .0,
-            NotAdmitted::Duplicate
-        );
+        assert_eq!(refused(&connection, 1, &gate), NotAdmitted::Duplicate);
         assert!(connection.finish(&call, reply));
         assert!(!connection.finish(&call, reply));
         assert!(
@@ -304,7 +403,7 @@ mod tests {
         let answered = Arc::new(AtomicBool::new(false));
         let (program, ending, told) = (connection.clone(), call.clone(), answered.clone());
         call.on_cancel(move || told.store(program.finish(&ending, reply), Ordering::Release));
-        assert!(connection.cancel(&Id::number(1)).is_some());
+        assert!(is_cancelled(&connection, 1));
         assert!(!answered.load(Ordering::Acquire));
         // A call that ended is not cancelled any more: what it did stands.
         let call = admitted(&connection, 1, &gate);
@@ -317,15 +416,8 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, 1);
         let call = admitted(&connection, 1, &gate);
-        assert_eq!(
-            connection
-                .admit(Id::number(2), Id::number(2), None, nobody(), &gate)
-                .err()
-                .unwrap()
-                .0,
-            NotAdmitted::Full(1)
-        );
-        assert!(connection.cancel(&Id::number(1)).is_some() && call.is_cancelled());
+        assert_eq!(refused(&connection, 2, &gate), NotAdmitted::Full(1));
+        assert!(is_cancelled(&connection, 1) && call.is_cancelled());
         assert_eq!(
             (gate.taken(), connection.wait_until_quiet(Duration::ZERO)),
             (0, 0)
@@ -340,13 +432,45 @@ mod tests {
             })
             .collect();
         assert_eq!(held, [true, true]);
-        assert_eq!(
-            other
-                .admit(Id::number(9), Id::number(9), None, nobody(), &gate)
-                .err()
-                .unwrap()
-                .0,
-            NotAdmitted::Full(2)
-        );
+        assert_eq!(refused(&other, 9, &gate), NotAdmitted::Full(2));
+    }
+    #[test]
+    fn what_is_cancelled_while_it_arrives_is_not_taken_in() {
+        let gate = Gate::new(2);
+        let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+        let number = Id::number(1);
+        assert!(matches!(connection.cancel(&number), Cancelled::Unknown));
+        // Whoever takes a request in on its way notes it once more.
+        let first = connection.arrive(&number);
+        let second = connection.arrive(&number);
+        assert!(matches!(connection.cancel(&number), Cancelled::Arriving));
+        assert_eq!(refused(&connection, 1, &gate), NotAdmitted::Cancelled);
+        assert_eq!(gate.taken(), 0);
+        admitted(&connection, 2, &gate);
+        drop(second);
+        assert_eq!(refused(&connection, 1, &gate), NotAdmitted::Cancelled);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                connection.wait_until_arrived(&number, Duration::from_secs(3600));
+                // The id may be used again from here on.
+                admitted(&connection, 1, &gate);
+            });
+            drop(first);
+            waits.join().unwrap();
+        });
+        assert!(is_cancelled(&connection, 1));
+    }
+
+    #[test]
+    fn nothing_is_taken_in_once_all_was_cancelled() {
+        let gate = Gate::new(2);
+        let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
+        admitted(&connection, 1, &gate);
+        let _arrives = connection.arrive(&Id::number(2));
+        assert_eq!(connection.cancel_all().len(), 1);
+        for number in [2, 3] {
+            assert_eq!(refused(&connection, number, &gate), NotAdmitted::Cancelled);
+        }
+        assert_eq!((gate.taken(), connection.in_flight()), (0, 0));
     }
 }

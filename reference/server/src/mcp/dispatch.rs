@@ -7,14 +7,15 @@ use crate::diagnostics::log::{REQUEST_SPAN, maybe};
 use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
 use crate::evaluation::pool;
 use crate::mcp::connection::{
-    Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION, Transport,
+    Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION,
+    Transport,
 };
 use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
 use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
-use crate::sessions::Told;
+use crate::sessions::{Shared, Told, store};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
@@ -140,6 +141,12 @@ pub fn method_names() -> impl Iterator<Item = &'static str> {
 
 fn method(name: Option<&str>) -> Option<&'static Method> {
     METHODS.iter().find(|method| Some(method.name) == name)
+}
+
+/// What a request that calls a tool is known by.
+pub fn calls_tool(frame: &Frame<'_>) -> Option<Id> {
+    let calls = frame.method_name().as_deref() == Some("tools/call");
+    frame.request_id().filter(|_| calls)
 }
 
 /// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of the
@@ -286,7 +293,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     let _request = request_span(&id).entered();
     tracing::debug!(event = "notifications_cancelled");
     match connection.cancel(&id) {
-        None => {
+        Cancelled::Unknown => {
             tracing::debug!(event = "cancelled_unknown");
             // It may run on another node, where sessions of the protocol are shared.
             if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
@@ -297,7 +304,11 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
                 });
             }
         }
-        Some(answer) => {
+        Cancelled::Arriving => {
+            tracing::info!(event = "cancelled_in_flight");
+            wait_until_arrived(connection, &id);
+        }
+        Cancelled::InFlight(answer) => {
             tracing::info!(event = "cancelled_in_flight");
             answer_cancelled(server, connection, id, answer);
         }
@@ -305,15 +316,33 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
+/// Cancels a call because of what another node was told.
+pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
+    match connection.cancel(id) {
+        Cancelled::Unknown => {}
+        Cancelled::Arriving => wait_until_arrived(connection, id),
+        Cancelled::InFlight(answer) => answer_cancelled(server, connection, id.clone(), answer),
+    }
+}
+
+/// Once the client hears that a call was cancelled, the session is free that the call would have run in: its lease may be on its way.
+fn wait_until_arrived(connection: &Connection, id: &Id) {
+    store::blocking(|| connection.wait_until_arrived(id, Shared::PATIENCE));
+}
+
 /// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.
 pub fn answer_cancelled(server: &Server, connection: &Connection, id: Id, answer: Answer) {
-    if matches!(connection.transport, Transport::Http { .. }) {
-        let reply = ToolReply::new(
-            Refusal::Cancelled.payload(),
-            View::Profile(server.settings.profile),
-        );
-        answer(server.redactor.scrub(Reply::tool(id, Era::Session, reply)));
+    if let Some(reply) = cancelled_reply(server, connection, id, Era::Session) {
+        answer(server.redactor.scrub(reply));
     }
+}
+
+fn cancelled_reply(server: &Server, connection: &Connection, id: Id, era: Era) -> Option<Reply> {
+    matches!(connection.transport, Transport::Http { .. }).then(|| {
+        let view = View::Profile(server.settings.profile);
+        let reply = ToolReply::new(Refusal::Cancelled.payload(), view);
+        Reply::tool(id, era, reply)
+    })
 }
 
 fn initialize(scene: &Scene<'_>) -> Reply {
@@ -498,15 +527,18 @@ fn tools_call(
             ended(observed, &answered.payload, Ending::Answered);
             reply(answered)
         }
-        Run::Program(prepare) => match prepare(&request) {
-            Err(NotReady::Duplicate) => duplicate(place.id),
-            Err(NotReady::Refused(refusal)) => {
-                stopped(server, tool.name, &refusal.payload, since, false);
-                ended(observed, &refusal.seen(), Ending::Refused);
-                reply(refusal)
+        Run::Program(prepare) => {
+            let _arrival = connection.arrive(&place.key);
+            match prepare(&request) {
+                Err(NotReady::Duplicate) => duplicate(place.id),
+                Err(NotReady::Refused(refusal)) => {
+                    stopped(server, tool.name, &refusal.payload, since, false);
+                    ended(observed, &refusal.seen(), Ending::Refused);
+                    reply(refusal)
+                }
+                Ok(work) => admit(place, trace, tool, work, observed, answer()),
             }
-            Ok(work) => admit(place, trace, tool, work, observed, answer()),
-        },
+        }
     }
 }
 
@@ -531,6 +563,15 @@ fn admit(
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
             return duplicate(id);
+        }
+        Err((NotAdmitted::Cancelled, _)) => {
+            if let Some(observed) = observed {
+                server.observers.abandoned(observed);
+            }
+            return match cancelled_reply(server, connection, id, era) {
+                Some(reply) => Handled::Now(reply),
+                None => Handled::Silent,
+            };
         }
         Err((NotAdmitted::Full(cap), _)) => {
             let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));

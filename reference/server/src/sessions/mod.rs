@@ -14,7 +14,7 @@ pub mod view;
 
 #[cfg(feature = "checks")]
 pub use shared::Stores;
-pub use shared::{Listed, NewProtocol, Shared, Told, examine};
+pub use shared::{Listed, NewProtocol, Protocol, Shared, Told, examine};
 
 use crate::call::Call;
 use crate::clock;
@@ -91,16 +91,45 @@ pub struct State {
     closed: bool,
 }
 
-/// A program that runs in a session. While it is held and not cancelled, the session is busy.
+/// A program that runs in a session, or will once its call is taken in. While it is held and not cancelled, the session is busy.
 #[derive(Default)]
 pub struct Running {
     call: OnceLock<Arc<Call>>,
-    /// Ends the call, and answers it, when another node closed the session.
-    end: OnceLock<End>,
+    end: Mutex<End>,
 }
 
-/// Ends a call.
-pub type End = Box<dyn Fn() + Send + Sync>;
+/// What ends a program's call, and answers it, when its session is closed.
+#[derive(Default)]
+enum End {
+    /// The call is not taken in yet.
+    #[default]
+    Unknown,
+    Known(Arc<dyn Fn() + Send + Sync>),
+    /// The session is closed: whatever comes is in vain.
+    Closed,
+}
+
+impl Running {
+    /// Notes how the call is ended when the session is closed; at once, where it is already.
+    fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
+        let mut known = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        if let End::Closed = *known {
+            drop(known);
+            return end();
+        }
+        *known = End::Known(Arc::new(end));
+    }
+
+    /// Ends the call because the session is closed.
+    fn close(&self) {
+        let mut known = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = std::mem::replace(&mut *known, End::Closed);
+        drop(known);
+        if let End::Known(end) = end {
+            end();
+        }
+    }
+}
 
 /// Why a session can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -418,20 +447,21 @@ impl Sessions {
         }
     }
 
-    /// Closes a session. A program that runs in it is not waited for; its call is given, where it runs here.
+    /// Closes a session and ends the call of a program that runs in it, which is not waited for.
     ///
     /// # Errors
     /// As [`Sessions::find`].
-    pub fn close(&self, id: &str, owner: &str) -> Result<Option<Arc<Call>>, Refused> {
-        let running = match &self.shared {
-            Some(shared) => shared.close(id, owner)?,
-            None => {
-                let session = self.find(id, owner)?;
-                self.registry().close(&session);
-                session.state().running.clone()
-            }
-        };
-        Ok(running.and_then(|running| running.call.get().cloned()))
+    pub fn close(&self, id: &str, owner: &str) -> Result<(), Refused> {
+        if let Some(shared) = &self.shared {
+            return shared.close(id, owner);
+        }
+        let session = self.find(id, owner)?;
+        self.registry().close(&session);
+        let running = session.state().running.clone();
+        if let Some(running) = running {
+            running.close();
+        }
+        Ok(())
     }
 
     /// Closes all sessions of an owner that is gone.
@@ -844,11 +874,9 @@ impl Turn {
         }
     }
 
-    /// Notes how the call is ended when another node closes the session.
-    pub fn ends_by(&self, end: End) {
-        if self.lease.is_some() {
-            let _ = self.token.end.set(end);
-        }
+    /// Notes how the call is ended when the session is closed, on whatever node; at once, where it is already.
+    pub fn ends_by(&self, end: impl Fn() + Send + Sync + 'static) {
+        self.token.ends_by(end);
     }
 
     /// Reads what the session holds, where it comes from a store. Takes as long as that is large.
@@ -1024,6 +1052,31 @@ mod tests {
         assert!(sessions.start("a", None, None).is_ok());
         sessions.forget_owner("a");
         assert_eq!(sessions.list("a").ok().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_closes_a_session_ends_a_call_that_is_taken_in_afterwards() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let sessions = sessions(&[]);
+        for is_taken_in in [false, true] {
+            let session = sessions.start("a", None, None).ok().unwrap();
+            let turn = sessions.begin(&session.id, "a", None).ok().unwrap();
+            let ends = Arc::new(AtomicUsize::new(0));
+            let end = {
+                let ends = ends.clone();
+                move || {
+                    ends.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            if is_taken_in {
+                turn.ends_by(end);
+                sessions.close(&session.id, "a").ok().unwrap();
+            } else {
+                sessions.close(&session.id, "a").ok().unwrap();
+                turn.ends_by(end);
+            }
+            assert_eq!(ends.load(Ordering::Relaxed), 1);
+        }
     }
 
     #[test]

@@ -15,9 +15,10 @@ use crate::diagnostics::counters::{Histogram, head};
 use crate::settings::SessionSettings;
 use ptc_lang::Env;
 use ptc_rpc::Id;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A store and what this node knows of it.
@@ -31,8 +32,8 @@ pub struct Shared {
     /// How long a lease lasts: a program's own limit and the time to keep what it leaves.
     term: Duration,
     recent: Mutex<VecDeque<(Key, String, State)>>,
-    /// Programs that run here.
-    running: Mutex<HashMap<Key, Weak<Running>>>,
+    /// Programs that run here, and those whose lease is asked for: what closes a session meanwhile ends them.
+    running: Mutex<HashMap<Key, Vec<Arc<Running>>>>,
     /// Acts on what nodes tell of the protocol's sessions.
     hears: OnceLock<Hears>,
     logins: Logins,
@@ -194,18 +195,19 @@ impl Shared {
         };
         match told {
             Told::Login { block, .. } => self.logins.note(key.as_str().to_owned(), block),
-            Told::Closed => {
-                let running = lock(&self.running).get(&key).and_then(Weak::upgrade);
-                if let Some(end) = running.as_ref().and_then(|running| running.end.get()) {
-                    end();
-                }
-            }
+            Told::Closed => self.end_running(&key),
             Told::Cancel { .. } | Told::Ended { .. } => {
                 if let Some(act) = self.hears.get() {
                     act(&told, &key);
                 }
             }
         }
+    }
+
+    /// Ends what runs here in a session that is closed.
+    fn end_running(&self, key: &Key) {
+        let here = lock(&self.running).get(key).cloned();
+        here.iter().flatten().for_each(|running| running.close());
     }
 
     /// Whether one of this node's keys is the store's. A store that never was marked gets the mark, and one under an older key a new
@@ -580,30 +582,33 @@ impl Shared {
             holder: &holder,
             term: self.term,
         };
+        // Known before the lease is there: a closing that the store did not know of when it gave the lease is told of afterwards.
+        let running = RunningHere::enter(self, &key);
         let since = Instant::now();
         let asked = match within {
             None => self.ask(|store| store.acquire(&acquire)),
             Some(owner) => self.acquire_within(&store::owner_of(owner), &acquire),
         };
         self.measured.leases.observe(since.elapsed().as_secs_f64());
-        let (record, lease) = asked?;
+        let (mut record, lease) = asked?;
+        let whole = self.whole(&record, &digest, stamp);
+        let token = running.token.clone();
         let leased = Leased {
             shared: self.clone(),
             lease,
             owner: record.owner.clone(),
             stamp: record.stamp.clone(),
             ended: AtomicBool::new(false),
-            body: Mutex::new(record.body.clone()),
+            body: Mutex::new(record.body.take()),
+            _running: running,
         };
-        self.whole(&record, &digest, stamp)?;
+        whole?;
         let session = self.session(
             &record,
             owner,
             known.map_or_else(|| State::empty(0), |(_, state)| state),
         )?;
-        let token = Arc::new(Running::default());
         session.state().running = Some(token.clone());
-        lock(&self.running).insert(key, Arc::downgrade(&token));
         Ok(Turn {
             session,
             token,
@@ -636,17 +641,15 @@ impl Shared {
         Err(refused)
     }
 
-    /// Closes a session; gives what runs in it here.
-    pub fn close(&self, id: &str, owner: &str) -> Result<Option<Arc<Running>>, Refused> {
+    /// Closes a session, and ends what runs in it on whatever node.
+    pub fn close(&self, id: &str, owner: &str) -> Result<(), Refused> {
         let key = Key::of(id);
         self.ask(|store| store.close(&key, &store::owner_of(owner)))?;
         lock(&self.recent).retain(|(known, ..)| *known != key);
-        let here = lock(&self.running).get(&key).and_then(Weak::upgrade);
-        if here.is_none() {
-            let message = Told::closed(&key);
-            let _ = self.ask(|store| store.tell(&message));
-        }
-        Ok(here)
+        self.end_running(&key);
+        let message = Told::closed(&key);
+        let _ = self.ask(|store| store.tell(&message));
+        Ok(())
     }
 
     pub fn forget_owner(&self, owner: &str) {
@@ -1031,6 +1034,40 @@ pub struct Leased {
     ended: AtomicBool,
     /// What was read, until it is needed.
     body: Mutex<Option<Vec<u8>>>,
+    _running: RunningHere,
+}
+
+/// A program that runs here, or will once its lease is there; until this is dropped.
+struct RunningHere {
+    shared: Arc<Shared>,
+    key: Key,
+    token: Arc<Running>,
+}
+
+impl RunningHere {
+    fn enter(shared: &Arc<Shared>, key: &Key) -> Self {
+        let token = Arc::new(Running::default());
+        let mut all = lock(&shared.running);
+        all.entry(key.clone()).or_default().push(token.clone());
+        RunningHere {
+            shared: shared.clone(),
+            key: key.clone(),
+            token,
+        }
+    }
+}
+
+impl Drop for RunningHere {
+    fn drop(&mut self) {
+        let mut all = lock(&self.shared.running);
+        if let Entry::Occupied(mut here) = all.entry(self.key.clone()) {
+            here.get_mut()
+                .retain(|known| !Arc::ptr_eq(known, &self.token));
+            if here.get().is_empty() {
+                here.remove();
+            }
+        }
+    }
 }
 
 /// What a turn leaves behind, as the store takes it.
@@ -1103,12 +1140,5 @@ impl Leased {
 impl Drop for Leased {
     fn drop(&mut self) {
         self.release();
-        let mut running = lock(&self.shared.running);
-        if running
-            .get(&self.lease.key)
-            .is_some_and(|running| running.strong_count() == 0)
-        {
-            running.remove(&self.lease.key);
-        }
     }
 }

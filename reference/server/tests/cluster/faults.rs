@@ -13,14 +13,28 @@ pub struct Wire {
 
 #[derive(Default)]
 struct State {
-    held: AtomicBool,
+    held: Mutex<Held>,
     /// What is answered waits for so many milliseconds.
     slow_ms: AtomicU64,
-    /// Only what is asked waits, not what is answered.
-    one_way: AtomicBool,
+    /// Answers that were held back.
+    waiting: AtomicUsize,
+    /// Messages, or parts of them, that came to those who listen.
+    heard: AtomicUsize,
     /// Counts cuts: a connection that is older than the last one ends.
     cuts: AtomicU64,
     over: AtomicBool,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Held {
+    #[default]
+    Nothing,
+    All,
+    /// What is asked, not what is answered.
+    Requests,
+    /// What is answered, but not what is told to those who listen.
+    Answers,
 }
 
 /// Between two looks of a connection.
@@ -59,18 +73,33 @@ impl Wire {
 
     /// From now on nothing arrives, in either direction.
     pub fn hold(&self) {
-        self.state.held.store(true, Ordering::Release);
+        self.state.hold(Held::All);
     }
 
     /// From now on nothing that is asked arrives; what was asked before is answered.
     fn hold_requests(&self) {
-        self.state.one_way.store(true, Ordering::Release);
-        self.hold();
+        self.state.hold(Held::Requests);
+    }
+
+    /// From now on what is asked is done and not answered; what is told arrives.
+    pub fn hold_answers(&self) {
+        self.state.waiting.store(0, Ordering::Release);
+        self.state.hold(Held::Answers);
+    }
+
+    /// Whether an answer is held back.
+    pub fn is_awaited(&self) -> bool {
+        self.state.waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// How much came to those who listen.
+    pub fn heard(&self) -> usize {
+        self.state.heard.load(Ordering::Acquire)
     }
 
     /// What was held arrives.
     pub fn release(&self) {
-        self.state.held.store(false, Ordering::Release);
+        self.state.hold(Held::Nothing);
     }
 
     pub fn hold_for(&self, time: Duration) {
@@ -92,6 +121,14 @@ impl Drop for Wire {
     }
 }
 
+/// A connection.
+struct Led {
+    /// Cuts before it.
+    cuts: u64,
+    /// It subscribed to what is told.
+    listens: AtomicBool,
+}
+
 impl State {
     fn lead(self: Arc<Self>, near: TcpStream, target: u16) {
         let Ok(far) = TcpStream::connect(("127.0.0.1", target)) else {
@@ -99,29 +136,34 @@ impl State {
         };
         near.set_nonblocking(false).unwrap();
         let (near_end, far_end) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-        let cuts = self.cuts.load(Ordering::Acquire);
-        let state = self.clone();
-        let back = std::thread::spawn(move || state.pass(far_end, near_end, cuts, true));
-        self.pass(near, far, cuts, false);
+        let led = Arc::new(Led {
+            cuts: self.cuts.load(Ordering::Acquire),
+            listens: AtomicBool::new(false),
+        });
+        let (state, answered) = (self.clone(), led.clone());
+        let back = std::thread::spawn(move || state.pass(far_end, near_end, &answered, true));
+        self.pass(near, far, &led, false);
         let _ = back.join();
     }
 
-    fn holds(&self, answers: bool) -> bool {
-        let one_way = self.one_way.load(Ordering::Acquire);
-        self.held.load(Ordering::Acquire) && !(answers && one_way)
+    fn hold(&self, held: Held) {
+        *self.held.lock().unwrap() = held;
     }
 
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream, cuts: u64, answers: bool) {
+    fn holds(&self, led: &Led, answers: bool) -> bool {
+        match *self.held.lock().unwrap() {
+            Held::Nothing => false,
+            Held::All => true,
+            Held::Requests => !answers,
+            Held::Answers => answers && !led.listens.load(Ordering::Acquire),
+        }
+    }
+
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream, led: &Led, answers: bool) {
         from.set_read_timeout(Some(LOOK)).unwrap();
         let mut bytes = [0; 16 << 10];
-        loop {
-            if self.cuts.load(Ordering::Acquire) != cuts {
-                break;
-            }
-            if self.holds(answers) {
-                std::thread::sleep(LOOK);
-                continue;
-            }
+        let is_cut = || self.cuts.load(Ordering::Acquire) != led.cuts;
+        while !is_cut() {
             let count = match from.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(count) => count,
@@ -135,16 +177,25 @@ impl State {
                 }
                 Err(_) => break,
             };
-            // Held while it was read.
-            while self.holds(answers) && self.cuts.load(Ordering::Acquire) == cuts {
+            let said = &bytes[..count];
+            if !answers && said.windows(9).any(|word| word == b"SUBSCRIBE") {
+                led.listens.store(true, Ordering::Release);
+            }
+            if answers && self.holds(led, answers) {
+                self.waiting.fetch_add(1, Ordering::AcqRel);
+            }
+            while self.holds(led, answers) && !is_cut() {
                 std::thread::sleep(LOOK);
             }
             if answers {
                 let late = self.slow_ms.load(Ordering::Acquire);
                 std::thread::sleep(Duration::from_millis(late));
             }
-            if to.write_all(&bytes[..count]).is_err() {
+            if to.write_all(said).is_err() {
                 break;
+            }
+            if answers && led.listens.load(Ordering::Acquire) {
+                self.heard.fetch_add(1, Ordering::AcqRel);
             }
         }
         // What came before the end arrives.

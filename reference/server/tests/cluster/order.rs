@@ -6,27 +6,59 @@ use super::*;
 /// How late one of the servers hears. It is waited for for two seconds, in which it has to ask the store, too.
 const LATE_MS: u64 = 200;
 
-/// Servers of one store. The first one hears of the others late.
+/// Servers of one store, of which the first one is far from it.
 struct Late {
     far: Node,
     near: [Node; 2],
-    _wire: Wire,
+    wire: Wire,
+    store: Store,
+    _directory: tempfile::TempDir,
 }
 
 impl Late {
-    fn start(store: &Store) -> Late {
-        let Store::Redis { port, .. } = store else {
-            panic!("nobody is told anything by a directory")
+    /// Starts them, where Redis is installed: nobody is told anything by a directory.
+    fn start() -> Option<Late> {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::redis(directory.path())?;
+        let Store::Redis { port, .. } = &store else {
+            return None;
         };
         let wire = Wire::to(*port);
         let flags = ["--program-timeout-ms", "20000", "--http-metrics"];
-        let far = Node::start(&wire.url(), &flags, &[]);
-        wire.slow(LATE_MS);
-        Late {
-            far,
+        Some(Late {
+            far: Node::start(&wire.url(), &flags, &[]),
             near: [(); 2].map(|()| Node::start(&store.url(), &flags, &[])),
-            _wire: wire,
-        }
+            wire,
+            store,
+            _directory: directory,
+        })
+    }
+
+    /// The same where the first one hears of the others late.
+    fn start_slow() -> Option<Late> {
+        let nodes = Late::start()?;
+        nodes.wire.slow(LATE_MS);
+        Some(nodes)
+    }
+
+    /// Has the far server ask the store, which does what it is asked and keeps the answer back until the far server has heard of what is done
+    /// meanwhile. Gives what came of both.
+    fn overtake<A: Send, B: Send>(
+        &self,
+        ask: impl FnOnce() -> A + Send,
+        meanwhile: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        self.wire.hold_answers();
+        std::thread::scope(|scope| {
+            let asks = scope.spawn(ask);
+            until("the question", || self.wire.is_awaited());
+            let heard = self.wire.heard();
+            let overtakes = scope.spawn(meanwhile);
+            until("what is told", || self.wire.heard() > heard);
+            self.wire.release();
+            let overtaken = overtakes.join().unwrap();
+            (asks.join().unwrap(), overtaken)
+        })
     }
 
     /// Calls that run on the server that hears late.
@@ -66,52 +98,54 @@ impl Client {
         let params = json!({"name": format!("lisp_{tool}"), "arguments": arguments});
         self.send(node, "POST", &frame(id, "tools/call", &params)).1
     }
+
+    /// A new session of programs.
+    fn start(&self, node: &Node) -> Value {
+        let started = self.call(node, 1, "session_start", json!({}));
+        started["result"]["structuredContent"]["session_id"].clone()
+    }
+
+    fn turn(&self, node: &Node, id: u64, session: &Value, program: &str) -> String {
+        let arguments = json!({"session_id": session, "program": program});
+        self.call(node, id, "session_eval", arguments).to_string()
+    }
 }
 
 const ENDLESS: &str = "(loop [i 0] (recur (inc i)))";
 
-fn store(directory: &tempfile::TempDir) -> Option<Store> {
-    Store::redis(directory.path())
+fn cancel_of(id: u64) -> String {
+    let params = json!({"requestId": id});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
 }
 
 #[test]
 fn a_session_is_free_once_its_program_was_cancelled_elsewhere() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(store) = store(&directory) else {
+    let Some(nodes) = Late::start_slow() else {
         return;
     };
-    let nodes = Late::start(&store);
     let [here, next] = &nodes.near;
     let client = Client::open(here);
-    let started = client.call(here, 2, "session_start", json!({}));
-    let session = &started["result"]["structuredContent"]["session_id"];
+    let session = client.start(here);
     for id in 3..6 {
         std::thread::scope(|scope| {
-            let endless = json!({"session_id": session, "program": ENDLESS});
-            let running = scope.spawn(|| client.call(&nodes.far, id, "session_eval", endless));
+            let running = scope.spawn(|| client.turn(&nodes.far, id, &session, ENDLESS));
             until("the turn", || nodes.in_flight() == 1);
-            let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
-            assert_eq!(client.send(here, "POST", &cancel.to_string()).0, 202);
-            let turn = json!({"session_id": session, "program": "(+ 40 2)"});
-            let reply = client.call(next, 1001, "session_eval", turn).to_string();
+            assert_eq!(client.send(here, "POST", &cancel_of(id)).0, 202);
+            let reply = client.turn(next, 1001, &session, "(+ 40 2)");
             assert!(reply.contains("user=> 42"), "{reply}");
-            let reply = running.join().unwrap().to_string();
+            let reply = running.join().unwrap();
             assert!(reply.contains("cancelled"), "{reply}");
         });
     }
     // What nobody knows is no reason to wait for long.
-    let cancel =
-        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}"#;
-    assert_eq!(client.send(here, "POST", cancel).0, 202);
+    assert_eq!(client.send(here, "POST", &cancel_of(999)).0, 202);
 }
 
 #[test]
 fn nothing_runs_any_more_once_its_session_was_ended_elsewhere() {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(store) = store(&directory) else {
+    let Some(nodes) = Late::start_slow() else {
         return;
     };
-    let nodes = Late::start(&store);
     let [here, _] = &nodes.near;
     std::thread::scope(|scope| {
         let client = Client::open(here);
@@ -136,4 +170,219 @@ fn nothing_runs_any_more_once_its_session_was_ended_elsewhere() {
         let reply = running.join().unwrap().to_string();
         assert!(reply.contains("cancelled"), "{reply}");
     });
+}
+
+#[test]
+fn a_cancel_that_overtakes_the_lease_of_its_call_is_not_lost() {
+    let Some(nodes) = Late::start() else {
+        return;
+    };
+    let [here, next] = &nodes.near;
+    let client = Client::open(here);
+    let session = client.start(here);
+    // The far server asks for the session of the protocol, which it has never seen; then for the lease.
+    for id in 3..6 {
+        let (reply, (status, _)) = nodes.overtake(
+            || client.turn(&nodes.far, id, &session, ENDLESS),
+            || client.send(here, "POST", &cancel_of(id)),
+        );
+        assert!(reply.contains("cancelled"), "{reply}");
+        assert_eq!((status, nodes.in_flight()), (202, 0));
+        let reply = client.turn(next, 1001, &session, "(+ 40 2)");
+        assert!(reply.contains("user=> 42"), "{reply}");
+    }
+    // A call outside of sessions, and one whose id was cancelled before.
+    let endless = json!({"program": ENDLESS});
+    let (reply, _) = nodes.overtake(
+        || client.call(&nodes.far, 3, "eval", endless),
+        || client.send(here, "POST", &cancel_of(3)),
+    );
+    assert!(reply.to_string().contains("cancelled"), "{reply}");
+    let reply = client.turn(&nodes.far, 3, &session, "(+ 40 2)");
+    assert!(reply.contains("user=> 42"), "{reply}");
+}
+
+#[test]
+fn an_end_that_overtakes_a_session_or_its_lease_is_not_lost() {
+    let Some(nodes) = Late::start() else {
+        return;
+    };
+    let [here, next] = &nodes.near;
+    for is_known in [false, true] {
+        for is_turn in [false, true] {
+            let client = Client::open(here);
+            let session = client.start(here);
+            if is_known {
+                client.turn(&nodes.far, 2, &session, "1");
+            }
+            let (tool, arguments) = match is_turn {
+                true => (
+                    "lisp_session_eval",
+                    json!({"session_id": session, "program": ENDLESS}),
+                ),
+                false => ("lisp_eval", json!({"program": ENDLESS})),
+            };
+            let call = frame(
+                3,
+                "tools/call",
+                &json!({"name": tool, "arguments": arguments}),
+            );
+            let ((known, reply), (status, _)) = nodes.overtake(
+                || client.send(&nodes.far, "POST", &call),
+                || client.send(here, "DELETE", ""),
+            );
+            // Nobody knows the session, its calls are cancelled, or it takes none any more.
+            let reply = reply.to_string();
+            let over = ["cancelled", "shutting_down", "session_closed"];
+            let over = known == 404 || over.iter().any(|word| reply.contains(word));
+            assert!(over, "{known}: {reply}");
+            assert_eq!((status, nodes.in_flight()), (202, 0));
+            let (status, _) = client.send(&nodes.far, "POST", &frame(4, "ping", &json!({})));
+            assert_eq!(status, 404);
+        }
+    }
+    // Sessions of programs, which belong to nothing that ends with them.
+    for from in [here, next] {
+        let session = here.new_session();
+        let (reply, closed) = nodes.overtake(
+            || nodes.far.eval(&session, ENDLESS),
+            || from.call("session_close", &json!({"session_id": session})),
+        );
+        assert_eq!(closed.unwrap()["closed"], json!(true));
+        let reply = reply.to_string();
+        assert!(reply.contains("cancelled"), "{reply}");
+        assert_eq!(nodes.in_flight(), 0);
+    }
+}
+
+#[test]
+fn what_ends_a_call_while_a_directory_is_locked_is_not_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("file:{}", directory.path().display());
+    let node = Node::start(&url, &["--program-timeout-ms", "20000"], &[]);
+    let client = Client::open(&node);
+    for end in ["cancelled", "closed", "DELETE"] {
+        let session = client.start(&node);
+        let locks = locks_below(directory.path());
+        assert!(!locks.is_empty());
+        locks.iter().for_each(|lock| lock.lock().unwrap());
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| client.turn(&node, 3, &session, ENDLESS));
+            until("the call", || waiting_for_locks(&node) == 1);
+            let ended = scope.spawn(|| match end {
+                "cancelled" => client.send(&node, "POST", &cancel_of(3)).0,
+                "DELETE" => client.send(&node, "DELETE", "").0,
+                _ => {
+                    client.call(&node, 4, "session_close", json!({"session_id": session}));
+                    202
+                }
+            });
+            until("its end", || waiting_for_locks(&node) == 2);
+            locks.iter().for_each(|lock| lock.unlock().unwrap());
+            assert_eq!(ended.join().unwrap(), 202);
+            let reply = running.join().unwrap();
+            assert!(!reply.contains("timeout"), "{reply}");
+            if end == "cancelled" {
+                assert!(reply.contains("cancelled"), "{reply}");
+                let reply = client.turn(&node, 5, &session, "(+ 40 2)");
+                assert!(reply.contains("user=> 42"), "{reply}");
+            }
+        });
+    }
+}
+
+fn locks_below(path: &Path) -> Vec<std::fs::File> {
+    let below = |path: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(path).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    let (directories, files): (Vec<_>, Vec<_>) =
+        below(path).into_iter().partition(|path| path.is_dir());
+    let nested = directories.iter().flat_map(|path| locks_below(path));
+    let own = files
+        .into_iter()
+        .filter(|path| path.file_name().is_some_and(|name| name == "lock"))
+        .map(|path| std::fs::File::open(path).unwrap());
+    own.chain(nested).collect()
+}
+
+/// How often a server has a lock open.
+fn waiting_for_locks(node: &Node) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", node.process.id())).unwrap();
+    open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok())
+        .filter(|path| path.file_name().is_some_and(|name| name == "lock"))
+        .count()
+}
+
+#[test]
+fn what_ends_a_call_over_stdio_before_it_is_taken_in_is_not_lost() {
+    let Some(nodes) = Late::start() else {
+        return;
+    };
+    let flags = ["--sessions", "--max-concurrent-calls", "1"];
+    let mut far = Stdio::start(&nodes.wire.url(), &flags);
+    let mut near = Stdio::start(&nodes.store.url(), &flags);
+    let started = near.call(1, "session_start", json!({}));
+    let session = started["result"]["structuredContent"]["session_id"].clone();
+    let turn = |id: u64, program: &str| {
+        let arguments = json!({"session_id": session, "program": program});
+        frame(
+            id,
+            "tools/call",
+            &json!({"name": "lisp_session_eval", "arguments": arguments}),
+        )
+    };
+    nodes.wire.hold_answers();
+    far.write(&turn(2, ENDLESS));
+    until("the question", || nodes.wire.is_awaited());
+    far.write(&cancel_of(2));
+    nodes.wire.release();
+    // A cancelled call is not answered over stdio, and leaves its place, and the session, to the next.
+    far.write(&turn(3, "(+ 40 2)"));
+    let reply = far.read();
+    assert_eq!(reply["id"], json!(3), "{reply}");
+    assert!(reply.to_string().contains("user=> 42"), "{reply}");
+    let close = json!({"session_id": session});
+    let (_, closed) = nodes.overtake(
+        || far.write(&turn(4, ENDLESS)),
+        || near.call(2, "session_close", close),
+    );
+    assert!(closed.to_string().contains(r#""closed":true"#), "{closed}");
+    let reply = far.call(5, "eval", json!({"program": "(+ 40 2)"}));
+    assert!(reply.to_string().contains("user=> 42"), "{reply}");
+}
+
+/// A server over its standard streams.
+struct Stdio {
+    process: Process,
+    replies: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl Stdio {
+    fn start(store: &str, flags: &[&str]) -> Stdio {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"));
+        command.args(["start", "--program-timeout-ms", "20000", "--session-store"]);
+        let (child, replies) = support::started(command.arg(store).args(flags));
+        Stdio {
+            process: Process(child),
+            replies,
+        }
+    }
+
+    fn write(&mut self, frame: &str) {
+        let input = self.process.stdin.as_mut().unwrap();
+        writeln!(input, "{frame}").unwrap();
+    }
+
+    fn read(&mut self) -> Value {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut self.replies, &mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn call(&mut self, id: u64, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": format!("lisp_{tool}"), "arguments": arguments});
+        self.write(&frame(id, "tools/call", &params));
+        self.read()
+    }
 }

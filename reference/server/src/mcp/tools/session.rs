@@ -205,21 +205,8 @@ pub fn close(request: &Request<'_>) -> ToolReply {
             },
         };
         let id = session_id(request, arguments)?;
-        let running = request
-            .server
-            .sessions
-            .close(&id, &request.connection.owner)?;
-        if let Some(call) = running {
-            // Sessions belong to one connection, so the call does too.
-            if let Some(answer) = request.connection.cancel_call(&call) {
-                dispatch::answer_cancelled(
-                    request.server,
-                    request.connection,
-                    call.id.clone(),
-                    answer,
-                );
-            }
-        }
+        let sessions = &request.server.sessions;
+        sessions.close(&id, &request.connection.owner)?;
         Ok(SessionClosed {
             closed: true,
             reason,
@@ -304,11 +291,11 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
         admitted: Some(Box::new(move |call| {
             began.belongs_to(call);
             let call = call.clone();
-            began.ends_by(Box::new(move || {
+            began.ends_by(move || {
                 if let Some(answer) = connection.cancel_call(&call) {
                     dispatch::answer_cancelled(&ending, &connection, call.id.clone(), answer);
                 }
-            }));
+            });
         })),
         run: Box::new(run),
     })

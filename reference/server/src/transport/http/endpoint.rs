@@ -191,15 +191,7 @@ impl Endpoint {
             };
             match told {
                 Told::Cancel { call, .. } => {
-                    let connection = &session.connection;
-                    if let Some(answer) = connection.cancel(call) {
-                        dispatch::answer_cancelled(
-                            &endpoint.server,
-                            connection,
-                            call.clone(),
-                            answer,
-                        );
-                    }
+                    dispatch::cancel_told(&endpoint.server, &session.connection, call);
                 }
                 Told::Ended { .. } => endpoint.ended_elsewhere(&session),
                 Told::Closed | Told::Login { .. } => {}

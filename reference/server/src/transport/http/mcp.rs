@@ -10,7 +10,7 @@ use super::session_store::{Full, Missing, Session};
 use super::stateless;
 use crate::call::Answer;
 use crate::digest;
-use crate::mcp::connection::{Connection, RequestContext, STATELESS_REVISION};
+use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
 use crate::render::reply::{Body as ReplyBody, Reply};
 use crate::sessions::Shared;
@@ -64,26 +64,31 @@ impl NamedSession {
         Ok(id)
     }
 
-    /// The session that a turn names, as far as this node knows it: the step that takes the turn's lease asks the store for it. None
-    /// where only the store knows.
-    fn unasked(endpoint: &Endpoint, head: &Parts) -> Result<Option<Arc<Session>>, Refusal> {
+    /// The session that a request names; where a store says whether it is there, it has not been asked.
+    fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
         let id = Self::id(endpoint, head)?;
         let owner = &endpoint.settings().owner_hash;
-        Ok(endpoint.sessions().unasked(id, owner, Instant::now()))
+        let named = endpoint.sessions().name(id, owner, Instant::now());
+        named
+            .map(NamedSession)
+            .map_err(|missing| refused(endpoint, missing))
     }
 
-    fn find(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
-        let id = Self::id(endpoint, head)?;
-        let owner = &endpoint.settings().owner_hash;
-        let found = endpoint.sessions().find(id, owner, Instant::now());
-        found.map(NamedSession).map_err(|missing| match missing {
-            Missing::Unknown => Refusal::UnknownSession,
-            Missing::Ended(session) => {
-                endpoint.ended_elsewhere(&session);
-                Refusal::UnknownSession
-            }
-            Missing::Away => Refusal::StoreAway,
-        })
+    /// Whether it is there.
+    fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
+        let checked = endpoint.sessions().check(&self.0, Instant::now());
+        checked.map_err(|missing| refused(endpoint, missing))
+    }
+}
+
+fn refused(endpoint: &Endpoint, missing: Missing) -> Refusal {
+    match missing {
+        Missing::Unknown => Refusal::UnknownSession,
+        Missing::Ended(session) => {
+            endpoint.ended_elsewhere(&session);
+            Refusal::UnknownSession
+        }
+        Missing::Away => Refusal::StoreAway,
     }
 }
 
@@ -94,7 +99,9 @@ impl FromRequestParts<Arc<Endpoint>> for NamedSession {
         head: &mut Parts,
         endpoint: &Arc<Endpoint>,
     ) -> Result<Self, Refusal> {
-        Self::find(endpoint, head)
+        let named = Self::name(endpoint, head)?;
+        named.check(endpoint)?;
+        Ok(named)
     }
 }
 
@@ -146,26 +153,26 @@ pub async fn post(
     if frame.id.is_some() && frame.method_name().as_deref() == Some("initialize") {
         return exchange.initialize(&frame);
     }
-    let unasked = match dispatch::begins_turn(&frame) {
-        true => NamedSession::unasked(&endpoint, &posted.head)?,
-        false => None,
-    };
-    let asked = unasked.is_none();
-    let session = match unasked {
-        Some(session) => session,
-        None => NamedSession::find(&endpoint, &posted.head)?.0,
-    };
+    let named = NamedSession::name(&endpoint, &posted.head)?;
+    let session = &named.0;
+    // A call is known from here on, so that nothing which ends it meanwhile is lost.
+    let arrival = dispatch::calls_tool(&frame).map(|key| session.connection.arrive(&key));
+    // The step that takes a turn's lease asks the store for the session, too.
+    let asked = !dispatch::begins_turn(&frame) || !endpoint.sessions().is_asked_with_turns(session);
+    if asked {
+        named.check(&endpoint)?;
+    }
     if let Some(version) = posted.head.headers.get(&PROTOCOL_VERSION)
         && version.as_bytes() != session.connection.revision().as_bytes()
     {
         if !asked {
-            NamedSession::find(&endpoint, &posted.head)?;
+            named.check(&endpoint)?;
         }
         return Err(Refusal::WrongRevision);
     }
     let began = Instant::now();
-    let response = exchange.in_session(&session, &frame, asked).await?;
-    endpoint.sessions().answered(&session, began);
+    let response = exchange.in_session(&named, &frame, asked, arrival).await?;
+    endpoint.sessions().answered(session, began);
     Ok(response)
 }
 
@@ -227,7 +234,14 @@ impl Exchange<'_> {
     }
 
     /// `asked` is whether the store was, for the session; otherwise the turn that begins asks it.
-    async fn in_session(&self, session: &Arc<Session>, frame: &Frame<'_>, asked: bool) -> Answered {
+    async fn in_session(
+        &self,
+        named: &NamedSession,
+        frame: &Frame<'_>,
+        asked: bool,
+        arrival: Option<Arrival>,
+    ) -> Answered {
+        let session = &named.0;
         if frame.is_response() || (frame.id.is_none() && !frame.version_ok) {
             return Ok(plain(StatusCode::ACCEPTED, ""));
         }
@@ -240,11 +254,12 @@ impl Exchange<'_> {
         if !asked && !matches!(handled, Handled::Later(..)) {
             // No turn began, for whatever reason: whether the session is there comes first.
             let drained = session.connection.is_draining();
-            NamedSession::find(self.endpoint, self.head)?;
+            named.check(self.endpoint)?;
             if session.connection.is_draining() && !drained {
                 handled = handle(Box::new(|_| {}));
             }
         }
+        drop(arrival);
         Ok(match handled {
             Handled::Silent => plain(StatusCode::ACCEPTED, ""),
             Handled::Now(reply) => self.reply(StatusCode::OK, reply),

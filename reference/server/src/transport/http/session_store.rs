@@ -6,11 +6,11 @@
 use crate::digest;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
 use crate::sessions::store::Key;
-use crate::sessions::{NewProtocol, Refused, Shared};
+use crate::sessions::{NewProtocol, Protocol, Refused, Shared};
 use crate::settings::HttpSettings;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ pub struct Session {
     pub connection: Arc<Connection>,
     /// What a store knows it by.
     key: Key,
-    created: Instant,
+    created: Mutex<Instant>,
     used: Mutex<Instant>,
     ended: AtomicBool,
 }
@@ -34,6 +34,9 @@ pub struct SessionStore {
     ttl: Duration,
     idle: Duration,
     live: Mutex<HashMap<String, Arc<Session>>>,
+    /// What requests name that this node does not know, while the store is asked for it: what ends the session meanwhile, or cancels such a
+    /// request, finds it here. Locked behind `live`.
+    named: Mutex<HashMap<String, Weak<Session>>>,
     shared: Option<Arc<Shared>>,
 }
 
@@ -79,7 +82,8 @@ impl SessionStore {
             in_flight_max: settings.in_flight_max,
             ttl: Duration::from_millis(settings.session_ttl_ms),
             idle: Duration::from_millis(settings.session_idle_ms),
-            live: Mutex::new(HashMap::new()),
+            live: Mutex::default(),
+            named: Mutex::default(),
             shared,
         }
     }
@@ -122,7 +126,7 @@ impl SessionStore {
             connection: Connection::new(id.clone(), transport, self.in_flight_max),
             key: Key::of(&id),
             owner_hash: owner_hash.to_owned(),
-            created: now,
+            created: Mutex::new(now),
             used: Mutex::new(now),
             ended: AtomicBool::new(false),
             id,
@@ -155,76 +159,113 @@ impl SessionStore {
         Err(full)
     }
 
-    /// What this node has of the session `id` of this owner, where a store says whether it is there and was not asked yet.
-    pub fn unasked(&self, id: &str, owner_hash: &str, now: Instant) -> Option<Arc<Session>> {
-        self.shared.as_ref()?;
-        self.here(id, owner_hash, now)
-    }
-
-    /// What this node has of the session `id` of this owner. Where a store says whether it is there, that is a use: what is used is not
-    /// forgotten while the store is asked.
-    fn here(&self, id: &str, owner_hash: &str, now: Instant) -> Option<Arc<Session>> {
-        let live = self.live();
-        let here = live.get(id).filter(|here| here.owner_hash == owner_hash)?;
-        if self.shared.is_some() {
-            here.touch(now);
-        }
-        Some(here.clone())
-    }
-
-    /// The live session `id` of this owner, now used.
+    /// What a request names, whether it is there or not: where a store says so, it has not been asked. A request names its session before
+    /// anything is waited for.
     ///
     /// # Errors
-    /// A foreign or expired one is not there.
-    pub fn find(&self, id: &str, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Missing> {
-        let here = self.here(id, owner_hash, now);
-        let session = match &self.shared {
-            None => here
-                .filter(|session| self.expiry(session, now).is_none())
-                .ok_or(Missing::Unknown)?,
-            Some(shared) => match (shared.find_protocol(id, owner_hash), here) {
-                (Ok((protocol, _)), Some(session)) => {
-                    if protocol.drains {
-                        session.connection.drain();
-                    }
-                    session
-                }
-                (Err(Refused::Away), Some(session)) => session,
-                (Ok((protocol, left)), None) => {
-                    // It ends here when it ends everywhere.
-                    let created = now.checked_sub(self.ttl.saturating_sub(left));
-                    let created = created.unwrap_or(now);
-                    let session = self.session(id.to_owned(), owner_hash, created);
-                    let known = SESSION_REVISIONS
-                        .into_iter()
-                        .find(|known| *known == protocol.revision);
-                    session
-                        .connection
-                        .use_revision(known.ok_or(Missing::Unknown)?);
-                    if protocol.drains {
-                        session.connection.drain();
-                    }
-                    let mut live = self.live();
-                    live.entry(id.to_owned()).or_insert(session).clone()
-                }
-                (Err(Refused::Away), None) => return Err(Missing::Away),
-                (Err(_), Some(here)) => return Err(Missing::Ended(here)),
-                (Err(_), None) => return Err(Missing::Unknown),
-            },
-        };
-        session.touch(now);
+    /// Without a store, that there is no such session.
+    pub fn name(&self, id: &str, owner_hash: &str, now: Instant) -> Result<Arc<Session>, Missing> {
+        let live = self.live();
+        let here = live.get(id).filter(|here| here.owner_hash == owner_hash);
+        if self.shared.is_none() {
+            return here.cloned().ok_or(Missing::Unknown);
+        }
+        if let Some(here) = here {
+            // That is a use: what is used is not forgotten while the store is asked.
+            here.touch(now);
+            return Ok(here.clone());
+        }
+        let mut named = self.named();
+        named.retain(|_, session| session.strong_count() > 0);
+        let known = named.get(id).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| known.owner_hash == owner_hash) {
+            return Ok(known);
+        }
+        let session = self.session(id.to_owned(), owner_hash, now);
+        named.insert(id.to_owned(), Arc::downgrade(&session));
         Ok(session)
+    }
+
+    /// Whether the step that takes a turn's lease may ask a store for a session: this node has to have seen it.
+    pub fn is_asked_with_turns(&self, session: &Session) -> bool {
+        self.shared.is_some() && self.is_here(session)
+    }
+
+    fn is_here(&self, session: &Session) -> bool {
+        let live = self.live();
+        live.get(&session.id)
+            .is_some_and(|here| std::ptr::eq(Arc::as_ptr(here), session))
+    }
+
+    /// Whether the session that a request names is there, which is a use of it.
+    ///
+    /// # Errors
+    /// A foreign or expired one is not.
+    pub fn check(&self, session: &Arc<Session>, now: Instant) -> Result<(), Missing> {
+        match &self.shared {
+            None if self.expiry(session, now).is_some() => return Err(Missing::Unknown),
+            None => {}
+            Some(shared) => {
+                let here = self.is_here(session);
+                match shared.find_protocol(&session.id, &session.owner_hash) {
+                    Ok((protocol, left)) => self.keep(session, &protocol, left, now)?,
+                    Err(Refused::Away) if here => {}
+                    Err(Refused::Away) => return Err(Missing::Away),
+                    Err(_) if here => return Err(Missing::Ended(session.clone())),
+                    Err(_) => return Err(Missing::Unknown),
+                }
+            }
+        }
+        session.touch(now);
+        Ok(())
+    }
+
+    /// Takes in what the store knows of a session, unless it ended since.
+    fn keep(
+        &self,
+        session: &Arc<Session>,
+        protocol: &Protocol,
+        left: Duration,
+        now: Instant,
+    ) -> Result<(), Missing> {
+        if protocol.drains {
+            session.connection.drain();
+        }
+        let mut live = self.live();
+        if session.ended.load(Ordering::Acquire) {
+            return Err(Missing::Unknown);
+        }
+        if live.contains_key(&session.id) {
+            return Ok(());
+        }
+        let known = SESSION_REVISIONS
+            .into_iter()
+            .find(|known| *known == protocol.revision);
+        let revision = known.ok_or(Missing::Unknown)?;
+        session.connection.use_revision(revision);
+        // It ends here when it ends everywhere.
+        let created = now.checked_sub(self.ttl.saturating_sub(left));
+        *lock(&session.created) = created.unwrap_or(now);
+        live.insert(session.id.clone(), session.clone());
+        Ok(())
     }
 
     /// What this node has of a session that another one tells of.
     pub fn told_of(&self, key: &Key) -> Option<Arc<Session>> {
         let live = self.live();
-        live.values().find(|session| session.key == *key).cloned()
+        let here = live.values().find(|session| session.key == *key).cloned();
+        here.or_else(|| {
+            let named = self.named();
+            let mut all = named.values().filter_map(Weak::upgrade);
+            all.find(|session| session.key == *key)
+        })
     }
 
     /// Takes a session out of what this node has; true for the one caller that did.
     pub fn drop_here(&self, session: &Session) -> bool {
-        self.live().remove(&session.id);
+        let mut live = self.live();
+        live.remove(&session.id);
+        self.named().remove(&session.id);
         !session.ended.swap(true, Ordering::AcqRel)
     }
 
@@ -305,22 +346,30 @@ impl SessionStore {
     }
 
     fn expiry(&self, session: &Session, now: Instant) -> Option<Expired> {
-        if now.duration_since(session.created) >= self.ttl {
+        if now.duration_since(*lock(&session.created)) >= self.ttl {
             return Some(Expired::Ttl);
         }
-        let used = *session.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *lock(&session.used);
         let idle = session.connection.in_flight() == 0 && now.duration_since(used) >= self.idle;
         idle.then_some(Expired::Idle)
     }
 
     fn live(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
+
+    fn named(&self) -> MutexGuard<'_, HashMap<String, Weak<Session>>> {
+        lock(&self.named)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {
     pub fn touch(&self, now: Instant) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        *lock(&self.used) = now;
     }
 }
 
@@ -336,6 +385,11 @@ mod tests {
             .collect();
         let settings = Settings::read(&arguments, |_| None).unwrap().http.unwrap();
         SessionStore::new(&settings, None)
+    }
+
+    fn finds(sessions: &SessionStore, id: &str, owner: &str, now: Instant) -> bool {
+        let named = sessions.name(id, owner, now);
+        named.is_ok_and(|session| sessions.check(&session, now).is_ok())
     }
 
     #[test]
@@ -358,9 +412,9 @@ mod tests {
     fn nobody_finds_a_foreign_session() {
         let (sessions, now) = (sessions(&[]), Instant::now());
         let session = sessions.open("a", now).ok().unwrap();
-        assert!(sessions.find(&session.id, "a", now).is_ok());
-        assert!(sessions.find(&session.id, "b", now).is_err());
-        assert!(sessions.find("mcp_x", "a", now).is_err());
+        assert!(finds(&sessions, &session.id, "a", now));
+        assert!(!finds(&sessions, &session.id, "b", now));
+        assert!(!finds(&sessions, "mcp_x", "a", now));
     }
 
     #[test]
@@ -373,12 +427,12 @@ mod tests {
         let after = |ms| start + Duration::from_millis(ms);
         let session = sessions.open("a", start).ok().unwrap();
         for ms in [200, 400, 600, 800] {
-            assert!(sessions.find(&session.id, "a", after(ms)).is_ok());
+            assert!(finds(&sessions, &session.id, "a", after(ms)));
         }
-        assert!(sessions.find(&session.id, "a", after(1000)).is_err());
+        assert!(!finds(&sessions, &session.id, "a", after(1000)));
         assert_eq!(sessions.take_expired(after(1000))[0].1, Expired::Ttl);
         let other = sessions.open("a", start).ok().unwrap();
-        assert!(sessions.find(&other.id, "a", after(300)).is_err());
+        assert!(!finds(&sessions, &other.id, "a", after(300)));
         assert_eq!(sessions.take_expired(after(300))[0].1, Expired::Idle);
         assert_eq!(sessions.count(after(1000)), 0);
     }
