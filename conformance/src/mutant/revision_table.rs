@@ -58,6 +58,25 @@ pub const MUTANTS: &[Mutant] = &[
             });
         },
     ),
+    reply("forms-unnamed", "errors.forms.named", |frame, _| {
+        errors(frame, |text| {
+            within(text, "Analysis error: expected (", |_| "a form)".to_owned())
+        });
+    }),
+    reply("arguments-uncounted", "errors.arity.numbers", |frame, _| {
+        errors(frame, |text| {
+            within(text, "arity_error: ", |line| {
+                line.replace(|sign: char| sign.is_ascii_digit(), "some")
+            })
+        });
+    }),
+    taken!("parallel.capacity.nested", "pmap", "map"),
+    written("discovery-dir-short", "discovery.dir.added", |program| {
+        program.replace("(dir 'Character", "(dir 'Boolean")
+    }),
+    written("regex-looks-alone", "regex.literals.alike", |program| {
+        program.replace("(?=|x)", "(?!|x)")
+    }),
     reply("places-items-from-one", "errors.places.item", |frame, _| {
         errors(frame, |text| {
             text.replace("at item 2", "at item 3")
@@ -609,6 +628,22 @@ fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
             }
         }
     }
+}
+
+/// `text` with what stands behind `start`, up to the end of the line, edited.
+fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
+    let Some(from) = text.find(start).map(|at| at + start.len()) else {
+        return text.to_owned();
+    };
+    // In JSON text a line ends with an escape.
+    let end = text[from..].find(['\n', '\\', '"']);
+    let end = end.map_or(text.len(), |end| from + end);
+    format!(
+        "{}{}{}",
+        &text[..from],
+        edit(&text[from..end]),
+        &text[end..]
+    )
 }
 
 fn first_line(text: &str) -> String {
