@@ -3,6 +3,8 @@
 
 use std::process::ExitCode;
 
+ptc_server::counting_allocator!();
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     ptc_server::commands::main(&arguments)

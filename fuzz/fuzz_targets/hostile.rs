@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
 
+ptc_lang::counting_allocator!();
+
 /// Time that went by since it was asked for first.
 fn passed() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);

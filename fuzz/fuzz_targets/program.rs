@@ -3,4 +3,6 @@
 
 use libfuzzer_sys::fuzz_target;
 
+ptc_lang::counting_allocator!();
+
 fuzz_target!(|text: &str| ptc_lang::fuzz::eval(text));

@@ -4,6 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 use ptc_server::checks::simulate::{self, Choices};
 
+ptc_lang::counting_allocator!();
+
 fuzz_target!(|data: &[u8]| {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_time()

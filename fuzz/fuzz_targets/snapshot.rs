@@ -3,4 +3,6 @@
 
 use libfuzzer_sys::fuzz_target;
 
+ptc_lang::counting_allocator!();
+
 fuzz_target!(|data: &[u8]| ptc_lang::fuzz::snapshot(data));

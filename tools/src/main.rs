@@ -22,6 +22,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use conformance::{fixture, suite::Suite};
 
+ptc_lang::counting_allocator!();
+
 /// Tools for working on the project.
 #[derive(Parser)]
 #[command(name = "cargo tool")]

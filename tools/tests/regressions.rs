@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use ptc_server::checks::simulate::{self, Choices};
 
+ptc_lang::counting_allocator!();
+
 /// A target, and how an input of it is checked.
 enum Check {
     Bytes(fn(&[u8])),

@@ -17,6 +17,8 @@ use ptc_lang::value::Map;
 use row::{Row, median};
 use serde_json::json;
 
+ptc_lang::counting_allocator!();
+
 /// Turns of the measured run, so that its start and end weigh little.
 const TURNS: u32 = 100;
 /// How often each thing is measured.

@@ -7,6 +7,8 @@
 //! use ptc_agent::{Agent, Exposure, LlmReply, RunOptions, Scripted, Tool, ToolCall, run};
 //! use ptc_lang::Value;
 //!
+//! ptc_lang::counting_allocator!();
+//!
 //! let rows = Tool::new("rows", |_| Ok(Value::vector(vec![Value::Int(1), Value::Int(2)])))
 //!     .signature("() -> [:int]")
 //!     .expose(Exposure::Both)
@@ -47,6 +49,9 @@ mod task_answer;
 mod telemetry;
 mod tool;
 mod turn;
+
+#[cfg(test)]
+ptc_lang::counting_allocator!();
 
 pub use agent::{
     Agent, AgentError, LISP_EVAL, MemoryStrategy, ToolSource, fill_placeholders, read_preview,

@@ -3,6 +3,8 @@
 
 use ptc_agent::{CARD, PromptParts, planner_prompt};
 
+ptc_lang::counting_allocator!();
+
 #[test]
 fn prompts_are_what_was_blessed() {
     let parts = PromptParts {

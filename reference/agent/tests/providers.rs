@@ -11,6 +11,8 @@ use serde_json::{Value as Json, json};
 use wiremock::matchers::{body_json, header, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
+ptc_lang::counting_allocator!();
+
 fn provider() -> (tokio::runtime::Runtime, MockServer) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -11,6 +11,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use figures::{Context, FIGURES, Figure, GROUP, SNAPSHOT_GROUP, SNAPSHOTS};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, run};
 
+ptc_lang::counting_allocator!();
+
 /// Maps in the context.
 const ORDERS: usize = 5_000;
 /// Strings in the context.

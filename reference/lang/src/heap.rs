@@ -18,6 +18,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
 /// What a thread allocates before it tells its account.
@@ -59,15 +60,45 @@ pub struct Account {
     limit: isize,
 }
 
-/// The system allocator with a balance for each thread and each program.
+/// The system allocator with a balance for each thread and each program. A binary chooses its allocator, so each that runs
+/// programs says [`counting_allocator!`](crate::counting_allocator) once.
 pub struct CountingAllocator;
 
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+/// Has this binary count the memory of programs: makes [`CountingAllocator`] its allocator.
+#[macro_export]
+macro_rules! counting_allocator {
+    () => {
+        #[global_allocator]
+        static ALLOCATOR: $crate::heap::CountingAllocator = $crate::heap::CountingAllocator;
+    };
+}
+
+#[cfg(test)]
+crate::counting_allocator!();
+
+/// Whether allocations of this process are counted.
+fn counts() -> bool {
+    static COUNTS: OnceLock<bool> = OnceLock::new();
+    *COUNTS.get_or_init(|| {
+        let before = live();
+        let block = std::hint::black_box(Box::new(0u64));
+        let counted = live() != before;
+        drop(block);
+        counted
+    })
+}
 
 impl Account {
     /// An account of `limit` bytes, with nothing held.
+    ///
+    /// # Panics
+    ///
+    /// In a binary with another allocator, where no limit would hold.
     pub fn new(limit: u64) -> Account {
+        assert!(
+            counts(),
+            "this binary does not count memory: it needs `ptc_lang::counting_allocator!();`"
+        );
         Account {
             held: AtomicIsize::new(0),
             most: AtomicIsize::new(0),

@@ -1,8 +1,11 @@
 //! PTC-Lisp: reads, analyses and runs programs. Pure: it knows no clock, files, network,
-//! environment or randomness; what a program may ask of the world it asks a [`Host`].
+//! environment or randomness; what a program may ask of the world it asks a [`Host`]. The one thing that it asks of a binary is
+//! its allocator, which counts what programs hold.
 //!
 //! ```
 //! use ptc_lang::{Ended, Env, Host, Limits, Program, run};
+//!
+//! ptc_lang::counting_allocator!();
 //!
 //! struct Nowhere;
 //! impl Host for Nowhere {

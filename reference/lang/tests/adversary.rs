@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use ptc_lang::{Env, fuzz};
 
+ptc_lang::counting_allocator!();
+
 /// A test build is ten times as slow.
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 10 } else { 1 };
 /// Seeds where the environment does not say. Each makes a session of two programs.

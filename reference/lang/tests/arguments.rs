@@ -9,6 +9,8 @@ use ptc_lang::{
     run,
 };
 
+ptc_lang::counting_allocator!();
+
 /// A value of every kind, with the word that messages have for it.
 const VALUES: &[(&str, &str)] = &[
     ("nil", "nil"),

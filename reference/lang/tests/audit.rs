@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use ptc_lang::{Env, fuzz};
 
+ptc_lang::counting_allocator!();
+
 /// A test build is about ten times as slow.
 const SLOWNESS: u32 = if cfg!(debug_assertions) { 15 } else { 1 };
 /// The most work between two looks is a millisecond; processors differ by a factor of two or so.

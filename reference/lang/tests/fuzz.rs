@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use ptc_lang::fuzz;
 
+ptc_lang::counting_allocator!();
+
 /// How many inputs each check gets; the fuzzers give it millions.
 const CASES: u32 = 400;
 

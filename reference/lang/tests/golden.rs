@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Error, Host, Limits, Program, Value, run};
 
+ptc_lang::counting_allocator!();
+
 /// One program a line.
 const PROGRAMS: &str = include_str!("wrong/programs.clj");
 /// Programs that there are at least.

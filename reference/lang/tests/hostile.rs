@@ -14,6 +14,8 @@ use ptc_lang::meter::Unwatched;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, json, print, run};
 
+ptc_lang::counting_allocator!();
+
 /// What a thread of a server may have at least.
 const STACK_BYTES: usize = 512 * 1024;
 /// Wall clock of a bomb.

@@ -15,6 +15,8 @@ use ptc_lang::meter::Unwatched;
 use ptc_lang::value::{Map, Set, equal, key_cmp, term_cmp};
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, print, run};
 
+ptc_lang::counting_allocator!();
+
 struct Nowhere;
 
 impl Host for Nowhere {

@@ -8,6 +8,8 @@ use ptc_lang::{
     Ended, Env, Host, Limits, Meter, Program, Pulse, Value, heap, json, run, run_metered,
 };
 
+ptc_lang::counting_allocator!();
+
 /// Records in the context, of four fields each.
 const RECORDS: usize = 5_000;
 

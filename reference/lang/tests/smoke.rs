@@ -2,6 +2,8 @@
 
 use ptc_lang::{Ended, Env, Host, Limits, Program, print, run};
 
+ptc_lang::counting_allocator!();
+
 struct Nowhere;
 
 impl Host for Nowhere {

@@ -10,6 +10,8 @@ use ptc_lang::snapshot::Error;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value, heap, print, run, snapshot};
 
+ptc_lang::counting_allocator!();
+
 const BYTES_MAX: usize = 64 << 20;
 
 /// A world without a clock that stops what runs long.

@@ -8,6 +8,8 @@ use ptc_lang::{Ended, Env, Host, Limits, Program, Value, json, print, run};
 use unicode_segmentation::UnicodeSegmentation;
 use values::{leaf, rich_text, value};
 
+ptc_lang::counting_allocator!();
+
 struct Nowhere;
 
 impl Host for Nowhere {

@@ -31,6 +31,9 @@ mod signature;
 mod step;
 mod typed;
 
+#[cfg(test)]
+ptc_lang::counting_allocator!();
+
 pub use coerce::{Coerced, coerce_input};
 pub use description::{PROFILES, Profile, tool_description};
 pub use encoding::{EncodingError, decode_value, encode_value, write_encoded};

@@ -2,6 +2,8 @@
 
 use ptc_protocol::PROFILES;
 
+ptc_lang::counting_allocator!();
+
 #[test]
 fn descriptions_are_what_was_blessed() {
     for (_, name, text) in PROFILES {

@@ -27,3 +27,9 @@ mod token;
 mod transport;
 mod upstreams;
 mod version;
+
+/// What a binary that starts the server says once.
+pub use ptc_lang::counting_allocator;
+
+#[cfg(test)]
+counting_allocator!();

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+ptc_server::counting_allocator!();
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os()
         .skip(1)

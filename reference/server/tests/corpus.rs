@@ -5,6 +5,8 @@ use ptc_protocol::json_to_value;
 use ptc_server::commands::testee;
 use serde_json::{Value as Json, json};
 
+ptc_server::counting_allocator!();
+
 #[test]
 fn every_case_of_an_operation_holds() {
     for (name, corpus, least, closed) in [

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use ptc_lang::fuzz;
 use serde_json::{Value, json};
 
+ptc_server::counting_allocator!();
+
 const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 /// What a program gets.
 const LIMIT: Duration = Duration::from_millis(150);

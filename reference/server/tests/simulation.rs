@@ -8,6 +8,8 @@ use ptc_server::checks::simulate::{self, Choices, Story, http, store};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+ptc_server::counting_allocator!();
+
 /// Seeds of a run that nobody asked more of.
 const SEEDS: u64 = 1000;
 /// Answers that a simulation must reach to be worth anything.

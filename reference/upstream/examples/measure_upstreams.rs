@@ -17,6 +17,8 @@ use ptc_upstream::{Cancel, Configured, Limits, Options, ProgramCalls, Runtime};
 use row::{Row, median};
 use serde_json::{Value as Json, json};
 
+ptc_lang::counting_allocator!();
+
 const ROUNDS: usize = 2000;
 const BATCH: usize = 50;
 const IN_FLIGHT: usize = 8;

@@ -25,6 +25,9 @@ mod tool;
 mod trace_context;
 mod transport;
 
+#[cfg(test)]
+ptc_lang::counting_allocator!();
+
 pub use catalog::{CatalogMode, Thresholds};
 pub use config::{Lookup, resolve_path};
 pub use fault::{Reason, WorldFault};
