@@ -345,15 +345,28 @@ fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     /// What is looked at before it is written, or there is found to be no room for it.
     const SLICE_BYTES: usize = 4096;
     out.push('"')?;
-    let mut clean = 0;
+    let bytes = text.as_bytes();
+    let (mut clean, mut at) = (0, 0);
     let mut look = SLICE_BYTES;
-    for (at, byte) in text.bytes().enumerate() {
-        if at == look {
+    while at < bytes.len() {
+        if at >= look {
             let end = text.floor_char_boundary(at);
             out.push_str(&text[clean..end])?;
             clean = end;
-            look += SLICE_BYTES;
+            look = at + SLICE_BYTES;
         }
+        // Most bytes stand as they are.
+        let chunk = bytes[at..].first_chunk::<CHUNK_BYTES>();
+        if chunk.is_some_and(|chunk| {
+            !chunk
+                .iter()
+                .fold(false, |any, byte| any | may_escape(*byte))
+        }) {
+            at += CHUNK_BYTES;
+            continue;
+        }
+        let byte = bytes[at];
+        at += 1;
         let (short, width) = match byte {
             b'"' => ("\\\"", 1),
             b'\\' => ("\\\\", 1),
@@ -364,13 +377,14 @@ fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
             0x0c => ("\\f", 1),
             0..0x20 | 0x7f => ("", 1),
             // The control characters from U+0080 to U+009F.
-            0xc2 if text.as_bytes()[at + 1] < 0xa0 => ("", 2),
+            0xc2 if bytes[at] < 0xa0 => ("", 2),
             _ => continue,
         };
-        out.push_str(&text[clean..at])?;
-        clean = at + width;
+        out.push_str(&text[clean..at - 1])?;
+        clean = at - 1 + width;
+        at = clean;
         if short.is_empty() {
-            let code = text.as_bytes()[clean - 1];
+            let code = bytes[clean - 1];
             write!(out, "\\u{code:04X}")?;
         } else {
             out.push_str(short)?;
@@ -378,6 +392,15 @@ fn quoted(out: &mut Sink<'_>, text: &str) -> Result<(), Over> {
     }
     out.push_str(&text[clean..])?;
     out.push('"')
+}
+
+/// Bytes that are looked at together.
+const CHUNK_BYTES: usize = 16;
+
+/// Whether a string literal may have to escape what begins with `byte`.
+#[inline(always)]
+fn may_escape(byte: u8) -> bool {
+    byte < 0x20 || matches!(byte, b'"' | b'\\' | 0x7f | 0xc2)
 }
 
 /// The text of a float: as in JSON, and what JSON has no text for.
@@ -432,6 +455,19 @@ mod tests {
             readable(&text),
             "\"a\\\"\\\\\\n\\u0001\\u007F\\u0085\u{a0}é\""
         );
+    }
+
+    /// Slices and chunks of a long string end somewhere, and what is escaped may stand on both sides.
+    #[test]
+    fn strings_are_escaped_wherever_slices_end() {
+        for escaped in ["\u{85}", "\u{1}", "\"", "é\n", "😀\u{9f}\u{80}"] {
+            for before in (4080..4100).chain(8180..8196) {
+                let text = "a".repeat(before) + &escaped.repeat(3) + "b";
+                let one = readable(&Value::from(escaped));
+                let whole = "a".repeat(before) + &one[1..one.len() - 1].repeat(3) + "b";
+                assert_eq!(readable(&text.into()), format!("\"{whole}\""));
+            }
+        }
     }
 
     #[test]
