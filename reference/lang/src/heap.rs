@@ -219,9 +219,74 @@ pub fn reserve(bytes: usize) -> bool {
     })
 }
 
-/// What is larger is mapped on its own. By default this bound follows the largest block that was freed, up to 32 MB, and what is below
-/// it stays.
-const MAPPED_BYTES: usize = 1 << 20;
+/// Blocks of so many bytes are mapped on their own. They grow with their pages instead of being copied, however large they are, and go
+/// back to the system as soon as they are freed: a thread's heap would hand them out from what it has left, and copy them as a whole.
+pub const MAPPED_BYTES: usize = 1 << 20;
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod mapped {
+    use std::alloc::Layout;
+
+    /// The least that a page is aligned to.
+    const PAGE_BYTES: usize = 4096;
+
+    /// Whether such a block is mapped on its own.
+    #[inline(always)]
+    pub fn takes(layout: Layout) -> bool {
+        layout.size() >= super::MAPPED_BYTES && layout.align() <= PAGE_BYTES
+    }
+
+    /// A new block of zeros; null when there is none.
+    pub fn map(bytes: usize) -> *mut u8 {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: the system chooses the place, so nothing else lies there.
+        told(unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) })
+    }
+
+    /// The block with another size, perhaps elsewhere; null when that can't be, and the block is as it was.
+    ///
+    /// # Safety
+    /// `block` was mapped here, is `bytes` long, and is not used again unless null is given.
+    pub unsafe fn resize(block: *mut u8, bytes: usize, new_bytes: usize) -> *mut u8 {
+        told(unsafe { libc::mremap(block.cast(), bytes, new_bytes, libc::MREMAP_MAYMOVE) })
+    }
+
+    /// Gives a block back.
+    ///
+    /// # Safety
+    /// `block` was mapped here, is `bytes` long, and is not used again.
+    pub unsafe fn unmap(block: *mut u8, bytes: usize) {
+        unsafe { libc::munmap(block.cast(), bytes) };
+    }
+
+    fn told(block: *mut libc::c_void) -> *mut u8 {
+        match block == libc::MAP_FAILED {
+            true => std::ptr::null_mut(),
+            false => block.cast(),
+        }
+    }
+}
+
+/// Elsewhere the system's allocator has every block.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+mod mapped {
+    use std::alloc::Layout;
+
+    pub fn takes(_: Layout) -> bool {
+        false
+    }
+
+    pub fn map(_: usize) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    pub unsafe fn resize(_: *mut u8, _: usize, _: usize) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    pub unsafe fn unmap(_: *mut u8, _: usize) {}
+}
 
 /// Has large blocks go back to the system as soon as they are freed, whatever was freed before. Called once, before there are
 /// other threads.
@@ -357,29 +422,58 @@ impl Thread {
     }
 }
 
-// SAFETY: every call is passed to `System` unchanged; counting touches plain cells and atomics, allocates nothing and never
-// unwinds.
+/// A block of `layout`, not counted: mapped, or from `System`.
+///
+/// # Safety
+/// As [`GlobalAlloc::alloc`].
+#[inline(always)]
+unsafe fn new_block(layout: Layout) -> *mut u8 {
+    match mapped::takes(layout) {
+        true => mapped::map(layout.size()),
+        false => unsafe { System.alloc(layout) },
+    }
+}
+
+/// Frees what [`new_block`] gave for `layout`.
+///
+/// # Safety
+/// As [`GlobalAlloc::dealloc`].
+#[inline(always)]
+unsafe fn free_block(block: *mut u8, layout: Layout) {
+    unsafe {
+        if mapped::takes(layout) {
+            // The system wipes its pages before anybody has them.
+            return mapped::unmap(block, layout.size());
+        }
+        if overwrites() {
+            wipe(block, layout.size());
+        }
+        System.dealloc(block, layout);
+    }
+}
+
+// SAFETY: every block is mapped or comes from `System`, and goes back to where it came from, which its layout alone decides;
+// counting touches plain cells and atomics, allocates nothing and never unwinds.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         THREAD.with(|thread| thread.grew(layout.size()));
-        unsafe { System.alloc(layout) }
+        unsafe { new_block(layout) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         THREAD.with(|thread| thread.shrank(layout.size()));
-        if overwrites() {
-            // SAFETY: the block is the caller's until it is freed below.
-            unsafe { wipe(ptr, layout.size()) };
-        }
-        unsafe { System.dealloc(ptr, layout) }
+        unsafe { free_block(ptr, layout) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         THREAD.with(|thread| thread.grew(layout.size()));
-        unsafe { System.alloc_zeroed(layout) }
+        match mapped::takes(layout) {
+            true => mapped::map(layout.size()),
+            false => unsafe { System.alloc_zeroed(layout) },
+        }
     }
 
     #[inline]
@@ -391,19 +485,21 @@ unsafe impl GlobalAlloc for CountingAllocator {
                 thread.shrank(layout.size() - new_size);
             }
         });
-        // A larger block is mapped on its own: it moves with its pages, and leaves nothing.
-        if overwrites() && layout.size() < MAPPED_BYTES {
-            // SAFETY: as the caller promised for `realloc`; both blocks are as large as what is copied.
-            return unsafe {
-                let new = System.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
-                if !new.is_null() {
-                    new.copy_from_nonoverlapping(ptr, layout.size().min(new_size));
-                    wipe(ptr, layout.size());
-                    System.dealloc(ptr, layout);
-                }
-                new
-            };
+        // SAFETY: `realloc` is asked for sizes that fit a layout; both blocks are as large as what is copied.
+        unsafe {
+            let new_layout = Layout::from_size_align_unchecked(new_size, layout.align());
+            match (mapped::takes(layout), mapped::takes(new_layout)) {
+                // A larger one may move with its pages, and leaves nothing.
+                (true, true) => return mapped::resize(ptr, layout.size(), new_size),
+                (false, false) if !overwrites() => return System.realloc(ptr, layout, new_size),
+                _ => {}
+            }
+            let new = new_block(new_layout);
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(ptr, layout.size().min(new_size));
+                free_block(ptr, layout);
+            }
+            new
         }
-        unsafe { System.realloc(ptr, layout, new_size) }
     }
 }

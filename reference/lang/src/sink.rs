@@ -9,7 +9,7 @@ use crate::clock;
 use crate::error::Limit;
 use crate::heap;
 use crate::meter::{Unwatched, Watch};
-use crate::value::text::free_text;
+use crate::value::text::{free_text, grow_text};
 
 /// Digits of an integer that are written at one go.
 const INTEGER_PIECE_DIGITS: u32 = 304;
@@ -246,7 +246,7 @@ impl<'w> Sink<'w> {
                 most
             }
         };
-        self.text.reserve_exact(wanted - self.text.len());
+        grow_text(&mut self.text, wanted);
         Ok(())
     }
 

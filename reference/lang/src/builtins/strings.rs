@@ -13,7 +13,7 @@ use crate::print;
 use crate::sink::{Over, Sink};
 use crate::substring::{self, Needle};
 use crate::value::shape::watched;
-use crate::value::text::{free_text, push_watched};
+use crate::value::text::{free_text, grow_text, push_watched};
 use crate::value::{Text, Value};
 
 const STRING: &[Home] = &[Home::String];
@@ -365,7 +365,7 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
             free_text(std::mem::take(out));
             return Err(stop);
         }
-        out.reserve_exact(wanted - out.len());
+        grow_text(out, wanted);
     }
     eval.charge(part.len() / STEP_BYTES)?;
     push_watched(out, part);

@@ -3,6 +3,7 @@
 use super::{Builtin, Home, Section, callable, exactly, row};
 use crate::error::{Stop, of_no_argument, wrong_type};
 use crate::eval::Eval;
+use crate::value::shape::Stack;
 use crate::value::{Map, Value};
 
 /// The rows of this area.
@@ -90,7 +91,7 @@ fn rewrite(
     after: Option<Visit<'_>>,
     form: Value,
 ) -> Result {
-    let mut stack: Vec<OpenCollection> = Vec::new();
+    let mut stack = Stack::<OpenCollection>::new();
     let mut next = form;
     loop {
         let value = match before {

@@ -27,7 +27,7 @@ use crate::meter::{Meter, Watch};
 use crate::regex::{Regex, Scratch};
 use crate::sink::{Over, Sink};
 use crate::value::shape::watched;
-use crate::value::text::{free_text, push_watched};
+use crate::value::text::{free_text, grow_text, push_watched};
 use crate::value::{Map, Set, Text, Value, equal};
 
 /// Steps of the clock for an item that is made.
@@ -867,7 +867,7 @@ fn append_line(line: &mut String, text: &str) -> Evaluated<()> {
             .into_iter()
             .find(|wanted| heap::reserve(wanted - line.capacity()))
             .ok_or(Limit::Memory)?;
-        line.reserve_exact(wanted - line.len());
+        grow_text(line, wanted);
     }
     push_watched(line, text);
     Ok(())

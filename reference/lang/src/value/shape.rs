@@ -7,6 +7,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::Value;
 use crate::clock;
+use crate::heap::MAPPED_BYTES;
 
 /// What a walk over a value costs. Shared parts count each time they are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,51 @@ pub fn free<T>(parts: &mut Vec<T>) {
     while parts.len() > SLICE_PARTS {
         parts.truncate(parts.len() - SLICE_PARTS);
         clock::goes_on(SLICE_PARTS * PART_STEPS);
+    }
+    if parts.capacity() * size_of::<T>() > MAPPED_BYTES {
+        parts.clear();
+        give_back(std::mem::take(parts));
+    }
+}
+
+/// Frees `parts`, none of which has anything to free, in slices: the system takes pages back one by one.
+pub fn give_back<T>(mut parts: Vec<T>) {
+    let slice = MAPPED_BYTES / size_of::<T>().max(1);
+    while parts.capacity() > slice {
+        let left = parts.capacity() - slice;
+        parts.truncate(left);
+        parts.shrink_to(left);
+        clock::goes_on(MAPPED_BYTES / 64);
+    }
+}
+
+/// Work that is put off, freed in slices when it is given up half-way: there may be as much of it as there is memory.
+pub struct Stack<T>(Vec<T>);
+
+impl<T> Stack<T> {
+    /// Nothing yet.
+    pub fn new() -> Stack<T> {
+        Stack(Vec::new())
+    }
+}
+
+impl<T> Deref for Stack<T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Stack<T> {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for Stack<T> {
+    fn drop(&mut self) {
+        free(&mut self.0);
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use unicode_segmentation::{GraphemeCursor, GraphemeIncomplete};
 
-use super::shape::freed;
+use super::shape::{freed, give_back};
 use crate::clock;
+use crate::heap::MAPPED_BYTES;
 
 /// Text longer than this is given an index once positions in it are asked for.
 const SCAN_BYTES_MAX: usize = 256;
@@ -24,7 +25,7 @@ struct Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
-        if self.text.len() > FREED_BYTES {
+        if self.text.len() > MAPPED_BYTES {
             free_text(std::mem::take(&mut self.text).into_string());
         }
         freed();
@@ -245,18 +246,9 @@ fn copied(text: &str) -> Box<str> {
     copy.into()
 }
 
-/// Bytes that are given back to the system at one go.
-const FREED_BYTES: usize = 1 << 20;
-
-/// Frees a text, a long one in slices that look at the clock: its pages are given back one by one.
+/// Frees a text, a long one in slices that look at the clock.
 pub(crate) fn free_text(text: String) {
-    let mut bytes = text.into_bytes();
-    while bytes.capacity() > FREED_BYTES {
-        let left = bytes.capacity() - FREED_BYTES;
-        bytes.truncate(left);
-        bytes.shrink_to(left);
-        clock::goes_on(FREED_BYTES / 64);
-    }
+    give_back(text.into_bytes());
 }
 
 /// Bytes that are copied at one go.
@@ -274,6 +266,18 @@ pub(crate) fn push_watched(out: &mut String, part: &str) {
         }
     }
     out.push_str(rest);
+}
+
+/// Makes room in `text` for `capacity` bytes, which were asked for. What has to be copied for that is copied in slices that look at the
+/// clock.
+pub(crate) fn grow_text(text: &mut String, capacity: usize) {
+    // Short text is copied at one go, and long text grows with its pages.
+    if (COPIED_BYTES..MAPPED_BYTES).contains(&text.capacity()) {
+        let mut grown = String::with_capacity(capacity);
+        push_watched(&mut grown, text);
+        *text = grown;
+    }
+    text.reserve_exact(capacity.saturating_sub(text.len()));
 }
 
 impl From<String> for Text {
