@@ -50,12 +50,91 @@ struct Crumb {
     said: u32,
 }
 
+/// The ways that are followed, and what of each is asked most beside them, so that several are compared at once.
+struct Ways {
+    ways: Vec<Open>,
+    /// By way: a hash of its place and its state.
+    marks: [u32; OPEN_MAX],
+    /// By way: the depth of its state; `u32::MAX` behind the last one.
+    depths: [u32; OPEN_MAX],
+}
+
+/// Ways that are compared at once.
+const COMPARED: usize = 16;
+const _: () = assert!(OPEN_MAX.is_multiple_of(COMPARED));
+
+impl Ways {
+    fn new() -> Self {
+        Self {
+            ways: Vec::new(),
+            marks: [0; OPEN_MAX],
+            depths: [u32::MAX; OPEN_MAX],
+        }
+    }
+
+    fn mark(way: &Open) -> u32 {
+        (way.at as u32).wrapping_mul(0x9E37_79B1) ^ way.state.number()
+    }
+
+    /// Adds one, for which there is room.
+    fn push(&mut self, way: Open) {
+        self.ways.push(way);
+        self.set(self.ways.len() - 1, way);
+    }
+
+    fn set(&mut self, index: usize, way: Open) {
+        self.ways[index] = way;
+        self.marks[index] = Self::mark(&way);
+        self.depths[index] = way.state.depth;
+    }
+
+    /// Takes one out; another takes its place.
+    fn take(&mut self, index: usize) {
+        let last = self.ways.len() - 1;
+        self.ways.swap_remove(index);
+        self.marks[index] = self.marks[last];
+        self.depths[index] = self.depths[last];
+        self.depths[last] = u32::MAX;
+    }
+
+    /// The way that is at the place of `new`, and has read what that has.
+    fn met_by(&self, new: &Open) -> Option<usize> {
+        let mark = Self::mark(new);
+        let used = self.ways.len().div_ceil(COMPARED);
+        let (chunks, _) = self.marks.as_chunks::<COMPARED>();
+        for (chunk, first) in chunks.iter().zip((0..).step_by(COMPARED)).take(used) {
+            if !chunk
+                .iter()
+                .fold(false, |any, known| any | (*known == mark))
+            {
+                continue;
+            }
+            let last = self.ways.len().min(first + COMPARED);
+            let met = |way: &Open| way.at == new.at && way.state == new.state;
+            if let Some(index) = self.ways[first..last].iter().position(met) {
+                return Some(first + index);
+            }
+        }
+        None
+    }
+
+    /// The first of those that read least.
+    fn shortest(&self) -> Option<usize> {
+        let least = self
+            .depths
+            .iter()
+            .fold(u32::MAX, |least, depth| least.min(*depth));
+        let mut depths = self.depths[..self.ways.len()].iter();
+        depths.position(|depth| *depth == least)
+    }
+}
+
 pub(crate) struct Paths<'n> {
     prefixes: &'n Prefixes,
     text: &'n [u8],
     /// Bytes of the secrets that are looked for, at least.
     least: u32,
-    open: Vec<Open>,
+    open: Ways,
     crumbs: Vec<Crumb>,
     crumbs_max: usize,
     /// What was found last, joined with what it overlaps.
@@ -71,7 +150,7 @@ impl<'n> Paths<'n> {
             prefixes,
             text,
             least: least.max(1) as u32,
-            open: Vec::new(),
+            open: Ways::new(),
             crumbs: Vec::new(),
             crumbs_max: CRUMBS_MIN,
             found: 0..0,
@@ -82,7 +161,7 @@ impl<'n> Paths<'n> {
 
     /// Whether no way leads through `at`, up to where all were followed.
     pub fn is_clear(&self) -> bool {
-        self.open.is_empty()
+        self.open.ways.is_empty()
     }
 
     /// Follows all ways up to `at`; no escape is in between that was not [`escape`](Self::escape)d.
@@ -91,15 +170,15 @@ impl<'n> Paths<'n> {
         self.steps = (u64::from(self.steps) + more).min(u64::from(STEPS_SAVED_MAX)) as u32;
         self.credited = at;
         let mut next = 0;
-        while let Some(&open) = self.open.get(next) {
+        while let Some(&open) = self.open.ways.get(next) {
             match open.at < at {
                 false => next += 1,
                 true => match self.plainly(open, at, hit) {
                     Some(open) => {
-                        self.open[next] = open;
+                        self.open.set(next, open);
                         next += 1;
                     }
-                    None => _ = self.open.swap_remove(next),
+                    None => self.open.take(next),
                 },
             }
         }
@@ -119,7 +198,7 @@ impl<'n> Paths<'n> {
         }
         let mut next = 0;
         let mut here: smallvec::SmallVec<[Open; 4]> = smallvec::SmallVec::new();
-        while let Some(&open) = self.open.get(next) {
+        while let Some(&open) = self.open.ways.get(next) {
             match open.at == at {
                 true => {
                     // Two ways to the same place may have met there only now.
@@ -128,7 +207,7 @@ impl<'n> Paths<'n> {
                         Some(other) => *other = self.earlier(*other, open),
                         None => here.push(open),
                     }
-                    self.open.swap_remove(next);
+                    self.open.take(next);
                 }
                 false => next += 1,
             }
@@ -155,7 +234,7 @@ impl<'n> Paths<'n> {
                 self.add(open);
             }
         }
-        if self.open.is_empty() {
+        if self.is_clear() {
             self.crumbs.clear();
         }
     }
@@ -226,26 +305,23 @@ impl<'n> Paths<'n> {
     /// Adds a way, unless it meets one that began no later or there are too many and it is the shortest.
     fn add(&mut self, new: Open) {
         // All that are open are compared with it.
-        let compared = self.open.len() / COMPARED_PER_STEP;
+        let compared = self.open.ways.len() / COMPARED_PER_STEP;
         self.steps = self.steps.saturating_sub(compared as u32);
-        let met = |open: &Open| open.at == new.at && open.state == new.state;
-        if let Some(index) = self.open.iter().position(met) {
-            self.open[index] = self.earlier(self.open[index], new);
-            return;
+        if let Some(index) = self.open.met_by(&new) {
+            let earlier = self.earlier(self.open.ways[index], new);
+            return self.open.set(index, earlier);
         }
         let most = match self.steps {
             0 => OPEN_FEW,
             _ => OPEN_MAX,
         };
-        if self.open.len() < most {
-            self.open.push(new);
-            return;
+        if self.open.ways.len() < most {
+            return self.open.push(new);
         }
-        let shortest = self.open.iter_mut().min_by_key(|open| open.state.depth);
-        if let Some(open) = shortest
-            && open.state.depth < new.state.depth
+        if let Some(shortest) = self.open.shortest()
+            && self.open.ways[shortest].state.depth < new.state.depth
         {
-            *open = new;
+            self.open.set(shortest, new);
         }
     }
 
@@ -311,7 +387,7 @@ impl<'n> Paths<'n> {
     /// Forgets the escapes that no secret under way could begin at or behind.
     fn forget(&mut self) {
         let mut kept = vec![START; self.crumbs.len()];
-        for open in &self.open {
+        for open in &self.open.ways {
             let mut rest = open.state.depth.saturating_sub(open.plain);
             let mut crumb = open.crumb;
             while rest > 0
@@ -334,7 +410,7 @@ impl<'n> Paths<'n> {
             count += 1;
         }
         self.crumbs.truncate(count as usize);
-        for open in &mut self.open {
+        for open in &mut self.open.ways {
             open.crumb = kept[open.crumb as usize];
         }
         self.crumbs_max = CRUMBS_MIN.max(self.crumbs.len() * 2);

@@ -12,6 +12,13 @@ pub(crate) struct Beginning {
     pub depth: u32,
 }
 
+impl Beginning {
+    /// Another one for each.
+    pub fn number(self) -> u32 {
+        self.node
+    }
+}
+
 /// Nothing that begins a secret.
 pub(crate) const NOTHING: Beginning = Beginning { node: 0, depth: 0 };
 

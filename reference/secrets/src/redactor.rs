@@ -52,7 +52,11 @@ const PASSES_MAX: usize = 4;
 #[derive(Clone, Default)]
 pub struct Redactor {
     inner: Option<Arc<Finder>>,
+    /// Whether there is time for more; without it there always is.
+    patience: Option<Patience>,
 }
+
+type Patience = Arc<dyn Fn() -> bool + Send + Sync>;
 
 pub(crate) struct Finder {
     needles: Needles,
@@ -95,12 +99,33 @@ impl Redactor {
         Scrubbed::seal(value)
     }
 
+    /// A redactor that looks for the same as long as `goes_on`, which is asked before each text and each piece of a long one. A text
+    /// that was not looked through by then becomes a marker: nothing leaves unseen.
+    #[must_use]
+    pub fn patient(&self, goes_on: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            patience: Some(Arc::new(goes_on)),
+        }
+    }
+
     /// Scrubs text; borrows it unchanged when nothing matches.
     pub fn scrub_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.scrub_bytes(text.as_bytes()) {
-            Cow::Borrowed(_) => Cow::Borrowed(text),
+        let Some(goes_on) = &self.patience else {
+            return self.scrub_piece(text);
+        };
+        let mut look = || goes_on().then_some(()).ok_or(());
+        self.scrub_within(text, &mut look)
+            .unwrap_or_else(|()| Cow::Owned(MARKER.to_owned()))
+    }
+
+    /// All of a text at once.
+    fn scrub_piece<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let clean = self.inner.as_ref();
+        match clean.and_then(|finder| finder.clean(text.as_bytes())) {
+            None => Cow::Borrowed(text),
             // Patterns and marker are UTF-8, so matches start and end between characters and nothing is lost here.
-            Cow::Owned(bytes) => Cow::Owned(
+            Some(bytes) => Cow::Owned(
                 String::from_utf8(bytes)
                     .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
             ),
@@ -131,7 +156,7 @@ impl Redactor {
                     text.ceil_char_boundary(done + finder.decided(piece))
                 }
             };
-            if let Cow::Owned(piece) = self.scrub_str(&text[done..decided]) {
+            if let Cow::Owned(piece) = self.scrub_piece(&text[done..decided]) {
                 clean.push_str(&text[copied..done]);
                 clean.push_str(&piece);
                 copied = decided;
@@ -147,6 +172,9 @@ impl Redactor {
 
     /// Scrubs bytes; borrows them unchanged when nothing matches.
     pub fn scrub_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.inner.is_some() && self.patience.as_ref().is_some_and(|goes_on| !goes_on()) {
+            return Cow::Owned(MARKER.as_bytes().to_vec());
+        }
         match self.inner.as_ref().and_then(|finder| finder.clean(bytes)) {
             None => Cow::Borrowed(bytes),
             Some(clean) => Cow::Owned(clean),
@@ -445,6 +473,7 @@ impl RedactorBuilder {
         };
         Redactor {
             inner: Some(Arc::new(finder)),
+            patience: None,
         }
     }
 }

@@ -612,3 +612,32 @@ fn runs_of_backslashes_are_found_however_often_they_are_escaped() {
         }
     }
 }
+
+/// What was not looked through in time is not shown, whatever it holds; and long text is looked through in pieces.
+#[test]
+fn a_redactor_without_time_shows_nothing() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let looks = Arc::new(AtomicUsize::new(0));
+    let patient = |left: usize| {
+        looks.store(0, Ordering::Relaxed);
+        let looks = Arc::clone(&looks);
+        redactor(&["hunter2-hunter2"]).patient(move || looks.fetch_add(1, Ordering::Relaxed) < left)
+    };
+    let text = "plain words, hunter2-hunter2, ".repeat(20_000);
+    let whole = patient(usize::MAX).scrub_str(&text).into_owned();
+    assert_eq!(whole, text.replace("hunter2-hunter2", "[REDACTED]"));
+    assert!(looks.load(Ordering::Relaxed) >= text.len() / 100_000);
+    assert_eq!(patient(2).scrub_str(&text), "[REDACTED]");
+    assert_eq!(looks.load(Ordering::Relaxed), 3);
+    let mut lines = vec!["plain".to_owned(), "hunter2-hunter2".to_owned()];
+    lines = patient(1).scrub(lines).into_inner();
+    assert_eq!(lines, ["plain", "[REDACTED]"]);
+    let json = r#"["plain","words",1]"#;
+    let clean = ptc_secrets::scrub_json_text(json, &patient(1)).into_owned();
+    assert_eq!(clean, r#"["plain","[REDACTED]",1]"#);
+    // Without secrets there is nothing to wait for.
+    let empty = Redactor::empty().patient(|| false);
+    assert_eq!(empty.scrub_str("plain"), "plain");
+}

@@ -91,7 +91,7 @@ fn rewrite(
     after: Option<Visit<'_>>,
     form: Value,
 ) -> Result {
-    let mut stack = Stack::<OpenCollection>::new();
+    let mut stack = Stack::<OpenCollection>::default();
     let mut next = form;
     loop {
         let value = match before {

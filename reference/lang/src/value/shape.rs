@@ -122,9 +122,8 @@ pub fn give_back<T>(mut parts: Vec<T>) {
 /// Work that is put off, freed in slices when it is given up half-way: there may be as much of it as there is memory.
 pub struct Stack<T>(Vec<T>);
 
-impl<T> Stack<T> {
-    /// Nothing yet.
-    pub fn new() -> Stack<T> {
+impl<T> Default for Stack<T> {
+    fn default() -> Stack<T> {
         Stack(Vec::new())
     }
 }

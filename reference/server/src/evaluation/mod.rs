@@ -163,6 +163,31 @@ fn validated(
         .map_err(|message| Failure::new(ErrorReason::ValidationError.name(), message)))
 }
 
+/// Printed lines as they may be shown.
+fn printed(
+    mut lines: Vec<String>,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<Vec<String>, Limit> {
+    /// Bytes of lines that are looked through between two looks at the clock: hostile ones take a good part of a millisecond.
+    const BYTES_BETWEEN_LOOKS: usize = 512;
+    let mut until_look = BYTES_BETWEEN_LOOKS;
+    for line in &mut lines {
+        let mut look = || {
+            if line.len() < until_look {
+                until_look -= line.len();
+                return Ok(());
+            }
+            until_look = BYTES_BETWEEN_LOOKS;
+            watch.look()
+        };
+        if let Cow::Owned(clean) = redactor.scrub_within(line, &mut look)? {
+            *line = clean;
+        }
+    }
+    Ok(lines)
+}
+
 /// What a program that keeps nothing shows, upstream calls aside.
 fn conclude(
     job: &Job<'_>,
@@ -190,7 +215,7 @@ fn conclude(
         Err(mismatch) => return Ok(Err(mismatch)),
     };
     let nothing = BTreeMap::new();
-    let prints = redactor.scrub(outcome.prints).into_inner();
+    let prints = printed(outcome.prints, redactor, watch)?;
     let shown = execution_feedback_within(
         &*redact::value_within(&value, redactor, watch)?,
         &prints,
@@ -278,7 +303,7 @@ fn conclude_turn(
         }
     };
     let entries = running.entries();
-    let prints = redactor.scrub(outcome.prints).into_inner();
+    let prints = printed(outcome.prints, redactor, watch)?;
     let visible = redact::value_within(&value, redactor, watch)?.into_owned();
     let shown = execution_feedback_within(
         &visible,

@@ -630,6 +630,10 @@ impl Drop for Admitted {
     }
 }
 
+/// What scrubbing an answer may take. What a program shows was scrubbed in its own time, so only an answer that is large and made to
+/// be slow to look through takes longer: the rest of it is shown as markers.
+const SCRUB_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(250);
+
 /// On a thread with a program's stack: runs the program and answers its call.
 fn run(
     admitted: &Admitted,
@@ -672,15 +676,17 @@ fn run(
     connection.finish(call, || {
         // From here on the call can't be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
-        let reply = server.redactor.scrub(reply);
+        let until = std::time::Instant::now() + SCRUB_TIME_MAX;
+        let redactor = server
+            .redactor
+            .patient(move || std::time::Instant::now() < until);
+        let reply = redactor.scrub(reply);
         stopped(server, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
             server.observers.planned(&mut observed, &reply.planner);
             server.observers.ended(observed, &reply.seen(), Ending::Ran);
         }
-        server
-            .redactor
-            .scrub(Reply::tool(id, era, reply.into_inner()))
+        server.redactor.scrub(Reply::clean(id, era, reply))
     });
     abandoned(followed);
 }

@@ -50,6 +50,8 @@ pub enum Body {
     /// A result that is JSON text of the server's own, scrubbed when it was made.
     Json(Arc<Scrubbed<String>>),
     Tool(ToolReply),
+    /// What was scrubbed before, which may have taken long, and is not looked through again.
+    Clean(Scrubbed<ToolReply>),
 }
 
 /// What a tool answers.
@@ -76,6 +78,13 @@ impl ToolReply {
             aside: None,
             planner: Vec::new(),
         }
+    }
+
+    fn write(&self, out: &mut Vec<u8>, id: &Id, era: Era) {
+        write_result(out, id, |out| {
+            let (suffix, extra) = (self.suffix.as_deref(), era.result_members());
+            write_tool_result(out, &self.payload, self.view, suffix, extra);
+        });
     }
 
     pub fn seen(&self) -> Cow<'_, Payload> {
@@ -114,6 +123,15 @@ impl Reply {
         }
     }
 
+    /// A tool result that was scrubbed already, in reply to `id`.
+    pub fn clean(id: Id, era: Era, tool: Scrubbed<ToolReply>) -> Self {
+        Reply {
+            id: Some(id),
+            body: Body::Clean(tool),
+            era,
+        }
+    }
+
     /// The reply as compact JSON.
     pub fn bytes(reply: &Scrubbed<Reply>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(512);
@@ -128,10 +146,8 @@ impl Reply {
             (Body::Json(json), id) => write_result(out, &or_null(id), |out| {
                 out.extend_from_slice(json.as_bytes());
             }),
-            (Body::Tool(tool), id) => write_result(out, &or_null(id), |out| {
-                let (suffix, extra) = (tool.suffix.as_deref(), reply.era.result_members());
-                write_tool_result(out, &tool.payload, tool.view, suffix, extra);
-            }),
+            (Body::Tool(tool), id) => tool.write(out, &or_null(id), reply.era),
+            (Body::Clean(tool), id) => tool.write(out, &or_null(id), reply.era),
         }
     }
 }
