@@ -321,17 +321,29 @@ fn summary(servers: &[(String, Option<Vec<String>>)], bytes_max: usize) -> Strin
 
 /// As many tools as fit, and how many more there are.
 fn clipped(name: &str, tools: &[String], room: usize) -> Option<String> {
-    (0..tools.len()).rev().find_map(|shown| {
-        let more = tools.len() - shown;
-        let mut parts: Vec<String> = tools[..shown].to_vec();
-        parts.push(format!("(+{more} more)"));
-        let bullet = format!("- {name}: {}", parts.join(", "));
-        (bullet.len() <= room || shown == 0).then_some(bullet)
-    })
+    let mut text = format!("- {name}: ");
+    let mut fitting = None;
+    for (shown, tool) in tools.iter().enumerate() {
+        let bullet = format!("{text}(+{} more)", tools.len() - shown);
+        if shown == 0 || bullet.len() <= room {
+            fitting = Some(bullet);
+        }
+        // No longer one has less to say behind it than this many digits.
+        if text.len() > room {
+            break;
+        }
+        text.push_str(tool);
+        text.push_str(", ");
+    }
+    fitting
 }
 
 fn tool_label(tool: &Tool) -> String {
-    format!("{}->{}", tool.name, output_label(&tool.output_schema))
+    format!(
+        "{}->{}",
+        tool.name,
+        output_label(&tool.output_schema.read())
+    )
 }
 
 /// Properties of an object that its label shows.

@@ -1,14 +1,15 @@
 //! Arguments of a call: from a map of the program to the text of a JSON object, keys as the tool's schema declares them.
 //! Iterative: a program chooses the depth.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use ptc_lang::error::{Limit, Words, quoting};
 use ptc_lang::meter::Watch;
 use ptc_lang::sink::{Over, Sink};
 use ptc_lang::value::{Entries, Items, Map};
 use ptc_lang::{Value, heap, json, print};
-use ptc_rpc::write_float;
+use ptc_rpc::{Json, write_float};
 use serde_json::Value as Schema;
 
 /// A collection under way, with the part that is being written.
@@ -161,10 +162,23 @@ pub(crate) fn missing<'a>(arguments: &str, schema: &'a Schema) -> Vec<&'a str> {
     let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
         return required;
     };
+    let given = by_name(arguments);
     required
         .into_iter()
-        .filter(|key| arguments.get(key).is_none())
+        .filter(|key| !given.contains_key(*key))
         .collect()
+}
+
+/// Members by name, the first of a name: read once, for a schema decides how many are asked for, and a program how long each search
+/// would take.
+pub(crate) fn by_name(arguments: Json<'_>) -> HashMap<Cow<'_, str>, Json<'_>> {
+    let mut members = HashMap::new();
+    for (name, value) in arguments.members() {
+        if let Some(name) = name.as_str() {
+            members.entry(name).or_insert(value);
+        }
+    }
+    members
 }
 
 fn open_map<'a>(map: &'a Map, schema: &'a Schema) -> OpenArgument<'a> {

@@ -10,7 +10,7 @@ use crate::docs;
 use crate::program::ProgramCalls;
 use crate::prose::listed;
 use crate::runtime::{Runtime, Upstream};
-use crate::tool::{Tool, Toolset};
+use crate::tool::{PackedJson, Tool, Toolset};
 use ptc_lang::rank::tokens;
 
 type Answer = Result<Value, HostFault>;
@@ -190,7 +190,7 @@ fn described(
 }
 
 fn meta(server: &str, tool: &Tool) -> Value {
-    let part = |json: &Json| ptc_lang::json::from_str(&json.to_string()).unwrap_or_default();
+    let part = |json: &PackedJson| ptc_lang::json::from_str(json.text()).unwrap_or_default();
     let mut entries = vec![
         ("server", Value::from(server)),
         ("name", tool.name.as_str().into()),

@@ -14,12 +14,12 @@ pub(crate) fn render(server: &str, tool: &Tool) -> String {
         out.push_str(&format!("Description: {description}\n"));
     }
     let empty = serde_json::Map::new();
-    let properties = tool
-        .input_schema
+    let input_schema = tool.input_schema.read();
+    let properties = input_schema
         .get("properties")
         .and_then(Value::as_object)
         .unwrap_or(&empty);
-    let arguments = arguments(&tool.input_schema);
+    let arguments = arguments(&input_schema);
     let listed: Vec<String> = arguments
         .iter()
         .map(|argument| {
@@ -31,7 +31,7 @@ pub(crate) fn render(server: &str, tool: &Tool) -> String {
             )
         })
         .collect();
-    let required: Vec<String> = required_keys(&tool.input_schema)
+    let required: Vec<String> = required_keys(&input_schema)
         .into_iter()
         .map(|key| shown_key(key, properties))
         .collect();
@@ -51,7 +51,7 @@ pub(crate) fn render(server: &str, tool: &Tool) -> String {
         Value::from(server),
         Value::from(tool.name.as_str()),
         placeholders.join(" "),
-        result_label(&tool.output_schema),
+        result_label(&tool.output_schema.read()),
     ));
     out
 }

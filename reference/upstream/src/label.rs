@@ -1,6 +1,8 @@
 //! Types of arguments and results as a model reads them: from JSON Schema to one short label.
 //! Knows schemas; knows nothing of tools. The rules are a table in `spec/upstream/rendering.md`.
 
+use std::collections::HashSet;
+
 use ptc_rpc::write_string;
 use serde_json::{Map, Value};
 
@@ -72,9 +74,10 @@ pub fn arguments(schema: &Value) -> Vec<Argument> {
         .and_then(Value::as_object)
         .unwrap_or(&none);
     let required = required_keys(schema);
+    let known: HashSet<&str> = required.iter().copied().collect();
     let mut optional: Vec<&String> = properties
         .keys()
-        .filter(|key| !required.contains(&key.as_str()))
+        .filter(|key| !known.contains(key.as_str()))
         .collect();
     optional.sort();
     let declared = required
@@ -99,14 +102,14 @@ pub fn required_keys(schema: &Value) -> Vec<&str> {
 }
 
 fn distinct_texts(list: Option<&Value>) -> Vec<&str> {
-    let mut texts = Vec::new();
+    let (mut texts, mut seen) = (Vec::new(), HashSet::new());
     for text in list
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
     {
-        if !texts.contains(&text) {
+        if seen.insert(text) {
             texts.push(text);
         }
     }
@@ -198,10 +201,11 @@ fn result_map(
 ) -> String {
     let mut required = distinct_texts(schema.get("required"));
     required.retain(|key| properties.contains_key(*key));
+    let known: HashSet<&str> = required.iter().copied().collect();
     let mut optional: Vec<&str> = properties
         .keys()
         .map(String::as_str)
-        .filter(|key| !required.contains(key))
+        .filter(|key| !known.contains(key))
         .collect();
     optional.sort_unstable();
     let row = |key: &str, mark| {

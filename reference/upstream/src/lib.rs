@@ -38,7 +38,7 @@ pub use metrics::{estimated_tokens, payload_reduction_ratio, ptc_metrics, round2
 pub use program::{Cancel, ProgramCalls};
 pub use ptc_lang::rank::{Indexed, tokens};
 pub use runtime::{Configured, Driver, Options, Runtime, SnapshotMode, StartFault, Surroundings};
-pub use tool::{Tool, Toolset};
+pub use tool::{PackedJson, Tool, Toolset};
 pub use trace_context::TraceContext;
 pub use transport::carrier::{Carried, Carrier};
 pub use transport::child::{Child, End, Group, Kept, Launcher, Life};

@@ -61,6 +61,17 @@ pub(crate) const REPLIES_PENDING_MAX: usize = 64;
 pub(crate) const LIST_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a header value that an upstream chooses and we repeat: its session, its revision.
 pub(crate) const REPEATED_HEADER_BYTES_MAX: usize = 1024;
+/// Bytes of headers that repeat the arguments that a tool marks: how many it marks is the upstream's choice, how long each is the
+/// program's.
+pub(crate) const PARAM_HEADER_BYTES_MAX: usize = 64 << 10;
+/// What a header costs beside its name and value.
+pub(crate) const HEADER_BYTES_CHARGED: usize = 32;
+/// Bytes of the names that a hint lists.
+pub(crate) const HINT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of a URL that arguments are part of: HTTP libraries take none of 64 KiB.
+pub(crate) const URL_BYTES_MAX: usize = (64 << 10) - 2;
+/// Bytes of all the schemas of one OpenAPI description after its references were resolved: a small one can describe an enormous one.
+pub(crate) const RESOLVED_BYTES_MAX: usize = LIST_BYTES_MAX;
 
 const _: () = assert!(ANSWER_BYTES_QUEUED_MAX > 2 * REQUEST_ID_BYTES_MAX);
 const _: () = assert!(REPLY_POSTS_MAX < REPLIES_PENDING_MAX);

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::arguments::{self, NotEncoded};
 use crate::fault::{Reason, WorldFault};
 use crate::ledger::{Entry, summarize};
+use crate::limits::HINT_BYTES_MAX;
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, ValueKind, select};
 use crate::tool::{RawTool, Tool, Toolset};
@@ -139,7 +140,7 @@ impl ProgramCalls {
             Ok(tools) => {
                 let tool = self.known_tool(call, &tools)?;
                 call.effect = effect(tools.get(&call.tool));
-                call.arguments = self.encode(call, &tool.input_schema)?;
+                call.arguments = self.encode(call, &tool.input_schema.read())?;
                 if let Err(problem) = upstream.transport.judge(&tool.name, &call.arguments) {
                     return self.reject(call, &problem);
                 }
@@ -276,8 +277,10 @@ impl ProgramCalls {
         tool: &str,
         tools: &Toolset,
     ) -> Result<T, HostFault> {
-        let names: Vec<&str> = tools.sorted().map(|tool| tool.name.as_str()).collect();
-        let hint = format!("Known tools: {}", names.join(", "));
+        let hint = format!(
+            "Known tools: {}",
+            enumerated(tools.sorted().map(|tool| tool.name.as_str()))
+        );
         let (server, tool) = (self.named(server), self.named(tool));
         self.raise(
             format!("no tool '{tool}' in upstream '{server}'"),
@@ -286,10 +289,7 @@ impl ProgramCalls {
     }
 
     fn servers_hint(&self) -> String {
-        format!(
-            "Configured upstreams: {}",
-            self.runtime.names().collect::<Vec<_>>().join(", ")
-        )
+        format!("Configured upstreams: {}", enumerated(self.runtime.names()))
     }
 
     fn still_running(&self) -> Result<(), HostFault> {
@@ -526,10 +526,8 @@ async fn load(
 }
 
 fn effect(tool: Option<&Tool>) -> &'static str {
-    let says = |hint: &str| {
-        tool.and_then(|tool| tool.annotations.get(hint))
-            .and_then(serde_json::Value::as_bool)
-    };
+    let annotations = tool.map(|tool| tool.annotations.read()).unwrap_or_default();
+    let says = |hint: &str| annotations.get(hint).and_then(serde_json::Value::as_bool);
     match (says("readOnlyHint"), says("destructiveHint")) {
         (Some(true), _) => "read",
         (_, Some(true)) => "write",
@@ -544,6 +542,25 @@ fn reply<const N: usize>(fields: [(&str, Value); N]) -> Value {
             .map(|(key, value)| (Value::keyword(key), value))
             .collect(),
     )
+}
+
+/// Names while they are few enough for a hint, and how many more there are: an upstream decides how long they are.
+fn enumerated<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let (all, mut shown, mut text) = (names.len(), 0, String::new());
+    for name in names {
+        let separator = if shown == 0 { "" } else { ", " };
+        if text.len() + separator.len() + name.len() > HINT_BYTES_MAX {
+            break;
+        }
+        text.push_str(separator);
+        text.push_str(name);
+        shown += 1;
+    }
+    match all - shown {
+        0 => text,
+        more if shown == 0 => format!("{more}"),
+        more => format!("{text} and {more} more"),
+    }
 }
 
 /// A non-empty string, or a keyword's or symbol's name.

@@ -256,7 +256,7 @@ impl Runtime {
     }
 
     /// Names of the configured upstreams, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.upstreams.keys().map(String::as_str)
     }
 

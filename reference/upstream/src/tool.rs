@@ -1,22 +1,64 @@
 //! Tools of an upstream: as it named them, and as the outside may see them. Knows nothing of rendering.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ptc_secrets::{Redactor, Scrub};
 use serde_json::Value;
 
 use ptc_lang::rank::Indexed;
 
+/// JSON that an upstream sent with a tool: a schema, annotations. Kept as text, for a tree of it takes twenty times the memory, and
+/// how much there is of it is the upstream's choice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackedJson(Option<Arc<str>>);
+
+impl PackedJson {
+    pub fn is_null(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// As compact JSON.
+    pub fn text(&self) -> &str {
+        self.0.as_deref().unwrap_or("null")
+    }
+
+    /// As a tree, made anew each time.
+    pub fn read(&self) -> Value {
+        serde_json::from_str(self.text()).unwrap_or_default()
+    }
+
+    /// Without credentials: the same text where there are none in it.
+    fn scrubbed(&self, redactor: &Redactor) -> Self {
+        let mut tree = self.read();
+        tree.scrub_in_place(redactor);
+        let scrubbed = Self::from(tree);
+        match scrubbed == *self {
+            true => self.clone(),
+            false => scrubbed,
+        }
+    }
+}
+
+impl From<Value> for PackedJson {
+    fn from(tree: Value) -> Self {
+        Self(match tree {
+            Value::Null => None,
+            tree => Some(tree.to_string().into()),
+        })
+    }
+}
+
 /// A tool as its upstream described it. Never shown; used to call it and to judge arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RawTool {
     pub name: String,
     pub description: String,
-    pub input_schema: Value,
-    pub output_schema: Value,
-    pub annotations: Value,
+    pub input_schema: PackedJson,
+    pub output_schema: PackedJson,
+    pub annotations: PackedJson,
     /// Provenance of compiled tools.
-    pub ptc: Value,
+    pub ptc: PackedJson,
 }
 
 impl RawTool {
@@ -32,13 +74,14 @@ impl RawTool {
             Some(Value::String(text)) => text,
             _ => String::new(),
         };
+        let mut part = |key: &str| PackedJson::from(entry.remove(key).unwrap_or_default());
         Some(Self {
             name,
+            input_schema: part("inputSchema"),
+            output_schema: part("outputSchema"),
+            annotations: part("annotations"),
+            ptc: PackedJson::default(),
             description: text(entry.remove("description")),
-            input_schema: entry.remove("inputSchema").unwrap_or(Value::Null),
-            output_schema: entry.remove("outputSchema").unwrap_or(Value::Null),
-            annotations: entry.remove("annotations").unwrap_or(Value::Null),
-            ptc: Value::Null,
         })
     }
 }
@@ -51,13 +94,13 @@ pub struct Tool {
     /// Prose, as the upstream wrote it.
     pub description: String,
     /// JSON Schema of the arguments, or null.
-    pub input_schema: Value,
+    pub input_schema: PackedJson,
     /// JSON Schema of the result, or null.
-    pub output_schema: Value,
+    pub output_schema: PackedJson,
     /// MCP annotations, or null.
-    pub annotations: Value,
+    pub annotations: PackedJson,
     /// `_ptc`: transport, operationId, method and path of an OpenAPI tool; otherwise null.
-    pub ptc: Value,
+    pub ptc: PackedJson,
 }
 
 /// The tools of one upstream, in its order.
@@ -138,7 +181,7 @@ fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
             &mut shown.annotations,
             &mut shown.ptc,
         ] {
-            part.scrub_in_place(redactor);
+            *part = part.scrubbed(redactor);
         }
     }
     shown
@@ -146,13 +189,13 @@ fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
 
 /// Names are boosted; description, argument keys and annotations are not.
 fn index(server: &str, tool: &Tool) -> Indexed {
-    let keys = tool
-        .input_schema
+    let (input_schema, annotations) = (tool.input_schema.read(), tool.annotations.read());
+    let keys = input_schema
         .get("properties")
         .and_then(Value::as_object)
         .into_iter()
         .flatten();
-    let annotations = tool.annotations.as_object().into_iter().flatten();
+    let annotations = annotations.as_object().into_iter().flatten();
     let mut prose = vec![tool.description.clone()];
     prose.extend(keys.map(|(key, _)| key.clone()));
     prose.extend(annotations.map(|(key, value)| {

@@ -28,11 +28,12 @@ use super::stdio::{LIST_CHANGED, at_handshake, error_message, log_list_changed};
 use super::{
     Answer, CallLimits, Outgoing, Setting, Transport, TransportConfig, TransportRow, listing,
 };
+use crate::arguments::by_name;
 use crate::config::REMOTE_KEYS;
 use crate::fault::WorldFault;
 use crate::limits::{
-    CHILD_GRACE, REPEATED_HEADER_BYTES_MAX, REPLIES_PENDING_MAX, REPLY_POSTS_MAX,
-    REQUEST_ID_BYTES_MAX,
+    CHILD_GRACE, HEADER_BYTES_CHARGED, PARAM_HEADER_BYTES_MAX, REPEATED_HEADER_BYTES_MAX,
+    REPLIES_PENDING_MAX, REPLY_POSTS_MAX, REQUEST_ID_BYTES_MAX,
 };
 use crate::tool::RawTool;
 use config::HttpConfig;
@@ -323,7 +324,7 @@ impl HttpConnection {
         set_trace(&mut extra, trace);
         let dressed;
         let params = if session.modern {
-            describe(&mut extra, method, call);
+            describe(&mut extra, method, call)?;
             dressed = with_meta(params, trace);
             &dressed
         } else {
@@ -580,7 +581,11 @@ fn headers(session: &Session) -> HeaderMap {
 }
 
 /// The stateless era repeats method, tool and marked arguments in headers.
-fn describe(headers: &mut HeaderMap, method: &str, call: Option<Outgoing<'_>>) {
+fn describe(
+    headers: &mut HeaderMap,
+    method: &str,
+    call: Option<Outgoing<'_>>,
+) -> Result<(), WorldFault> {
     if let Ok(method) = HeaderValue::from_str(method) {
         headers.insert("mcp-method", method);
     }
@@ -588,18 +593,20 @@ fn describe(headers: &mut HeaderMap, method: &str, call: Option<Outgoing<'_>>) {
         tool, arguments, ..
     }) = call
     else {
-        return;
+        return Ok(());
     };
     if let Some(name) = plain_or_base64(&tool.name) {
         headers.insert("mcp-name", name);
     }
     let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
-        return;
+        return Ok(());
     };
-    let properties = tool
-        .input_schema
+    let arguments = by_name(arguments);
+    let input_schema = tool.input_schema.read();
+    let properties = input_schema
         .get("properties")
         .and_then(serde_json::Value::as_object);
+    let mut bytes = 0;
     for (key, schema) in properties.into_iter().flatten() {
         let Some(header) = schema
             .get("x-mcp-header")
@@ -610,15 +617,24 @@ fn describe(headers: &mut HeaderMap, method: &str, call: Option<Outgoing<'_>>) {
         let Ok(name) = format!("mcp-param-{header}").parse::<http::HeaderName>() else {
             continue;
         };
-        let text = arguments.get(key).and_then(|value| match value.kind() {
-            JsonKind::String => value.as_str().map(|text| text.into_owned()),
-            JsonKind::Integer | JsonKind::Bool => Some(value.text().to_owned()),
-            _ => None,
-        });
+        let text = arguments
+            .get(key.as_str())
+            .and_then(|value| match value.kind() {
+                JsonKind::String => value.as_str().map(|text| text.into_owned()),
+                JsonKind::Integer | JsonKind::Bool => Some(value.text().to_owned()),
+                _ => None,
+            });
         if let Some(value) = text.and_then(|text| plain_or_base64(&text)) {
+            bytes += name.as_str().len() + value.len() + HEADER_BYTES_CHARGED;
+            if bytes > PARAM_HEADER_BYTES_MAX {
+                return Err(WorldFault::error(format!(
+                    "mcp_http request: arguments that the tool wants in headers exceed {PARAM_HEADER_BYTES_MAX} bytes"
+                )));
+            }
             headers.insert(name, value);
         }
     }
+    Ok(())
 }
 
 /// Text as a header value: itself when it is plain ASCII without outer blanks, otherwise in the base64 wrapping of the revision.

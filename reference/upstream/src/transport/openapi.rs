@@ -19,8 +19,10 @@ use super::http_client::{HttpClient, body, set_trace, status_fault, within};
 use super::{
     Answer, CallLimits, Outgoing, Pending, Setting, Transport, TransportConfig, TransportRow,
 };
+use crate::arguments::by_name;
 use crate::config::REMOTE_KEYS;
 use crate::fault::{Quoted, Reason, WorldFault};
+use crate::limits::URL_BYTES_MAX;
 use crate::tool::RawTool;
 use compile::Operation;
 use config::{OpenApiConfig, SchemaSource};
@@ -264,13 +266,23 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
         .next()
         .unwrap_or(base)
         .trim_end_matches('/');
+    let arguments = by_name(arguments);
+    let text_of = |place: &str, name: &str, value: Json<'_>| match value.text().len() {
+        // Escapes of JSON and of URLs are not of the same length.
+        bytes if bytes > 2 * URL_BYTES_MAX => Err(too_long()),
+        _ => scalar(value).ok_or_else(|| unsupported(place, name)),
+    };
     let filled = operation.path.fill(|name| {
         Ok::<_, Unaddressed>(match (arguments.get(name), operation.defaults.get(name)) {
-            (Some(value), _) => scalar(value).ok_or_else(|| unsupported("path", name))?,
+            (Some(value), _) => text_of("path", name, *value)?,
             (None, Some(default)) => default.clone().unwrap_or_default(),
             (None, None) => String::new(),
         })
     })?;
+    // What is looked for in it is an author's choice, too.
+    if filled.path.len() > URL_BYTES_MAX {
+        return Err(too_long().into());
+    }
     let claimed = operation
         .excluded
         .iter()
@@ -287,9 +299,9 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
     let mut url = format!("{base}{}", filled.path);
     let mut separator = '?';
     for name in &operation.query {
-        let text = match (arguments.get(name), operation.defaults.get(name)) {
+        let text = match (arguments.get(name.as_str()), operation.defaults.get(name)) {
             (Some(value), _) if value.is_null() => return Err(unsupported("query", name).into()),
-            (Some(value), _) => scalar(value).ok_or_else(|| unsupported("query", name))?,
+            (Some(value), _) => text_of("query", name, *value)?,
             (None, Some(default)) => default.clone().ok_or_else(|| unsupported("query", name))?,
             (None, None) => continue,
         };
@@ -298,8 +310,18 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
         url.push('=');
         url.push_str(&form(&text));
         separator = '&';
+        if url.len() > URL_BYTES_MAX {
+            break;
+        }
     }
-    Ok(url)
+    match url.len() > URL_BYTES_MAX {
+        true => Err(too_long().into()),
+        false => Ok(url),
+    }
+}
+
+fn too_long() -> WorldFault {
+    WorldFault::error(format!("request URL exceeds {URL_BYTES_MAX} bytes"))
 }
 
 fn unsupported(place: &str, name: &str) -> WorldFault {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::config::OpenApiConfig;
 use super::names::normalize;
 use super::path::Template;
+use crate::limits::RESOLVED_BYTES_MAX;
 use crate::tool::RawTool;
 
 /// Methods that a path item can have.
@@ -18,7 +19,7 @@ const METHODS: &[&str] = &[
 /// Schema nodes of one operation after its references were resolved: a small file can describe an enormous one.
 const NODES_MAX: usize = 50_000;
 /// Levels of a schema after its references were resolved.
-const SCHEMA_DEPTH_MAX: usize = 200;
+const SCHEMA_DEPTH_MAX: usize = 100;
 const REFERENCE_DEPTH_MAX: usize = 64;
 
 /// What it takes to call an operation.
@@ -64,6 +65,7 @@ pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, S
     let excluded = excluded(root, &operations, config);
     let mut tools = Vec::new();
     let mut compiled = HashMap::new();
+    let mut bytes = 0;
     for id in &config.include {
         let source = &operations[id.as_str()];
         let one = Compiler {
@@ -73,9 +75,11 @@ pub(super) fn compile(text: &[u8], config: &OpenApiConfig) -> Result<Compiled, S
             config,
             excluded: &excluded,
             nodes: 0,
+            bytes,
             depth: 0,
         };
-        let (tool, operation) = one.compile()?;
+        let (tool, operation, so_far) = one.compile()?;
+        bytes = so_far;
         if compiled.insert(tool.name.clone(), operation).is_some() {
             return Err(format!(
                 "OpenAPI tool name collision after normalization: {}",
@@ -155,6 +159,8 @@ struct Compiler<'a> {
     config: &'a OpenApiConfig,
     excluded: &'a Arc<[Template]>,
     nodes: usize,
+    /// Bytes of the schemas of the whole description so far.
+    bytes: usize,
     depth: usize,
 }
 
@@ -165,8 +171,9 @@ struct Parameter {
     schema: Value,
 }
 
-impl Compiler<'_> {
-    fn compile(mut self) -> Result<(RawTool, Operation), String> {
+impl<'a> Compiler<'a> {
+    /// The tool, how it is called, and how many bytes the description's schemas have so far.
+    fn compile(mut self) -> Result<(RawTool, Operation, usize), String> {
         let operation = self.source.operation;
         self.check_method()?;
         let parameters = self.parameters()?;
@@ -223,16 +230,18 @@ impl Compiler<'_> {
         let tool = RawTool {
             name: normalize(&name),
             description: description.unwrap_or_default(),
-            input_schema: json!({ "type": "object", "properties": properties, "required": required }),
-            output_schema,
-            annotations: json!({ "readOnlyHint": true }),
+            input_schema:
+                json!({ "type": "object", "properties": properties, "required": required }).into(),
+            output_schema: output_schema.into(),
+            annotations: json!({ "readOnlyHint": true }).into(),
             ptc: json!({
                 "transport": "openapi",
                 "operationId": self.id,
                 "method": "GET",
                 "path": self.source.path,
                 "defaultArgs": defaults,
-            }),
+            })
+            .into(),
         };
         let query = parameters
             .iter()
@@ -251,6 +260,7 @@ impl Compiler<'_> {
                 query,
                 defaults,
             },
+            self.bytes,
         ))
     }
 
@@ -392,6 +402,19 @@ impl Compiler<'_> {
     /// A copy of `value` with every reference replaced by what it names. `open` are the references being resolved.
     fn resolve(&mut self, value: &Value, open: &mut Vec<String>) -> Result<Value, String> {
         self.nodes += 1;
+        self.bytes += match value {
+            Value::String(text) => text.len(),
+            Value::Object(entries) => match entries.get("$ref").and_then(Value::as_str) {
+                Some(reference) => reference.len(),
+                None => entries.keys().map(String::len).sum(),
+            },
+            _ => 0,
+        };
+        if self.bytes > RESOLVED_BYTES_MAX {
+            return self.refuse(&format!(
+                "makes the schemas longer than {RESOLVED_BYTES_MAX} bytes"
+            ));
+        }
         if self.nodes > NODES_MAX {
             return self.refuse(&format!("has a schema of more than {NODES_MAX} nodes"));
         }
@@ -410,9 +433,9 @@ impl Compiler<'_> {
         match value {
             Value::Object(entries) => {
                 if let Some(reference) = entries.get("$ref").and_then(Value::as_str) {
-                    let target = self.lookup(reference, open)?.clone();
+                    let target = self.lookup(reference, open)?;
                     open.push(reference.to_owned());
-                    let resolved = self.resolve(&target, open)?;
+                    let resolved = self.resolve(target, open)?;
                     open.pop();
                     return Ok(resolved);
                 }
@@ -443,7 +466,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn lookup(&self, reference: &str, open: &[String]) -> Result<&Value, String> {
+    fn lookup(&self, reference: &str, open: &[String]) -> Result<&'a Value, String> {
         let fault = |words: &str| {
             Err(format!(
                 "OpenAPI operation {} has {words} reference {reference}",

@@ -3,6 +3,8 @@
 //! An argument comes from a program and must not lead out of the operation that was included, however often whoever stands between
 //! us and the service decodes it. Sends nothing.
 
+use memchr::memmem;
+
 use super::compile::Piece;
 
 /// A template cut at its slashes.
@@ -88,7 +90,7 @@ impl Template {
             {
                 return Err(format!("path arg '{name}' {why}").into());
             }
-            plain.push(text);
+            plain.push(text.to_ascii_lowercase());
         }
         Ok(Filled { path, plain })
     }
@@ -111,7 +113,7 @@ impl Template {
 pub(super) struct Filled {
     /// As it is sent.
     pub path: String,
-    /// Its segments, decoded as often as can be.
+    /// Its segments, decoded as often as can be, in lower case.
     plain: Vec<Vec<u8>>,
 }
 
@@ -169,29 +171,36 @@ fn definite(segment: &[Piece]) -> u8 {
     }
 }
 
-/// Whether a decoded segment can be `template`'s, for a service that tells upper from lower case, or one that doesn't.
+/// Whether a decoded segment in lower case can be `template`'s, for a service that tells upper from lower case, or one that doesn't.
 fn fits(template: &[Piece], segment: &[u8]) -> bool {
-    let mut rest = segment.to_ascii_lowercase();
-    let mut open = false;
-    for (index, piece) in template.iter().enumerate() {
-        let Piece::Literal(literal) = piece else {
-            open = true;
-            continue;
+    let lower = |literal: &String| decoded(literal.as_bytes()).to_ascii_lowercase();
+    let (mut rest, mut inner) = (segment, template);
+    if let [Piece::Literal(literal), behind @ ..] = inner {
+        let Some(left) = rest.strip_prefix(&*lower(literal)) else {
+            return false;
         };
-        let literal = decoded(literal.as_bytes()).to_ascii_lowercase();
-        let last = index + 1 == template.len();
-        let at = match open {
-            false => rest.starts_with(&literal).then_some(0),
-            true if last => rest.ends_with(&literal).then(|| rest.len() - literal.len()),
-            true => rest
-                .windows(literal.len())
-                .position(|window| window == literal),
-        };
-        let Some(at) = at else { return false };
-        rest.drain(..at + literal.len());
-        open = false;
+        (rest, inner) = (left, behind);
     }
-    open || rest.is_empty()
+    if inner.is_empty() {
+        return rest.is_empty();
+    }
+    // Both ends before what has to be looked for.
+    if let [before @ .., Piece::Literal(literal)] = inner {
+        let Some(left) = rest.strip_suffix(&*lower(literal)) else {
+            return false;
+        };
+        (rest, inner) = (left, before);
+    }
+    for piece in inner {
+        if let Piece::Literal(literal) = piece {
+            let literal = lower(literal);
+            let Some(at) = memmem::find(rest, &literal) else {
+                return false;
+            };
+            rest = &rest[at + literal.len()..];
+        }
+    }
+    true
 }
 
 /// Percent-encodes all but unreserved characters.
