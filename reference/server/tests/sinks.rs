@@ -616,6 +616,61 @@ fn no_answer_of_http_shows_a_credential() {
     assert!(veiled("the log", &log.join().unwrap()) > 0);
 }
 
+/// What clients wrote into sessions is shown to operators, too.
+#[test]
+fn no_command_about_a_store_shows_a_credential() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("file:{}", dir.path().join("store").display());
+    let mut server = start(dir.path(), &["--session-store", &store]);
+    drop(server.stderr.take());
+    let mut input = server.stdin.take().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut call = |tool: &str, arguments: serde_json::Value| {
+        let params = serde_json::json!({"name": tool, "arguments": arguments});
+        let frame = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        writeln!(input, "{frame}").unwrap();
+        let mut reply = String::new();
+        output.read_line(&mut reply).unwrap();
+        serde_json::from_str::<serde_json::Value>(&reply).unwrap()
+    };
+    let mut sessions = Vec::new();
+    for form in forms() {
+        let title = form.replace("\\\\", "\\");
+        let started = call("lisp_session_start", serde_json::json!({"title": title}));
+        let id = started["result"]["structuredContent"]["session_id"].clone();
+        // One whole, and one that is cut in what is shown of it.
+        let text = serde_json::Value::from(title);
+        let program = format!(
+            "(def a {text}) (def b (str (apply str (repeat 190 \"x\")) {text})) (def c {{{text} [{text}]}})"
+        );
+        call(
+            "lisp_session_eval",
+            serde_json::json!({"session_id": id, "program": program}),
+        );
+        sessions.push(id.as_str().unwrap().to_owned());
+    }
+    drop(input);
+    server.wait().unwrap();
+    let ask = |words: &[&str]| {
+        let flags = [
+            "--session-store",
+            &store,
+            "--upstreams-config",
+            "upstreams.json",
+        ];
+        let words = [&["session"], words, &flags[..]].concat();
+        let told = told_by(dir.path(), &words, "");
+        assert!(
+            veiled(&words.join(" "), &told) > 0,
+            "{words:?} shows {told}"
+        );
+    };
+    ask(&["list"]);
+    for id in &sessions {
+        ask(&["show", id]);
+    }
+}
+
 /// What an upstream over HTTP answers, `§` for the credential that it was sent: each in turn, to whatever it is asked.
 const HTTP_FAULTS: &[&str] = &[
     "HTTP/1.1 500 §\r\nX-§: §\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nbroke with §",

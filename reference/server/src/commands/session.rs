@@ -3,9 +3,11 @@
 use super::environment;
 use crate::clock;
 use crate::diagnostics;
+use crate::render::redact;
 use crate::sessions::{Listed, Shared};
-use crate::settings::{Level, Settings};
-use ptc_secrets::Redactor;
+use crate::settings::{Level, Settings, flags};
+use crate::upstreams;
+use ptc_secrets::{Redactor, Secret};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,7 +22,8 @@ list shows the live sessions of a store, show the definitions of one. export wri
 `ptc repl --session FILE` goes on with; without FILE to standard output. delete closes one; a program that runs in it is not kept.
 To look at a session is a use of it: its idle time starts again.
 
---session-store and --session-store-key-file as `ptc start` takes them, and their environment variables.
+--session-store, --session-store-key-file and --upstreams-config as `ptc start` takes them, and their environment variables. What
+is secret in those is not shown. A snapshot holds what was defined as it is, so keep it as you keep a credential.
 ";
 
 /// Runs the command with the words behind `session`.
@@ -49,11 +52,9 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let settings = Settings::read(flags, environment)?;
-    let mut secrets = Redactor::builder();
-    if let Some(address) = &settings.sessions.store.address {
-        address.add_secrets(&mut secrets);
-    }
-    diagnostics::install(Level::Error, &secrets.build());
+    let redactor = redactor(&settings);
+    diagnostics::install(Level::Error, &redactor);
+    let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
     let opened = Shared::open(&settings.sessions, Duration::ZERO)?;
     let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
     let find = |id: &str| {
@@ -73,7 +74,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 "id", "turn", "bindings", "bytes", "status", "last used"
             );
             text.extend(all.iter().map(row));
-            Ok(text.into_bytes())
+            Ok(shown(text))
         }
         ["show", id] => {
             let listed = find(id)?;
@@ -82,10 +83,11 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 .map_err(|refused| refused.message().to_owned())?;
             let mut text = row(&listed);
             for (name, value, _) in env.definitions() {
-                let shown = ptc_lang::print::preview(value, SHOWN_ITEMS, SHOWN_CHARS).text;
-                text.push_str(&format!("{name} = {shown}\n"));
+                let value = redact::value(value, &redactor);
+                let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS).text;
+                text.push_str(&format!("{name} = {value}\n"));
             }
-            Ok(text.into_bytes())
+            Ok(shown(text))
         }
         ["export", id, file @ ..] if file.len() <= 1 => {
             let listed = find(id)?;
@@ -107,6 +109,29 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             Ok(format!("closed {id}\n").into_bytes())
         }
         _ => Err(USAGE.trim_end().to_owned()),
+    }
+}
+
+/// What a server with these settings would not show, as far as they are known here.
+fn redactor(settings: &Settings) -> Redactor {
+    let known = || {
+        let mut secrets = super::secrets(settings);
+        let token = flags::find("http-auth-token").and_then(|flag| environment(&flag.env()));
+        if let Some(token) = token.filter(|token| !token.is_empty()) {
+            secrets.add(&Secret::new(token));
+        }
+        secrets
+    };
+    let mut secrets = known();
+    match upstreams::config_path(settings) {
+        None => secrets.build(),
+        Some(path) => match upstreams::read(&path, settings, &mut secrets) {
+            Ok(_) => secrets.build(),
+            Err(message) => {
+                eprintln!("{message}\nSo credentials of upstream servers are not looked for.");
+                known().build()
+            }
+        },
     }
 }
 

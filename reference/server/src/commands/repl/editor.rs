@@ -59,15 +59,18 @@ impl Editor {
         }
     }
 
-    pub fn line(&mut self, prompt: &str) -> Input {
+    /// The next line; history holds it when it `may_be_kept`.
+    pub fn line(&mut self, prompt: &str, may_be_kept: impl Fn(&str) -> bool) -> Input {
         match &mut self.terminal {
             None => plain_line(prompt),
             Some(terminal) => match terminal.readline(prompt) {
                 Ok(line) => {
                     // History is a comfort; without it the prompt still works.
-                    let _ = terminal.add_history_entry(line.as_str());
-                    if let Some(path) = &self.history {
-                        let _ = terminal.append_history(path);
+                    if may_be_kept(&line) {
+                        let _ = terminal.add_history_entry(line.as_str());
+                        if let Some(path) = &self.history {
+                            let _ = terminal.append_history(path);
+                        }
                     }
                     Input::Line(line)
                 }

@@ -98,7 +98,10 @@ pub fn interactive(evaluator: &mut Evaluator) -> Result<(), ()> {
     let mut text = String::new();
     loop {
         editor.names(evaluator.names());
-        match editor.line(if text.is_empty() { "ptc> " } else { "...> " }) {
+        let prompt = if text.is_empty() { "ptc> " } else { "...> " };
+        // A credential must not lie about in a file.
+        let clean = |line: &str| evaluator.scrubbed(line) == line;
+        match editor.line(prompt, clean) {
             Input::Line(line) if quits(&text, &line) => break,
             Input::Line(line) => take(evaluator, &mut text, &line),
             Input::Interrupted => text.clear(),
