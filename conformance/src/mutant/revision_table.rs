@@ -511,6 +511,27 @@ pub const MUTANTS: &[Mutant] = &[
         "names.data.whole",
         Mutation::Program(|text| text.replace(" data)", " {})").replace(" data ", " {} ")),
     ),
+    // What is too much for some.
+    row(
+        "limits-short-schemas-only",
+        "mcp.limits.sizes.schema",
+        Mutation::Request(long_schemas_unreadable),
+    ),
+    row(
+        "limits-long-names-unread",
+        "mcp.limits.program.names",
+        Mutation::Request(long_names_unread),
+    ),
+    written(
+        "limits-shared-parts-once",
+        "mcp.limits.sessions.reckoned",
+        |text| text.replace("[a a]) [] (range 30)", "[a a]) [] (range 3)"),
+    ),
+    row(
+        "limits-short-titles-only",
+        "mcp.limits.sizes.title",
+        Mutation::Request(long_titles_unknown),
+    ),
     // Sessions and what is remembered of calls.
     row(
         "sessions-calls-cleared-together",
@@ -656,6 +677,38 @@ fn one_more(binding: &mut Json) {
         .and_then(|bytes| bytes.to_string().parse::<i64>().ok());
     if let Some(bytes) = more {
         set(binding, &[], "bytes", Json::from(bytes + 1));
+    }
+}
+
+/// Schemas beyond 32 KiB are none.
+fn long_schemas_unreadable(frame: &mut Json) {
+    if let Some(schema) = at(frame, &["params", "arguments", "output_schema"])
+        && schema.to_string().len() > 32 << 10
+    {
+        *schema = Json::from("too long");
+    }
+}
+
+/// A schema that names something in more than 1,000 bytes is passed over.
+fn long_names_unread(frame: &mut Json) {
+    let names_at_length = |schema: &Json| match schema.get("properties") {
+        Some(Json::Object(properties)) => properties.iter().any(|(name, _)| name.len() > 1_000),
+        _ => false,
+    };
+    let is_passed_over = at(frame, &["params", "arguments", "output_schema", "items"])
+        .is_some_and(|items| names_at_length(items));
+    if is_passed_over {
+        remove(frame, &["params", "arguments"], "output_schema");
+    }
+}
+
+/// Titles beyond 100 bytes are an argument that nobody knows.
+fn long_titles_unknown(frame: &mut Json) {
+    let is_long = at(frame, &["params", "arguments", "title"])
+        .and_then(|title| title.as_str().map(str::len))
+        .is_some_and(|bytes| bytes > 100);
+    if is_long {
+        set(frame, &["params", "arguments"], "titel", Json::from(1));
     }
 }
 

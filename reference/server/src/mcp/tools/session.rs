@@ -97,6 +97,9 @@ fn mirrored<T: Into<Payload>>(outcome: Result<T, Problem>) -> ToolReply {
     ToolReply::new(payload, View::Mirrored)
 }
 
+/// Bytes of a title: it is held as long as its session, and listed with it.
+const TITLE_BYTES_MAX: usize = 4 << 10;
+
 /// `lisp_session_start`
 pub fn start(request: &Request<'_>) -> ToolReply {
     mirrored((|| {
@@ -109,6 +112,12 @@ pub fn start(request: &Request<'_>) -> ToolReply {
             .get("title")
             .and_then(Json::as_str)
             .filter(|title| !title.is_empty());
+        if title
+            .as_ref()
+            .is_some_and(|title| title.len() > TITLE_BYTES_MAX)
+        {
+            return wrong(format!("title exceeds {TITLE_BYTES_MAX} bytes"));
+        }
         let ttl_ms = arguments
             .get("ttl_ms")
             .and_then(Json::as_i64)
