@@ -76,6 +76,10 @@ fn answer(frame: &Value, listing: &Listing) -> String {
             };
             format!("{{\"tools\":[{}]{next}}}", listing[page])
         }
+        Some("tools/call") if frame["params"]["name"] == "complains" => {
+            let text = "e".repeat(PAGE_BYTES);
+            format!(r#"{{"isError":true,"content":[{{"type":"text","text":"{text}"}}]}}"#)
+        }
         Some("tools/call") => r#"{"structuredContent":"called"}"#.to_owned(),
         _ => "{}".to_owned(),
     };
@@ -98,9 +102,12 @@ impl Server {
         std::fs::write(&config, text.to_string()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptc"));
         command
-            .args(["start", "--program-timeout-ms", "30000"])
+            .args(["start", "--program-timeout-ms", "120000"])
             .args(["--upstream-call-timeout-ms", "20000"])
             .args(["--max-upstream-response-bytes", "2000000"])
+            .args(["--trace-payloads", "full"])
+            .arg("--trace-dir")
+            .arg(dir.path().join("traces"))
             .arg("--upstreams-config")
             .arg(&config);
         let (child, replies) = support::started(&mut command);
@@ -144,11 +151,18 @@ impl Server {
 
     #[cfg(target_os = "linux")]
     fn resident(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    #[cfg(target_os = "linux")]
+    fn peak(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    #[cfg(target_os = "linux")]
+    fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace()
             .nth(1)
             .unwrap()
@@ -240,6 +254,28 @@ fn a_listing_is_held_about_as_large_as_it_was_sent() {
     assert!(
         held <= HELD_TIMES_MAX * listed + HELD_BESIDES_BYTES,
         "{held} bytes are held of {listed}"
+    );
+}
+
+/// A program forgets an error; replies, traces and sessions list all of them.
+#[test]
+#[cfg(target_os = "linux")]
+fn errors_are_not_kept_at_length() {
+    const CALLS: usize = 20;
+    let mut server = Server::listing(vec![r#"{"name":"complains"}"#.into()]);
+    let program = |calls: usize| {
+        format!(
+            "(count (mapv (fn [i] (count (:message (tool/call {{:server \"far\" :tool \"complains\" :args {{}}}})))) (range {calls})))"
+        )
+    };
+    server.says(&program(1), "user=> 1");
+    let before = server.peak();
+    server.says(&program(CALLS), &format!("user=> {CALLS}"));
+    let grown = server.peak() - before;
+    println!("{} KB more after {CALLS} errors", grown >> 10);
+    assert!(
+        grown <= HELD_BESIDES_BYTES / 2,
+        "{grown} bytes more after {CALLS} errors"
     );
 }
 

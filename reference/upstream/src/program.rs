@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::arguments::{self, NotEncoded};
 use crate::fault::{Reason, WorldFault};
-use crate::ledger::{Entry, summarize};
+use crate::ledger::{Entry, LISTED_ERROR_BYTES, cut, summarize};
 use crate::limits::HINT_BYTES_MAX;
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, ValueKind, select};
@@ -469,7 +469,7 @@ impl ProgramCalls {
             Err(fault) => {
                 let message = fault.told(redactor);
                 entry.result_bytes = fault.bytes;
-                entry.error = Some((fault.reason, message.clone()));
+                entry.error = Some((fault.reason, cut(&message, LISTED_ERROR_BYTES)));
                 let reason = Value::keyword(fault.reason.name());
                 reply([
                     ("ok", false.into()),
