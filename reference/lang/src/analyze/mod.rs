@@ -169,6 +169,23 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
     }
 }
 
+/// The `()` that a call of `name` begins to build on: what `conj` adds to a list in Clojure stands in front.
+fn grown<'f>(name: &str, args: &'f [Form<'f>]) -> Option<&'f Form<'f>> {
+    let (starts, apart) = match (name, args) {
+        ("conj" | "into", [start, ..]) | ("reduce" | "reductions", [_, start, _]) => {
+            (std::slice::from_ref(start), 1)
+        }
+        ("fnil", [_, starts @ ..]) => (starts, 1),
+        ("let" | "loop", [bindings, ..]) => match &bindings.kind {
+            FormKind::Vector(parts) => (parts.get(1..)?, 2),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let mut starts = starts.iter().step_by(apart);
+    starts.find(|start| matches!(&start.kind, FormKind::List(items) if items.is_empty()))
+}
+
 /// Whether a form holds a regex or a `#(…)`, of which each literal is one of its own.
 fn holds_fresh(form: &Form<'_>) -> bool {
     match &form.kind {
@@ -413,12 +430,17 @@ impl<'p> Analyzer<'p, '_> {
 
     fn list(&mut self, items: &[Form<'_>], form: &Form<'_>, tail: bool) -> Result<Ir, Error> {
         let Some((head, args)) = items.split_first() else {
-            return Err(
-                Kind::Form("() is no expression; write [] for an empty vector".into())
-                    .at(form.span),
-            );
+            return Ok(Ir::Const(Value::from(Vec::new())));
         };
         if let FormKind::Symbol(name) = head.kind {
+            if let Some(start) = grown(name, args).filter(|_| !self.shadows(name)) {
+                return Err(Kind::Form(
+                    "() is an empty vector, and conj adds at its end: write [], and reverse what \
+                     is built, or put items in front with cons"
+                        .into(),
+                )
+                .at(start.span));
+            }
             if let Some(special) = forms::special(name)
                 && !self.shadows(name)
             {

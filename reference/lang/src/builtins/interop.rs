@@ -6,9 +6,11 @@ use std::sync::LazyLock;
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind};
 
 use super::numbers::index;
+use super::order::compare;
+use super::regex::{compiled, re_matches};
 use super::strings::{
-    append_text, ends_with, includes, index_of, last_index_of, lower_case, parse_double,
-    parse_long, part, starts_with, string, upper_case,
+    append_text, ends_with, includes, index_of, is_blank, last_index_of, lower_case, parse_double,
+    parse_long, part, push, replace, split, starts_with, str, string, trim, upper_case,
 };
 use super::{Body, Builtin, Home, Section, between, constant, exactly, fixed, row};
 use crate::error::{Stop, about, bad_value, wrong_type};
@@ -54,8 +56,8 @@ pub const ROWS: &[Builtin] = &[
         "interop.lastIndexOf",
         Section::Interop,
         &[],
-        exactly(2),
-        "(.lastIndexOf s substr)",
+        between(2, 3),
+        "(.lastIndexOf s substr), (.lastIndexOf s substr from)",
         "Returns the index of the last occurrence, -1 when there is none.",
         |eval, args| Ok(last_index_of(eval, args)?.map_or(Value::Int(-1), Value::from)),
     ),
@@ -108,6 +110,156 @@ pub const ROWS: &[Builtin] = &[
         "(.toUpperCase s)",
         "Returns the string in upper case.",
         upper_case,
+    ),
+    row(
+        ".trim",
+        "interop.text",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.trim s)",
+        "Returns the string without whitespace at both ends.",
+        trim,
+    ),
+    row(
+        ".strip",
+        "interop.text",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.strip s)",
+        "Returns the string without whitespace at both ends.",
+        trim,
+    ),
+    row(
+        ".isBlank",
+        "interop.text",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.isBlank s)",
+        "Returns true when a string holds nothing but whitespace.",
+        |eval, args| { string(args, 0)?; is_blank(eval, args) },
+    ),
+    row(
+        ".isEmpty",
+        "interop.isEmpty",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.isEmpty s)",
+        "Returns true for an empty string or collection.",
+        is_empty,
+    ),
+    row(
+        ".charAt",
+        "interop.charAt",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.charAt s index)",
+        "Returns the character at an index; raises when it is out of range.",
+        char_at,
+    ),
+    row(
+        ".concat",
+        "interop.text",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.concat s t)",
+        "Returns two strings as one.",
+        concat,
+    ),
+    row(
+        ".repeat",
+        "interop.repeat",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.repeat s n)",
+        "Returns a string so many times in a row.",
+        repeat,
+    ),
+    row(
+        ".replace",
+        "interop.replaceAll",
+        Section::Interop,
+        &[],
+        exactly(3),
+        "(.replace s part replacement)",
+        "Replaces every occurrence of a text by another.",
+        replace_text,
+    ),
+    row(
+        ".replaceAll",
+        "interop.replaceAll",
+        Section::Interop,
+        &[],
+        exactly(3),
+        "(.replaceAll s pattern replacement)",
+        "Replaces every match of a pattern, given as text.",
+        replace_pattern,
+    ),
+    row(
+        ".split",
+        "interop.split",
+        Section::Interop,
+        &[],
+        between(2, 3),
+        "(.split s pattern), (.split s pattern limit)",
+        "Cuts a string at every match of a pattern, given as text.",
+        split_text,
+    ),
+    row(
+        ".matches",
+        "interop.split",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.matches s pattern)",
+        "Returns true when a pattern, given as text, matches the whole string.",
+        matches_whole,
+    ),
+    row(
+        ".equalsIgnoreCase",
+        "interop.equals",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.equalsIgnoreCase s t)",
+        "Returns true when two strings differ in case at most.",
+        equals_in_any_case,
+    ),
+    row(
+        ".equals",
+        "interop.equals",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.equals a b)",
+        "Returns true when two values are equal and of one kind.",
+        equals,
+    ),
+    row(
+        ".compareTo",
+        "interop.compareTo",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.compareTo a b)",
+        "Returns -1, 0 or 1 as two values of one kind stand in order.",
+        compare_to,
+    ),
+    row(
+        ".toString",
+        "interop.equals",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.toString x)",
+        "Returns the text of a value.",
+        text_of,
     ),
     row(
         "Boolean/parseBoolean",
@@ -445,6 +597,149 @@ fn substring(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             },
         ))),
     }
+}
+
+fn is_empty(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    Ok(Value::Bool(match &args[0] {
+        Value::Str(text) => text.is_empty(),
+        Value::Vector(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        Value::Set(set) => set.is_empty(),
+        other => return Err(wrong_type("a string or a collection", other)),
+    }))
+}
+
+fn char_at(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let at = index(&args[1])?;
+    let count = text.count();
+    match usize::try_from(at) {
+        Ok(at) if at < count => part(eval, text, at, at + 1),
+        _ => Err(bad_value(about(
+            format!("{at} is out of range for a string of {count} characters"),
+            &args[1],
+        ))),
+    }
+}
+
+fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let mut out = String::new();
+    push(eval, &mut out, string(args, 0)?)?;
+    push(eval, &mut out, string(args, 1)?)?;
+    Ok(Value::from(out))
+}
+
+fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let text = string(args, 0)?;
+    let times = index(&args[1])?;
+    if times < 0 {
+        return Err(bad_value(about(
+            format!("expected a count from 0, got {times}"),
+            &args[1],
+        )));
+    }
+    let mut out = String::new();
+    for _ in 0..if text.is_empty() { 0 } else { times } {
+        push(eval, &mut out, text)?;
+    }
+    Ok(Value::from(out))
+}
+
+fn replace_text(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    for at in 0..3 {
+        string(args, at)?;
+    }
+    replace(eval, args)
+}
+
+/// Makes a regex of the text at 1.
+fn take_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<(), Stop> {
+    string(args, 0)?;
+    let regex = compiled(eval, string(args, 1)?)?;
+    args[1] = Value::Regex(regex);
+    Ok(())
+}
+
+fn replace_pattern(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    string(args, 2)?;
+    take_pattern(eval, args)?;
+    replace(eval, args)
+}
+
+fn split_text(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    take_pattern(eval, args)?;
+    split(eval, args)
+}
+
+fn matches_whole(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    take_pattern(eval, args)?;
+    args.swap(0, 1);
+    Ok(Value::Bool(!re_matches(eval, args)?.is_nil()))
+}
+
+fn equals_in_any_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    string(args, 0)?;
+    if args[1].is_nil() {
+        return Ok(Value::Bool(false));
+    }
+    string(args, 1)?;
+    let other = lower_case(eval, &mut args[1..])?;
+    Ok(Value::Bool(lower_case(eval, &mut args[..1])? == other))
+}
+
+/// The receiver of a method that each value has, but for nil.
+fn receiver(args: &[Value]) -> Result<&Value, Stop> {
+    match &args[0] {
+        Value::Nil => Err(wrong_type("a value", &args[0])),
+        receiver => Ok(receiver),
+    }
+}
+
+fn equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    eval.walk(receiver(args)?)?;
+    eval.walk(&args[1])?;
+    Ok(Value::Bool(args[0] == args[1]))
+}
+
+fn compare_to(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    match (&args[0], &args[1]) {
+        (Value::Str(_), Value::Str(_))
+        | (Value::Keyword(_), Value::Keyword(_))
+        | (Value::Symbol(_), Value::Symbol(_))
+        | (Value::Bool(_), Value::Bool(_))
+        | (Value::Date(_), Value::Date(_))
+        | (Value::Instant(_), Value::Instant(_))
+        | (Value::Duration(_), Value::Duration(_)) => {}
+        (
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
+            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
+        ) => {}
+        (
+            Value::Str(_)
+            | Value::Keyword(_)
+            | Value::Symbol(_)
+            | Value::Bool(_)
+            | Value::Date(_)
+            | Value::Instant(_)
+            | Value::Duration(_)
+            | Value::Int(_)
+            | Value::BigInt(_)
+            | Value::Float(_),
+            other,
+        ) => return Err(wrong_type("a value of the same kind", other)),
+        (other, _) => {
+            return Err(wrong_type(
+                "a string, a number, a keyword, a boolean or a time",
+                other,
+            ));
+        }
+    }
+    compare(eval, args)
+}
+
+fn text_of(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    receiver(args)?;
+    str(eval, args)
 }
 
 /// The index at `at`; floats lose their fraction.

@@ -86,6 +86,8 @@ pub enum Body {
     Constant(f64),
     /// An integer.
     Integer(i64),
+    /// A string.
+    Text(&'static str),
 }
 
 /// How many arguments a function takes.
@@ -225,6 +227,8 @@ pub enum Home {
     Instant,
     /// `java.time.Duration`
     Duration,
+    /// `java.time.temporal.ChronoUnit`
+    ChronoUnit,
 }
 
 /// A row of the table of namespaces.
@@ -324,6 +328,11 @@ pub const NAMESPACES: &[Namespace] = &[
         spellings: &["Duration", "java.time.Duration"],
         title: "Interop functions",
     },
+    Namespace {
+        id: Home::ChronoUnit,
+        spellings: &["ChronoUnit", "java.time.temporal.ChronoUnit"],
+        title: "Interop functions",
+    },
 ];
 
 /// The rows of each area.
@@ -348,8 +357,14 @@ pub const TABLES: &[&[Builtin]] = &[
 
 /// The methods that `(.name object …)` knows.
 pub const METHODS: &[&str] = &[
+    ".between",
+    ".charAt",
+    ".compareTo",
+    ".concat",
     ".contains",
     ".endsWith",
+    ".equals",
+    ".equalsIgnoreCase",
     ".getDayOfMonth",
     ".getDayOfWeek",
     ".getDayOfYear",
@@ -363,18 +378,37 @@ pub const METHODS: &[&str] = &[
     ".indexOf",
     ".isAfter",
     ".isBefore",
+    ".isBlank",
+    ".isEmpty",
     ".isEqual",
+    ".isLeapYear",
     ".lastIndexOf",
     ".length",
+    ".lengthOfMonth",
+    ".lengthOfYear",
+    ".matches",
     ".minusDays",
+    ".minusHours",
+    ".minusMillis",
+    ".minusMinutes",
     ".minusMonths",
+    ".minusSeconds",
     ".minusWeeks",
     ".minusYears",
     ".plusDays",
+    ".plusHours",
+    ".plusMillis",
+    ".plusMinutes",
     ".plusMonths",
+    ".plusSeconds",
     ".plusWeeks",
     ".plusYears",
+    ".repeat",
+    ".replace",
+    ".replaceAll",
+    ".split",
     ".startsWith",
+    ".strip",
     ".substring",
     ".toDays",
     ".toEpochDay",
@@ -384,7 +418,11 @@ pub const METHODS: &[&str] = &[
     ".toMillis",
     ".toMinutes",
     ".toSeconds",
+    ".toString",
     ".toUpperCase",
+    ".trim",
+    ".until",
+    ".withDayOfMonth",
 ];
 
 /// A row of a function.
@@ -497,6 +535,7 @@ impl Builtin {
             Body::Function(_) => Value::Builtin(self),
             Body::Constant(constant) => Value::Float(constant),
             Body::Integer(integer) => Value::Int(integer),
+            Body::Text(text) => Value::str(text),
         }
     }
 

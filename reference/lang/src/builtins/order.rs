@@ -152,7 +152,7 @@ fn not_equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     all_equal(eval, args).map(|equal| Value::Bool(!equal))
 }
 
-fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+pub(super) fn compare(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     if let Some(nan) = args.iter().find(|arg| is_nan(arg)) {
         return Err(bad_value(about("##NaN has no place in an order", nan)));
     }

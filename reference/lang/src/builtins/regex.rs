@@ -108,7 +108,7 @@ fn regex(args: &[Value], at: usize) -> Result<&Arc<Regex>, Stop> {
 }
 
 /// The regex that the text `pattern` stands for. The last one is kept, for loops that ask again.
-fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
+pub(super) fn compiled(eval: &mut Eval<'_>, pattern: &str) -> Result<Arc<Regex>, Stop> {
     /// Steps that compiling is worth.
     const COMPILE_STEPS: usize = 1_024;
     /// Bytes of a pattern that may be shown, and a few more: what is refused may be long.
@@ -196,7 +196,7 @@ fn re_find(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     }
 }
 
-fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn re_matches(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let (regex, text) = (regex(args, 0)?, string(args, 1)?);
     let mut scratch = std::mem::take(&mut eval.scratch);
     let found = regex.matches(text, &mut scratch, eval);

@@ -99,7 +99,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(trim s)",
         "Removes whitespace from both ends.",
-        |eval, args| trimmed(eval, args, true, true, char::is_whitespace),
+        trim,
     ),
     row(
         "triml",
@@ -143,7 +143,10 @@ pub const ROWS: &[Builtin] = &[
         between(2, 3),
         "(replace smap coll), (replace s pattern replacement)",
         "Replaces every match in a string, or every item of a collection that a map names.",
-        replace,
+        |eval, args| match args.len() {
+            2 => replace_items(eval, args),
+            _ => on_text(eval, args, replace),
+        },
     ),
     row(
         "replace-first",
@@ -153,7 +156,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(3),
         "(replace-first s pattern replacement)",
         "Replaces the first match in a string.",
-        replace_first,
+        |eval, args| on_text(eval, args, replace_first),
     ),
     row(
         "capitalize",
@@ -163,7 +166,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(capitalize s)",
         "Returns the string with its first character in upper case and the others in lower case.",
-        capitalize,
+        |eval, args| on_text(eval, args, capitalize),
     ),
     row(
         "str/reverse",
@@ -195,7 +198,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(upper-case ...)",
         "Returns the string in upper case.",
-        upper_case,
+        |eval, args| on_text(eval, args, upper_case),
     ),
     row(
         "lower-case",
@@ -205,7 +208,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(lower-case ...)",
         "Returns the string in lower case.",
-        lower_case,
+        |eval, args| on_text(eval, args, lower_case),
     ),
     row(
         "upcase",
@@ -215,7 +218,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(upcase ...)",
         "Returns the string in upper case.",
-        upper_case,
+        |eval, args| on_text(eval, args, upper_case),
     ),
     row(
         "downcase",
@@ -225,7 +228,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(1),
         "(downcase ...)",
         "Returns the string in lower case.",
-        lower_case,
+        |eval, args| on_text(eval, args, lower_case),
     ),
     row(
         "blank?",
@@ -245,7 +248,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(starts-with? s prefix)",
         "Returns true when a string starts with a prefix.",
-        starts_with,
+        |eval, args| on_text(eval, args, starts_with),
     ),
     row(
         "ends-with?",
@@ -255,7 +258,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(ends-with? s suffix)",
         "Returns true when a string ends with a suffix.",
-        ends_with,
+        |eval, args| on_text(eval, args, ends_with),
     ),
     row(
         "includes?",
@@ -265,7 +268,7 @@ pub const ROWS: &[Builtin] = &[
         exactly(2),
         "(includes? s substring)",
         "Returns true when a string contains another.",
-        includes,
+        |eval, args| on_text(eval, args, includes),
     ),
     row(
         "index-of",
@@ -275,7 +278,11 @@ pub const ROWS: &[Builtin] = &[
         between(2, 3),
         "(index-of s value), (index-of s value from-index)",
         "Returns the index of the first occurrence, nil when there is none.",
-        |eval, args| Ok(index_of(eval, args)?.map_or(Value::Nil, Value::from)),
+        |eval, args| {
+            on_text(eval, args, |eval, args| {
+                Ok(index_of(eval, args)?.map_or(Value::Nil, Value::from))
+            })
+        },
     ),
     row(
         "last-index-of",
@@ -285,7 +292,11 @@ pub const ROWS: &[Builtin] = &[
         between(2, 3),
         "(last-index-of s value), (last-index-of s value from-index)",
         "Returns the index of the last occurrence, nil when there is none.",
-        |eval, args| Ok(last_index_of(eval, args)?.map_or(Value::Nil, Value::from)),
+        |eval, args| {
+            on_text(eval, args, |eval, args| {
+                Ok(last_index_of(eval, args)?.map_or(Value::Nil, Value::from))
+            })
+        },
     ),
     row(
         "name",
@@ -422,7 +433,7 @@ pub(super) fn push_part(
     Ok(())
 }
 
-fn str(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn str(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     if let [text @ Value::Str(_)] = args {
         return Ok(std::mem::take(text));
     }
@@ -520,7 +531,7 @@ fn join(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::from(out))
 }
 
-fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn split(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     let limit = match args.get(2) {
         None => 0,
@@ -604,6 +615,10 @@ pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
 }
 
 /// The string without the `unwanted` characters at its start, at its end, or both.
+pub(super) fn trim(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    trimmed(eval, args, true, true, char::is_whitespace)
+}
+
 fn trimmed(
     eval: &mut Eval<'_>,
     args: &mut [Value],
@@ -648,10 +663,7 @@ fn first_kept(
     Ok(None)
 }
 
-fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    if args.len() == 2 {
-        return replace_items(eval, args);
-    }
+pub(super) fn replace(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     match &args[1] {
         Value::Regex(regex) => match &args[2] {
@@ -882,7 +894,7 @@ fn counted(character: char) -> Result<Option<char>, Stop> {
     )
 }
 
-fn is_blank(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+pub(super) fn is_blank(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     match &args[0] {
         Value::Nil => Ok(Value::Bool(true)),
         Value::Str(text) => {
@@ -935,6 +947,28 @@ pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usi
     let from = text.byte_offset(from).unwrap_or(text.len());
     let found = Needle::new(wanted).find(text, from, eval)?;
     Ok(found.map(|at| text.grapheme_index(at)))
+}
+
+/// What `run` makes of the arguments; a value at 0 that is no text and has no items is its text.
+fn on_text(
+    eval: &mut Eval<'_>,
+    args: &mut [Value],
+    run: impl FnOnce(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>,
+) -> Result<Value, Stop> {
+    if let Value::Bool(_)
+    | Value::Int(_)
+    | Value::BigInt(_)
+    | Value::Float(_)
+    | Value::Keyword(_)
+    | Value::Symbol(_)
+    | Value::Date(_)
+    | Value::Instant(_) = &args[0]
+    {
+        let mut out = String::new();
+        append_text(eval, &mut out, &args[0])?;
+        args[0] = Value::from(out);
+    }
+    run(eval, args)
 }
 
 /// The index of the last occurrence that starts at or before the index at 2.

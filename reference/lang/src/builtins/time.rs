@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::numbers::index;
-use super::{Builtin, Home, Section, between, exactly, row};
+use super::{Body, Builtin, Home, Section, between, exactly, fixed, row};
 use crate::error::{Stop, about, bad_value, quoting, wrong_type};
 use crate::eval::Eval;
 use crate::time::{
@@ -385,6 +385,218 @@ pub const ROWS: &[Builtin] = &[
         |_, args| Ok(Value::Int(duration(args)? / MICROS_PER_SECOND)),
     ),
     row(
+        ".lengthOfMonth",
+        "time.lengths",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.lengthOfMonth local-date)",
+        "Returns the number of days of the month of a date.",
+        |_, args| Ok(Value::Int(i64::from(calendar(args)?.days_in_month()))),
+    ),
+    row(
+        ".lengthOfYear",
+        "time.lengths",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.lengthOfYear local-date)",
+        "Returns the number of days of the year of a date.",
+        |_, args| Ok(Value::Int(i64::from(calendar(args)?.days_in_year()))),
+    ),
+    row(
+        ".isLeapYear",
+        "time.lengths",
+        Section::Interop,
+        &[],
+        exactly(1),
+        "(.isLeapYear local-date)",
+        "Returns true when the year of a date has 366 days.",
+        |_, args| Ok(Value::Bool(calendar(args)?.in_leap_year())),
+    ),
+    row(
+        ".withDayOfMonth",
+        "time.withDayOfMonth",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.withDayOfMonth local-date day)",
+        "Returns the date with another day of its month.",
+        with_day,
+    ),
+    row(
+        ".plusSeconds",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusSeconds instant n)",
+        "Returns an instant a number of seconds later.",
+        |_, args| moment_later(args, MICROS_PER_SECOND),
+    ),
+    row(
+        ".minusSeconds",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusSeconds instant n)",
+        "Returns an instant a number of seconds earlier.",
+        |_, args| moment_later(args, -MICROS_PER_SECOND),
+    ),
+    row(
+        ".plusMinutes",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusMinutes instant n)",
+        "Returns an instant a number of minutes later.",
+        |_, args| moment_later(args, MICROS_PER_SECOND * 60),
+    ),
+    row(
+        ".minusMinutes",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusMinutes instant n)",
+        "Returns an instant a number of minutes earlier.",
+        |_, args| moment_later(args, -MICROS_PER_SECOND * 60),
+    ),
+    row(
+        ".plusHours",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusHours instant n)",
+        "Returns an instant a number of hours later.",
+        |_, args| moment_later(args, MICROS_PER_SECOND * 3_600),
+    ),
+    row(
+        ".minusHours",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusHours instant n)",
+        "Returns an instant a number of hours earlier.",
+        |_, args| moment_later(args, -MICROS_PER_SECOND * 3_600),
+    ),
+    row(
+        ".plusMillis",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.plusMillis instant n)",
+        "Returns an instant a number of milliseconds later.",
+        |_, args| moment_later(args, MICROS_PER_MILLI),
+    ),
+    row(
+        ".minusMillis",
+        "time.plusSeconds",
+        Section::Interop,
+        &[],
+        exactly(2),
+        "(.minusMillis instant n)",
+        "Returns an instant a number of milliseconds earlier.",
+        |_, args| moment_later(args, -MICROS_PER_MILLI),
+    ),
+    row(
+        ".until",
+        "time.units",
+        Section::Interop,
+        &[],
+        exactly(3),
+        "(.until a b unit)",
+        "Returns the whole units, such as ChronoUnit/DAYS, from a date or an instant to another.",
+        |_, args| units_between(args, 0, 2),
+    ),
+    row(
+        ".between",
+        "time.units",
+        Section::Interop,
+        &[],
+        exactly(3),
+        "(.between unit a b)",
+        "Returns the whole units, such as ChronoUnit/DAYS, from a date or an instant to another.",
+        |_, args| units_between(args, 1, 0),
+    ),
+    fixed(
+        "ChronoUnit/MILLIS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of milliseconds, for .until and .between.",
+        Body::Text("Millis"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/SECONDS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of seconds, for .until and .between.",
+        Body::Text("Seconds"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/MINUTES",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of minutes, for .until and .between.",
+        Body::Text("Minutes"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/HOURS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of hours, for .until and .between.",
+        Body::Text("Hours"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/DAYS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of days, for .until and .between.",
+        Body::Text("Days"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/WEEKS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of weeks, for .until and .between.",
+        Body::Text("Weeks"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/MONTHS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of months, for .until and .between.",
+        Body::Text("Months"),
+    )
+    .qualified(),
+    fixed(
+        "ChronoUnit/YEARS",
+        "time.units",
+        Section::Interop,
+        &[Home::ChronoUnit],
+        "The unit of years, for .until and .between.",
+        Body::Text("Years"),
+    )
+    .qualified(),
+    row(
         "currentTimeMillis",
         "time.System/currentTimeMillis",
         Section::Interop,
@@ -494,6 +706,94 @@ fn months_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     match later.year() >= 0 {
         true => Ok(Value::Date(time::days(later))),
         false => Err(outside(&args[1])),
+    }
+}
+
+fn with_day(_: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
+    let date = calendar(args)?;
+    let (year, month, day) = (date.year(), date.month(), index(&args[1])?);
+    match time::civil_date(i64::from(year), i64::from(month), day) {
+        Some(date) => Ok(Value::Date(time::days(date))),
+        None => Err(bad_value(about(
+            format!("there is no date {year}-{month}-{day}"),
+            &args[1],
+        ))),
+    }
+}
+
+fn moment_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
+    let moment = instant(args, 0)?;
+    let later = index(&args[1])?.checked_mul(unit);
+    let later = later.and_then(|later| moment.micros().checked_add(later));
+    let later = later.filter(|micros| within_years(*micros));
+    let micros = later.ok_or_else(|| outside(&args[1]))?;
+    // Milliseconds show where some are added.
+    let digits = match micros % MICROS_PER_SECOND == moment.micros() % MICROS_PER_SECOND {
+        true => moment.digits,
+        false => moment.digits.max(3),
+    };
+    Ok(Value::Instant(Instant::new(micros, digits)))
+}
+
+/// The whole units from the time at `from` to the one behind it; the unit stands at `unit`.
+fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop> {
+    const UNITS: [(&str, i64); 6] = [
+        ("Millis", MICROS_PER_MILLI),
+        ("Seconds", MICROS_PER_SECOND),
+        ("Minutes", MICROS_PER_SECOND * 60),
+        ("Hours", MICROS_PER_SECOND * 3_600),
+        ("Days", MICROS_PER_DAY),
+        ("Weeks", MICROS_PER_DAY * 7),
+    ];
+    const MONTHS: [(&str, i64); 2] = [("Months", 1), ("Years", 12)];
+    let Value::Str(name) = &args[unit] else {
+        return Err(wrong_type("a unit such as ChronoUnit/DAYS", &args[unit]));
+    };
+    let of = |units: &[(&str, i64)]| {
+        let found = units.iter().find(|(known, _)| *known == name.as_str());
+        found.map(|(_, size)| *size)
+    };
+    let unfit = |what: &str, fit: &str| {
+        bad_value(about(
+            format!("{what} are counted in {fit} of ChronoUnit/"),
+            &args[unit],
+        ))
+    };
+    if of(&UNITS).or_else(|| of(&MONTHS)).is_none() {
+        return Err(wrong_type("a unit such as ChronoUnit/DAYS", &args[unit]));
+    }
+    match (&args[from], &args[from + 1]) {
+        (Value::Date(a), Value::Date(b)) => match (of(&UNITS), of(&MONTHS)) {
+            (Some(size), _) if size >= MICROS_PER_DAY => {
+                Ok(Value::Int(i64::from(b - a) / (size / MICROS_PER_DAY)))
+            }
+            (_, Some(size)) => {
+                // A month counts when its day is reached.
+                const DAYS_MAX: i64 = 32;
+                let packed = |days: i32, asked: &Value| {
+                    let date = time::civil(days).ok_or_else(|| outside(asked))?;
+                    let months = i64::from(date.year()) * 12 + i64::from(date.month());
+                    Ok::<_, Stop>(months * DAYS_MAX + i64::from(date.day()))
+                };
+                let apart = packed(*b, &args[from + 1])? - packed(*a, &args[from])?;
+                Ok(Value::Int(apart / DAYS_MAX / size))
+            }
+            _ => Err(unfit("dates", "DAYS, WEEKS, MONTHS and YEARS")),
+        },
+        (Value::Instant(a), Value::Instant(b)) => match of(&UNITS) {
+            Some(size) if size <= MICROS_PER_DAY => {
+                Ok(Value::Int((b.micros() - a.micros()) / size))
+            }
+            _ => Err(unfit(
+                "instants",
+                "MILLIS, SECONDS, MINUTES, HOURS and DAYS",
+            )),
+        },
+        (Value::Date(_), other) => Err(wrong_type("a date to count to from a date", other)),
+        (Value::Instant(_), other) => {
+            Err(wrong_type("an instant to count to from an instant", other))
+        }
+        (other, _) => Err(wrong_type("a date or an instant", other)),
     }
 }
 

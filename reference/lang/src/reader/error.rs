@@ -433,7 +433,7 @@ impl ReadError {
 
             Kind::Deref => (
                 unsupported("dereferencing"),
-                "there are no atoms or refs; a name is its value",
+                "there are no atoms or refs; a name is its value: carry what changes through reduce or loop/recur",
             ),
             Kind::Metadata => (unsupported("metadata"), "leave it out"),
             Kind::SyntaxQuote => (

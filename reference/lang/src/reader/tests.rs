@@ -241,7 +241,7 @@ fn names() {
 
 #[test]
 fn prefixes() {
-    check!("@x", @r"0..2 dereferencing `@x` is not supported at line 1, column 1: there are no atoms or refs; a name is its value");
+    check!("@x", @r"0..2 dereferencing `@x` is not supported at line 1, column 1: there are no atoms or refs; a name is its value: carry what changes through reduce or loop/recur");
     check!("^:private x", @r"0..9 metadata `^:private` is not supported at line 1, column 1: leave it out");
     check!("#^String x", @r"0..8 metadata `#^String` is not supported at line 1, column 1: leave it out");
     check!("`(a)", @r"0..1 the syntax quote is not supported at line 1, column 1: there are no macros; write a function, or 'x for a symbol");

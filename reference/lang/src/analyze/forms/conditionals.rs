@@ -267,6 +267,21 @@ pub(super) fn case_constant(form: &Form<'_>) -> Result<Value, Error> {
         FormKind::Float(value) if value.is_finite() => Ok(Value::Float(*value)),
         FormKind::Str(text) => Ok(Value::str(&**text)),
         FormKind::Keyword(name) => Ok(Value::keyword(*name)),
+        FormKind::Vector(items) => {
+            let items: Result<Vec<_>, _> = items.iter().map(case_constant).collect();
+            Ok(Value::from(items?))
+        }
+        FormKind::Set(items) => {
+            let items: Result<crate::value::Set, _> = items.iter().map(case_constant).collect();
+            Ok(Value::Set(items?))
+        }
+        FormKind::Map(items) => {
+            let (pairs, _) = items.as_chunks::<2>();
+            let pairs = pairs
+                .iter()
+                .map(|[key, value]| Ok((case_constant(key)?, case_constant(value)?)));
+            Ok(Value::Map(pairs.collect::<Result<_, Error>>()?))
+        }
         _ => Err(invalid(
             "case test values must be compile-time constants (keywords, strings, numbers, booleans, nil)",
             form.span,
