@@ -175,7 +175,7 @@ fn grown<'f>(name: &str, args: &'f [Form<'f>]) -> Option<&'f Form<'f>> {
         ("conj" | "into", [start, ..]) | ("reduce" | "reductions", [_, start, _]) => {
             (std::slice::from_ref(start), 1)
         }
-        ("fnil", [_, starts @ ..]) => (starts, 1),
+        ("fnil" | "def", [_, starts @ ..]) => (starts, 1),
         ("let" | "loop", [bindings, ..]) => match &bindings.kind {
             FormKind::Vector(parts) => (parts.get(1..)?, 2),
             _ => return None,

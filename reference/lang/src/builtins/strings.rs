@@ -949,7 +949,7 @@ pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usi
     Ok(found.map(|at| text.grapheme_index(at)))
 }
 
-/// What `run` makes of the arguments; a value at 0 that is no text and has no items is its text.
+/// What `run` makes of the arguments; a number, a keyword, a symbol and a boolean at 0 is its text.
 fn on_text(
     eval: &mut Eval<'_>,
     args: &mut [Value],
@@ -960,9 +960,7 @@ fn on_text(
     | Value::BigInt(_)
     | Value::Float(_)
     | Value::Keyword(_)
-    | Value::Symbol(_)
-    | Value::Date(_)
-    | Value::Instant(_) = &args[0]
+    | Value::Symbol(_) = &args[0]
     {
         let mut out = String::new();
         append_text(eval, &mut out, &args[0])?;

@@ -40,15 +40,59 @@ impl Error {
         let mut lines: Vec<String> = match &self.kind {
             Kind::Read(error) => {
                 let around = called_around(program, error.span.start as usize);
-                around.and_then(absent).into_iter().collect()
+                let way_out = around.and_then(absent);
+                let way_out = way_out.or_else(|| begins_with(program).and_then(absent));
+                way_out.into_iter().collect()
             }
             _ => self.placed(program, veil).into_iter().collect(),
         };
+        let seen = self.seen_around(program, veil);
         match &self.place.way_out {
             Some(way_out) => lines.push(way_out.clone()),
+            // What stands there says more than what is true of all that cannot be called.
+            None if seen.is_some() && matches!(self.kind, Kind::NotCallable(_)) => {}
             None => lines.extend(self.kind.ways_out(&self.place, veil)),
         }
+        lines.extend(seen);
         lines.join("\n")
+    }
+
+    /// What the text around its place says about it.
+    fn seen_around(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
+        let span = self.span_in(program)?;
+        let (before, form) = (
+            program.get(..span.start as usize)?,
+            program.get(span.start as usize..span.end as usize)?,
+        );
+        if let Kind::Unbound(_) = &self.kind {
+            let behind = program.get(span.end as usize..)?;
+            return (before.ends_with('"') || behind.starts_with('"'))
+                .then(|| "a `\"` inside a string is written `\\\"`".to_owned());
+        }
+        let inside = form.strip_prefix('(')?;
+        let head = inside
+            .split(|c: char| c.is_whitespace() || "()[]{}'\"`,;".contains(c))
+            .next()
+            .filter(|head| !head.is_empty() && is_open(head, veil));
+        match &self.kind {
+            Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
+                let name = &before[before.rfind(|c| !is_of_name(c)).map_or(0, |at| at + 1)..];
+                (!name.is_empty() && is_open(name, veil)).then(|| {
+                    format!("the name of what is called stands inside the brackets: ({name} …)")
+                })
+            }
+            Kind::NotCallable(_) => head.and_then(shadowing),
+            Kind::Arity { function, .. }
+                if ["a map", "a set", "a vector"].contains(&&**function) =>
+            {
+                head.and_then(shadowing)
+            }
+            Kind::Arity { function, .. } => {
+                let caller = head.filter(|head| *head != function)?;
+                Some(format!("`{caller}` calls it with {}", gives(caller)?))
+            }
+            _ => None,
+        }
     }
 
     fn placed(&self, program: &str, veil: &Veil<'_>) -> Option<String> {
@@ -111,6 +155,86 @@ impl Within {
         let start = self.source.start as usize;
         program.get(start..start + self.source.text.len()) == Some(&*self.source.text)
     }
+}
+
+/// Whether a name may hold it.
+fn is_of_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_-?!.".contains(character)
+}
+
+/// The first word of a program.
+fn begins_with(program: &str) -> Option<&str> {
+    let word = program.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
+    let word = &word[..word.floor_char_boundary(FORM_CHARS)];
+    word.split(|c: char| !is_of_name(c)).next()
+}
+
+/// What to do about a value that stands where the function of its name is meant.
+fn shadowing(head: &str) -> Option<String> {
+    builtins::lookup(head)?;
+    Some(format!(
+        "`{head}` is a value of the program here, not the function: give the value another name"
+    ))
+}
+
+/// With what `caller` calls the function that it is given.
+fn gives(caller: &str) -> Option<&'static str> {
+    const ROWS: &[(&[&str], &str)] = &[
+        (
+            &["reduce", "reductions"],
+            "the result so far and an item: (fn [acc x] …), or (fn [acc [k v]] …) for the entries of a map",
+        ),
+        (
+            &["reduce-kv"],
+            "the result so far, a key and a value: (fn [acc k v] …)",
+        ),
+        (
+            &["map-indexed", "keep-indexed"],
+            "the index and the item: (fn [i x] …)",
+        ),
+        (
+            &[
+                "map",
+                "mapv",
+                "pmap",
+                "mapcat",
+                "filter",
+                "filterv",
+                "remove",
+                "keep",
+                "some",
+                "every?",
+                "not-any?",
+                "not-every?",
+                "sort-by",
+                "group-by",
+                "partition-by",
+                "take-while",
+                "drop-while",
+                "split-with",
+                "run!",
+                "max-key",
+                "min-key",
+                "max-by",
+                "min-by",
+                "sum-by",
+                "avg-by",
+                "distinct-by",
+            ],
+            "one item of each collection: (fn [x] …), or (fn [[k v]] …) for the entries of a map",
+        ),
+        (&["sort", "merge-with"], "two values: (fn [a b] …)"),
+        (
+            &["update", "update-in"],
+            "the value that is there, and with what follows the function",
+        ),
+        (
+            &["update-vals", "update-keys", "iterate"],
+            "one value: (fn [x] …)",
+        ),
+    ];
+    let row = ROWS.iter().find(|(callers, _)| callers.contains(&caller))?;
+    Some(row.1)
 }
 
 /// The name in front of the list that `at` stands in.
@@ -186,12 +310,25 @@ impl Kind {
                 expected,
                 found,
             } => typed(function, expected, found.kind, place.swapped),
+            Kind::Value { function, .. } if function == "parse" => one(
+                "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
+            ),
             Kind::Value { function, .. } => called_as(function).into_iter().collect(),
             Kind::Arity { function, .. } => called_as(function).into_iter().collect(),
             Kind::Form(problem) => form(problem).into_iter().collect(),
             Kind::NotCallable(_) => one(
                 "what stands first in (…) is called; write [ … ] for a list of values, and leave out brackets around a single value",
             ),
+            Kind::Destructure { expected, found }
+                if found.kind == Type::Map && !expected.contains("map") =>
+            {
+                one("take a map apart by its keys, as in (let [{:keys [a b]} m] …)")
+            }
+            Kind::Destructure { expected, found }
+                if found.kind == Type::Vector && !expected.contains("vector") =>
+            {
+                one("take a vector apart by its places, as in (let [[a b] v] …)")
+            }
             Kind::Destructure { .. } => one(
                 "test the value before it is taken apart, or give a default, as in (or value {})",
             ),
@@ -321,7 +458,11 @@ fn form(problem: &str) -> Option<String> {
         ("cond ", "(cond test result … :else result)"),
         (
             "recur ",
-            "(loop [i 0] (if (< i 10) (recur (inc i)) i)), with nothing around the recur but if, when, cond, let and do",
+            "(loop [i 0] (if (< i 10) (recur (inc i)) i)), with nothing around the recur but if, when, cond, let and do; elsewhere a function calls itself by its name",
+        ),
+        (
+            "case test values",
+            "(condp = value a result … default) or (cond …) to compare with what a name or a call gives",
         ),
         (":keys ", "{:keys [a b]}"),
         (
@@ -362,6 +503,19 @@ fn called_as(function: &str) -> Option<String> {
     Some(format!("`{function}` is called as {}", builtin.signatures))
 }
 
+/// Functions that take a collection at every place: no order of their arguments is another's.
+pub(super) const JOINS: &[&str] = &[
+    "concat",
+    "into",
+    "interleave",
+    "join",
+    "union",
+    "intersection",
+    "difference",
+    "merge",
+    "zip",
+];
+
 /// What to do about an argument of the wrong kind.
 fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<String> {
     const COMPARES: &[&str] = &["<", ">", "<=", ">=", "max", "min", "max-key", "min-key"];
@@ -370,13 +524,17 @@ fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<Stri
         "mod", "sum", "sum-by", "avg", "avg-by", "abs",
     ];
     let called = || called_as(function).into_iter().collect::<Vec<_>>();
+    if expected.contains("a path") {
+        return vec!["write the path in brackets, as in (get-in m [:a :b])".to_owned()];
+    }
     if swapped {
         let called = called().into_iter();
         return called
             .map(|called| format!("perhaps the arguments are swapped: {called}"))
             .collect();
     }
-    let (compares, counts) = (COMPARES.contains(&function), COUNTS.contains(&function));
+    let compares = COMPARES.contains(&function);
+    let counts = !compares && (COUNTS.contains(&function) || expected.contains("a number"));
     let way = match found {
         Type::Nil if compares || counts => {
             "leave nil out, as in (filter some? xs), or give a default, as in (or x 0)"
@@ -392,6 +550,33 @@ fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<Stri
         }
         Type::Map if counts => {
             "take a value out of the map first, as in (:total m), or work on all, as in (map :total rows)"
+        }
+        Type::Date | Type::Instant if counts => {
+            "count between dates with (.until a b ChronoUnit/DAYS), and go on with (.plusDays d n)"
+        }
+        Type::Date if expected.contains("an instant") => {
+            "count between dates with (.until a b ChronoUnit/DAYS); (java.util.Date. d) is the midnight of a date"
+        }
+        Type::String if expected.contains("a date") => "make text a date with (LocalDate/parse s)",
+        Type::String if expected.contains("an instant") => {
+            "make text an instant with (Instant/parse s)"
+        }
+        Type::Regex if function.starts_with('.') => {
+            "give the pattern as text, or use (clojure.string/replace s re t), split or re-matches"
+        }
+        Type::String if function == "contains?" => {
+            "look for a part of a text with (clojure.string/includes? s part)"
+        }
+        Type::Float if expected.contains("an integer for") => {
+            "make it whole with (Math/round x) or (int x), or write it with a directive such as %.2f"
+        }
+        Type::Integer | Type::Float | Type::Keyword | Type::Boolean
+            if JOINS.contains(&function) && expected.contains("collection") =>
+        {
+            "a single value goes in brackets, as in [x]"
+        }
+        Type::Vector | Type::Set | Type::Map if function == "join" => {
+            "the separator comes first, as in (clojure.string/join \", \" coll)"
         }
         Type::Nil if expected.contains("string") => {
             "give a default, as in (or s \"\"), or test it first, as in (when s …)"

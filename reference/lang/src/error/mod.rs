@@ -538,7 +538,7 @@ fn swapped(expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
         Type::Vector | Type::Set | Type::String if expects(&["function"]) => {
             other(&[Type::Function])
         }
-        Type::Regex if expects(&["string"]) => marks.count > 1,
+        Type::Regex if expects(&["string"]) => other(&[Type::String]),
         _ => false,
     }
 }
@@ -592,7 +592,9 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             place.argument = found.among(args, marks);
             place.swapped = place
                 .argument
-                .is_some_and(|at| swapped(expected, found, at, marks));
+                .is_some_and(|at| swapped(expected, found, at, marks))
+                && !(found.kind == Type::Integer && explain::JOINS.contains(&name))
+                && !(found.kind == Type::Regex && name.starts_with('.'));
         }
         Kind::Value { function, problem } if function.is_empty() => {
             name.clone_into(function);

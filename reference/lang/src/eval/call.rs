@@ -810,7 +810,8 @@ fn arity(lambda: &Lambda, given: usize) -> Stop {
         exactly(count)
     };
     let heading = &lambda.heading;
-    let way_out = format!("`{function}` was defined with the parameters [{heading}]");
+    let quote = if lambda.name.is_some() { "`" } else { "" };
+    let way_out = format!("{quote}{function}{quote} was defined with the parameters [{heading}]");
     let kind = Kind::Arity {
         function,
         accepts,

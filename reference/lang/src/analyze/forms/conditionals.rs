@@ -283,7 +283,7 @@ pub(super) fn case_constant(form: &Form<'_>) -> Result<Value, Error> {
             Ok(Value::Map(pairs.collect::<Result<_, Error>>()?))
         }
         _ => Err(invalid(
-            "case test values must be compile-time constants (keywords, strings, numbers, booleans, nil)",
+            "case test values must be compile-time constants (keywords, strings, numbers, booleans, nil, collections of these)",
             form.span,
         )),
     }

@@ -17,7 +17,14 @@ fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
             let items = items.chain(std::iter::once(value));
             FormKind::List(items.chain(behind.iter().cloned()).collect())
         }
-        FormKind::List(_) => FormKind::List([].into()),
+        // Nothing is called, with the value.
+        FormKind::List(_) => {
+            let nothing = Form {
+                kind: FormKind::Nil,
+                span: step.span,
+            };
+            FormKind::List([nothing, value].into())
+        }
         _ => FormKind::List([step.clone(), value].into()),
     };
     Form { kind, span }
