@@ -188,6 +188,34 @@ pub const MUTANTS: &[Mutant] = &[
     taken!("time.plusMonths.later", ".plusMonths", ".plusWeeks"),
     taken!("time.isEqual.same", ".isEqual", ".isBefore"),
     taken!("time.durations.whole", ".toHours", ".toMinutes"),
+    taken!("time.lengths.days", ".lengthOfMonth", ".getDayOfMonth"),
+    taken!("time.withDayOfMonth.day", ".withDayOfMonth", ".plusDays"),
+    taken!("time.plusSeconds.later", ".plusSeconds", ".plusMinutes"),
+    taken!(
+        "time.units.between",
+        "ChronoUnit/MONTHS",
+        "ChronoUnit/WEEKS"
+    ),
+    taken!("interop.text.same", ".trim", ".toLowerCase"),
+    taken!("interop.isEmpty.truth", ".isEmpty", "nil?"),
+    taken!("interop.charAt.grapheme", ".charAt", ".substring"),
+    taken!("interop.repeat.times", ".repeat", "str"),
+    taken!("interop.replaceAll.text", ".replace", ".replaceAll"),
+    taken!("interop.replaceAll.pattern", ".replaceAll", ".replace"),
+    taken!("interop.split.parts", ".split", "split"),
+    taken!("interop.split.whole", ".matches", ".contains"),
+    taken!("interop.equals.same", ".equals", "="),
+    taken!("interop.compareTo.order", ".compareTo", "compare"),
+    written("empty-lists-null", "control.calling.nothing", |text| {
+        text.replace(" ()", " nil")
+    }),
+    written("lists-grown", "control.calling.grown", |text| {
+        text.replace(" ()", " []")
+    }),
+    written("case-vectors-as-groups", "forms.case.collections", |text| {
+        text.replace("([1 2] [3 4])", "(1 2 3 4)")
+    }),
+    taken!("strings.kinds.spelled", "includes?", "contains?"),
     taken!("forms.letfn.together", "letfn", "let"),
     taken!("forms.dotimes.counts", "dotimes", "doseq"),
     written("join-by-one-key", "sets.join.keys", |text| {
