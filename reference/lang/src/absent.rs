@@ -210,7 +210,7 @@ pub const ABSENT: &[Row] = &[
     (&["sprintf", "string-format", "format!", "f-string", "cl-format", "clojure.pprint/cl-format", "str-format", "number-format", "toFixed", ".toFixed"], "use (format \"%.2f\" x)"),
     (&["typeof", "type-of", "class", "instance?", "isinstance", "instanceof", "kind-of"], "use (type x), or a predicate such as string? or map?"),
     (&["math/abs", "math/sqrt", "math/pow", "math/round", "math.sqrt", "math.floor", "fabs", "math.pow", "clojure.math/pow", "clojure.math/sqrt", "clojure.math/round", "Math.max", "Math.min", "Math.abs", "Math.round", "Math.floor"], "use (Math/abs x), (Math/sqrt x), (Math/pow a b), (Math/round x)"),
-    (&["date", "datetime", "Date.", "strptime", "strftime", "parse-date", "date-format", "now", "today", "DateTime", "tick/now", "jt/local-date", "java-time/local-date", "SimpleDateFormat.", "DateTimeFormatter/ofPattern"], "use (LocalDate/parse s), (Instant/parse s), (.plusDays d n)"),
+    (&["date", "datetime", "Date.", "strptime", "strftime", "parse-date", "date-format", "now", "today", "DateTime", "tick/now", "jt/local-date", "java-time/local-date", "SimpleDateFormat."], "use (LocalDate/parse s), (Instant/parse s), (.plusDays d n)"),
     (&["call-tool", "tool-call", "invoke-tool", "http/get", "http-get", "fetch!", "curl", "requests.get", "client/get", "slurp-url", "mcp/call", "use-tool"], "tools are called as (tool/call {:server \"…\" :tool \"…\" :args {…}})"),
     (&["context", "ctx", "args", "input-data", "params", "context/get", "get-data", "*input*", "env", "vars", "payload"], "the context is read as data/NAME, or data for all of it"),
     (&["yield", "emit", "output", "result!", "set-result", "done"], "end with the value itself, or (return value)"),
