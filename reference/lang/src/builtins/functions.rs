@@ -59,10 +59,10 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         // What folds its arguments in turn need not have them all at once.
         let mut items = eval.stream(std::mem::take(collection))?;
         let mut given = owned(given).into_iter();
-        let first = match given.next() {
-            Some(first) => first,
+        let (first, before) = match given.next() {
+            Some(first) => (first, 0),
             None => match items.next(eval)? {
-                Some(first) => first,
+                Some(first) => (first, 1),
                 None => return eval.call(function, &mut []),
             },
         };
@@ -70,7 +70,7 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         for item in given {
             folded = eval.call2(function, folded, item)?;
         }
-        return eval.fold_stream(function, folded, items, 1);
+        return eval.fold_stream(function, folded, items, before);
     }
     for item in &mut *given {
         eval.settle(item)?;
