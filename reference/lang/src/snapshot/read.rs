@@ -31,6 +31,11 @@ use crate::value::{Instant, Map, Set, Text, Type, Value};
 const NESTING_MAX: u32 = 500;
 /// Names that there is room for at once, whatever is claimed.
 const NAMES_ROOM: usize = 1 << 16;
+/// Values of one byte.
+const FALSE: u8 = 0xf4;
+const TRUE: u8 = 0xf5;
+const NULL: u8 = 0xf6;
+const SHORT_INT_MAX: u8 = 0x17;
 /// Most fraction digits of an instant.
 const DIGITS_MAX: u8 = 6;
 
@@ -431,13 +436,20 @@ impl<'b> Reader<'b> {
             self.input.set_position(at + REF.len());
             return self.referred();
         }
+        // Nearly as frequent, and no longer than a byte.
+        let short = match rest.first() {
+            Some(&NULL) => Some(Value::Nil),
+            Some(&FALSE) => Some(Value::Bool(false)),
+            Some(&TRUE) => Some(Value::Bool(true)),
+            Some(&int) if int <= SHORT_INT_MAX => Some(Value::Int(int.into())),
+            _ => None,
+        };
+        if let Some(value) = short {
+            self.input.set_position(at + 1);
+            return Ok(value);
+        }
         let bad = |error: decode::Error| malformed(error.position().unwrap_or_default(), EXPECTED);
         Ok(match self.kind()? {
-            Cbor::Null => {
-                self.input.null().map_err(bad)?;
-                Value::Nil
-            }
-            Cbor::Bool => Value::Bool(self.input.bool().map_err(bad)?),
             Cbor::F64 => Value::Float(self.input.f64().map_err(bad)?),
             Cbor::Tag => match self.tag()? {
                 tag::REF => self.referred()?,
@@ -518,9 +530,11 @@ impl<'b> Reader<'b> {
 
     /// Whether null comes next, which is passed over then.
     fn null(&mut self) -> Read<bool> {
-        let null = self.kind()? == Cbor::Null;
+        let at = self.input.position();
+        let next = self.input.input().get(at);
+        let null = *next.ok_or_else(|| self.malformed(EXPECTED))? == NULL;
         if null {
-            self.input.null().map_err(|error| self.bad(&error))?;
+            self.input.set_position(at + 1);
         }
         Ok(null)
     }

@@ -25,7 +25,8 @@ pub fn write(
     bytes_max: usize,
     host: &dyn Host,
 ) -> Result<Vec<u8>, Error> {
-    let mut nodes = Nodes::new(bytes_max, host);
+    // A definition is a node at least, and mostly has one more.
+    let mut nodes = Nodes::new(2 * env.globals.len(), bytes_max, host);
     let mut rest = Encoder::new(Vec::new());
     session(env, &mut nodes, &mut rest)?;
     array(&mut rest, values.len());
@@ -34,7 +35,7 @@ pub fn write(
     }
     let Nodes {
         out,
-        count,
+        starts,
         mut compared,
         ..
     } = nodes;
@@ -52,7 +53,7 @@ pub fn write(
     for (_, node) in compared {
         done(front.u32(node));
     }
-    array(&mut front, count as usize);
+    array(&mut front, starts.len());
     let body: [&[u8]; 3] = [front.writer(), out.writer(), rest.writer()];
     if body.iter().map(|piece| piece.len()).sum::<usize>() > bytes_max {
         return Err(Error::TooLarge { bytes_max });
@@ -134,8 +135,9 @@ fn part(value: &Value, nodes: &mut Nodes<'_>, out: &mut Out) -> Result<(), Error
 /// The nodes that were written, and how they are found again.
 struct Nodes<'h> {
     out: Out,
-    count: u32,
-    /// Where the text of each node is, by its content.
+    /// Where the bytes of each node begin; they end where the next one's begin.
+    starts: Vec<usize>,
+    /// The nodes by their bytes.
     by_content: HashTable<Known>,
     hasher: RandomState,
     /// By the address of what others hold too, and by what it is.
@@ -158,11 +160,9 @@ enum Form {
     Code,
 }
 
-/// A node's bytes, their hash, and its index.
+/// A node by the hash of its bytes.
 struct Known {
     hash: u64,
-    start: usize,
-    end: usize,
     node: u32,
 }
 
@@ -220,11 +220,12 @@ impl<'a> Parts<'a> {
 }
 
 impl<'h> Nodes<'h> {
-    fn new(bytes_max: usize, host: &'h dyn Host) -> Nodes<'h> {
+    /// With room for so many at once.
+    fn new(room: usize, bytes_max: usize, host: &'h dyn Host) -> Nodes<'h> {
         Nodes {
             out: Encoder::new(Vec::new()),
-            count: 0,
-            by_content: HashTable::new(),
+            starts: Vec::with_capacity(room),
+            by_content: HashTable::with_capacity(room),
             hasher: RandomState::default(),
             by_address: HashMap::default(),
             compared: Vec::new(),
@@ -406,7 +407,7 @@ impl<'h> Nodes<'h> {
         };
         let node = match identity {
             Some(identity) => {
-                let node = self.next()?;
+                let node = self.next(start)?;
                 self.compared
                     .extend(identity.found().map(|place| (place, node)));
                 node
@@ -447,31 +448,29 @@ impl<'h> Nodes<'h> {
     fn distinct(&mut self, start: usize) -> Result<u32, Error> {
         let bytes = self.out.writer();
         let hash = self.hasher.hash_one(&bytes[start..]);
+        let starts = &self.starts;
         let found = self.by_content.find(hash, |known| {
-            known.hash == hash && bytes[known.start..known.end] == bytes[start..]
+            let at = known.node as usize;
+            let end = starts.get(at + 1).copied().unwrap_or(start);
+            known.hash == hash && bytes[starts[at]..end] == bytes[start..]
         });
         if let Some(known) = found {
             let node = known.node;
             self.out.writer_mut().truncate(start);
             return Ok(node);
         }
-        let node = self.next()?;
-        let known = Known {
-            hash,
-            start,
-            end: self.out.writer().len(),
-            node,
-        };
+        let node = self.next(start)?;
+        let known = Known { hash, node };
         self.by_content
             .insert_unique(hash, known, |known| known.hash);
         Ok(node)
     }
 
-    fn next(&mut self) -> Result<u32, Error> {
-        let node = self.count;
-        self.count = node.checked_add(1).ok_or(Error::TooLarge {
-            bytes_max: self.bytes_max,
-        })?;
+    /// The index of the node whose bytes begin at `start`.
+    fn next(&mut self, start: usize) -> Result<u32, Error> {
+        let bytes_max = self.bytes_max;
+        let node = u32::try_from(self.starts.len()).map_err(|_| Error::TooLarge { bytes_max })?;
+        self.starts.push(start);
         Ok(node)
     }
 }
