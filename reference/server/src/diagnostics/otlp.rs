@@ -92,14 +92,14 @@ impl Exporter {
 }
 
 /// What is recorded of a call while its span is open.
-struct Open {
+struct OpenSpan {
     started_micros: i64,
     fields: Vec<(&'static str, String)>,
 }
 
 impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut open = Open {
+        let mut open = OpenSpan {
             started_micros: clock::now_micros(),
             fields: Vec::new(),
         };
@@ -111,7 +111,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(open) = span.extensions_mut().get_mut::<Open>()
+            && let Some(open) = span.extensions_mut().get_mut::<OpenSpan>()
         {
             values.record(open);
         }
@@ -121,7 +121,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let open = context
             .span(&id)
-            .and_then(|span| span.extensions_mut().remove::<Open>());
+            .and_then(|span| span.extensions_mut().remove::<OpenSpan>());
         if let Some(mut open) = open.filter(|open| open.get(call::STATUS).is_some()) {
             open.bound(&self.redactor);
             let span = self.redactor.scrub(open.export()).into_inner();
@@ -130,7 +130,7 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
     }
 }
 
-impl Visit for Open {
+impl Visit for OpenSpan {
     fn record_str(&mut self, field: &field::Field, value: &str) {
         self.fields.push((field.name(), value.to_owned()));
     }
@@ -140,7 +140,7 @@ impl Visit for Open {
     }
 }
 
-impl Open {
+impl OpenSpan {
     fn get(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(field, _)| *field == name);
         found.map(|(_, value)| value.as_str())

@@ -15,7 +15,8 @@ use crate::render::profile::View;
 use crate::render::reason::Refusal;
 use crate::render::reply::{Era, Reply, ToolReply};
 use crate::server::Server;
-use crate::sessions::{Shared, Told, store};
+use crate::sessions::store::{self, Key};
+use crate::sessions::{Message, Shared};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
@@ -298,8 +299,8 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
             // It may run on another node, where sessions of the protocol are shared.
             if let (Some(shared), Some(_)) = (server.sessions.shared(), connection.protocol_owner())
             {
-                shared.tell(&Told::Cancel {
-                    session: connection.owner.clone(),
+                shared.tell(&Message::Cancel {
+                    session: Key::of(&connection.owner),
                     call: id,
                 });
             }

@@ -1,7 +1,7 @@
 //! Failed logins of all nodes: the store counts them, and what nodes tell each other of them each one remembers, so that neither a
 //! blocked source nor one that never failed costs the store anything. Knows nothing of HTTP.
 
-use super::shared::{Shared, Told};
+use super::shared::{Message, Shared};
 use super::store::{FailedLogin, LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ impl Shared {
         self.logins().note(source.to_owned(), block);
         if !matches!(told, LoginFailure::Blocked(_)) {
             let source = source.to_owned();
-            self.tell(&Told::Login { source, block });
+            self.tell(&Message::Login { source, block });
         }
         Some(told)
     }

@@ -14,7 +14,7 @@ pub mod view;
 
 #[cfg(feature = "checks")]
 pub use shared::Stores;
-pub use shared::{Listed, NewProtocol, Protocol, Shared, Told, examine};
+pub use shared::{Listed, Message, NewProtocol, Protocol, Shared, examine};
 
 use crate::call::Call;
 use crate::clock;
@@ -133,7 +133,7 @@ impl Running {
 
 /// Why a session can't be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SessionError {
     /// It never was, or nobody remembers.
     NotFound,
     /// It was closed, or its life is over.
@@ -162,44 +162,47 @@ pub enum Refused {
     Drains,
 }
 
-impl Refused {
+impl SessionError {
     pub const fn reason(self) -> SessionReason {
         match self {
-            Refused::NotFound => SessionReason::NotFound,
-            Refused::Closed => SessionReason::Closed,
-            Refused::Foreign => SessionReason::Foreign,
-            Refused::Busy => SessionReason::Busy,
-            Refused::Full | Refused::OwnerFull | Refused::Unkept | Refused::NoRoom => {
-                SessionReason::LimitExceeded
-            }
-            Refused::Away | Refused::Unconfirmed => SessionReason::StoreUnavailable,
-            Refused::Lost => SessionReason::LeaseLost,
+            SessionError::NotFound => SessionReason::NotFound,
+            SessionError::Closed => SessionReason::Closed,
+            SessionError::Foreign => SessionReason::Foreign,
+            SessionError::Busy => SessionReason::Busy,
+            SessionError::Full
+            | SessionError::OwnerFull
+            | SessionError::Unkept
+            | SessionError::NoRoom => SessionReason::LimitExceeded,
+            SessionError::Away | SessionError::Unconfirmed => SessionReason::StoreUnavailable,
+            SessionError::Lost => SessionReason::LeaseLost,
             // Whoever knows the protocol says it in its own words.
-            Refused::Drains => SessionReason::Closed,
-            Refused::Unreadable => SessionReason::Unreadable,
+            SessionError::Drains => SessionReason::Closed,
+            SessionError::Unreadable => SessionReason::Unreadable,
         }
     }
 
     /// The sentence under `message`.
     pub const fn message(self) -> &'static str {
         match self {
-            Refused::NotFound => "session not found",
-            Refused::Closed => "session is closed",
-            Refused::Foreign => "caller does not own this session",
-            Refused::Busy => "an eval is already running for this session",
-            Refused::Full => "maximum number of sessions reached",
-            Refused::OwnerFull => "maximum number of sessions for this owner reached",
-            Refused::Away => "the session store is unavailable; nothing was changed",
-            Refused::Unconfirmed => {
+            SessionError::NotFound => "session not found",
+            SessionError::Closed => "session is closed",
+            SessionError::Foreign => "caller does not own this session",
+            SessionError::Busy => "an eval is already running for this session",
+            SessionError::Full => "maximum number of sessions reached",
+            SessionError::OwnerFull => "maximum number of sessions for this owner reached",
+            SessionError::Away => "the session store is unavailable; nothing was changed",
+            SessionError::Unconfirmed => {
                 "the session store became unavailable; whether this turn was kept is not known"
             }
-            Refused::Lost => {
+            SessionError::Lost => {
                 "this node lost the session before the turn was committed; nothing was kept"
             }
-            Refused::Unreadable => "this server cannot read what the store holds of the session",
-            Refused::Unkept => "what the session holds is too large for the store",
-            Refused::NoRoom => "the session store is full; nothing was changed",
-            Refused::Drains => "its client asked for the end of the connection",
+            SessionError::Unreadable => {
+                "this server cannot read what the store holds of the session"
+            }
+            SessionError::Unkept => "what the session holds is too large for the store",
+            SessionError::NoRoom => "the session store is full; nothing was changed",
+            SessionError::Drains => "its client asked for the end of the connection",
         }
     }
 }
@@ -320,7 +323,7 @@ impl Sessions {
         owner: &str,
         title: Option<String>,
         ttl_ms: Option<u64>,
-    ) -> Result<Arc<Session>, Refused> {
+    ) -> Result<Arc<Session>, SessionError> {
         let ttl_ms = ttl_ms.unwrap_or(u64::MAX).min(self.settings.ttl_ms);
         if let Some(shared) = &self.shared {
             return shared.start(owner, title, ttl_ms);
@@ -328,7 +331,7 @@ impl Sessions {
         let mut registry = self.registry();
         self.sweep_locked(&mut registry);
         if registry.live.len() >= self.settings.count_max {
-            return Err(Refused::Full);
+            return Err(SessionError::Full);
         }
         if registry
             .live
@@ -337,7 +340,7 @@ impl Sessions {
             .count()
             >= self.settings.per_owner_max
         {
-            return Err(Refused::OwnerFull);
+            return Err(SessionError::OwnerFull);
         }
         let now = clock::now_micros();
         let session = Arc::new(Session {
@@ -359,32 +362,32 @@ impl Sessions {
     ///
     /// # Errors
     /// Why not.
-    pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, Refused> {
+    pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
         if let Some(shared) = &self.shared {
             return shared.find(id, owner);
         }
         let mut registry = self.registry();
         let Some(session) = registry.live.get(id).cloned() else {
             return Err(match registry.closed.iter().any(|closed| closed == id) {
-                true => Refused::Closed,
-                false => Refused::NotFound,
+                true => SessionError::Closed,
+                false => SessionError::NotFound,
             });
         };
         if self.is_over(&session) {
             registry.close(&session);
-            return Err(Refused::Closed);
+            return Err(SessionError::Closed);
         }
         match session.owner == owner {
             true => Ok(session),
-            false => Err(Refused::Foreign),
+            false => Err(SessionError::Foreign),
         }
     }
 
     /// Begins a turn in the session `id`. `within` is whose the session of the protocol is that owns it, where one does.
     ///
     /// # Errors
-    /// As [`Sessions::find`] and [`Session::begin`]; [`Refused::Drains`].
-    pub fn begin(&self, id: &str, owner: &str, within: Option<&str>) -> Result<Turn, Refused> {
+    /// As [`Sessions::find`] and [`Session::begin`]; [`SessionError::Drains`].
+    pub fn begin(&self, id: &str, owner: &str, within: Option<&str>) -> Result<Turn, SessionError> {
         match &self.shared {
             Some(shared) => shared.begin(id, owner, within),
             None => self.find(id, owner)?.begin(),
@@ -402,7 +405,7 @@ impl Sessions {
         owner: &str,
         bindings: &[String],
         clear: &[Clear],
-    ) -> Result<(Arc<Session>, Vec<String>), Refused> {
+    ) -> Result<(Arc<Session>, Vec<String>), SessionError> {
         if self.shared.is_none() {
             let session = self.find(id, owner)?;
             let removed = session.forget(bindings, clear)?;
@@ -422,8 +425,8 @@ impl Sessions {
     /// The live sessions of `owner`, the last changed first.
     ///
     /// # Errors
-    /// [`Refused::Away`], with a store.
-    pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, Refused> {
+    /// [`SessionError::Away`], with a store.
+    pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, SessionError> {
         let mut own: Vec<_> = match &self.shared {
             Some(shared) => shared.list(owner)?,
             None => {
@@ -451,7 +454,7 @@ impl Sessions {
     ///
     /// # Errors
     /// As [`Sessions::find`].
-    pub fn close(&self, id: &str, owner: &str) -> Result<(), Refused> {
+    pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         if let Some(shared) = &self.shared {
             return shared.close(id, owner);
         }
@@ -742,14 +745,14 @@ impl Session {
     /// Begins a turn.
     ///
     /// # Errors
-    /// [`Refused::Busy`] when a program runs already, [`Refused::Closed`] when it is too late.
-    pub fn begin(self: &Arc<Self>) -> Result<Turn, Refused> {
+    /// [`SessionError::Busy`] when a program runs already, [`SessionError::Closed`] when it is too late.
+    pub fn begin(self: &Arc<Self>) -> Result<Turn, SessionError> {
         let mut state = self.state();
         if state.closed {
-            return Err(Refused::Closed);
+            return Err(SessionError::Closed);
         }
         if state.is_running() {
-            return Err(Refused::Busy);
+            return Err(SessionError::Busy);
         }
         let token = Arc::new(Running::default());
         state.running = Some(token.clone());
@@ -809,11 +812,15 @@ impl Session {
     /// Removes definitions and clears what `clear` names. Gives the names that were there.
     ///
     /// # Errors
-    /// [`Refused::Busy`] while a program runs.
-    pub fn forget(&self, bindings: &[String], clear: &[Clear]) -> Result<Vec<String>, Refused> {
+    /// [`SessionError::Busy`] while a program runs.
+    pub fn forget(
+        &self,
+        bindings: &[String],
+        clear: &[Clear],
+    ) -> Result<Vec<String>, SessionError> {
         let mut state = self.state();
         if state.is_running() {
-            return Err(Refused::Busy);
+            return Err(SessionError::Busy);
         }
         let mut env = state.env.clone();
         let mut removed: Vec<String> = bindings
@@ -882,8 +889,8 @@ impl Turn {
     /// Reads what the session holds, where it comes from a store. Takes as long as that is large.
     ///
     /// # Errors
-    /// [`Refused::Unreadable`].
-    pub fn restore(&self) -> Result<(), Refused> {
+    /// [`SessionError::Unreadable`].
+    pub fn restore(&self) -> Result<(), SessionError> {
         match &self.lease {
             Some(lease) => lease.restore(&self.session),
             None => Ok(()),
@@ -893,12 +900,12 @@ impl Turn {
     /// A turn as it is made permanent. Takes as long as the session is large, with a store.
     ///
     /// # Errors
-    /// [`Refused::Unkept`].
-    pub fn pack(&self, ready: Ready) -> Result<Packed, Refused> {
+    /// [`SessionError::Unkept`].
+    pub fn pack(&self, ready: Ready) -> Result<Packed, SessionError> {
         self.pack_state(ready.state)
     }
 
-    fn pack_state(&self, state: State) -> Result<Packed, Refused> {
+    fn pack_state(&self, state: State) -> Result<Packed, SessionError> {
         match &self.lease {
             Some(lease) => lease.pack(&self.session, state).map(Packed::Stored),
             None => Ok(Packed::Here(state)),
@@ -909,11 +916,11 @@ impl Turn {
     ///
     /// # Errors
     /// With a store, that it was not, or that nobody knows.
-    pub fn commit(&self, packed: Packed) -> Result<(), Refused> {
+    pub fn commit(&self, packed: Packed) -> Result<(), SessionError> {
         let kept = match (packed, &self.lease) {
             (Packed::Here(kept), _) => kept,
             (Packed::Stored(packed), Some(lease)) => return lease.commit(&packed),
-            (Packed::Stored(_), None) => return Err(Refused::Lost),
+            (Packed::Stored(_), None) => return Err(SessionError::Lost),
         };
         let mut state = self.session.state();
         let own = state
@@ -1026,8 +1033,8 @@ mod tests {
         let sessions = sessions(&[]);
         let session = sessions.start("a", None, None).ok().unwrap();
         let turn = session.begin().ok().unwrap();
-        assert_eq!(session.begin().err(), Some(Refused::Busy));
-        assert_eq!(session.forget(&[], &[]).err(), Some(Refused::Busy));
+        assert_eq!(session.begin().err(), Some(SessionError::Busy));
+        assert_eq!(session.forget(&[], &[]).err(), Some(SessionError::Busy));
         drop(turn);
         assert!(session.begin().is_ok());
     }
@@ -1038,17 +1045,26 @@ mod tests {
         let session = sessions.start("a", None, None).ok().unwrap();
         assert_eq!(
             sessions.start("a", None, None).err(),
-            Some(Refused::OwnerFull)
+            Some(SessionError::OwnerFull)
         );
         assert!(sessions.start("b", None, None).is_ok());
-        assert_eq!(sessions.start("c", None, None).err(), Some(Refused::Full));
+        assert_eq!(
+            sessions.start("c", None, None).err(),
+            Some(SessionError::Full)
+        );
         assert_eq!(
             sessions.find(&session.id, "b").err(),
-            Some(Refused::Foreign)
+            Some(SessionError::Foreign)
         );
-        assert_eq!(sessions.find("ptcs_x", "a").err(), Some(Refused::NotFound));
+        assert_eq!(
+            sessions.find("ptcs_x", "a").err(),
+            Some(SessionError::NotFound)
+        );
         sessions.close(&session.id, "a").ok().unwrap();
-        assert_eq!(sessions.find(&session.id, "b").err(), Some(Refused::Closed));
+        assert_eq!(
+            sessions.find(&session.id, "b").err(),
+            Some(SessionError::Closed)
+        );
         assert!(sessions.start("a", None, None).is_ok());
         sessions.forget_owner("a");
         assert_eq!(sessions.list("a").ok().unwrap().len(), 0);
@@ -1118,9 +1134,15 @@ mod tests {
         let session = sessions.start("a", None, Some(30)).ok().unwrap();
         assert!(sessions.find(&session.id, "a").is_ok());
         std::thread::sleep(Duration::from_millis(35));
-        assert_eq!(sessions.find(&session.id, "a").err(), Some(Refused::Closed));
+        assert_eq!(
+            sessions.find(&session.id, "a").err(),
+            Some(SessionError::Closed)
+        );
         let idle = sessions.start("a", None, None).ok().unwrap();
         std::thread::sleep(Duration::from_millis(45));
-        assert_eq!(sessions.find(&idle.id, "a").err(), Some(Refused::Closed));
+        assert_eq!(
+            sessions.find(&idle.id, "a").err(),
+            Some(SessionError::Closed)
+        );
     }
 }

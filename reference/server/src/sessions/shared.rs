@@ -9,7 +9,7 @@ use super::store::{
     self, Acquire, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore,
     Space, Word,
 };
-use super::{Refused, Running, Session, State, Turn, later};
+use super::{Running, Session, SessionError, State, Turn, later};
 use crate::clock;
 use crate::diagnostics::counters::{Histogram, head};
 use crate::settings::SessionSettings;
@@ -46,8 +46,8 @@ pub struct Shared {
     measured: Measured,
 }
 
-/// Acts on what was told of the session with this key.
-type Hears = Box<dyn Fn(&Told, &Key) + Send + Sync>;
+/// Acts on what nodes tell of sessions of the protocol.
+type Hears = Box<dyn Fn(&Message) + Send + Sync>;
 
 /// What metrics say of a store.
 struct Measured {
@@ -177,28 +177,28 @@ impl Shared {
 
     /// Tells all nodes, and waits until they acted: a client that is answered then, and asks another node, finds it done. Where the store
     /// is away nobody hears it: what is told only makes an end come sooner.
-    pub fn tell(&self, told: &Told) {
-        let message = told.to_text();
+    pub fn tell(&self, message: &Message) {
+        let message = message.to_text();
         // Who waits for a directory waits for nothing.
         let _ = self.ask(|store| store.tell(&message));
     }
 
-    /// Acts on what nodes tell of the protocol's sessions, by their keys, from now on.
-    pub fn hear(&self, act: impl Fn(&Told, &Key) + Send + Sync + 'static) {
+    /// Acts on what nodes tell of the protocol's sessions from now on.
+    pub fn hear(&self, act: impl Fn(&Message) + Send + Sync + 'static) {
         // There is one listener to a process.
         let _ = self.hears.set(Box::new(act));
     }
 
-    fn heard(&self, message: &str) {
-        let Some((told, key)) = Told::from_text(message) else {
+    fn heard(&self, text: &str) {
+        let Some(message) = Message::from_text(text) else {
             return;
         };
-        match told {
-            Told::Login { block, .. } => self.logins.note(key.as_str().to_owned(), block),
-            Told::Closed => self.end_running(&key),
-            Told::Cancel { .. } | Told::Ended { .. } => {
+        match message {
+            Message::Login { source, block } => self.logins.note(source, block),
+            Message::Closed(key) => self.end_running(&key),
+            Message::Cancel { .. } | Message::Ended(_) => {
                 if let Some(act) = self.hears.get() {
-                    act(&told, &key);
+                    act(&message);
                 }
             }
         }
@@ -244,7 +244,7 @@ impl Shared {
     pub(super) fn ask<T>(
         &self,
         ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, SessionError> {
         self.ask_of(&*self.store, ask)
     }
 
@@ -252,7 +252,7 @@ impl Shared {
         &self,
         store: &dyn SessionStore,
         ask: impl FnOnce(&dyn SessionStore) -> Answer<T>,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, SessionError> {
         let since = Instant::now();
         let ask = || {
             // Started while the store was away.
@@ -271,12 +271,12 @@ impl Shared {
     }
 
     /// What an answer means, once it is noted that it came, or did not.
-    fn judge<T>(&self, answer: Answer<T>) -> Result<T, Refused> {
+    fn judge<T>(&self, answer: Answer<T>) -> Result<T, SessionError> {
         match answer {
             Err(Failure::Away(cause)) => {
                 self.measured.failures.fetch_add(1, Ordering::Relaxed);
                 self.told_away(&cause);
-                Err(Refused::Away)
+                Err(SessionError::Away)
             }
             Err(Failure::Unknown(cause)) => {
                 self.measured.failures.fetch_add(1, Ordering::Relaxed);
@@ -285,13 +285,13 @@ impl Shared {
                     address = self.address,
                     cause,
                 );
-                Err(Refused::Away)
+                Err(SessionError::Away)
             }
             Err(Failure::Refused(refused)) => {
                 self.told_back();
                 match refused {
-                    Refused::Busy => self.measured.busy.fetch_add(1, Ordering::Relaxed),
-                    Refused::Lost => self.measured.lost.fetch_add(1, Ordering::Relaxed),
+                    SessionError::Busy => self.measured.busy.fetch_add(1, Ordering::Relaxed),
+                    SessionError::Lost => self.measured.lost.fetch_add(1, Ordering::Relaxed),
                     _ => 0,
                 };
                 Err(refused)
@@ -424,14 +424,14 @@ impl Shared {
         owner: &str,
         title: Option<String>,
         ttl_ms: u64,
-    ) -> Result<Arc<Session>, Refused> {
+    ) -> Result<Arc<Session>, SessionError> {
         let id = super::new_id();
         let key = Key::of(&id);
         let stamp = crate::token::random(18);
         let state = State::empty(0);
         let head = Head::of(&id, title.as_deref(), &state).to_bytes();
         let digest = store::owner_of(owner);
-        let place = Place {
+        let place = AssociatedData {
             key: &key,
             owner: &digest,
             stamp: &stamp,
@@ -468,33 +468,38 @@ impl Shared {
 
     fn sealed(
         &self,
-        place: &Place<'_>,
+        place: &AssociatedData<'_>,
         head: Result<Vec<u8>, String>,
         body: Result<Vec<u8>, String>,
-    ) -> Result<(Vec<u8>, Vec<u8>), Refused> {
+    ) -> Result<(Vec<u8>, Vec<u8>), SessionError> {
         let seal = |part: &str, bytes: Result<Vec<u8>, String>| {
             bytes
                 .and_then(|bytes| self.seal.seal(&bytes, &place.of(part)))
-                .map_err(|_| Refused::Unkept)
+                .map_err(|_| SessionError::Unkept)
         };
         Ok((seal("head", head)?, seal("body", body)?))
     }
 
-    fn head(&self, record: &Record) -> Result<Head, Refused> {
-        let place = Place::of_record(record).of("head");
+    fn head(&self, record: &Record) -> Result<Head, SessionError> {
+        let place = AssociatedData::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
         head.and_then(|head| Head::read(&head))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
     /// The log says why a session can't be read; its owner is told that it can't.
-    fn unreadable(&self, key: &Key, cause: &str) -> Refused {
+    fn unreadable(&self, key: &Key, cause: &str) -> SessionError {
         tracing::error!(event = "session_unreadable", cause, key = key.as_str());
-        Refused::Unreadable
+        SessionError::Unreadable
     }
 
     /// A session of this node for the time of a request.
-    fn session(&self, record: &Record, owner: &str, state: State) -> Result<Arc<Session>, Refused> {
+    fn session(
+        &self,
+        record: &Record,
+        owner: &str,
+        state: State,
+    ) -> Result<Arc<Session>, SessionError> {
         let head = self.head(record)?;
         let times = record.times;
         let left = u64::try_from(times.expires.saturating_sub(times.now)).unwrap_or(0);
@@ -518,7 +523,7 @@ impl Shared {
     }
 
     /// The session, to be looked at.
-    pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, Refused> {
+    pub fn find(&self, id: &str, owner: &str) -> Result<Arc<Session>, SessionError> {
         let key = Key::of(id);
         let known = self.recalled(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
@@ -531,16 +536,16 @@ impl Shared {
             known.map_or_else(|| State::empty(0), |(_, state)| state),
         )?;
         if let Some(body) = &record.body {
-            self.fill(&session, &Place::of_record(&record), body)?;
+            self.fill(&session, &AssociatedData::of_record(&record), body)?;
         }
         Ok(session)
     }
 
     /// Only what this node has may come without a body: a store that keeps it back would pass a session off as empty. And what
     /// belongs to somebody else is not what was asked for.
-    fn whole(&self, record: &Record, owner: &str, known: Option<&str>) -> Result<(), Refused> {
+    fn whole(&self, record: &Record, owner: &str, known: Option<&str>) -> Result<(), SessionError> {
         if record.owner != owner {
-            return Err(Refused::Foreign);
+            return Err(SessionError::Foreign);
         }
         match record.body.is_some() || known == Some(record.stamp.as_str()) {
             true => Ok(()),
@@ -549,7 +554,12 @@ impl Shared {
     }
 
     /// Reads a body into a session, and remembers it.
-    fn fill(&self, session: &Session, place: &Place<'_>, body: &[u8]) -> Result<(), Refused> {
+    fn fill(
+        &self,
+        session: &Session,
+        place: &AssociatedData<'_>,
+        body: &[u8],
+    ) -> Result<(), SessionError> {
         self.measured
             .read_bytes
             .fetch_add(body.len() as u64, Ordering::Relaxed);
@@ -569,7 +579,7 @@ impl Shared {
         id: &str,
         owner: &str,
         within: Option<&str>,
-    ) -> Result<Turn, Refused> {
+    ) -> Result<Turn, SessionError> {
         let key = Key::of(id);
         let known = self.recalled(&key);
         let stamp = known.as_ref().map(|(stamp, _)| stamp.as_str());
@@ -621,17 +631,17 @@ impl Shared {
         &self,
         owner: &str,
         acquire: &Acquire<'_>,
-    ) -> Result<(Record, Lease), Refused> {
+    ) -> Result<(Record, Lease), SessionError> {
         let (protocol, answer) =
             self.ask(|store| store.acquire_within(&*self.protocol, owner, acquire))?;
         let begun = self.judge(answer);
         let open = match protocol.owner == owner {
             true => self.protocol_of(&protocol),
-            false => Err(Refused::Foreign),
+            false => Err(SessionError::Foreign),
         };
         let refused = match open {
             Ok(protocol) if !protocol.drains => return begun,
-            Ok(_) => Refused::Drains,
+            Ok(_) => SessionError::Drains,
             Err(refused) => refused,
         };
         if let Ok((_, lease)) = begun {
@@ -642,13 +652,12 @@ impl Shared {
     }
 
     /// Closes a session, and ends what runs in it on whatever node.
-    pub fn close(&self, id: &str, owner: &str) -> Result<(), Refused> {
+    pub fn close(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         let key = Key::of(id);
         self.ask(|store| store.close(&key, &store::owner_of(owner)))?;
         lock(&self.recent).retain(|(known, ..)| *known != key);
         self.end_running(&key);
-        let message = Told::closed(&key);
-        let _ = self.ask(|store| store.tell(&message));
+        self.tell(&Message::Closed(key));
         Ok(())
     }
 
@@ -657,20 +666,20 @@ impl Shared {
         let _ = self.ask(|store| store.close_owner(&store::owner_of(owner)));
     }
 
-    pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, Refused> {
+    pub fn list(&self, owner: &str) -> Result<Vec<Arc<Session>>, SessionError> {
         let digest = store::owner_of(owner);
         let mut records = self.ask(|store| store.list(Some(&digest)))?;
         records.retain(|record| record.owner == digest);
         // What can't be read is no trouble for the others; the log tells of it.
         let readable = |record| match self.session(record, owner, State::empty(0)) {
-            Err(Refused::Unreadable) => None,
+            Err(SessionError::Unreadable) => None,
             session => Some(session),
         };
         records.iter().filter_map(readable).collect()
     }
 
     /// Every live session, for operators; the last used first. What this node can't read is not among them.
-    pub fn list_all(&self) -> Result<Vec<Listed>, Refused> {
+    pub fn list_all(&self) -> Result<Vec<Listed>, SessionError> {
         let mut records = self.ask(|store| store.list(None))?;
         records.sort_by_key(|record| std::cmp::Reverse(record.times.used));
         let listed = records.into_iter().filter_map(|record| {
@@ -681,30 +690,30 @@ impl Shared {
     }
 
     /// What a session defined.
-    pub fn env_of(&self, listed: &Listed) -> Result<Env, Refused> {
+    pub fn env_of(&self, listed: &Listed) -> Result<Env, SessionError> {
         let Listed { record, .. } = listed;
         let read = self.ask(|store| store.read(&record.key, &record.owner, None))?;
         let session = self.session(&read, "", State::empty(0))?;
         self.fill(
             &session,
-            &Place::of_record(&read),
+            &AssociatedData::of_record(&read),
             read.body.as_deref().unwrap_or_default(),
         )?;
         Ok(session.env())
     }
 
     /// The same as a snapshot.
-    pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, Refused> {
+    pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, SessionError> {
         let env = self.env_of(listed)?;
         env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::new())
-            .map_err(|_| Refused::Unkept)
+            .map_err(|_| SessionError::Unkept)
     }
 
     /// Closes a session, whoever owns it.
-    pub fn delete(&self, listed: &Listed) -> Result<(), Refused> {
+    pub fn delete(&self, listed: &Listed) -> Result<(), SessionError> {
         let Listed { record, .. } = listed;
         self.ask(|store| store.close(&record.key, &record.owner))?;
-        let message = Told::closed(&record.key);
+        let message = Message::Closed(record.key.clone()).to_text();
         self.ask(|store| store.tell(&message))
     }
 
@@ -729,7 +738,7 @@ impl Shared {
     }
 
     /// Makes a session of the protocol valid on every node.
-    pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), Refused> {
+    pub fn share_protocol(&self, new: &NewProtocol<'_>) -> Result<(), SessionError> {
         let key = Key::of(new.id);
         let stamp = crate::token::random(18);
         let owner = store::owner_of(new.owner);
@@ -737,7 +746,7 @@ impl Shared {
             revision: new.revision.to_owned(),
             drains: false,
         };
-        let place = Place {
+        let place = AssociatedData {
             key: &key,
             owner: &owner,
             stamp: &stamp,
@@ -760,24 +769,33 @@ impl Shared {
             .map(drop)
     }
 
-    fn sealed_protocol(&self, protocol: &Protocol, place: &Place<'_>) -> Result<Vec<u8>, Refused> {
+    fn sealed_protocol(
+        &self,
+        protocol: &Protocol,
+        place: &AssociatedData<'_>,
+    ) -> Result<Vec<u8>, SessionError> {
         let bytes = minicbor::to_vec(protocol).map_err(|error| error.to_string());
         bytes
             .and_then(|bytes| self.seal.seal(&bytes, &place.of("protocol")))
-            .map_err(|_| Refused::Unkept)
+            .map_err(|_| SessionError::Unkept)
     }
 
-    fn protocol_of(&self, record: &Record) -> Result<Protocol, Refused> {
-        let opened = self
-            .seal
-            .open(&record.head, &Place::of_record(record).of("protocol"));
+    fn protocol_of(&self, record: &Record) -> Result<Protocol, SessionError> {
+        let opened = self.seal.open(
+            &record.head,
+            &AssociatedData::of_record(record).of("protocol"),
+        );
         opened
             .and_then(|bytes| minicbor::decode(&bytes).map_err(|error| error.to_string()))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
     /// What nodes agree on about a session of the protocol, which is used now, and how long it lives at most.
-    pub fn find_protocol(&self, id: &str, owner: &str) -> Result<(Protocol, Duration), Refused> {
+    pub fn find_protocol(
+        &self,
+        id: &str,
+        owner: &str,
+    ) -> Result<(Protocol, Duration), SessionError> {
         let key = Key::of(id);
         let digest = store::owner_of(owner);
         let record = self.ask_of(&*self.protocol, |store| store.read(&key, &digest, None))?;
@@ -791,7 +809,7 @@ impl Shared {
     ///
     /// # Errors
     /// Why they will not hear of it.
-    pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), Refused> {
+    pub fn drain_protocol(&self, id: &str, owner: &str) -> Result<(), SessionError> {
         let (key, owner) = (Key::of(id), store::owner_of(owner));
         let holder = crate::token::random(18);
         let acquire = Acquire {
@@ -806,7 +824,7 @@ impl Shared {
             drains: true,
             ..self.protocol_of(&record)?
         };
-        let place = Place {
+        let place = AssociatedData {
             key: &key,
             owner: &owner,
             stamp: &holder,
@@ -829,14 +847,12 @@ impl Shared {
             })
             .is_ok()
         {
-            self.tell(&Told::Ended {
-                session: id.to_owned(),
-            });
+            self.tell(&Message::Ended(key));
         }
     }
 
     /// How many sessions of the protocol live on all nodes.
-    pub fn count_protocol(&self) -> Result<usize, Refused> {
+    pub fn count_protocol(&self) -> Result<usize, SessionError> {
         self.ask_of(&*self.protocol, |store| store.sweep())
     }
 }
@@ -872,66 +888,56 @@ pub struct NewProtocol<'a> {
     pub per_owner_max: usize,
 }
 
-/// What nodes tell each other. On the way sessions are named by their keys: ids are secrets.
+/// What nodes tell each other, in which sessions are named by their keys: ids are secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Message {
     /// A session of programs was closed: what runs in it is in vain.
-    Closed,
+    Closed(Key),
     /// A client cancelled a call of its protocol session that is not known where it said so.
-    Cancel { session: String, call: Id },
+    Cancel { session: Key, call: Id },
     /// A protocol session ended.
-    Ended { session: String },
-    /// A login failed; its source, which stands where keys do, is blocked for so long.
+    Ended(Key),
+    /// A login failed; its source is blocked for so long.
     Login {
         source: String,
         block: Option<Duration>,
     },
 }
 
-impl Told {
-    fn closed(key: &Key) -> String {
-        format!("closed {}", key.as_str())
-    }
-
+impl Message {
     fn to_text(&self) -> String {
         match self {
-            // The store tells of it.
-            Told::Closed => String::new(),
-            Told::Cancel { session, call } => {
-                format!("cancel {} {}", Key::of(session).as_str(), call.as_json())
+            Message::Closed(key) => format!("closed {}", key.as_str()),
+            Message::Cancel { session, call } => {
+                format!("cancel {} {}", session.as_str(), call.as_json())
             }
-            Told::Ended { session } => format!("ended {}", Key::of(session).as_str()),
-            Told::Login { source, block } => match block {
+            Message::Ended(key) => format!("ended {}", key.as_str()),
+            Message::Login { source, block } => match block {
                 None => format!("failed {source}"),
                 Some(block) => format!("blocked {source} {}", block.as_micros()),
             },
         }
     }
 
-    /// What is told, and the key of the session. Anybody who reaches the store may have written it.
-    fn from_text(text: &str) -> Option<(Told, Key)> {
+    /// Nothing where a text says something else: anybody who reaches the store may have written it.
+    fn from_text(text: &str) -> Option<Self> {
         let (word, rest) = text.split_once(' ')?;
-        let (key, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let told = match word {
-            "closed" => Told::Closed,
-            "ended" => Told::Ended {
-                session: String::new(),
-            },
-            "failed" => Told::Login {
-                source: String::new(),
-                block: None,
-            },
-            "blocked" => Told::Login {
-                source: String::new(),
-                block: Some(Duration::from_micros(rest.parse().ok()?)),
-            },
-            "cancel" => Told::Cancel {
-                session: String::new(),
+        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let login = |block| Message::Login {
+            source: name.to_owned(),
+            block,
+        };
+        Some(match word {
+            "closed" => Message::Closed(Key::told(name)),
+            "ended" => Message::Ended(Key::told(name)),
+            "failed" => login(None),
+            "blocked" => login(Some(Duration::from_micros(rest.parse().ok()?))),
+            "cancel" => Message::Cancel {
+                session: Key::told(name),
                 call: Id::from_json(ptc_rpc::parse(rest.as_bytes()).ok()?),
             },
             _ => return None,
-        };
-        Some((told, Key::told(key)))
+        })
     }
 }
 
@@ -983,16 +989,17 @@ fn unusable(address: &Address, cause: &str) -> String {
     format!("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")
 }
 
-/// Where sealed bytes belong. They open nowhere else: not under another id, not for another owner, not beside parts of another turn.
-struct Place<'a> {
+/// What sealed bytes are authenticated with: where they belong. They open nowhere else: not under another id, not for another owner, not
+/// beside parts of another turn.
+struct AssociatedData<'a> {
     key: &'a Key,
     owner: &'a str,
     stamp: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> AssociatedData<'a> {
     fn of_record(record: &'a Record) -> Self {
-        Place {
+        AssociatedData {
             key: &record.key,
             owner: &record.owner,
             stamp: &record.stamp,
@@ -1000,7 +1007,7 @@ impl<'a> Place<'a> {
     }
 
     fn of(&self, part: &str) -> String {
-        let Place { key, owner, stamp } = self;
+        let AssociatedData { key, owner, stamp } = self;
         format!("{part} {} {owner} {stamp}", key.as_str())
     }
 }
@@ -1079,7 +1086,7 @@ pub struct Packed {
 
 impl Leased {
     /// Fills in what the session holds, where this node does not know it.
-    pub fn restore(&self, session: &Session) -> Result<(), Refused> {
+    pub fn restore(&self, session: &Session) -> Result<(), SessionError> {
         let body = lock(&self.body).take();
         match body {
             Some(body) => self.shared.fill(session, &self.place(&self.stamp), &body),
@@ -1087,24 +1094,24 @@ impl Leased {
         }
     }
 
-    pub fn pack(&self, session: &Session, state: State) -> Result<Packed, Refused> {
+    pub fn pack(&self, session: &Session, state: State) -> Result<Packed, SessionError> {
         let head = Head::of(&session.id, session.title.as_deref(), &state).to_bytes();
         let place = self.place(&self.lease.holder);
         let (head, body) = self.shared.sealed(&place, head, record::body(&state))?;
         Ok(Packed { state, head, body })
     }
 
-    fn place<'a>(&'a self, stamp: &'a str) -> Place<'a> {
-        Place {
+    fn place<'a>(&'a self, stamp: &'a str) -> AssociatedData<'a> {
+        AssociatedData {
             key: &self.lease.key,
             owner: &self.owner,
             stamp,
         }
     }
 
-    pub fn commit(&self, packed: &Packed) -> Result<(), Refused> {
+    pub fn commit(&self, packed: &Packed) -> Result<(), SessionError> {
         if self.ended.swap(true, Ordering::AcqRel) {
-            return Err(Refused::Lost);
+            return Err(SessionError::Lost);
         }
         let content = Content {
             head: &packed.head,
@@ -1119,12 +1126,12 @@ impl Leased {
                 .shared
                 .remember(&self.lease.key, &self.lease.holder, &packed.state),
             // The lease is there still; nobody has to wait for its deadline.
-            Err(Refused::NoRoom) => drop(self.shared.ask(|store| store.release(&self.lease))),
+            Err(SessionError::NoRoom) => drop(self.shared.ask(|store| store.release(&self.lease))),
             Err(_) => {}
         }
         committed.map_err(|refused| match refused {
             // It may have come that far.
-            Refused::Away => Refused::Unconfirmed,
+            SessionError::Away => SessionError::Unconfirmed,
             refused => refused,
         })
     }
@@ -1140,5 +1147,43 @@ impl Leased {
 impl Drop for Leased {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_heard() {
+        let key = Key::of("mcp_1");
+        let login = |block| Message::Login {
+            source: "0a1b".into(),
+            block,
+        };
+        for message in [
+            Message::Closed(key.clone()),
+            Message::Ended(key.clone()),
+            Message::Cancel {
+                session: key.clone(),
+                call: Id::from_json(ptc_rpc::parse(br#""a b""#).ok().unwrap()),
+            },
+            login(None),
+            login(Some(Duration::from_micros(1_500))),
+        ] {
+            let text = message.to_text();
+            assert!(!text.contains("mcp_1"), "{text}");
+            assert_eq!(Message::from_text(&text), Some(message));
+        }
+        for text in [
+            "",
+            "closed",
+            "opened 1",
+            "blocked 1 soon",
+            "cancel 1",
+            "cancel 1 {",
+        ] {
+            assert_eq!(Message::from_text(text), None, "{text:?}");
+        }
     }
 }

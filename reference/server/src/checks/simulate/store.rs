@@ -7,7 +7,7 @@ use crate::sessions::store::{
     Acquire, Answer, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New, Record,
     SessionStore, Times,
 };
-use crate::sessions::{Leaving, Refused, Sessions, Shared, Stores, Turn};
+use crate::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn};
 use crate::settings::Settings;
 use ptc_lang::meter::Unwatched;
 use ptc_lang::{Env, Value};
@@ -44,9 +44,9 @@ struct Held {
 impl Ledger {
     fn find(&mut self, key: &Key, owner: &str) -> Answer<&mut Held> {
         match self.sessions.get_mut(key) {
-            None if self.closed.contains(key) => Err(Refused::Closed.into()),
-            None => Err(Refused::NotFound.into()),
-            Some(held) if held.record.owner != owner => Err(Refused::Foreign.into()),
+            None if self.closed.contains(key) => Err(SessionError::Closed.into()),
+            None => Err(SessionError::NotFound.into()),
+            Some(held) if held.record.owner != owner => Err(SessionError::Foreign.into()),
             Some(held) => Ok(held),
         }
     }
@@ -54,7 +54,7 @@ impl Ledger {
     fn create(&mut self, new: &New<'_>) -> Answer<Times> {
         let live = self.sessions.len();
         if !self.sessions.contains_key(new.key) && live >= new.count_max {
-            return Err(Refused::Full.into());
+            return Err(SessionError::Full.into());
         }
         let now = self.now;
         let times = Times {
@@ -97,7 +97,7 @@ impl Ledger {
         let now = self.now;
         let held = self.find(acquire.key, acquire.owner)?;
         if held.until > now && held.holder != acquire.holder {
-            return Err(Refused::Busy.into());
+            return Err(SessionError::Busy.into());
         }
         if held.until <= now {
             held.fence += 1;
@@ -117,13 +117,16 @@ impl Ledger {
 
     fn commit(&mut self, lease: &Lease, head: &[u8], body: &[u8]) -> Answer<()> {
         let (now, careful) = (self.now, self.careful);
-        let held = self.sessions.get_mut(&lease.key).ok_or(Refused::Closed)?;
+        let held = self
+            .sessions
+            .get_mut(&lease.key)
+            .ok_or(SessionError::Closed)?;
         if held.committed == lease.fence {
             return Ok(());
         }
         let holds = held.fence == lease.fence && held.until > now;
         if careful && (!holds || held.record.version != lease.version) {
-            return Err(Refused::Lost.into());
+            return Err(SessionError::Lost.into());
         }
         held.record.version += 1;
         held.record.stamp.clone_from(&lease.holder);
@@ -360,7 +363,7 @@ struct Known {
 }
 
 /// A turn that runs.
-struct Open {
+struct OpenTurn {
     node: usize,
     session: usize,
     number: i64,
@@ -374,7 +377,7 @@ struct World {
     way: Arc<Mutex<Way>>,
     nodes: Vec<Node>,
     known: Vec<Known>,
-    open: Vec<Open>,
+    open: Vec<OpenTurn>,
     choices: Choices,
     turns: i64,
     text: String,
@@ -469,12 +472,12 @@ impl World {
     }
 
     /// Whether an answer that nobody can trust had a reason: each of them comes from a fault that was made.
-    fn justified(&self, refused: Refused, before: usize) {
-        let away = matches!(refused, Refused::Away | Refused::Unconfirmed);
+    fn justified(&self, refused: SessionError, before: usize) {
+        let away = matches!(refused, SessionError::Away | SessionError::Unconfirmed);
         if away && lock(&self.way).made == before {
             self.broken("the store is called away, and was there");
         }
-        if refused == Refused::Unreadable {
+        if refused == SessionError::Unreadable {
             self.broken("what was written can't be read");
         }
     }
@@ -544,7 +547,7 @@ impl World {
             Err(refused) => {
                 self.justified(refused, made);
                 let known = &self.known[session];
-                let over = matches!(refused, Refused::Closed | Refused::NotFound);
+                let over = matches!(refused, SessionError::Closed | SessionError::NotFound);
                 if over && !known.closed && !known.perhaps_closed {
                     self.broken("a session is gone that nobody closed");
                 }
@@ -583,7 +586,7 @@ impl World {
         let number = self.turns;
         let list = seen.iter().chain([&number]).map(|each| Value::Int(*each));
         env.define("turns", Value::vector(list.collect()));
-        self.open.push(Open {
+        self.open.push(OpenTurn {
             node,
             session,
             number,
@@ -618,8 +621,8 @@ impl World {
                 self.known[session].acknowledged.push(number);
                 "committed"
             }
-            Err(Refused::Unconfirmed) => {
-                self.justified(Refused::Unconfirmed, made);
+            Err(SessionError::Unconfirmed) => {
+                self.justified(SessionError::Unconfirmed, made);
                 "unconfirmed"
             }
             Err(refused) => {
@@ -638,7 +641,7 @@ impl World {
             .into_iter()
             .partition(|open| open.node == node);
         self.open = left;
-        let dead: Vec<Open> = dead;
+        let dead: Vec<OpenTurn> = dead;
         for open in &dead {
             self.known[open.session].refused.push(open.number);
         }
@@ -663,9 +666,9 @@ impl World {
                 "closed"
             }
             Err(refused) => {
-                known.perhaps_closed |= refused == Refused::Away;
+                known.perhaps_closed |= refused == SessionError::Away;
                 // Asked twice, the first time may have done it.
-                known.closed |= refused == Refused::Closed;
+                known.closed |= refused == SessionError::Closed;
                 self.justified(refused, made);
                 refused.reason().name()
             }

@@ -10,7 +10,7 @@ use crate::render::profile::View;
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
-use crate::sessions::{Clear, Refused, Session, Turn, view};
+use crate::sessions::{Clear, Session, SessionError, Turn, view};
 use crate::settings::ResponseProfile;
 use ptc_protocol::members::{
     Failure, SessionClosed, SessionForgotten, SessionList, SessionStarted,
@@ -49,15 +49,15 @@ const EVAL: &[Argument] = &[
 ];
 
 /// Why a session tool did not do its work.
-enum Problem {
+enum ToolError {
     /// An argument is wrong.
     Arguments(String),
     /// There are no sessions on this server.
     Disabled,
     /// The session can't be used.
-    Session(Refused),
+    Session(SessionError),
     /// The session can't be used, and it is worth naming.
-    Named(Refused, String),
+    Named(SessionError, String),
     /// The connection is about to end.
     Drains,
     /// What the session holds takes longer, or more memory, to be shown than a program may.
@@ -66,34 +66,34 @@ enum Problem {
 
 const DISABLED: &str = "stateful PTC-Lisp sessions are disabled; start the server with --sessions or PTC_RUNNER_MCP_SESSIONS=true";
 
-impl Problem {
+impl ToolError {
     fn failure(self) -> Failure {
         match self {
-            Problem::Arguments(message) => Failure::new(SessionReason::Arguments.name(), message),
-            Problem::Disabled => Failure::new(SessionReason::Disabled.name(), DISABLED),
-            Problem::Session(refused) => Failure::new(refused.reason().name(), refused.message()),
-            Problem::Named(refused, id) => Failure {
+            ToolError::Arguments(message) => Failure::new(SessionReason::Arguments.name(), message),
+            ToolError::Disabled => Failure::new(SessionReason::Disabled.name(), DISABLED),
+            ToolError::Session(refused) => Failure::new(refused.reason().name(), refused.message()),
+            ToolError::Named(refused, id) => Failure {
                 session_id: Some(id),
-                ..Problem::Session(refused).failure()
+                ..ToolError::Session(refused).failure()
             },
-            Problem::Drains => Refusal::ShuttingDown.failure(),
-            Problem::Limited(failure) => *failure,
+            ToolError::Drains => Refusal::ShuttingDown.failure(),
+            ToolError::Limited(failure) => *failure,
         }
     }
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Self {
-        Problem::Session(refused)
+impl From<SessionError> for ToolError {
+    fn from(refused: SessionError) -> Self {
+        ToolError::Session(refused)
     }
 }
 
-fn wrong<T>(message: impl Into<String>) -> Result<T, Problem> {
-    Err(Problem::Arguments(message.into()))
+fn wrong<T>(message: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::Arguments(message.into()))
 }
 
-fn mirrored<T: Into<Payload>>(outcome: Result<T, Problem>) -> ToolReply {
-    let payload = outcome.map_or_else(|problem| problem.failure().into(), Into::into);
+fn mirrored<T: Into<Payload>>(outcome: Result<T, ToolError>) -> ToolReply {
+    let payload = outcome.map_or_else(|error| error.failure().into(), Into::into);
     ToolReply::new(payload, View::Mirrored)
 }
 
@@ -166,7 +166,7 @@ pub fn inspect(request: &Request<'_>) -> ToolReply {
             view::inspect(&server.sessions, &session, &wanted, &server.redactor, watch)
         });
         session.touch();
-        reply.map_err(Problem::Limited)
+        reply.map_err(ToolError::Limited)
     })())
 }
 
@@ -228,7 +228,7 @@ pub fn close(request: &Request<'_>) -> ToolReply {
 pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let server = request.server.clone();
     let view = View::Profile(server.settings.profile);
-    let refuse = move |problem: Problem| ToolReply::new(problem.failure().into(), view);
+    let refuse = move |error: ToolError| ToolReply::new(error.failure().into(), view);
     let Judged {
         session,
         program,
@@ -244,7 +244,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
     let began = Arc::clone(&turn);
     let (connection, ending) = (request.connection.clone(), request.server.clone());
     let run = move |call: &Arc<Call>| {
-        let refused = |refused: Refused| refuse(Problem::Session(refused));
+        let refused = |refused: SessionError| refuse(ToolError::Session(refused));
         if let Err(unreadable) = turn.restore() {
             return Done::of(refused(unreadable));
         }
@@ -271,7 +271,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
                     reply: Some(reply),
                     commit: Some(Box::new(move || {
                         let lost = turn.commit(packed).err()?;
-                        Some(refuse(Problem::Session(lost)))
+                        Some(refuse(ToolError::Session(lost)))
                     })),
                 }
             }
@@ -334,7 +334,7 @@ struct Judged {
     schema: Option<Schema>,
 }
 
-fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
+fn judge(request: &Request<'_>) -> Result<Judged, ToolError> {
     let settings = &request.server.settings;
     let arguments = request
         .arguments
@@ -370,10 +370,10 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
         Some("") => return wrong("context keys must be non-empty"),
         Some(_) => return wrong("context keys may not contain `/`"),
     }
-    program::no_signature(arguments).map_err(Problem::Arguments)?;
+    program::no_signature(arguments).map_err(ToolError::Arguments)?;
     let schema = program::output_schema(arguments)
         .and_then(|schema| Schema::read(schema.as_deref()))
-        .map_err(Problem::Arguments)?;
+        .map_err(ToolError::Arguments)?;
     Ok(Judged {
         session: id.into_owned(),
         program: program.into_owned(),
@@ -383,7 +383,7 @@ fn judge(request: &Request<'_>) -> Result<Judged, Problem> {
 }
 
 /// Begins a turn in the session `id`, when its state allows one.
-fn begin(request: &Request<'_>, id: &str) -> Result<Turn, Problem> {
+fn begin(request: &Request<'_>, id: &str) -> Result<Turn, ToolError> {
     enabled(request)?;
     let connection = request.connection;
     let begun = request
@@ -392,19 +392,19 @@ fn begin(request: &Request<'_>, id: &str) -> Result<Turn, Problem> {
         .begin(id, &connection.owner, connection.protocol_owner());
     begun.map_err(|refused| match refused {
         // Another node heard of it.
-        Refused::Drains => {
+        SessionError::Drains => {
             connection.drain();
-            Problem::Drains
+            ToolError::Drains
         }
         refused => naming(refused, id),
     })
 }
 
 /// A session that is busy is there, and named.
-fn naming(refused: Refused, id: &str) -> Problem {
+fn naming(refused: SessionError, id: &str) -> ToolError {
     match refused {
-        Refused::Busy => Problem::Named(refused, id.to_owned()),
-        _ => Problem::Session(refused),
+        SessionError::Busy => ToolError::Named(refused, id.to_owned()),
+        _ => ToolError::Session(refused),
     }
 }
 
@@ -420,7 +420,7 @@ fn changed_keys(payload: &Payload) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-fn object<'a>(request: &Request<'a>) -> Result<Json<'a>, Problem> {
+fn object<'a>(request: &Request<'a>) -> Result<Json<'a>, ToolError> {
     match request.arguments {
         None => Ok(Json::EMPTY_OBJECT),
         Some(arguments) if arguments.kind() == JsonKind::Object => Ok(arguments),
@@ -428,20 +428,20 @@ fn object<'a>(request: &Request<'a>) -> Result<Json<'a>, Problem> {
     }
 }
 
-fn enabled(request: &Request<'_>) -> Result<(), Problem> {
+fn enabled(request: &Request<'_>) -> Result<(), ToolError> {
     match request.server.sessions.are_enabled() {
         true => Ok(()),
-        false => Err(Problem::Disabled),
+        false => Err(ToolError::Disabled),
     }
 }
 
-fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, Problem> {
+fn session(request: &Request<'_>, arguments: Json<'_>) -> Result<Arc<Session>, ToolError> {
     let id = session_id(request, arguments)?;
     let sessions = &request.server.sessions;
     Ok(sessions.find(&id, &request.connection.owner)?)
 }
 
-fn session_id<'a>(request: &Request<'_>, arguments: Json<'a>) -> Result<Cow<'a, str>, Problem> {
+fn session_id<'a>(request: &Request<'_>, arguments: Json<'a>) -> Result<Cow<'a, str>, ToolError> {
     let Some(id) = arguments.get("session_id").and_then(Json::as_str) else {
         return wrong("session_id must be a non-empty string");
     };
@@ -457,7 +457,7 @@ fn first_unknown(arguments: Json<'_>, known: &[Argument]) -> Option<String> {
         .map(Cow::into_owned)
 }
 
-fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, Problem> {
+fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, ToolError> {
     let Some(value) = value else {
         return Ok(Vec::new());
     };
@@ -468,7 +468,7 @@ fn bindings(value: Option<Json<'_>>) -> Result<Vec<String>, Problem> {
     }
 }
 
-fn binding(value: Json<'_>) -> Result<String, Problem> {
+fn binding(value: Json<'_>) -> Result<String, ToolError> {
     match value.kind() {
         JsonKind::Object | JsonKind::Array => wrong("bindings must be names"),
         _ => Ok(value
@@ -477,8 +477,8 @@ fn binding(value: Json<'_>) -> Result<String, Problem> {
     }
 }
 
-fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, Problem> {
-    let invalid = || Problem::Arguments("invalid clear target".into());
+fn clear(value: Option<Json<'_>>) -> Result<Vec<Clear>, ToolError> {
+    let invalid = || ToolError::Arguments("invalid clear target".into());
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(Vec::new());
     };

@@ -8,7 +8,7 @@
 //! systems may keep a new name and lose what it names; and the directory is synced before a session's making, a commit or a closing is
 //! acknowledged. Leases, uses and failed logins may be forgotten: nobody is left to hold them.
 
-use super::super::Refused;
+use super::super::SessionError;
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New,
     Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
@@ -218,7 +218,7 @@ impl Held<'_> {
             return Ok(None);
         };
         // A damaged one is kept for whoever mends it.
-        let entry = minicbor::decode(&bytes).map_err(|_| Refused::Unreadable)?;
+        let entry = minicbor::decode(&bytes).map_err(|_| SessionError::Unreadable)?;
         Ok(Some(entry))
     }
 
@@ -251,7 +251,7 @@ impl Held<'_> {
             match self.entry(&key) {
                 Ok(Some(entry)) if entry.over_at() <= self.now => self.close(&key, &entry)?,
                 Ok(Some(entry)) => live.push((key, entry)),
-                Ok(None) | Err(Failure::Refused(Refused::Unreadable)) => {}
+                Ok(None) | Err(Failure::Refused(SessionError::Unreadable)) => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -263,18 +263,18 @@ impl Held<'_> {
         let Some(entry) = self.entry(key)? else {
             return Err(
                 match self.closed()?.iter().any(|closed| closed == key.as_str()) {
-                    true => Refused::Closed.into(),
-                    false => Refused::NotFound.into(),
+                    true => SessionError::Closed.into(),
+                    false => SessionError::NotFound.into(),
                 },
             );
         };
         if entry.over_at() <= self.now {
             self.close(key, &entry)?;
-            return Err(Refused::Closed.into());
+            return Err(SessionError::Closed.into());
         }
         match entry.owner == owner {
             true => Ok(entry),
-            false => Err(Refused::Foreign.into()),
+            false => Err(SessionError::Foreign.into()),
         }
     }
 
@@ -320,7 +320,7 @@ impl Held<'_> {
         }
         let path = self.path.join(body_name(key, entry.committed));
         // That one of them is gone is no fault of the directory.
-        let body = present(std::fs::read(path))?.ok_or(Refused::Unreadable)?;
+        let body = present(std::fs::read(path))?.ok_or(SessionError::Unreadable)?;
         Ok(Some(body))
     }
 
@@ -479,11 +479,11 @@ impl SessionStore for Directory {
         }
         let live = held.live()?;
         if live.len() >= new.count_max {
-            return Err(Refused::Full.into());
+            return Err(SessionError::Full.into());
         }
         let own = live.iter().filter(|(_, entry)| entry.owner == new.owner);
         if own.count() >= new.per_owner_max {
-            return Err(Refused::OwnerFull.into());
+            return Err(SessionError::OwnerFull.into());
         }
         write(&self.body_path(new.key, 0), new.content.body)?;
         let times = Times {
@@ -534,7 +534,7 @@ impl SessionStore for Directory {
         let mut entry = held.find(key, owner)?;
         let again = entry.until > held.now && entry.holder == holder;
         if entry.until > held.now && !again {
-            return Err(Refused::Busy.into());
+            return Err(SessionError::Busy.into());
         }
         let record = Record {
             body: held.body(key, &entry, known)?,
@@ -543,7 +543,7 @@ impl SessionStore for Directory {
         };
         if !again {
             // No lease ever gave the last number there is.
-            entry.fence = entry.fence.checked_add(1).ok_or(Refused::Unreadable)?;
+            entry.fence = entry.fence.checked_add(1).ok_or(SessionError::Unreadable)?;
             holder.clone_into(&mut entry.holder);
             entry.until = held.now.saturating_add(micros(term));
             held.put(key, &entry, false)?;
@@ -566,20 +566,23 @@ impl SessionStore for Directory {
         let held = self.hold()?;
         let committed = (|| {
             let Some(mut entry) = held.entry(&lease.key)? else {
-                return Err(Refused::Closed.into());
+                return Err(SessionError::Closed.into());
             };
             if entry.committed == lease.fence {
                 return Ok(());
             }
             if entry.expires <= held.now {
                 held.close(&lease.key, &entry)?;
-                return Err(Refused::Closed.into());
+                return Err(SessionError::Closed.into());
             }
             let holds = entry.fence == lease.fence && entry.until > held.now;
             if (!holds || entry.version != lease.version) && !super::super::careless() {
-                return Err(Refused::Lost.into());
+                return Err(SessionError::Lost.into());
             }
-            let version = lease.version.checked_add(1).ok_or(Refused::Unreadable)?;
+            let version = lease
+                .version
+                .checked_add(1)
+                .ok_or(SessionError::Unreadable)?;
             std::fs::rename(&fresh, self.body_path(&lease.key, lease.fence))?;
             let before = std::mem::replace(&mut entry.committed, lease.fence);
             entry.version = version;

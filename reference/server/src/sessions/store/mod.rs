@@ -18,7 +18,7 @@ mod wire;
 pub use crate::settings::store_address::Address;
 pub use seal::Seal;
 
-use super::Refused;
+use super::SessionError;
 use std::fmt;
 use std::time::Duration;
 
@@ -173,15 +173,15 @@ pub struct Sight {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The session can't be used.
-    Refused(Refused),
+    Refused(SessionError),
     /// The store can't be reached, or answers what makes no sense.
     Away(String),
     /// Nobody knows whether it was done, though the store is there: the answer was lost, or too much was to be sent in the time.
     Unknown(String),
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
+impl From<SessionError> for Failure {
+    fn from(refused: SessionError) -> Self {
         Failure::Refused(refused)
     }
 }
@@ -211,20 +211,20 @@ pub trait SessionStore: Send + Sync {
     /// Adds a session.
     ///
     /// # Errors
-    /// [`Refused::Full`], [`Refused::OwnerFull`].
+    /// [`SessionError::Full`], [`SessionError::OwnerFull`].
     fn create(&self, new: &New<'_>) -> Answer<Times>;
 
     /// Reads a session, which is a use of it. Without `known`, or where that is not its stamp, with its body.
     ///
     /// # Errors
-    /// [`Refused::NotFound`], [`Refused::Closed`], [`Refused::Foreign`], looked at in this order; [`Refused::Unreadable`]
+    /// [`SessionError::NotFound`], [`SessionError::Closed`], [`SessionError::Foreign`], looked at in this order; [`SessionError::Unreadable`]
     /// where what is judged by is damaged, which concerns no other session.
     fn read(&self, key: &Key, owner: &str, known: Option<&str>) -> Answer<Record>;
 
     /// Takes the lease of a session and reads it.
     ///
     /// # Errors
-    /// As [`SessionStore::read`], then [`Refused::Busy`].
+    /// As [`SessionStore::read`], then [`SessionError::Busy`].
     fn acquire(&self, acquire: &Acquire<'_>) -> Answer<(Record, Lease)>;
 
     /// The same where the owner is the key of a session of the protocol, which is read first and thereby used. Its record comes without a
@@ -250,7 +250,7 @@ pub trait SessionStore: Send + Sync {
     /// Replaces a session's content, counts its version up and ends the lease.
     ///
     /// # Errors
-    /// [`Refused::Closed`] where the session is gone, [`Refused::Lost`] where the lease is.
+    /// [`SessionError::Closed`] where the session is gone, [`SessionError::Lost`] where the lease is.
     fn commit(&self, lease: &Lease, content: Content<'_>) -> Answer<()>;
 
     /// Ends a lease without a commit. It is no fault when it ended before.

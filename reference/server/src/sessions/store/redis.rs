@@ -4,7 +4,7 @@
 //! short timeouts, on the thread that asks; a few are kept for the next. After a failure nobody else waits for the store: what
 //! is asked is refused at once while one thread looks whether it is back.
 
-use super::super::Refused;
+use super::super::SessionError;
 use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::acks::Acks;
 use super::wire::{self, Server, Wire};
@@ -384,7 +384,7 @@ fn is_lost(error: &RedisError) -> bool {
 /// What an answer means that is an error.
 fn refusal(error: &RedisError) -> Failure {
     match error.code() {
-        Some("OOM") => Refused::NoRoom.into(),
+        Some("OOM") => SessionError::NoRoom.into(),
         _ => Failure::Away(cause(error)),
     }
 }
@@ -625,14 +625,14 @@ impl Servers {
 /// Answers of scripts begin with a word; all but `ok` refuse.
 fn refused(word: &str) -> Failure {
     match word {
-        "not_found" => Refused::NotFound.into(),
-        "closed" => Refused::Closed.into(),
-        "foreign" => Refused::Foreign.into(),
-        "busy" => Refused::Busy.into(),
-        "full" => Refused::Full.into(),
-        "owner_full" => Refused::OwnerFull.into(),
-        "lost" => Refused::Lost.into(),
-        "unreadable" => Refused::Unreadable.into(),
+        "not_found" => SessionError::NotFound.into(),
+        "closed" => SessionError::Closed.into(),
+        "foreign" => SessionError::Foreign.into(),
+        "busy" => SessionError::Busy.into(),
+        "full" => SessionError::Full.into(),
+        "owner_full" => SessionError::OwnerFull.into(),
+        "lost" => SessionError::Lost.into(),
+        "unreadable" => SessionError::Unreadable.into(),
         other => Failure::Away(format!("it answers {other:?}")),
     }
 }
@@ -794,7 +794,7 @@ impl SessionStore for Redis {
         let (answer, twice) = self.run_noting(&call)?;
         match parts(answer) {
             // The first time did it.
-            Err(Failure::Refused(Refused::Closed)) if twice => Ok(()),
+            Err(Failure::Refused(SessionError::Closed)) if twice => Ok(()),
             told => told.map(drop),
         }
     }

@@ -271,14 +271,14 @@ fn lives(store: &dyn SessionStore, name: &str) {
     wait(60);
     assert_eq!(
         store.commit(&late, content),
-        Err(Refused::Lost.into()),
+        Err(SessionError::Lost.into()),
         "{name}"
     );
     let (_, next) = lease(&key, 10_000).unwrap();
     assert!(next.fence > late.fence);
     assert_eq!(
         store.commit(&late, content),
-        Err(Refused::Lost.into()),
+        Err(SessionError::Lost.into()),
         "{name}"
     );
     assert_eq!(store.commit(&next, content), Ok(()), "{name}");
@@ -293,7 +293,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
     wait(120);
     assert_eq!(
         store.read(&key, &owner, None).err(),
-        Some(Refused::Closed.into()),
+        Some(SessionError::Closed.into()),
         "{name}"
     );
 
@@ -303,12 +303,12 @@ fn lives(store: &dyn SessionStore, name: &str) {
     wait(120);
     assert_eq!(
         store.commit(&running, content),
-        Err(Refused::Closed.into()),
+        Err(SessionError::Closed.into()),
         "{name}"
     );
     assert_eq!(
         store.read(&key, &owner, None).err(),
-        Some(Refused::Closed.into()),
+        Some(SessionError::Closed.into()),
         "{name}"
     );
 
@@ -318,7 +318,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
     store.close(&key, &owner).unwrap();
     assert_eq!(
         store.commit(&running, content),
-        Err(Refused::Closed.into()),
+        Err(SessionError::Closed.into()),
         "{name}"
     );
     assert_eq!(store.release(&running), Ok(()), "{name}");
@@ -398,7 +398,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     std::fs::write(&head, b"\x8a").unwrap();
     assert_eq!(
         second.read(&key, &owner, None).err(),
-        Some(Refused::Unreadable.into())
+        Some(SessionError::Unreadable.into())
     );
     assert_eq!(second.sweep(), Ok(0));
     let other = Key::of("other");

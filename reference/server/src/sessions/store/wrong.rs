@@ -231,7 +231,7 @@ fn a_refusal_after_a_lost_answer_is_no_word_about_the_commit() {
         assert_eq!(store.sweep(), Ok(7));
         store.commit(&lease(), content)
     };
-    assert_eq!(commit(&commits(&[FULL])), Err(Refused::NoRoom.into()));
+    assert_eq!(commit(&commits(&[FULL])), Err(SessionError::NoRoom.into()));
     for second in [FULL, b"*1\r\n$4\r\nlost\r\n", b"*1\r\n$6\r\nclosed\r\n"] {
         let answers: &[&[u8]] = Vec::leak(vec![HANGS_UP, second]);
         let told = commit(&commits(answers));
@@ -270,7 +270,7 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
     for at in [0, 1, 0, 1] {
         keys_at.store(at, Ordering::Release);
         // Who sends one on has done nothing: what is refused then was not kept.
-        let refused = Err(Refused::NoRoom.into());
+        let refused = Err(SessionError::NoRoom.into());
         assert_eq!(store.commit(&lease(), content), refused);
     }
     assert!(
@@ -390,7 +390,7 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
         .unwrap()
         .unwrap();
     let begun = shared.begin("ptcs_x", "session", Some("owner"));
-    assert_eq!(begun.err(), Some(Refused::Foreign));
+    assert_eq!(begun.err(), Some(SessionError::Foreign));
     assert_eq!(released.load(Ordering::Acquire), 1);
 }
 

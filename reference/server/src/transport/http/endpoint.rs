@@ -10,7 +10,7 @@ use crate::digest;
 use crate::mcp::connection::{Connection, Transport};
 use crate::mcp::dispatch;
 use crate::server::Server;
-use crate::sessions::Told;
+use crate::sessions::Message;
 use crate::settings::HttpSettings;
 use ptc_rpc::Id;
 use std::sync::Arc;
@@ -182,19 +182,22 @@ impl Endpoint {
             return;
         };
         let endpoint = Arc::downgrade(self);
-        shared.hear(move |told, key| {
+        shared.hear(move |message| {
             let Some(endpoint) = endpoint.upgrade() else {
                 return;
             };
-            let Some(session) = endpoint.sessions.told_of(key) else {
-                return;
-            };
-            match told {
-                Told::Cancel { call, .. } => {
-                    dispatch::cancel_told(&endpoint.server, &session.connection, call);
+            match message {
+                Message::Cancel { session, call } => {
+                    if let Some(session) = endpoint.sessions.told_of(session) {
+                        dispatch::cancel_told(&endpoint.server, &session.connection, call);
+                    }
                 }
-                Told::Ended { .. } => endpoint.ended_elsewhere(&session),
-                Told::Closed | Told::Login { .. } => {}
+                Message::Ended(session) => {
+                    if let Some(session) = endpoint.sessions.told_of(session) {
+                        endpoint.ended_elsewhere(&session);
+                    }
+                }
+                Message::Closed(_) | Message::Login { .. } => {}
             }
         });
     }

@@ -6,7 +6,7 @@
 use crate::digest;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
 use crate::sessions::store::Key;
-use crate::sessions::{NewProtocol, Protocol, Refused, Shared};
+use crate::sessions::{NewProtocol, Protocol, SessionError, Shared};
 use crate::settings::HttpSettings;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,8 +151,8 @@ impl SessionStore {
             per_owner_max: self.per_owner_max,
         });
         let full = match told {
-            Err(Refused::Full) => Full::Server,
-            Err(Refused::OwnerFull) => Full::Owner,
+            Err(SessionError::Full) => Full::Server,
+            Err(SessionError::OwnerFull) => Full::Owner,
             _ => return Ok(()),
         };
         self.live().remove(&session.id);
@@ -209,8 +209,8 @@ impl SessionStore {
                 let here = self.is_here(session);
                 match shared.find_protocol(&session.id, &session.owner_hash) {
                     Ok((protocol, left)) => self.keep(session, &protocol, left, now)?,
-                    Err(Refused::Away) if here => {}
-                    Err(Refused::Away) => return Err(Missing::Away),
+                    Err(SessionError::Away) if here => {}
+                    Err(SessionError::Away) => return Err(Missing::Away),
                     Err(_) if here => return Err(Missing::Ended(session.clone())),
                     Err(_) => return Err(Missing::Unknown),
                 }
