@@ -1,5 +1,7 @@
 //! One-line descriptions: white space collapsed, cut by graphemes. Knows nothing of what is described.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Graphemes of a description in the catalog, in `dir` and in `apropos`.
@@ -31,6 +33,14 @@ pub(crate) fn one_line(text: &str, max: usize) -> String {
         }
     }
     out
+}
+
+/// `text` without control characters: what an upstream says must not write outside its line, nor move anybody's cursor.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    match text.contains(char::is_control) {
+        true => Cow::Owned(text.replace(char::is_control, "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// `name - description`, or the name alone.

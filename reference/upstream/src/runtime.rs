@@ -16,6 +16,7 @@ use crate::catalog::{self, CatalogMode, Thresholds};
 use crate::config::{UpstreamConfig, parse_entries};
 use crate::fault::{Reason, WorldFault};
 use crate::limits::Limits;
+use crate::prose::printable;
 use crate::tool::Toolset;
 use crate::transport::carrier::Carrier;
 use crate::transport::child::{INHERITED, Launcher};
@@ -124,7 +125,8 @@ impl StartFault {
     fn scrubbed(self, redactor: &Redactor) -> Self {
         Self {
             name: redactor.scrub(self.name).into_inner(),
-            message: redactor.scrub(self.message).into_inner(),
+            // What an upstream told of itself is read on a terminal.
+            message: printable(&redactor.scrub(self.message)).into_owned(),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Tools of an upstream: as it named them, and as the outside may see them. Knows nothing of rendering.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ptc_secrets::{Redactor, Scrub};
 use serde_json::Value;
 
+use crate::prose::printable;
 use ptc_lang::rank::Indexed;
 
 /// JSON that an upstream sent with a tool: a schema, annotations. Kept as text, for a tree of it takes twenty times the memory, and
@@ -184,6 +186,9 @@ fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
             *part = part.scrubbed(redactor);
         }
     }
+    if let Cow::Owned(name) = printable(&shown.name) {
+        shown.name = name;
+    }
     shown
 }
 
@@ -210,4 +215,47 @@ fn index(server: &str, tool: &Tool) -> Indexed {
         [server, tool.name.as_str()],
         prose.iter().map(String::as_str),
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
+mod tests {
+    use super::*;
+    use ptc_secrets::Secret;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_shown_is_shared_unless_something_is_veiled() {
+        let mut secrets = Redactor::builder();
+        secrets.add(&Secret::new("canary-of-tools-0123".into()));
+        let redactor = secrets.build();
+        let tool = |word: &str| {
+            let schema = json!({"properties": {word: {"enum": [1, 2.5, null]}}});
+            let entry = json!({"name": "t\n\u{1b}[2J", "inputSchema": schema, "annotations": null});
+            RawTool::read(entry).unwrap()
+        };
+        let set = Toolset::new(
+            vec![tool("plain"), tool("canary-of-tools-0123")],
+            "s",
+            &redactor,
+        );
+        let (raw, shown) = (&set.raw, &set.shown);
+        let text = |part: &PackedJson| part.0.clone().unwrap();
+        assert!(Arc::ptr_eq(
+            &text(&raw[0].input_schema),
+            &text(&shown[0].input_schema)
+        ));
+        assert_eq!(
+            shown[0].input_schema.text(),
+            r#"{"properties":{"plain":{"enum":[1,2.5,null]}}}"#
+        );
+        assert!(shown[0].annotations.is_null());
+        assert!(raw[1].input_schema.text().contains("canary"));
+        assert!(!shown[1].input_schema.text().contains("canary"));
+        // Both names lead to the tool.
+        assert_eq!(shown[0].name, "t\u{fffd}\u{fffd}[2J");
+        for name in ["t\n\u{1b}[2J", "t\u{fffd}\u{fffd}[2J"] {
+            assert_eq!(set.raw(name).unwrap().name, "t\n\u{1b}[2J");
+        }
+    }
 }
