@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 
 use super::{LlmError, LlmErrorKind, LlmReply};
 
-/// Longest answer read from a provider.
-const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest answer read from a provider: several times what models write, for as a tree it takes twenty times its bytes.
+const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest piece of a provider's error text that is passed on.
 const DETAIL_CHARS_MAX: usize = 300;
 /// A provider that asks for a longer pause is not waited for.
