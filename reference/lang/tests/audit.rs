@@ -163,6 +163,32 @@ fn no_builtin_works_long_without_a_look_at_the_clock() {
 /// Calls whose arguments have to fit each other, which operands of all shapes hardly ever do: definitions, and what is called
 /// with them.
 const FITTING: &[(&str, &[&str])] = &[
+    // Text that almost fills the memory, written out behind other text and in parts; values that grow until memory ends, and are given
+    // back.
+    (
+        "(def long (let [k (reduce (fn [s _] (str s s)) \"%n\" (range 12))] (join (map (constantly k) (range 300))))) (def marked (apply str (repeat 40000 \"n\\u0085\\\"\"))) (def many (vec (map (fn [i] (str i long)) (range 1))))",
+        &[
+            "(pr-str long)",
+            "(pr-str 1 long)",
+            "(prn long)",
+            "(prn marked)",
+            "(pr long)",
+            "(print long 1 long)",
+            "(println many)",
+            "(do (print long) (print long) (prn long))",
+            "(str [long])",
+            "(group-by str many)",
+            "(json/generate-string [long])",
+            "(prewalk vector 1)",
+            "(prewalk vector long)",
+            "(prewalk (fn [x] {x x}) {})",
+            "(prewalk (fn [& xs] xs) [1])",
+            "(prewalk (fn [x] [x 1 2 3]) [1])",
+            "(loop [v []] (recur [v]))",
+            "(into [] (range 500000))",
+            "(vec (repeat 400000 long))",
+        ],
+    ),
     // Rows that have nothing, something and all in common.
     (
         "(def rows (map (fn [i] {:k (mod i 9) :n i}) (range 6000))) (def more (map (fn [i] {:k (mod i 7) :m i}) (range 6000)))",
