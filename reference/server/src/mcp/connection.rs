@@ -35,12 +35,14 @@ pub enum Transport {
 }
 
 /// What a transport knows of a request besides its frame.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct RequestContext {
     /// `X-Request-Id`, given or made; none on stdio.
     pub request_id: Option<String>,
     /// The trace that its headers name.
     pub trace: Option<TraceContext>,
+    /// Where a transport does something for the request before it is handled, and it may become a call.
+    pub arrival: Option<Arrival>,
 }
 
 pub struct Connection {
@@ -60,43 +62,53 @@ pub struct Connection {
 #[derive(Default)]
 struct Calls {
     in_flight: HashMap<Id, Arc<Call>>,
-    /// Requests for calls that are not taken in yet: a store may be asked first. There are few at a time.
+    /// Requests for calls that are not taken in yet: a store may be asked first. Each holds a thread, so there are few.
     arriving: Vec<Arriving>,
+    /// Requests that have arrived so far.
+    arrivals: u64,
     /// Calls whose reply is not yet written, cancelled ones not counted.
     unanswered: usize,
     /// Every call was cancelled, and none is taken in any more.
     over: bool,
 }
 
-/// What is known of requests under one key that arrive.
 struct Arriving {
+    /// Which of all requests it is.
+    number: u64,
     key: Id,
-    requests: usize,
     cancelled: bool,
 }
 
 /// A request for a call, from when it came until its call is taken in or refused: what cancels the call meanwhile is not lost.
 pub struct Arrival {
     connection: Arc<Connection>,
+    number: u64,
     key: Id,
 }
 
 impl Drop for Arrival {
     fn drop(&mut self) {
         let mut calls = self.connection.calls();
-        let Some(at) = calls.place_of(&self.key) else {
-            return;
-        };
-        calls.arriving[at].requests -= 1;
-        if calls.arriving[at].requests == 0 && calls.arriving.swap_remove(at).cancelled {
+        let place = calls
+            .arriving
+            .iter()
+            .position(|known| known.number == self.number);
+        if place.is_some_and(|at| calls.arriving.swap_remove(at).cancelled) {
             self.connection.changed.notify_all();
         }
     }
 }
 
 impl Calls {
-    fn place_of(&self, key: &Id) -> Option<usize> {
-        self.arriving.iter().position(|known| known.key == *key)
+    fn is_cancelled(&self, arrival: &Arrival) -> bool {
+        let mut cancelled = self.arriving.iter().filter(|known| known.cancelled);
+        cancelled.any(|known| known.number == arrival.number)
+    }
+
+    /// Whether a request that was cancelled is still on its way in.
+    fn awaits(&self, key: &Id) -> bool {
+        let mut cancelled = self.arriving.iter().filter(|known| known.cancelled);
+        cancelled.any(|known| known.key == *key)
     }
 }
 
@@ -104,7 +116,7 @@ impl Calls {
 pub enum Cancelled {
     /// No call is known by that key.
     Unknown,
-    /// Its request arrives, and is answered as a cancelled one.
+    /// Its request is on its way in, and is answered as a cancelled one.
     Arriving,
     /// It is cancelled; its answer is to be used or dropped.
     InFlight(Answer),
@@ -184,41 +196,41 @@ impl Connection {
         self.calls().in_flight.contains_key(key)
     }
 
-    /// Notes that a request for the call `key` arrives. What is kept lasts until its call is taken in.
+    /// Notes that a request for the call `key` arrives.
     pub fn arrive(self: &Arc<Self>, key: &Id) -> Arrival {
         let mut calls = self.calls();
-        match calls.place_of(key) {
-            Some(at) => calls.arriving[at].requests += 1,
-            None => calls.arriving.push(Arriving {
-                key: key.clone(),
-                requests: 1,
-                cancelled: false,
-            }),
-        }
+        let number = calls.arrivals;
+        calls.arrivals += 1;
+        calls.arriving.push(Arriving {
+            number,
+            key: key.clone(),
+            cancelled: false,
+        });
         Arrival {
             connection: self.clone(),
+            number,
             key: key.clone(),
         }
     }
 
-    /// Takes a call in under `key`. A place is asked for last, when nothing else speaks against the call.
+    /// Takes in the call of a request that arrived. A place is asked for last, when nothing else speaks against the call.
     ///
     /// # Errors
     /// [`NotAdmitted`], and the answer back to say so with.
     pub fn admit(
         &self,
-        key: Id,
+        arrival: &Arrival,
         id: Id,
         trace: Option<TraceContext>,
         answer: Answer,
         gate: &Arc<Gate>,
     ) -> Result<Arc<Call>, (NotAdmitted, Answer)> {
         let mut calls = self.calls();
-        let arriving = calls.place_of(&key).map(|at| &calls.arriving[at]);
-        if calls.over || arriving.is_some_and(|arriving| arriving.cancelled) {
+        if calls.over || calls.is_cancelled(arrival) {
             return Err((NotAdmitted::Cancelled, answer));
         }
         let in_flight = calls.in_flight.len();
+        let key = arrival.key.clone();
         let Entry::Vacant(place) = calls.in_flight.entry(key.clone()) else {
             return Err((NotAdmitted::Duplicate, answer));
         };
@@ -251,7 +263,8 @@ impl Connection {
         true
     }
 
-    /// Cancels the call `key`, whose place is free at once, or the request for it that arrives.
+    /// Cancels the call `key`, whose place is free at once, or the requests for it that are on their way in; one that comes later is
+    /// another call.
     pub fn cancel(&self, key: &Id) -> Cancelled {
         let mut calls = self.calls();
         if let Some(call) = calls.in_flight.get(key).cloned() {
@@ -260,22 +273,21 @@ impl Connection {
                 .cancel_call(&call)
                 .map_or(Cancelled::Unknown, Cancelled::InFlight);
         }
-        match calls.place_of(key) {
-            Some(at) => {
-                calls.arriving[at].cancelled = true;
-                Cancelled::Arriving
-            }
-            None => Cancelled::Unknown,
+        let mut found = Cancelled::Unknown;
+        for arriving in calls.arriving.iter_mut().filter(|known| known.key == *key) {
+            arriving.cancelled = true;
+            found = Cancelled::Arriving;
         }
+        found
     }
 
-    /// Waits until a cancelled request has arrived and holds nothing any more, at most `patience`.
+    /// Waits until cancelled requests have arrived and hold nothing any more, at most `patience`.
     pub fn wait_until_arrived(&self, key: &Id, patience: Duration) {
         let calls = self.calls();
         // Who is out of patience goes on: the request ends by itself.
         let _waited = self
             .changed
-            .wait_timeout_while(calls, patience, |calls| calls.place_of(key).is_some());
+            .wait_timeout_while(calls, patience, |calls| calls.awaits(key));
     }
 
     /// Cancels one call, unless it ends with its reply already. The answer is taken before the program learns of its end, so
@@ -341,17 +353,22 @@ mod tests {
     }
 
     /// A call whose id and key are `number`.
-    fn admitted(connection: &Connection, number: u64, gate: &Arc<Gate>) -> Arc<Call> {
-        let (id, key) = (Id::number(number), Id::number(number));
+    fn admitted(connection: &Arc<Connection>, number: u64, gate: &Arc<Gate>) -> Arc<Call> {
+        let id = Id::number(number);
+        let arrival = connection.arrive(&id);
         connection
-            .admit(id, key, None, nobody(), gate)
+            .admit(&arrival, id, None, nobody(), gate)
             .ok()
             .unwrap()
     }
 
-    fn refused(connection: &Connection, number: u64, gate: &Arc<Gate>) -> NotAdmitted {
-        let (id, key) = (Id::number(number), Id::number(number));
-        let admitted = connection.admit(id, key, None, nobody(), gate);
+    fn refused(connection: &Arc<Connection>, number: u64, gate: &Arc<Gate>) -> NotAdmitted {
+        let id = Id::number(number);
+        refused_as(&connection.arrive(&id), id, gate)
+    }
+
+    fn refused_as(arrival: &Arrival, id: Id, gate: &Arc<Gate>) -> NotAdmitted {
+        let admitted = arrival.connection.admit(arrival, id, None, nobody(), gate);
         admitted.err().unwrap().0
     }
 
@@ -374,11 +391,7 @@ mod tests {
         assert_eq!(refused(&connection, 1, &gate), NotAdmitted::Duplicate);
         assert!(connection.finish(&call, reply));
         assert!(!connection.finish(&call, reply));
-        assert!(
-            connection
-                .admit(Id::number(1), Id::number(1), None, nobody(), &gate)
-                .is_ok()
-        );
+        admitted(&connection, 1, &gate);
     }
 
     #[test]
@@ -386,8 +399,9 @@ mod tests {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
         for key in 0..3 {
+            let arrival = connection.arrive(&Id::number(key));
             let call = connection
-                .admit(Id::number(key), Id::number(7), None, nobody(), &gate)
+                .admit(&arrival, Id::number(7), None, nobody(), &gate)
                 .ok()
                 .unwrap();
             assert!(connection.finish(&call, reply));
@@ -424,41 +438,33 @@ mod tests {
         );
         assert!(!connection.finish(&call, reply));
         let other = Connection::new("o".into(), Transport::Stdio, 9);
-        let held: Vec<_> = (0..2)
-            .map(|n| {
-                other
-                    .admit(Id::number(n), Id::number(n), None, nobody(), &gate)
-                    .is_ok()
-            })
-            .collect();
-        assert_eq!(held, [true, true]);
+        let _held = [0, 1].map(|number| admitted(&other, number, &gate));
         assert_eq!(refused(&other, 9, &gate), NotAdmitted::Full(2));
     }
+
     #[test]
     fn what_is_cancelled_while_it_arrives_is_not_taken_in() {
         let gate = Gate::new(2);
         let connection = Connection::new("o".into(), Transport::Stdio, usize::MAX);
         let number = Id::number(1);
         assert!(matches!(connection.cancel(&number), Cancelled::Unknown));
-        // Whoever takes a request in on its way notes it once more.
         let first = connection.arrive(&number);
-        let second = connection.arrive(&number);
         assert!(matches!(connection.cancel(&number), Cancelled::Arriving));
-        assert_eq!(refused(&connection, 1, &gate), NotAdmitted::Cancelled);
-        assert_eq!(gate.taken(), 0);
+        let refused = refused_as(&first, number.clone(), &gate);
+        assert_eq!((refused, gate.taken()), (NotAdmitted::Cancelled, 0));
+        // Who calls again, or with another id, did not cancel that.
+        let again = connection.arrive(&number);
         admitted(&connection, 2, &gate);
-        drop(second);
-        assert_eq!(refused(&connection, 1, &gate), NotAdmitted::Cancelled);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| {
-                connection.wait_until_arrived(&number, Duration::from_secs(3600));
-                // The id may be used again from here on.
-                admitted(&connection, 1, &gate);
-            });
+            let waits =
+                scope.spawn(|| connection.wait_until_arrived(&number, Duration::from_secs(3600)));
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!waits.is_finished());
             drop(first);
-            waits.join().unwrap();
         });
+        admitted(&connection, 1, &gate);
         assert!(is_cancelled(&connection, 1));
+        drop(again);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::diagnostics::log::{REQUEST_SPAN, maybe};
 use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
 use crate::evaluation::pool;
 use crate::mcp::connection::{
-    Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS, STATELESS_REVISION,
-    Transport,
+    Arrival, Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS,
+    STATELESS_REVISION, Transport,
 };
 use crate::mcp::tools::{self, Done, Job, NotReady, Request, Run, Tool, Work};
 use crate::render::profile::View;
@@ -23,7 +23,7 @@ use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::Span;
 
 /// What came of a frame.
@@ -31,8 +31,8 @@ pub enum Handled {
     /// There is nothing to send.
     Silent,
     Now(Reply),
-    /// Running the job uses the answer that was handed in, or drops it; the call is known by this key.
-    Later(Id, pool::Job),
+    /// Running the job uses the answer that was handed in, or drops it.
+    Later(Arc<Call>, pool::Job),
     /// Send this, if anything, and end the connection.
     Exit(Option<Reply>),
 }
@@ -144,20 +144,25 @@ fn method(name: Option<&str>) -> Option<&'static Method> {
     METHODS.iter().find(|method| Some(method.name) == name)
 }
 
-/// What a request that calls a tool is known by.
-pub fn calls_tool(frame: &Frame<'_>) -> Option<Id> {
+/// The name of the tool that a request calls.
+fn called_tool<'f>(frame: &Frame<'f>) -> Option<Cow<'f, str>> {
     let calls = frame.method_name().as_deref() == Some("tools/call");
-    frame.request_id().filter(|_| calls)
+    let params = frame
+        .params
+        .filter(|_| calls && frame.request_id().is_some())?;
+    params.get("name")?.as_str()
+}
+
+/// What the request for a program is known by.
+pub fn runs_program(frame: &Frame<'_>) -> Option<Id> {
+    called_tool(frame).filter(|name| tools::runs_program(name))?;
+    frame.request_id()
 }
 
 /// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of the
 /// session of the protocol, too, whether it is there.
 pub fn begins_turn(frame: &Frame<'_>) -> bool {
-    let params = frame.params.filter(|_| frame.request_id().is_some());
-    let name = params.and_then(|params| params.get("name")?.as_str());
-    frame.version_ok
-        && frame.method_name().as_deref() == Some("tools/call")
-        && name.as_deref() == Some(tools::TURN)
+    frame.version_ok && called_tool(frame).as_deref() == Some(tools::TURN)
 }
 
 /// Handles one well-formed frame: an object with `"jsonrpc":"2.0"` and a method, or not. `answer` makes the way to answer
@@ -307,7 +312,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         }
         Cancelled::Arriving => {
             tracing::info!(event = "cancelled_in_flight");
-            wait_until_arrived(connection, &id);
+            wait_until_arrived(connection, &id, Shared::PATIENCE);
         }
         Cancelled::InFlight(answer) => {
             tracing::info!(event = "cancelled_in_flight");
@@ -317,18 +322,22 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
+/// What the thread that hears other nodes waits for a request: they wait for that thread, all of them.
+const ARRIVAL_PATIENCE: Duration = Duration::from_millis(500);
+
 /// Cancels a call because of what another node was told.
 pub fn cancel_told(server: &Server, connection: &Connection, id: &Id) {
     match connection.cancel(id) {
         Cancelled::Unknown => {}
-        Cancelled::Arriving => wait_until_arrived(connection, id),
+        Cancelled::Arriving => wait_until_arrived(connection, id, ARRIVAL_PATIENCE),
         Cancelled::InFlight(answer) => answer_cancelled(server, connection, id.clone(), answer),
     }
 }
 
-/// Once the client hears that a call was cancelled, the session is free that the call would have run in: its lease may be on its way.
-fn wait_until_arrived(connection: &Connection, id: &Id) {
-    store::blocking(|| connection.wait_until_arrived(id, Shared::PATIENCE));
+/// Has the cancellation answered only when the request has given back the lease of its session, so that the client's next turn does
+/// not find that session busy.
+fn wait_until_arrived(connection: &Connection, id: &Id, patience: Duration) {
+    store::blocking(|| connection.wait_until_arrived(id, patience));
 }
 
 /// Uses the answer of a cancelled call: over HTTP somebody waits for it, on stdio nobody does.
@@ -529,7 +538,14 @@ fn tools_call(
             reply(answered)
         }
         Run::Program(prepare) => {
-            let _arrival = connection.arrive(&place.key);
+            let own;
+            let arrival = match &place.context.arrival {
+                Some(arrival) => arrival,
+                None => {
+                    own = connection.arrive(&place.key);
+                    &own
+                }
+            };
             match prepare(&request) {
                 Err(NotReady::Duplicate) => duplicate(place.id),
                 Err(NotReady::Refused(refusal)) => {
@@ -537,7 +553,7 @@ fn tools_call(
                     ended(observed, &refusal.seen(), Ending::Refused);
                     reply(refusal)
                 }
-                Ok(work) => admit(place, trace, tool, work, observed, answer()),
+                Ok(work) => admit(&place, arrival, trace, tool, work, observed, answer()),
             }
         }
     }
@@ -545,7 +561,8 @@ fn tools_call(
 
 /// Takes a prepared program in, to be run by whoever is asked to, or says why not.
 fn admit(
-    place: CallContext<'_>,
+    place: &CallContext<'_>,
+    arrival: &Arrival,
     trace: Option<TraceContext>,
     tool: &'static Tool,
     work: Work,
@@ -555,12 +572,11 @@ fn admit(
     let CallContext {
         server,
         connection,
-        key,
-        id,
         era,
         ..
-    } = place;
-    let call = match connection.admit(key.clone(), id.clone(), trace, answer, &server.gate) {
+    } = *place;
+    let id = place.id.clone();
+    let call = match connection.admit(arrival, id.clone(), trace, answer, &server.gate) {
         Ok(call) => call,
         Err((NotAdmitted::Duplicate, _)) => {
             return duplicate(id);
@@ -595,11 +611,11 @@ fn admit(
     let admitted = Admitted {
         server: server.clone(),
         connection: connection.clone(),
-        call,
+        call: call.clone(),
         request: Span::current(),
     };
     let job = Box::new(move || run(&admitted, era, tool.name, observed, work));
-    Handled::Later(key, job)
+    Handled::Later(call, job)
 }
 
 /// Refuses a call whose id is in flight.
@@ -631,9 +647,15 @@ impl Drop for Admitted {
     }
 }
 
-/// What scrubbing an answer may take. What a program shows was scrubbed in its own time, so only an answer that is large and made to
-/// be slow to look through takes longer: the rest of it is shown as markers.
-const SCRUB_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(250);
+/// The processor time that scrubbing an answer may take. What a program shows was scrubbed in its own time, so only an answer that is
+/// large and made to be slow to look through takes longer: the rest of it is shown as markers.
+const SCRUB_TIME_MAX: Duration = Duration::from_millis(250);
+
+/// The time that this thread has worked. A process that stood still meanwhile has not worked.
+fn worked() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
+    clock.now().map_or(Duration::ZERO, Duration::from)
+}
 
 /// On a thread with a program's stack: runs the program and answers its call.
 fn run(
@@ -677,11 +699,12 @@ fn run(
     connection.finish(call, || {
         // From here on the call can't be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
-        let until = std::time::Instant::now() + SCRUB_TIME_MAX;
-        let redactor = server
-            .redactor
-            .patient(move || std::time::Instant::now() < until);
+        let until = worked() + SCRUB_TIME_MAX;
+        let redactor = server.redactor.patient(move || worked() < until);
         let reply = redactor.scrub(reply);
+        if worked() >= until {
+            tracing::warn!(event = "scrub_cut_short", tool);
+        }
         stopped(server, tool, &reply.payload, call.started, false);
         if let Some(mut observed) = followed.take() {
             server.observers.planned(&mut observed, &reply.planner);

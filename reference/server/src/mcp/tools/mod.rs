@@ -188,6 +188,13 @@ pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
     TOOLS.iter().filter(known).find(|tool| tool.name == name)
 }
 
+/// Whether the tool of that name runs programs.
+pub fn runs_program(name: &str) -> bool {
+    TOOLS
+        .iter()
+        .any(|tool| tool.name == name && matches!(tool.run, Run::Program(_)))
+}
+
 /// The names of all tools.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)

@@ -8,7 +8,7 @@ use super::endpoint::Endpoint;
 use super::refusal::Refusal;
 use super::session_store::{Full, Missing, Session};
 use super::stateless;
-use crate::call::Answer;
+use crate::call::{Answer, Call};
 use crate::digest;
 use crate::mcp::connection::{Arrival, Connection, RequestContext, STATELESS_REVISION};
 use crate::mcp::dispatch::{self, Handled};
@@ -156,7 +156,7 @@ pub async fn post(
     let named = NamedSession::name(&endpoint, &posted.head)?;
     let session = &named.0;
     // A call is known from here on, so that nothing which ends it meanwhile is lost.
-    let arrival = dispatch::calls_tool(&frame).map(|key| session.connection.arrive(&key));
+    let arrival = dispatch::runs_program(&frame).map(|key| session.connection.arrive(&key));
     // The step that takes a turn's lease asks the store for the session, too.
     let asked = !dispatch::begins_turn(&frame) || !endpoint.sessions().is_asked_with_turns(session);
     if asked {
@@ -246,7 +246,11 @@ impl Exchange<'_> {
             return Ok(plain(StatusCode::ACCEPTED, ""));
         }
         let (sender, receiver) = oneshot::channel();
-        let (server, context) = (self.endpoint.server(), self.context());
+        let server = self.endpoint.server();
+        let context = RequestContext {
+            arrival,
+            ..self.context()
+        };
         let handle = |answer: Answer| {
             dispatch::handle(server, &session.connection, &context, frame, || answer)
         };
@@ -259,14 +263,14 @@ impl Exchange<'_> {
                 handled = handle(Box::new(|_| {}));
             }
         }
-        drop(arrival);
+        drop(context);
         Ok(match handled {
             Handled::Silent => plain(StatusCode::ACCEPTED, ""),
             Handled::Now(reply) => self.reply(StatusCode::OK, reply),
-            Handled::Later(key, job) => {
+            Handled::Later(call, job) => {
                 // A job that no thread takes answers for itself.
                 drop(server.pool.run(job));
-                self.wait(&session.connection, key, frame.request_id(), receiver)
+                self.wait(&session.connection, call, frame.request_id(), receiver)
                     .await
             }
             Handled::Exit(reply) => {
@@ -313,9 +317,9 @@ impl Exchange<'_> {
                 ..
             }) => return Err(refuse(error)),
             Handled::Now(reply) | Handled::Exit(Some(reply)) => self.reply(StatusCode::OK, reply),
-            Handled::Later(key, job) => {
+            Handled::Later(call, job) => {
                 drop(server.pool.run(job));
-                self.wait(calls, key, Some(id), receiver).await
+                self.wait(calls, call, Some(id), receiver).await
             }
         })
     }
@@ -325,14 +329,14 @@ impl Exchange<'_> {
     async fn wait(
         &self,
         connection: &Arc<Connection>,
-        key: Id,
+        call: Arc<Call>,
         id: Option<Id>,
         receiver: oneshot::Receiver<Scrubbed<Reply>>,
     ) -> Response {
         let _watched = self.peer.activity.call();
         let mut guard = CancelOnDrop {
             connection,
-            key: Some(key),
+            call: Some(call),
         };
         let server = self.endpoint.server();
         let mut limit = server.call_timeout() + AWAIT_SLACK;
@@ -342,11 +346,11 @@ impl Exchange<'_> {
         }
         match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(reply)) => {
-                guard.key = None;
+                guard.call = None;
                 json(StatusCode::OK, Reply::bytes(&reply))
             }
             Ok(Err(_)) => {
-                guard.key = None;
+                guard.call = None;
                 self.error(id, RpcError::INTERNAL)
             }
             Err(_) => self.error(id, TIMED_OUT),
@@ -363,6 +367,7 @@ impl Exchange<'_> {
             trace: self
                 .header(&TRACE_PARENT)
                 .and_then(|parent| TraceContext::new(parent, self.header(&TRACE_STATE))),
+            arrival: None,
         }
     }
 
@@ -388,13 +393,13 @@ impl Exchange<'_> {
 /// Cancels a call whose request is dropped before its reply came.
 struct CancelOnDrop<'a> {
     connection: &'a Connection,
-    key: Option<Id>,
+    call: Option<Arc<Call>>,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(key) = &self.key {
-            drop(self.connection.cancel(key));
+        if let Some(call) = &self.call {
+            drop(self.connection.cancel_call(call));
         }
     }
 }
