@@ -121,6 +121,15 @@ def main():
                 end(1)
             time.sleep(0.01)
 
+    try:
+        serve(arguments, host, port, processes, until)
+    except OSError as error:
+        print(f"the cluster does not start: {error}", file=sys.stderr)
+    end(next((process.returncode for process in processes if process.poll() is not None), 1) or 1)
+
+
+def serve(arguments, host, port, processes, until):
+    """Starts the store, the servers and what is before them, and returns when the first of them ends."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     free = free_ports()
     store = next(free)
@@ -146,7 +155,6 @@ def main():
     until(lambda: answers(int(port), address))
     while all(process.poll() is None for process in processes):
         time.sleep(0.05)
-    end(next(process.returncode for process in processes if process.poll() is not None) or 1)
 
 
 if __name__ == "__main__":

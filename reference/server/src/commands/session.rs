@@ -73,7 +73,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} title\n",
                 "id", "turn", "bindings", "bytes", "status", "last used"
             );
-            text.extend(all.iter().map(row));
+            text.extend(all.iter().map(|listed| row(listed, &redactor)));
             Ok(shown(text))
         }
         ["show", id] => {
@@ -81,7 +81,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             let env = store
                 .env_of(&listed)
                 .map_err(|refused| refused.message().to_owned())?;
-            let mut text = row(&listed);
+            let mut text = row(&listed, &redactor);
             for (name, value, _) in env.definitions() {
                 let value = redact::value(value, &redactor);
                 let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS).text;
@@ -139,7 +139,7 @@ fn redactor(settings: &Settings) -> Redactor {
 const SHOWN_ITEMS: usize = 10;
 const SHOWN_CHARS: usize = 200;
 
-fn row(listed: &Listed) -> String {
+fn row(listed: &Listed, redactor: &Redactor) -> String {
     let head = &listed.head;
     format!(
         "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} {}\n",
@@ -153,11 +153,11 @@ fn row(listed: &Listed) -> String {
             "idle"
         },
         clock::text(listed.record.times.used),
-        printable(head.title.as_deref().unwrap_or_default()),
+        printable(&redactor.scrub_str(head.title.as_deref().unwrap_or_default())),
     )
 }
 
-/// A title is a client's: it moves no cursor and adds no lines.
+/// A title is a client's: it moves no cursor and adds no lines. It was scrubbed before, since a secret may have lines, too.
 fn printable(title: &str) -> String {
     title
         .chars()

@@ -260,35 +260,51 @@ fn what_ends_a_call_while_a_directory_is_locked_is_not_lost() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file:{}", directory.path().display());
     let node = Node::start(&url, &["--program-timeout-ms", "20000"], &[]);
-    let client = Client::open(&node);
     for end in ["cancelled", "closed", "DELETE"] {
-        let session = client.start(&node);
-        let locks = locks_below(directory.path());
-        assert!(!locks.is_empty());
-        locks.iter().for_each(|lock| lock.lock().unwrap());
-        std::thread::scope(|scope| {
-            let running = scope.spawn(|| client.turn(&node, 3, &session, ENDLESS));
-            until("the call", || waiting_for_locks(&node) == 1);
-            let ended = scope.spawn(|| match end {
-                "cancelled" => client.send(&node, "POST", &cancel_of(3)).0,
-                "DELETE" => client.send(&node, "DELETE", "").0,
-                _ => {
-                    client.call(&node, 4, "session_close", json!({"session_id": session}));
-                    202
-                }
-            });
-            until("its end", || waiting_for_locks(&node) == 2);
-            locks.iter().for_each(|lock| lock.unlock().unwrap());
-            assert_eq!(ended.join().unwrap(), 202);
-            let reply = running.join().unwrap();
-            assert!(!reply.contains("timeout"), "{reply}");
-            if end == "cancelled" {
-                assert!(reply.contains("cancelled"), "{reply}");
-                let reply = client.turn(&node, 5, &session, "(+ 40 2)");
-                assert!(reply.contains("user=> 42"), "{reply}");
+        // A server waits a second for a lock: on a crowded machine that may be over before both stand there.
+        let overtaken = (0..30).any(|_| ends_while_locked(&node, directory.path(), end));
+        assert!(overtaken, "no call was {end} while it waited for a lock");
+    }
+}
+
+/// Ends a call while it waits for a lock; false where it was refused before its end was there.
+fn ends_while_locked(node: &Node, directory: &Path, end: &str) -> bool {
+    let client = Client::open(node);
+    let session = client.start(node);
+    let locks = locks_below(directory);
+    assert!(!locks.is_empty());
+    locks.iter().for_each(|lock| lock.lock().unwrap());
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| client.turn(node, 3, &session, ENDLESS));
+        until("the call", || {
+            waiting_for_locks(node) >= 1 || running.is_finished()
+        });
+        let ended = scope.spawn(|| match end {
+            "cancelled" => client.send(node, "POST", &cancel_of(3)),
+            "DELETE" => client.send(node, "DELETE", ""),
+            _ => {
+                let closed = client.call(node, 4, "session_close", json!({"session_id": session}));
+                (202, closed)
             }
         });
-    }
+        until("its end", || {
+            waiting_for_locks(node) >= 2 || running.is_finished() || ended.is_finished()
+        });
+        locks.iter().for_each(|lock| lock.unlock().unwrap());
+        let (status, answer) = ended.join().unwrap();
+        let reply = running.join().unwrap();
+        let away = |text: &str| text.contains("session_store_unavailable");
+        if status != 202 || away(&reply) || away(&answer.to_string()) {
+            return false;
+        }
+        assert!(!reply.contains("timeout"), "{reply}");
+        if end == "cancelled" {
+            assert!(reply.contains("cancelled"), "{reply}");
+            let reply = client.turn(node, 5, &session, "(+ 40 2)");
+            assert!(reply.contains("user=> 42"), "{reply}");
+        }
+        true
+    })
 }
 
 fn locks_below(path: &Path) -> Vec<std::fs::File> {

@@ -272,12 +272,19 @@ fn address(base: &str, operation: &Operation, arguments: Json<'_>) -> Result<Str
         bytes if bytes > 2 * URL_BYTES_MAX => Err(too_long()),
         _ => scalar(value).ok_or_else(|| unsupported(place, name)),
     };
+    let mut filled_in = 0;
     let filled = operation.path.fill(|name| {
-        Ok::<_, Unaddressed>(match (arguments.get(name), operation.defaults.get(name)) {
+        let text = match (arguments.get(name), operation.defaults.get(name)) {
             (Some(value), _) => text_of("path", name, *value)?,
             (None, Some(default)) => default.clone().unwrap_or_default(),
             (None, None) => String::new(),
-        })
+        };
+        // A description may name one parameter any number of times.
+        filled_in += text.len();
+        match filled_in > URL_BYTES_MAX {
+            true => Err(Unaddressed::from(too_long())),
+            false => Ok(text),
+        }
     })?;
     // What is looked for in it is an author's choice, too.
     if filled.path.len() > URL_BYTES_MAX {

@@ -18,7 +18,7 @@ const METHODS: &[&str] = &[
 ];
 /// Schema nodes of one operation after its references were resolved: a small file can describe an enormous one.
 const NODES_MAX: usize = 50_000;
-/// Levels of a schema after its references were resolved.
+/// Levels of a schema after its references were resolved: what reads its text again stops at 128, with those around it.
 const SCHEMA_DEPTH_MAX: usize = 100;
 const REFERENCE_DEPTH_MAX: usize = 64;
 
