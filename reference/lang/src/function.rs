@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::analyze::ir::Lambda;
 use crate::value::Value;
-use crate::value::shape::{DROP_DEPTH_MAX, drop_flat, freed};
+use crate::value::shape::{DROP_DEPTH_MAX, Remains, drop_flat, freed};
 
 /// A function written in the program, with what it captured.
 pub struct Closure {
@@ -220,7 +220,7 @@ fn deepest(parts: &[Value]) -> u32 {
 impl Drop for Closure {
     fn drop(&mut self) {
         if self.depth >= DROP_DEPTH_MAX {
-            drop_flat(std::mem::take(&mut self.captures));
+            drop_flat(Remains::Values(std::mem::take(&mut self.captures)));
         }
         freed();
     }
@@ -229,7 +229,7 @@ impl Drop for Closure {
 impl Drop for Combined {
     fn drop(&mut self) {
         if self.depth >= DROP_DEPTH_MAX {
-            drop_flat(std::mem::take(&mut self.parts));
+            drop_flat(Remains::Values(std::mem::take(&mut self.parts)));
         }
         freed();
     }

@@ -189,6 +189,29 @@ const FITTING: &[(&str, &[&str])] = &[
             "(vec (repeat 400000 long))",
         ],
     ),
+    // Deep values that hold all that came before them, until memory ends: freed in the time that making them took.
+    (
+        "(def wide (vec (range 1000)))",
+        &[
+            "(loop [v []] (recur (conj v v)))",
+            "(loop [v []] (recur (conj v v v)))",
+            "(loop [v []] (recur (conj v [v])))",
+            "(loop [v []] (recur (conj v (fn [] v))))",
+            "(loop [v []] (recur (conj v (partial + v))))",
+            "(loop [v wide] (recur (assoc v 500 v)))",
+            "(loop [v [1]] (recur (into v v)))",
+            "(loop [v []] (recur (vector v v)))",
+            "(loop [v []] (recur [v v]))",
+            "(loop [m {}] (recur {:k m :m m}))",
+            "(loop [m {}] (recur (assoc m :k m)))",
+            "(loop [m {}] (recur (assoc m m m)))",
+            "(loop [m {} i 0] (recur (assoc m i m) (inc i)))",
+            "(loop [m {} i 0] (recur (assoc m [m i] i) (inc i)))",
+            "(loop [s #{}] (recur (conj s s)))",
+            "(loop [s #{} i 0] (recur (conj s [i s]) (inc i)))",
+            "(loop [s #{}] (recur #{s}))",
+        ],
+    ),
     // Rows that have nothing, something and all in common.
     (
         "(def rows (map (fn [i] {:k (mod i 9) :n i}) (range 6000))) (def more (map (fn [i] {:k (mod i 7) :m i}) (range 6000)))",

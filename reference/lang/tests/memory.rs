@@ -178,3 +178,53 @@ fn large_integers_are_paid_for_before_they_are_made() {
         assert!(beyond <= INTEGER_BYTES / 2, "{call}: {beyond} bytes beyond");
     }
 }
+
+/// Counts the looks at the clock, which stand for work.
+#[derive(Default)]
+struct Looks(AtomicIsize);
+
+impl Host for Looks {
+    fn now_micros(&self) -> i64 {
+        0
+    }
+
+    fn pulse(&self) -> Pulse {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Pulse::Continue
+    }
+}
+
+/// Trees that hold all trees before them share nearly all their nodes: twice as many take twice the work, not four times, and
+/// no more memory when they go than when they came.
+#[test]
+fn deep_trees_are_freed_with_what_they_alone_hold() {
+    const VERSIONS: usize = 1_500;
+    for step in [
+        "(conj v v)",
+        "(conj v v v)",
+        "(conj v [v])",
+        "(conj v (fn [] v))",
+        "(conj v (partial + v))",
+        "(assoc (if (= v []) {} v) i v)",
+    ] {
+        let looks = |versions: usize| {
+            let program =
+                format!("(loop [v [] i 0] (if (< i {versions}) (recur {step} (inc i)) nil))");
+            let (host, limits) = (Looks::default(), Limits::default());
+            let (outcome, _) = run(&Program::new(program.as_str()), &Env::new(), &limits, &host);
+            assert!(matches!(outcome.ended, Ended::Value(_)), "{program}");
+            host.0.into_inner()
+        };
+        let (some, more) = (looks(VERSIONS), looks(2 * VERSIONS));
+        println!("{some:>6} {more:>6} looks  {step}");
+        assert!(more <= 3 * some, "{step}: {some} looks, then {more}");
+    }
+    let versions =
+        "(loop [v (vec (range 1000)) i 0] (if (< i 300) (recur (assoc v 500 v) (inc i)) 1))";
+    let shared = "(loop [v (vec (range 1000)) w [] i 0] (if (< i 300) (recur (assoc v 500 i) (conj w v) (inc i)) 1))";
+    let [deep, flat] =
+        [versions, shared].map(|program| held(&Env::new(), program, &Limits::default()));
+    let ((_, deep), (_, flat)) = (deep.expect("it fits"), flat.expect("it fits"));
+    println!("{deep:>9} bytes deep, {flat} flat");
+    assert!(deep <= 2 * flat, "{deep} bytes deep, {flat} flat");
+}

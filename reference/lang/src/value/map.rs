@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::order::{key_cmp, sort_by};
 use super::shape::{
-    DROP_DEPTH_MAX, Freed, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
+    DROP_DEPTH_MAX, Freed, Remains, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
 };
 use super::{Text, Value};
 use crate::clock;
@@ -31,6 +31,12 @@ struct Data {
 enum Store {
     Flat(Vec<(Value, Value)>),
     Tree(Box<imbl::OrdMap<Value, Slot>>),
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store::Flat(Vec::new())
+    }
 }
 
 impl Map {
@@ -271,13 +277,6 @@ impl Map {
         Some(value)
     }
 
-    /// Moves the parts out when nobody else holds them.
-    pub(super) fn take_parts(&mut self, into: &mut Vec<Value>) {
-        if let Some(data) = Arc::get_mut(&mut self.0) {
-            data.take_parts(into);
-        }
-    }
-
     fn change(&mut self) -> &mut Data {
         if self.len() > FLAT_LEN_MAX
             && let Store::Flat(entries) = &self.0.entries
@@ -357,26 +356,13 @@ fn find(entries: &[(Value, Value)], key: &Value) -> Result<usize, usize> {
     entries.binary_search_by(|(candidate, _)| key_cmp(candidate, key))
 }
 
-impl Data {
-    fn take_parts(&mut self, into: &mut Vec<Value>) {
-        match std::mem::replace(&mut self.entries, Store::Flat(Vec::new())) {
-            Store::Flat(entries) => {
-                into.extend(watched(entries.into_iter()).flat_map(|(key, value)| [key, value]))
-            }
-            Store::Tree(entries) => into.extend(
-                watched(entries.into_iter()).flat_map(|(key, slot)| [key, slot.into_value()]),
-            ),
-        }
-        self.shape = Shape::EMPTY;
-    }
-}
-
 impl Drop for Data {
     fn drop(&mut self) {
         if self.shape.depth >= DROP_DEPTH_MAX {
-            let mut parts = Vec::new();
-            self.take_parts(&mut parts);
-            drop_flat(parts);
+            drop_flat(match std::mem::take(&mut self.entries) {
+                Store::Flat(entries) => Remains::Entries(entries),
+                Store::Tree(entries) => Remains::EntryTree(entries),
+            });
         } else if let Store::Flat(entries) = &mut self.entries {
             free(entries);
         }

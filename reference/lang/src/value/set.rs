@@ -85,10 +85,6 @@ impl Set {
     pub fn same(&self, other: &Set) -> bool {
         self.0.same(&other.0)
     }
-
-    pub(super) fn take_parts(&mut self, into: &mut Vec<Value>) {
-        self.0.take_parts(into);
-    }
 }
 
 impl FromIterator<Value> for Set {

@@ -3,6 +3,8 @@
 //!
 //! What is freed can't be given up half-way: a program that has to stop frees the rest, which its memory limit bounds.
 
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use super::Value;
@@ -228,28 +230,71 @@ pub const TREE_PATH_BYTES: usize = 4 * 1024;
 /// Values nested deeper than this are dropped through a worklist instead of the native stack.
 pub const DROP_DEPTH_MAX: u32 = 128;
 
-/// Drops `parts` and what they alone hold without native recursion.
-pub fn drop_flat(mut parts: Vec<Value>) {
-    while let Some(mut part) = parts.pop() {
-        clock::goes_on(PART_STEPS);
-        if part.shape().depth < DROP_DEPTH_MAX {
-            continue;
+/// What a deep value was made of that nobody holds any more. A tree stays whole: it may share nodes with others, and freeing it as a
+/// tree reaches no more than what it alone holds, while its items one by one are all of them.
+pub enum Remains {
+    /// Of a vector or a function.
+    Values(Vec<Value>),
+    /// Of a map or a set.
+    Entries(Vec<(Value, Value)>),
+    /// Of a large vector.
+    ValueTree(Box<imbl::Vector<Slot>>),
+    /// Of a large map or set.
+    EntryTree(Box<imbl::OrdMap<Value, Slot>>),
+}
+
+thread_local! {
+    /// What waits while something deep is freed on this thread. It has no destructor, so that it is there for those of others.
+    static WAITING: RefCell<ManuallyDrop<Option<Vec<Remains>>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+/// Frees `remains` and what they alone hold without native recursion: what is deep in there comes here again, and waits.
+pub fn drop_flat(remains: Remains) {
+    let first = WAITING.with_borrow_mut(|waiting| {
+        let first = waiting.is_none();
+        waiting.get_or_insert_default().push(remains);
+        first
+    });
+    if !first {
+        return;
+    }
+    let _ended = Ended;
+    while let Some(remains) = WAITING.with_borrow_mut(|waiting| waiting.as_mut()?.pop()) {
+        match remains {
+            Remains::Values(values) => drop_each(values, Remains::Values, is_deep),
+            Remains::Entries(entries) => drop_each(entries, Remains::Entries, |(key, value)| {
+                is_deep(key) || is_deep(value)
+            }),
+            Remains::ValueTree(tree) => drop(tree),
+            Remains::EntryTree(tree) => drop(tree),
         }
-        match &mut part {
-            Value::Vector(vector) => vector.take_parts(&mut parts),
-            Value::Map(map) => map.take_parts(&mut parts),
-            Value::Set(set) => set.take_parts(&mut parts),
-            Value::Fn(closure) => {
-                if let Some(closure) = std::sync::Arc::get_mut(closure) {
-                    parts.extend(std::mem::take(&mut closure.captures));
-                }
-            }
-            Value::Combined(combined) => {
-                if let Some(combined) = std::sync::Arc::get_mut(combined) {
-                    parts.extend(std::mem::take(&mut combined.parts));
-                }
-            }
-            _ => {}
+    }
+}
+
+/// Frees `parts` up to the first that is deep, and that one when the rest waits: so no more waits than there are levels.
+fn drop_each<T>(mut parts: Vec<T>, rest: fn(Vec<T>) -> Remains, deep: fn(&T) -> bool) {
+    while let Some(part) = parts.pop() {
+        clock::goes_on(PART_STEPS);
+        if deep(&part) && !parts.is_empty() {
+            drop_flat(rest(parts));
+            return;
+        }
+    }
+    free(&mut parts);
+}
+
+fn is_deep(value: &Value) -> bool {
+    value.shape().depth >= DROP_DEPTH_MAX
+}
+
+/// Nothing waits any more, and what comes next is the first again.
+struct Ended;
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(waiting) = WAITING.with_borrow_mut(|waiting| waiting.take()) {
+            give_back(waiting);
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::Value;
-use super::shape::{DROP_DEPTH_MAX, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched};
+use super::shape::{
+    DROP_DEPTH_MAX, Remains, Shape, Slot, TREE_PATH_BYTES, drop_flat, free, freed, watched,
+};
 
 /// Above this length a change to a shared vector makes a tree that shares structure.
 const FLAT_LEN_MAX: usize = 64;
@@ -22,6 +24,12 @@ struct Data {
 enum Store {
     Flat(Vec<Value>),
     Tree(Box<imbl::Vector<Slot>>),
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store::Flat(Vec::new())
+    }
 }
 
 impl Vector {
@@ -161,13 +169,6 @@ impl Vector {
         self.set(index, Value::Nil)
     }
 
-    /// Moves the parts out when nobody else holds them.
-    pub(super) fn take_parts(&mut self, into: &mut Vec<Value>) {
-        if let Some(data) = Arc::get_mut(&mut self.0) {
-            data.take_parts(into);
-        }
-    }
-
     fn change(&mut self) -> &mut Data {
         if self.len() > FLAT_LEN_MAX
             && Arc::get_mut(&mut self.0).is_none()
@@ -184,22 +185,13 @@ impl Vector {
     }
 }
 
-impl Data {
-    fn take_parts(&mut self, into: &mut Vec<Value>) {
-        match std::mem::replace(&mut self.items, Store::Flat(Vec::new())) {
-            Store::Flat(mut items) => into.append(&mut items),
-            Store::Tree(items) => into.extend(watched(items.into_iter()).map(Slot::into_value)),
-        }
-        self.shape = Shape::EMPTY;
-    }
-}
-
 impl Drop for Data {
     fn drop(&mut self) {
         if self.shape.depth >= DROP_DEPTH_MAX {
-            let mut parts = Vec::new();
-            self.take_parts(&mut parts);
-            drop_flat(parts);
+            drop_flat(match std::mem::take(&mut self.items) {
+                Store::Flat(items) => Remains::Values(items),
+                Store::Tree(items) => Remains::ValueTree(items),
+            });
         } else if let Store::Flat(items) = &mut self.items {
             free(items);
         }
