@@ -106,8 +106,6 @@ impl Entry {
     }
 }
 
-/// Bytes of an error that an entry keeps: an upstream writes it, and replies, traces and sessions show all of them.
-pub(crate) const LISTED_ERROR_BYTES: usize = 4 * 1024;
 /// Entries that the feedback of a failed program shows.
 const FEEDBACK_ENTRIES_MAX: usize = 3;
 /// Bytes of one preview or error in that feedback, and of the whole of it.

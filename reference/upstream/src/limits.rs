@@ -68,6 +68,8 @@ pub(crate) const PARAM_HEADER_BYTES_MAX: usize = 64 << 10;
 pub(crate) const HEADER_BYTES_CHARGED: usize = 32;
 /// Bytes of the names that a hint lists.
 pub(crate) const HINT_BYTES_MAX: usize = 16 << 10;
+/// Bytes of an error that an entry of a ledger keeps: an upstream writes it, and replies, traces and sessions show all of them.
+pub(crate) const LISTED_ERROR_BYTES: usize = 4 << 10;
 /// Bytes of a URL that arguments are part of: HTTP libraries take none of 64 KiB.
 pub(crate) const URL_BYTES_MAX: usize = (64 << 10) - 2;
 /// Bytes of all the schemas of one OpenAPI description after its references were resolved: a small one can describe an enormous one.

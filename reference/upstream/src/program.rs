@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use crate::arguments::{self, NotEncoded};
 use crate::fault::{Reason, WorldFault};
-use crate::ledger::{Entry, LISTED_ERROR_BYTES, cut, summarize};
-use crate::limits::HINT_BYTES_MAX;
+use crate::ledger::{Entry, cut, summarize};
+use crate::limits::{HINT_BYTES_MAX, LISTED_ERROR_BYTES};
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, ValueKind, select};
 use crate::tool::{RawTool, Tool, Toolset};
@@ -558,7 +558,7 @@ fn enumerated<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
     }
     match all - shown {
         0 => text,
-        more if shown == 0 => format!("{more}"),
+        more if shown == 0 => format!("{more}, whose names are too long to list"),
         more => format!("{text} and {more} more"),
     }
 }

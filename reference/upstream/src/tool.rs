@@ -27,7 +27,10 @@ impl PackedJson {
 
     /// As a tree, made anew each time.
     pub fn read(&self) -> Value {
-        serde_json::from_str(self.text()).unwrap_or_default()
+        serde_json::from_str(self.text()).unwrap_or_else(|error| {
+            tracing::error!(event = "tool_json_unreadable", %error);
+            Value::Null
+        })
     }
 
     /// Without credentials: the same text where there are none in it.
