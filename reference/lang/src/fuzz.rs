@@ -10,7 +10,9 @@ use crate::json::{self, Duplicates};
 use crate::meter::Unwatched;
 use crate::reader::{ReadLimits, read};
 
-pub use hostile::{Gauge, Sighting, calls, hostile, hostile_text, measured, operands, sighting};
+pub use hostile::{
+    Gauge, Sighting, calls, counted, hostile, hostile_text, measured, operands, sighting,
+};
 pub use program::{eval, generated, print_read, program, reads};
 pub use session::{same_session, snapshot, snapshot_bytes};
 

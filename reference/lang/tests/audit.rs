@@ -579,3 +579,27 @@ fn work_without_a_look_is_seen() {
     });
     assert!(found.join().expect("it ends") > GAP_MAX);
 }
+
+#[test]
+fn large_counts_of_what_is_short_are_worked_on_with_looks_at_the_clock() {
+    ptc_lang::heap::tune();
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+    let found = thread.spawn(|| {
+        let (gauge, env) = (gauge(), Env::new());
+        let mut slow = Vec::new();
+        for (_, call) in fuzz::counted() {
+            let text = format!("(do {call} nil)");
+            let gap = (0..TRIES)
+                .map(|_| sighted(&text, &env, &gauge).0)
+                .take_while_inclusive(|gap| *gap > GAP_MAX)
+                .min()
+                .unwrap_or_default();
+            if gap > GAP_MAX {
+                slow.push((gap, call));
+            }
+        }
+        slow
+    });
+    let slow = found.expect("a thread starts").join().expect("no panic");
+    assert!(slow.is_empty(), "without a look for too long: {slow:#?}");
+}

@@ -37,6 +37,11 @@ proptest! {
     }
 
     #[test]
+    fn text_of_few_tokens_is_a_program(text in r#"(?:[(){}\[\] ]|é|\\é|"é"|"日"|日|a|:é|1|inc|str|x-|\("a" 1\)|'|\#|~|@|,|;é\n){1,14}"#) {
+        fuzz::eval(&text);
+    }
+
+    #[test]
     fn json_and_reader(text in "[ \\PC{}\\[\\]\":,0-9eE.+-]{0,40}") {
         fuzz::json(&text);
         fuzz::reader(&text);

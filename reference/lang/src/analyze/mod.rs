@@ -169,21 +169,34 @@ fn collect_definitions<'a>(forms: &'a [Form<'a>], found: &mut HashSet<&'a str>) 
     }
 }
 
-/// The `()` that a call of `name` begins to build on: what `conj` adds to a list in Clojure stands in front.
-fn grown<'f>(name: &str, args: &'f [Form<'f>]) -> Option<&'f Form<'f>> {
-    let (starts, apart) = match (name, args) {
-        ("conj" | "into", [start, ..]) | ("reduce" | "reductions", [_, start, _]) => {
-            (std::slice::from_ref(start), 1)
+/// How many of a call's arguments are known.
+#[derive(Clone, Copy)]
+enum Given {
+    All,
+    /// The first ones.
+    Some,
+}
+
+/// The `()` that may be the value of `form`.
+fn empty_list<'f>(form: &'f Form<'f>) -> Option<&'f Form<'f>> {
+    let FormKind::List(items) = &form.kind else {
+        return None;
+    };
+    let Some((head, args)) = items.split_first() else {
+        return Some(form);
+    };
+    let values = match head.kind {
+        FormKind::Symbol("or") => args,
+        FormKind::Symbol("if" | "if-not" | "if-let" | "if-some") | FormKind::Keyword(_) => {
+            args.get(1..)?
         }
-        ("fnil" | "def", [_, starts @ ..]) => (starts, 1),
-        ("let" | "loop", [bindings, ..]) => match &bindings.kind {
-            FormKind::Vector(parts) => (parts.get(1..)?, 2),
-            _ => return None,
-        },
+        FormKind::Symbol("get" | "get-in") => args.get(2..)?,
+        FormKind::Symbol("do" | "let" | "when" | "when-not" | "when-let" | "when-some") => {
+            args.last().map(std::slice::from_ref)?
+        }
         _ => return None,
     };
-    let mut starts = starts.iter().step_by(apart);
-    starts.find(|start| matches!(&start.kind, FormKind::List(items) if items.is_empty()))
+    values.iter().find_map(empty_list)
 }
 
 /// Whether a form holds a regex or a `#(…)`, of which each literal is one of its own.
@@ -433,14 +446,7 @@ impl<'p> Analyzer<'p, '_> {
             return Ok(Ir::Const(Value::from(Vec::new())));
         };
         if let FormKind::Symbol(name) = head.kind {
-            if let Some(start) = grown(name, args).filter(|_| !self.shadows(name)) {
-                return Err(Kind::Form(
-                    "() is an empty vector, and conj adds at its end: write [], and reverse what \
-                     is built, or put items in front with cons"
-                        .into(),
-                )
-                .at(start.span));
-            }
+            self.refuse_grown(head, args)?;
             if let Some(special) = forms::special(name)
                 && !self.shadows(name)
             {
@@ -462,6 +468,66 @@ impl<'p> Analyzer<'p, '_> {
             }
         }
         self.call(head, args, form.span)
+    }
+
+    /// Refuses a call that begins to build on `()`: what `conj` adds to a list in Clojure stands in front.
+    fn refuse_grown(&self, head: &Form<'_>, args: &[Form<'_>]) -> Result<(), Error> {
+        match self.grown(head, args, Given::All) {
+            Some(start) => Err(Kind::Form(
+                "() is an empty vector, and conj adds at its end: write [], and reverse what \
+                 is built, or put items in front with cons"
+                    .into(),
+            )
+            .at(start.span)),
+            None => Ok(()),
+        }
+    }
+
+    /// The `()` that a call of `head` begins to build on.
+    fn grown<'f>(
+        &self,
+        head: &'f Form<'f>,
+        args: &'f [Form<'f>],
+        given: Given,
+    ) -> Option<&'f Form<'f>> {
+        let FormKind::Symbol(written) = head.kind else {
+            return None;
+        };
+        let name = builtins::lookup(written).map_or(written, |builtin| builtin.name);
+        let all = matches!(given, Given::All);
+        let unshadowed = |_: &&Form<'_>| !self.shadows(written);
+        let (starts, apart) = match (name, args) {
+            ("conj" | "into", [start, ..])
+            | ("reduce-kv" | "iterate", [_, start, ..])
+            | ("transduce", [_, _, start, _]) => return empty_list(start).filter(unshadowed),
+            // With two arguments the second one is what is gone through.
+            ("reduce" | "reductions", [_, start, rest @ ..]) if !all || rest.len() == 1 => {
+                return empty_list(start).filter(unshadowed);
+            }
+            ("as->" | "cond->" | "some->", [start, ..]) => (std::slice::from_ref(start), 1),
+            ("fnil" | "def" | "defonce", [_, starts @ ..]) => (starts, 1),
+            ("let" | "loop" | "if-let" | "if-some" | "when-let" | "when-some", [bindings, ..]) => {
+                match &bindings.kind {
+                    FormKind::Vector(parts) => (parts.get(1..)?, 2),
+                    _ => return None,
+                }
+            }
+            ("apply" | "partial", [_, ..]) if !all => return None,
+            // The last argument of `apply` is what holds further ones.
+            ("apply", [function, args @ .., _]) => {
+                let found = self.grown(function, args, Given::Some);
+                return found.filter(unshadowed);
+            }
+            ("partial", [function, args @ ..]) => {
+                let found = self.grown(function, args, Given::Some);
+                return found.filter(unshadowed);
+            }
+            _ => return None,
+        };
+        let mut starts = starts.iter().step_by(apart);
+        starts
+            .find(|start| matches!(&start.kind, FormKind::List(items) if items.is_empty()))
+            .filter(unshadowed)
     }
 
     /// Whether a local, or a definition above, takes the place of the special form `name`.

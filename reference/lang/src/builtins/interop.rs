@@ -18,6 +18,7 @@ use crate::eval::Eval;
 use crate::heap;
 use crate::value::Value;
 use crate::value::shape::watched;
+use crate::value::text::grow_text;
 
 /// The rows of this area.
 pub const ROWS: &[Builtin] = &[
@@ -629,6 +630,9 @@ fn concat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::from(out))
 }
 
+/// Bytes of repeated text that are pushed at once, about.
+const BLOCK_BYTES: usize = 4096;
+
 fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     let times = index(&args[1])?;
@@ -638,8 +642,20 @@ fn repeat(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
             &args[1],
         )));
     }
+    let times = if text.is_empty() { 0 } else { times as usize };
+    let Some(bytes) = text.len().checked_mul(times) else {
+        return Err(eval.out_of_memory());
+    };
     let mut out = String::new();
-    for _ in 0..if text.is_empty() { 0 } else { times } {
+    eval.reserve(bytes)?;
+    grow_text(&mut out, bytes);
+    // Short text is pushed many at a time.
+    let at_once = (BLOCK_BYTES / text.len().max(1)).clamp(1, times.max(1));
+    let block = text.as_str().repeat(at_once);
+    for _ in 0..times / at_once {
+        push(eval, &mut out, &block)?;
+    }
+    for _ in 0..times % at_once {
         push(eval, &mut out, text)?;
     }
     Ok(Value::from(out))
@@ -701,40 +717,30 @@ fn equals(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     Ok(Value::Bool(args[0] == args[1]))
 }
 
+/// What is compared with its like alone; none for what has no order of its own.
+fn kind(value: &Value) -> Option<&'static str> {
+    Some(match value {
+        Value::Str(_) => "string",
+        Value::Keyword(_) => "keyword",
+        Value::Symbol(_) => "symbol",
+        Value::Bool(_) => "boolean",
+        Value::Date(_) => "date",
+        Value::Instant(_) => "instant",
+        Value::Duration(_) => "duration",
+        Value::Int(_) | Value::BigInt(_) | Value::Float(_) => "number",
+        _ => return None,
+    })
+}
+
 fn compare_to(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    match (&args[0], &args[1]) {
-        (Value::Str(_), Value::Str(_))
-        | (Value::Keyword(_), Value::Keyword(_))
-        | (Value::Symbol(_), Value::Symbol(_))
-        | (Value::Bool(_), Value::Bool(_))
-        | (Value::Date(_), Value::Date(_))
-        | (Value::Instant(_), Value::Instant(_))
-        | (Value::Duration(_), Value::Duration(_)) => {}
-        (
-            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
-            Value::Int(_) | Value::BigInt(_) | Value::Float(_),
-        ) => {}
-        (
-            Value::Str(_)
-            | Value::Keyword(_)
-            | Value::Symbol(_)
-            | Value::Bool(_)
-            | Value::Date(_)
-            | Value::Instant(_)
-            | Value::Duration(_)
-            | Value::Int(_)
-            | Value::BigInt(_)
-            | Value::Float(_),
-            other,
-        ) => return Err(wrong_type("a value of the same kind", other)),
-        (other, _) => {
-            return Err(wrong_type(
-                "a string, a number, a keyword, a boolean or a time",
-                other,
-            ));
-        }
+    match (kind(&args[0]), kind(&args[1])) {
+        (None, _) => Err(wrong_type(
+            "a string, a number, a keyword, a boolean or a time",
+            &args[0],
+        )),
+        (a, b) if a != b => Err(wrong_type("a value of the same kind", &args[1])),
+        _ => compare(eval, args),
     }
-    compare(eval, args)
 }
 
 fn text_of(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {

@@ -356,74 +356,14 @@ pub const TABLES: &[&[Builtin]] = &[
 ];
 
 /// The methods that `(.name object …)` knows.
-pub const METHODS: &[&str] = &[
-    ".between",
-    ".charAt",
-    ".compareTo",
-    ".concat",
-    ".contains",
-    ".endsWith",
-    ".equals",
-    ".equalsIgnoreCase",
-    ".getDayOfMonth",
-    ".getDayOfWeek",
-    ".getDayOfYear",
-    ".getEpochSecond",
-    ".getMonth",
-    ".getMonthValue",
-    ".getSeconds",
-    ".getTime",
-    ".getValue",
-    ".getYear",
-    ".indexOf",
-    ".isAfter",
-    ".isBefore",
-    ".isBlank",
-    ".isEmpty",
-    ".isEqual",
-    ".isLeapYear",
-    ".lastIndexOf",
-    ".length",
-    ".lengthOfMonth",
-    ".lengthOfYear",
-    ".matches",
-    ".minusDays",
-    ".minusHours",
-    ".minusMillis",
-    ".minusMinutes",
-    ".minusMonths",
-    ".minusSeconds",
-    ".minusWeeks",
-    ".minusYears",
-    ".plusDays",
-    ".plusHours",
-    ".plusMillis",
-    ".plusMinutes",
-    ".plusMonths",
-    ".plusSeconds",
-    ".plusWeeks",
-    ".plusYears",
-    ".repeat",
-    ".replace",
-    ".replaceAll",
-    ".split",
-    ".startsWith",
-    ".strip",
-    ".substring",
-    ".toDays",
-    ".toEpochDay",
-    ".toEpochMilli",
-    ".toHours",
-    ".toLowerCase",
-    ".toMillis",
-    ".toMinutes",
-    ".toSeconds",
-    ".toString",
-    ".toUpperCase",
-    ".trim",
-    ".until",
-    ".withDayOfMonth",
-];
+pub static METHODS: LazyLock<Box<[&'static str]>> = LazyLock::new(|| {
+    heap::aside(|| {
+        let names = all().map(|builtin| builtin.name);
+        let mut methods: Vec<_> = names.filter(|name| name.starts_with('.')).collect();
+        methods.sort_unstable();
+        methods.into_boxed_slice()
+    })
+});
 
 /// A row of a function.
 #[allow(clippy::too_many_arguments)]

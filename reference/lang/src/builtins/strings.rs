@@ -367,7 +367,7 @@ pub(super) fn charge_text(eval: &mut Eval<'_>, bytes: usize) -> Result<(), Stop>
     eval.charge(bytes / STEP_BYTES)
 }
 
-/// Appends `part` after asking for the memory.
+/// Appends `part` after asking for the memory. Each part is a step, so that whoever appends in a loop looks at the clock.
 pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
     let (needed, capacity) = (out.len() + part.len(), out.capacity());
     if needed > capacity {
@@ -378,7 +378,7 @@ pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<
         }
         grow_text(out, wanted);
     }
-    eval.charge(part.len() / STEP_BYTES)?;
+    eval.charge(1 + part.len() / STEP_BYTES)?;
     push_watched(out, part);
     Ok(())
 }
@@ -614,11 +614,12 @@ pub(super) fn parts_of(text: &str, mut parts: Vec<Value>) -> Value {
     Value::vector(parts)
 }
 
-/// The string without the `unwanted` characters at its start, at its end, or both.
+/// The string without whitespace at both ends.
 pub(super) fn trim(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     trimmed(eval, args, true, true, char::is_whitespace)
 }
 
+/// The string without the `unwanted` characters at its start, at its end, or both.
 fn trimmed(
     eval: &mut Eval<'_>,
     args: &mut [Value],
@@ -949,7 +950,7 @@ pub(super) fn index_of(eval: &mut Eval<'_>, args: &[Value]) -> Result<Option<usi
     Ok(found.map(|at| text.grapheme_index(at)))
 }
 
-/// What `run` makes of the arguments; a number, a keyword, a symbol and a boolean at 0 is its text.
+/// What `run` makes of the arguments, the first as text when it is a number, a keyword, a symbol or a boolean.
 fn on_text(
     eval: &mut Eval<'_>,
     args: &mut [Value],

@@ -728,7 +728,8 @@ fn moment_later(args: &mut [Value], unit: i64) -> Result<Value, Stop> {
     let later = later.filter(|micros| within_years(*micros));
     let micros = later.ok_or_else(|| outside(&args[1]))?;
     // Milliseconds show where some are added.
-    let digits = match micros % MICROS_PER_SECOND == moment.micros() % MICROS_PER_SECOND {
+    let fraction = |micros: i64| micros.rem_euclid(MICROS_PER_SECOND);
+    let digits = match fraction(micros) == fraction(moment.micros()) {
         true => moment.digits,
         false => moment.digits.max(3),
     };
@@ -755,7 +756,7 @@ fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop
     };
     let unfit = |what: &str, fit: &str| {
         bad_value(about(
-            format!("{what} are counted in {fit} of ChronoUnit/"),
+            format!("{what} are counted in ChronoUnit/{fit}"),
             &args[unit],
         ))
     };
@@ -778,16 +779,13 @@ fn units_between(args: &[Value], from: usize, unit: usize) -> Result<Value, Stop
                 let apart = packed(*b, &args[from + 1])? - packed(*a, &args[from])?;
                 Ok(Value::Int(apart / DAYS_MAX / size))
             }
-            _ => Err(unfit("dates", "DAYS, WEEKS, MONTHS and YEARS")),
+            _ => Err(unfit("dates", "DAYS, WEEKS, MONTHS or YEARS")),
         },
         (Value::Instant(a), Value::Instant(b)) => match of(&UNITS) {
             Some(size) if size <= MICROS_PER_DAY => {
                 Ok(Value::Int((b.micros() - a.micros()) / size))
             }
-            _ => Err(unfit(
-                "instants",
-                "MILLIS, SECONDS, MINUTES, HOURS and DAYS",
-            )),
+            _ => Err(unfit("instants", "MILLIS, SECONDS, MINUTES, HOURS or DAYS")),
         },
         (Value::Date(_), other) => Err(wrong_type("a date to count to from a date", other)),
         (Value::Instant(_), other) => {

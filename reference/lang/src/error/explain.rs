@@ -76,7 +76,7 @@ impl Error {
             .filter(|head| !head.is_empty() && is_open(head, veil));
         match &self.kind {
             Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
-                let name = &before[before.rfind(|c| !is_of_name(c)).map_or(0, |at| at + 1)..];
+                let name = &before[before.trim_end_matches(is_of_name).len()..];
                 (!name.is_empty() && is_open(name, veil)).then(|| {
                     format!("the name of what is called stands inside the brackets: ({name} …)")
                 })

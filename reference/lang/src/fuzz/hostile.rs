@@ -225,7 +225,7 @@ pub fn sighting(text: &str, env: &Env, gauge: &Gauge) -> Sighting {
     let ((outcome, env), seen) =
         watched(gauge, |host, meter| run(&program, env, meter.limits, host));
     let ended = (gauge.spent)();
-    shown(&outcome);
+    shown(&outcome, text);
     Sighting {
         shown: (gauge.spent)() - ended,
         how: match &outcome.ended {
@@ -403,8 +403,54 @@ pub fn calls(turn: usize) -> Vec<(&'static str, String)> {
     calls
 }
 
+/// Calls of everything that can be called with what is short and a number that is large, which the operands of [`calls`] are not
+/// together: counts, sizes and positions.
+pub fn counted() -> Vec<(&'static str, String)> {
+    const COUNTS: [&str; 3] = ["30000000", "9007199254740991", "-9007199254740991"];
+    const SHAPES: [&str; 14] = [
+        "#",
+        "# _",
+        "_ #",
+        "# #",
+        "_ # _",
+        "_ _ #",
+        "# _ _",
+        "_ # #",
+        "# # _",
+        "identity #",
+        "# identity _",
+        "identity # _",
+        "# # #",
+        "# # _ _",
+    ];
+    const SHORT: [&str; 5] = ["\"a\"", "\"é\"", "[1 2]", "nil", "{:a 1}"];
+    let mut calls = Vec::new();
+    for (turn, row) in builtins().enumerate() {
+        let most = row.arity.max.map_or(4, usize::from);
+        for (at, shape) in SHAPES.iter().enumerate() {
+            let count = shape.split(' ').count();
+            if !(usize::from(row.arity.min)..=most).contains(&count) {
+                continue;
+            }
+            let mut call = |number: &str, short: &str| {
+                let args = shape.replace('#', number).replace('_', short);
+                calls.push((row.name, format!("({} {args})", row.name)));
+            };
+            call(COUNTS[0], SHORT[0]);
+            let turn = turn + at;
+            if turn.is_multiple_of(4) {
+                call(
+                    COUNTS[turn / 4 % COUNTS.len()],
+                    SHORT[turn / 4 % SHORT.len()],
+                );
+            }
+        }
+    }
+    calls
+}
+
 /// What a server does with an outcome.
-fn shown(outcome: &Outcome) {
+fn shown(outcome: &Outcome, text: &str) {
     match &outcome.ended {
         Ended::Value(value) | Ended::Return(value) | Ended::Fail(value) => {
             drop(print::preview(
@@ -414,7 +460,10 @@ fn shown(outcome: &Outcome) {
             ));
             drop(json::to_string_within(value, ANSWER_BYTES, &Unwatched));
         }
-        Ended::Error(error) => assert!(!error.message().is_empty(), "an error has a message"),
+        Ended::Error(error) => {
+            assert!(!error.message().is_empty(), "an error has a message");
+            drop(error.explained(text, &|quoted| quoted.to_owned()));
+        }
     }
 }
 

@@ -122,6 +122,7 @@ fn check_outcome(outcome: &Outcome, text: &str) {
                 "a message is short: {text}"
             );
             assert!(!error.reason().word().is_empty());
+            drop(error.explained(text, &|quoted| quoted.to_owned()));
         }
     }
 }

@@ -271,7 +271,8 @@ pub(crate) fn push_watched(out: &mut String, part: &str) {
 /// Makes room in `text` for `capacity` bytes, which were asked for. What has to be copied for that is copied in slices that look at the
 /// clock.
 pub(crate) fn grow_text(text: &mut String, capacity: usize) {
-    // Short text is copied at one go, and long text grows with its pages.
+    // Short text is copied at one go. Long text grows with its pages where the system can move them, and is copied at one go
+    // where it cannot.
     if (COPIED_BYTES..MAPPED_BYTES).contains(&text.capacity()) {
         let mut grown = String::with_capacity(capacity);
         push_watched(&mut grown, text);

@@ -101,7 +101,18 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
     };
     let start = a.expr(value)?;
     let mut steps = Vec::with_capacity(calls.len());
+    let mut given = value.clone();
     for step in calls {
+        let nothing = Form {
+            kind: FormKind::Nil,
+            span: value.span,
+        };
+        let whole = threaded(std::mem::replace(&mut given, nothing), step, last);
+        if let FormKind::List(items) = &whole.kind
+            && let Some((head, args)) = items.split_first()
+        {
+            a.refuse_grown(head, args)?;
+        }
         let (callee, args) = match &step.kind {
             FormKind::List(items) => items.split_first().unwrap_or((step, &[])),
             _ => (step, &[][..]),
