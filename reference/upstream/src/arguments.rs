@@ -10,20 +10,21 @@ use ptc_lang::sink::{Over, Sink};
 use ptc_lang::value::{Entries, Items, Map};
 use ptc_lang::{Value, heap, json, print};
 use ptc_rpc::{Json, write_float};
-use serde_json::Value as Schema;
+
+use crate::needs::{Declared, Needs};
 
 /// A collection under way, with the part that is being written.
 enum OpenArgument<'a> {
     Map {
         rest: Entries<'a>,
-        schema: &'a Schema,
+        declared: Declared<'a>,
         seen: HashSet<String>,
         key: String,
         first: bool,
     },
     List {
         rest: Items<'a>,
-        schema: &'a Schema,
+        declared: Declared<'a>,
         index: usize,
     },
 }
@@ -55,15 +56,19 @@ impl From<Over> for NotEncoded {
 /// The arguments as compact JSON. A key that the schema declares is sent as written, in another its hyphens become
 /// underscores; keys that become one, and values without a JSON form, are refused with their path. The text is within the
 /// program's memory, and so are the two copies that a transport and the ledger make of it.
-pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<String, NotEncoded> {
+pub(crate) fn encode(
+    args: &Map,
+    declared: Declared<'_>,
+    watch: &dyn Watch,
+) -> Result<String, NotEncoded> {
     let mut out = Sink::new(String::new(), usize::MAX, watch);
-    let mut open = vec![open_map(args, schema)];
+    let mut open = vec![open_map(args, declared)];
     out.push('{')?;
     while let Some(top) = open.last_mut() {
-        let (value, schema) = match top {
+        let (value, declared) = match top {
             OpenArgument::Map {
                 rest,
-                schema,
+                declared,
                 seen,
                 key: written,
                 first,
@@ -73,7 +78,7 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
                     open.pop();
                     continue;
                 };
-                let Some(sent) = sent_key(key, schema, watch)? else {
+                let Some(sent) = sent_key(key, *declared, watch)? else {
                     let path = path(&open[..open.len() - 1]);
                     let start = format!("not JSON-encodable (a key at {path} has no JSON form: ");
                     return Err(NotEncoded::Problem(quoting(start, key).then(")")));
@@ -87,13 +92,13 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
                 }
                 json::write_string(&mut out, &sent)?;
                 out.push(':')?;
-                let inner = property(schema, &sent);
+                let inner = declared.property(&sent);
                 *written = sent;
                 (value, inner)
             }
             OpenArgument::List {
                 rest,
-                schema,
+                declared,
                 index,
             } => {
                 let Some(value) = rest.next() else {
@@ -105,19 +110,19 @@ pub(crate) fn encode(args: &Map, schema: &Schema, watch: &dyn Watch) -> Result<S
                     out.push(',')?;
                 }
                 *index += 1;
-                (value, schema.get("items").unwrap_or(&Schema::Null))
+                (value, declared.items())
             }
         };
         match value {
             Value::Map(map) => {
                 out.push('{')?;
-                open.push(open_map(map, schema));
+                open.push(open_map(map, declared));
             }
             Value::Vector(items) => {
                 out.push('[')?;
                 open.push(OpenArgument::List {
                     rest: items.iter(),
-                    schema,
+                    declared,
                     index: 0,
                 });
             }
@@ -154,19 +159,13 @@ fn path(open: &[OpenArgument<'_>]) -> String {
 }
 
 /// Names that the schema requires and the arguments (JSON text) lack. A null counts as given.
-pub(crate) fn missing<'a>(arguments: &str, schema: &'a Schema) -> Vec<&'a str> {
-    let required = crate::label::required_keys(schema);
-    if required.is_empty() {
-        return required;
-    }
+pub(crate) fn missing<'a>(arguments: &str, needs: &'a Needs) -> Vec<&'a str> {
     let Ok(arguments) = ptc_rpc::parse(arguments.as_bytes()) else {
-        return required;
+        return needs.required.iter().collect();
     };
     let given = by_name(arguments);
-    required
-        .into_iter()
-        .filter(|key| !given.contains_key(*key))
-        .collect()
+    let is_missing = |key: &&str| !given.contains_key(*key);
+    needs.required.iter().filter(is_missing).collect()
 }
 
 /// Members by name, the first of a name: read once, for a schema decides how many are asked for, and a program how long each search
@@ -181,25 +180,22 @@ pub(crate) fn by_name(arguments: Json<'_>) -> HashMap<Cow<'_, str>, Json<'_>> {
     members
 }
 
-fn open_map<'a>(map: &'a Map, schema: &'a Schema) -> OpenArgument<'a> {
+fn open_map<'a>(map: &'a Map, declared: Declared<'a>) -> OpenArgument<'a> {
     OpenArgument::Map {
         rest: map.iter(),
-        schema,
+        declared,
         seen: HashSet::new(),
         key: String::new(),
         first: true,
     }
 }
 
-fn property<'a>(schema: &'a Schema, key: &str) -> &'a Schema {
-    schema
-        .get("properties")
-        .and_then(|properties| properties.get(key))
-        .unwrap_or(&Schema::Null)
-}
-
 /// The key as it is sent; none when it has no JSON form.
-fn sent_key(key: &Value, schema: &Schema, watch: &dyn Watch) -> Result<Option<String>, NotEncoded> {
+fn sent_key(
+    key: &Value,
+    declared: Declared<'_>,
+    watch: &dyn Watch,
+) -> Result<Option<String>, NotEncoded> {
     let mut out = Sink::new(String::new(), usize::MAX, watch);
     match key {
         Value::Str(text) | Value::Keyword(text) | Value::Symbol(text) => out.push_str(text)?,
@@ -212,14 +208,7 @@ fn sent_key(key: &Value, schema: &Schema, watch: &dyn Watch) -> Result<Option<St
         Value::Date(_) | Value::Instant(_) => print::write_display(&mut out, key)?,
         _ => return Ok(None),
     }
-    let text = out.into_text();
-    let declared = schema
-        .get("properties")
-        .is_some_and(|properties| properties.get(&text).is_some());
-    Ok(Some(match declared || !text.contains('-') {
-        true => text,
-        false => text.replace('-', "_"),
-    }))
+    Ok(Some(declared.sent(out.into_text())))
 }
 
 /// Writes a value without parts; says why when it has no JSON form.
@@ -251,7 +240,7 @@ fn write_scalar(out: &mut Sink<'_>, value: &Value) -> Result<Option<String>, Ove
 mod tests {
     use super::*;
     use ptc_lang::meter::Unwatched;
-    use serde_json::json;
+    use serde_json::{Value as Schema, json};
 
     struct Nowhere;
     impl ptc_lang::Host for Nowhere {
@@ -270,7 +259,7 @@ mod tests {
         let ptc_lang::Ended::Value(Value::Map(args)) = outcome.ended else {
             panic!("{program} gave no map")
         };
-        match encode(&args, &schema, &Unwatched) {
+        match encode(&args, Needs::of(&schema).declared(), &Unwatched) {
             Ok(text) => text,
             Err(NotEncoded::Problem(problem)) => problem.to_string(),
             Err(NotEncoded::Limit(limit)) => panic!("{program}: {limit:?}"),
@@ -319,8 +308,9 @@ mod tests {
 
     #[test]
     fn required_names() {
-        let schema = json!({"required": ["x", "y", "x"]});
+        let needs = |schema| Needs::of(&schema);
+        let schema = needs(json!({"required": ["x", "y", "x"]}));
         assert_eq!(missing(r#"{"y":null}"#, &schema), ["x"]);
-        assert!(missing("{}", &json!({})).is_empty());
+        assert!(missing("{}", &needs(json!({}))).is_empty());
     }
 }

@@ -7,6 +7,7 @@ use ptc_lang::{Discovery, HostFault, Value};
 use serde_json::Value as Json;
 
 use crate::docs;
+use crate::needs::Declared;
 use crate::program::ProgramCalls;
 use crate::prose::listed;
 use crate::runtime::{Runtime, Upstream};
@@ -258,7 +259,7 @@ fn json_bytes(value: &Value) -> usize {
     let mut wrapped = Map::new();
     wrapped.insert(Value::str("v"), value.clone());
     const WRAPPING: usize = r#"{"v":}"#.len();
-    crate::arguments::encode(&wrapped, &Json::Null, &ptc_lang::meter::Unwatched)
+    crate::arguments::encode(&wrapped, Declared::NOTHING, &ptc_lang::meter::Unwatched)
         .map_or(usize::MAX, |text| text.len() - WRAPPING)
 }
 

@@ -16,6 +16,7 @@ mod label;
 mod ledger;
 mod limits;
 mod metrics;
+mod needs;
 mod program;
 mod prose;
 

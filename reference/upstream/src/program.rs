@@ -20,9 +20,10 @@ use crate::arguments::{self, NotEncoded};
 use crate::fault::{Reason, WorldFault};
 use crate::ledger::{Entry, cut, summarize};
 use crate::limits::{HINT_BYTES_MAX, LISTED_ERROR_BYTES};
+use crate::needs::{Declared, Needs};
 use crate::runtime::{Runtime, Upstream};
 use crate::select::{Selected, ValueKind, select};
-use crate::tool::{RawTool, Tool, Toolset};
+use crate::tool::{RawTool, Toolset};
 use crate::trace_context::TraceContext;
 use crate::transport::{CallLimits, Outgoing};
 
@@ -108,7 +109,7 @@ impl ProgramCalls {
         let made = self.make(&mut call);
         if let (Err(HostFault::Raise { message, .. }), true) = (&made, self.lists_faults) {
             if call.arguments.is_empty() {
-                let known = arguments::encode(&call.args, &serde_json::Value::Null, self);
+                let known = arguments::encode(&call.args, Declared::NOTHING, self);
                 call.arguments = known.unwrap_or_else(|_| "{}".into());
             }
             let fault = WorldFault::new(Reason::Programmer, message.as_str());
@@ -139,8 +140,8 @@ impl ProgramCalls {
         let answer = match tools {
             Ok(tools) => {
                 let tool = self.known_tool(call, &tools)?;
-                call.effect = effect(tools.get(&call.tool));
-                call.arguments = self.encode(call, &tool.input_schema.read())?;
+                call.effect = tool.effect;
+                call.arguments = self.encode(call, &tool.needs)?;
                 if let Err(problem) = upstream.transport.judge(&tool.name, &call.arguments) {
                     return self.reject(call, &problem);
                 }
@@ -387,15 +388,15 @@ impl ProgramCalls {
     }
 
     /// The arguments as text, with nothing required missing.
-    fn encode(&self, call: &Call, schema: &serde_json::Value) -> Result<String, HostFault> {
-        let text = match arguments::encode(&call.args, schema, self) {
+    fn encode(&self, call: &Call, needs: &Needs) -> Result<String, HostFault> {
+        let text = match arguments::encode(&call.args, needs.declared(), self) {
             Ok(text) => text,
             Err(NotEncoded::Limit(limit)) => return Err(HostFault::Stopped(limit.into())),
             Err(NotEncoded::Problem(problem)) => {
                 return self.reject(call, &problem.told(&|text| self.scrubbed(text)));
             }
         };
-        let missing = arguments::missing(&text, schema);
+        let missing = arguments::missing(&text, needs);
         if missing.is_empty() {
             return Ok(text);
         }
@@ -522,16 +523,6 @@ async fn load(
             "upstream {} did not start in time",
             upstream.config.name
         ))),
-    }
-}
-
-fn effect(tool: Option<&Tool>) -> &'static str {
-    let annotations = tool.map(|tool| tool.annotations.read()).unwrap_or_default();
-    let says = |hint: &str| annotations.get(hint).and_then(serde_json::Value::as_bool);
-    match (says("readOnlyHint"), says("destructiveHint")) {
-        (Some(true), _) => "read",
-        (_, Some(true)) => "write",
-        _ => "unknown",
     }
 }
 

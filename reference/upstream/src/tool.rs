@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ptc_secrets::{Redactor, Scrub};
 use serde_json::Value;
 
+use crate::needs::Needs;
 use crate::prose::printable;
 use ptc_lang::rank::Indexed;
 
@@ -60,8 +61,12 @@ pub(crate) struct RawTool {
     pub name: String,
     pub description: String,
     pub input_schema: PackedJson,
+    /// What calls need of it.
+    pub needs: Needs,
     pub output_schema: PackedJson,
     pub annotations: PackedJson,
+    /// What a call does by them: `read`, `write` or `unknown`.
+    pub effect: &'static str,
     /// Provenance of compiled tools.
     pub ptc: PackedJson,
 }
@@ -79,15 +84,27 @@ impl RawTool {
             Some(Value::String(text)) => text,
             _ => String::new(),
         };
-        let mut part = |key: &str| PackedJson::from(entry.remove(key).unwrap_or_default());
+        let mut part = |key: &str| entry.remove(key).unwrap_or_default();
+        let (input_schema, annotations) = (part("inputSchema"), part("annotations"));
         Some(Self {
             name,
-            input_schema: part("inputSchema"),
-            output_schema: part("outputSchema"),
-            annotations: part("annotations"),
+            needs: Needs::of(&input_schema),
+            input_schema: input_schema.into(),
+            output_schema: part("outputSchema").into(),
+            effect: effect(&annotations),
+            annotations: annotations.into(),
             ptc: PackedJson::default(),
             description: text(entry.remove("description")),
         })
+    }
+}
+
+fn effect(annotations: &Value) -> &'static str {
+    let says = |hint: &str| annotations.get(hint).and_then(Value::as_bool);
+    match (says("readOnlyHint"), says("destructiveHint")) {
+        (Some(true), _) => "read",
+        (_, Some(true)) => "write",
+        _ => "unknown",
     }
 }
 

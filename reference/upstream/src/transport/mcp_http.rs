@@ -602,28 +602,19 @@ fn describe(
         return Ok(());
     };
     let arguments = by_name(arguments);
-    let input_schema = tool.input_schema.read();
-    let properties = input_schema
-        .get("properties")
-        .and_then(serde_json::Value::as_object);
     let mut bytes = 0;
-    for (key, schema) in properties.into_iter().flatten() {
-        let Some(header) = schema
-            .get("x-mcp-header")
-            .and_then(serde_json::Value::as_str)
-        else {
+    for (key, header) in tool.needs.marked.iter().zip(tool.needs.headers.iter()) {
+        let Some(value) = arguments.get(key) else {
             continue;
         };
         let Ok(name) = format!("mcp-param-{header}").parse::<http::HeaderName>() else {
             continue;
         };
-        let text = arguments
-            .get(key.as_str())
-            .and_then(|value| match value.kind() {
-                JsonKind::String => value.as_str().map(|text| text.into_owned()),
-                JsonKind::Integer | JsonKind::Bool => Some(value.text().to_owned()),
-                _ => None,
-            });
+        let text = match value.kind() {
+            JsonKind::String => value.as_str().map(|text| text.into_owned()),
+            JsonKind::Integer | JsonKind::Bool => Some(value.text().to_owned()),
+            _ => None,
+        };
         if let Some(value) = text.and_then(|text| plain_or_base64(&text)) {
             bytes += name.as_str().len() + value.len() + HEADER_BYTES_CHARGED;
             if bytes > PARAM_HEADER_BYTES_MAX {

@@ -10,6 +10,7 @@ use super::config::OpenApiConfig;
 use super::names::normalize;
 use super::path::Template;
 use crate::limits::RESOLVED_BYTES_MAX;
+use crate::needs::Needs;
 use crate::tool::RawTool;
 
 /// Methods that a path item can have.
@@ -227,13 +228,16 @@ impl<'a> Compiler<'a> {
             .iter()
             .map(|p| (p.name.clone(), p.schema.clone()))
             .collect();
+        let input_schema =
+            json!({ "type": "object", "properties": properties, "required": required });
         let tool = RawTool {
             name: normalize(&name),
             description: description.unwrap_or_default(),
-            input_schema:
-                json!({ "type": "object", "properties": properties, "required": required }).into(),
+            needs: Needs::of(&input_schema),
+            input_schema: input_schema.into(),
             output_schema: output_schema.into(),
             annotations: json!({ "readOnlyHint": true }).into(),
+            effect: "read",
             ptc: json!({
                 "transport": "openapi",
                 "operationId": self.id,

@@ -1,0 +1,178 @@
+//! What a call needs of its tool's schema: which keys are sent as written, which are required, which go into headers. Taken out once,
+//! for a schema is as large as its upstream likes, and a tree of it takes twenty times the memory. Knows nothing of what is called.
+
+use serde_json::Value;
+
+use crate::label::required_keys;
+use crate::limits::{LIST_BYTES_MAX, RESOLVED_BYTES_MAX};
+
+/// What calls need of an input schema: about as large as the part of it that says so.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Needs {
+    /// Names that the schema requires, each once.
+    pub required: Names,
+    /// Arguments that go into headers, in the order of their names, and the header that each wants.
+    pub marked: Names,
+    pub headers: Names,
+    /// Names of all `nodes`, one behind the other.
+    text: String,
+    nodes: Vec<Node>,
+    root: Node,
+}
+
+/// Names, one behind the other.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Names {
+    text: String,
+    ends: Vec<u32>,
+}
+
+/// A schema with keys that would be sent otherwise if it did not declare them: those with hyphens, and those that lead to such.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Node {
+    /// Where its name ends: it begins where that of the node before it ends.
+    name_end: u32,
+    /// Its properties, in the order of their names.
+    first: u32,
+    count: u32,
+    /// What its items are, counted from one.
+    items: u32,
+}
+
+/// What a schema, or a part of one, declares. Without one it declares nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declared<'a>(Option<(&'a Needs, Node)>);
+
+impl Needs {
+    pub fn of(schema: &Value) -> Self {
+        let mut needs = Self::default();
+        required_keys(schema)
+            .into_iter()
+            .for_each(|name| needs.required.push(name));
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            if let Some(header) = property.get("x-mcp-header").and_then(Value::as_str) {
+                needs.marked.push(name);
+                needs.headers.push(header);
+            }
+        }
+        needs.root = needs.gather(schema).unwrap_or_default();
+        for names in [&mut needs.required, &mut needs.marked, &mut needs.headers] {
+            names.text.shrink_to_fit();
+            names.ends.shrink_to_fit();
+        }
+        needs.text.shrink_to_fit();
+        needs.nodes.shrink_to_fit();
+        needs
+    }
+
+    pub fn declared(&self) -> Declared<'_> {
+        Declared(Some((self, self.root)))
+    }
+
+    /// The node of a schema, without its name, its parts being there already; none when it has none. As deep as JSON is read.
+    fn gather(&mut self, schema: &Value) -> Option<Node> {
+        let mut found = Vec::new();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            let node = self.gather(property);
+            if node.is_some() || name.contains('-') {
+                found.push((name, node.unwrap_or_default()));
+            }
+        }
+        let items = schema.get("items").and_then(|items| self.gather(items));
+        if found.is_empty() && items.is_none() {
+            return None;
+        }
+        found.sort_unstable_by_key(|(name, _)| *name);
+        let mut node = Node {
+            first: length(self.nodes.len()),
+            count: length(found.len()),
+            ..Node::default()
+        };
+        for (name, property) in found {
+            self.push(name, property);
+        }
+        if let Some(items) = items {
+            self.push("", items);
+            node.items = length(self.nodes.len());
+        }
+        Some(node)
+    }
+
+    fn push(&mut self, name: &str, node: Node) {
+        self.text.push_str(name);
+        let name_end = length(self.text.len());
+        self.nodes.push(Node { name_end, ..node });
+    }
+
+    fn name(&self, at: usize) -> &str {
+        let start = match at {
+            0 => 0,
+            _ => self.nodes[at - 1].name_end as usize,
+        };
+        &self.text[start..self.nodes[at].name_end as usize]
+    }
+}
+
+/// What is listed is never longer than a `u32` counts.
+fn length(bytes: usize) -> u32 {
+    const { assert!(LIST_BYTES_MAX <= u32::MAX as usize && RESOLVED_BYTES_MAX <= u32::MAX as usize) };
+    bytes as u32
+}
+
+impl<'a> Declared<'a> {
+    /// Of what has no schema.
+    pub const NOTHING: Declared<'static> = Declared(None);
+
+    /// The key as it is sent.
+    pub fn sent(self, key: String) -> String {
+        match key.contains('-') && self.find(&key).is_none() {
+            true => key.replace('-', "_"),
+            false => key,
+        }
+    }
+
+    /// What the property of that name declares.
+    pub fn property(self, name: &str) -> Self {
+        self.find(name).unwrap_or(Declared(None))
+    }
+
+    /// What items declare.
+    pub fn items(self) -> Self {
+        Declared(self.0.and_then(|(needs, node)| {
+            let at = (node.items as usize).checked_sub(1)?;
+            Some((needs, needs.nodes[at]))
+        }))
+    }
+
+    fn find(self, name: &str) -> Option<Self> {
+        let (needs, node) = self.0?;
+        let (mut low, mut high) = (node.first as usize, (node.first + node.count) as usize);
+        while low < high {
+            let at = low.midpoint(high);
+            match needs.name(at).cmp(name) {
+                std::cmp::Ordering::Less => low = at + 1,
+                std::cmp::Ordering::Greater => high = at,
+                std::cmp::Ordering::Equal => return Some(Declared(Some((needs, needs.nodes[at])))),
+            }
+        }
+        None
+    }
+}
+
+impl Names {
+    fn push(&mut self, name: &str) {
+        self.text.push_str(name);
+        self.ends.push(length(self.text.len()));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let name = &self.text[start..end as usize];
+            start = end as usize;
+            name
+        })
+    }
+}
