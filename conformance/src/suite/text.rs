@@ -235,14 +235,11 @@ impl Text {
 }
 
 fn append(out: &mut Vec<u8>, unit: &[u8], count: u64) -> Result<(), Fault> {
-    let grown = usize::try_from(count)
-        .ok()
-        .and_then(|count| count.checked_mul(unit.len()));
+    let count = usize::try_from(count).map_err(|_| Fault::TooLong)?;
+    let grown = count.checked_mul(unit.len());
     match grown.and_then(|bytes| bytes.checked_add(out.len())) {
         Some(total) if total <= TEXT_BYTES_MAX => {
-            for _ in 0..count {
-                out.extend_from_slice(unit);
-            }
+            out.extend_from_slice(&unit.repeat(count));
             Ok(())
         }
         _ => Err(Fault::TooLong),
