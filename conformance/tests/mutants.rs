@@ -80,13 +80,13 @@ fn a_server_that_is_right_in_another_way_is_not_accused() {
         let words = [
             binary,
             "mutate",
-            other.name,
+            &other.name,
             "--",
             reference.to_str().expect("a path in UTF-8"),
             "start",
         ];
         let command = shell_words::join(words);
-        let output = harness(&["run", "--stdio", &command, "--filter", other.clause]);
+        let output = harness(&["run", "--stdio", &command, "--filter", &other.clause]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}:\n{text}", other.name);
     }

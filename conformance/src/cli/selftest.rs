@@ -96,7 +96,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
         wanted.is_empty()
             || wanted
                 .iter()
-                .any(|glob| glob.names(mutant.name) || glob.names(mutant.clause))
+                .any(|glob| glob.names(&mutant.name) || glob.names(&mutant.clause))
     };
     let mutants: Vec<&Mutant> = mutant::all().filter(means).collect();
     let mut right = Vec::new();
@@ -170,7 +170,7 @@ async fn passing(
     let all: BTreeSet<usize> = mutants
         .iter()
         .filter(|mutant| mutant.way == way)
-        .flat_map(|mutant| cases_of(suite, mutant.clause))
+        .flat_map(|mutant| cases_of(suite, &mutant.clause))
         .collect();
     let all: Vec<usize> = all.into_iter().collect();
     let orders = orders(command.to_vec(), way);
@@ -188,7 +188,7 @@ async fn try_one(
     command: &[String],
     right: &BTreeSet<usize>,
 ) -> Result<Fate, String> {
-    let mine = cases_of(suite, mutant.clause);
+    let mine = cases_of(suite, &mutant.clause);
     if mine.is_empty() {
         return Ok(Fate::Unproven("the clause has no case"));
     }
@@ -206,7 +206,7 @@ async fn try_one(
     let mut argv = vec![
         own.to_string_lossy().into_owned(),
         "mutate".to_owned(),
-        mutant.name.to_owned(),
+        mutant.name.clone(),
         "--".to_owned(),
     ];
     argv.extend(command.iter().cloned());

@@ -91,7 +91,7 @@ pub fn payload(frame: &mut Json, edit: impl FnOnce(&mut Json)) {
 }
 
 /// The printed result, wherever a reply shows it.
-pub fn printed(frame: &mut Json, edit: fn(&str) -> String) {
+pub fn printed(frame: &mut Json, edit: impl Fn(&str) -> String) {
     let changed = |text: &str| {
         text.strip_prefix(RESULT_PREFIX)
             .map(|printed| format!("{RESULT_PREFIX}{}", edit(printed)))
@@ -109,6 +109,29 @@ pub fn printed(frame: &mut Json, edit: fn(&str) -> String) {
     {
         let printed = text.split_off(found + RESULT_PREFIX.len());
         text.push_str(&edit(&printed));
+    }
+}
+
+/// The texts of an error's reply: its feedback, message and blocks of text.
+pub fn errors(frame: &mut Json, edit: impl Fn(&str) -> String) {
+    let is_error = at(frame, &["result", "isError"]).is_some_and(|flag| *flag == Json::from(true));
+    if !is_error {
+        return;
+    }
+    for path in [
+        &["result", "structuredContent", "feedback"],
+        &["result", "structuredContent", "message"],
+    ] {
+        if let Some(Json::String(text)) = at(frame, path) {
+            *text = edit(text);
+        }
+    }
+    if let Some(Json::Array(blocks)) = at(frame, &["result", "content"]) {
+        for block in blocks {
+            if let Some(Json::String(text)) = at(block, &["text"]) {
+                *text = edit(text);
+            }
+        }
     }
 }
 

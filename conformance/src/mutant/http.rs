@@ -8,9 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::json::Json;
 
-use super::Mutation;
+use super::{Mutation, frame};
 
 /// The flag whose value is the port that clients use.
 const PORT_FLAG: &str = "--http-port";
@@ -50,6 +52,13 @@ impl Message {
     pub fn set_field(&mut self, name: &str, value: &str) {
         self.drop_field(name);
         self.fields.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Gives a field another value, in place of what all its lines said.
+    fn edit_field(&mut self, name: &str, edit: impl FnOnce(&str) -> String) {
+        if let Some(value) = self.field(name).map(edit) {
+            self.set_field(name, &value);
+        }
     }
 
     /// The status of an answer; 0 when there is none.
@@ -105,6 +114,116 @@ impl Message {
     }
 }
 
+/// What is done to a request's head or to an answer where the request is as it says, in the order of its members.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpEdit {
+    /// The request's method.
+    method: Option<String>,
+    /// How the request's path begins.
+    path: Option<String>,
+    /// A field that the request has.
+    has: Option<String>,
+    /// A field that it has not.
+    lacks: Option<String>,
+    /// A field of the request, and how its value begins.
+    says: Option<(String, String)>,
+    /// A status, and the one in its place.
+    status: Option<(u16, u16)>,
+    /// The status in place of any.
+    answers: Option<u16>,
+    /// Fields that are taken out.
+    #[serde(default)]
+    drop: Vec<String>,
+    /// A field, and its value in place of one that is there.
+    put: Option<(String, String)>,
+    /// A field, and its value where there is none.
+    add: Option<(String, String)>,
+    /// A field, and the text that is replaced in its value.
+    replace: Option<(String, String, String)>,
+    by: Option<Own>,
+}
+
+/// What no member says.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Own {
+    BodyCut,
+    /// Three bytes too few are announced.
+    BodyLongerThanSaid,
+    CapsSwapped,
+    FirstTokenCounts,
+    NotificationsAnswered,
+    ProxiesOneLine,
+    SessionsInAnyCase,
+}
+
+impl HttpEdit {
+    pub fn apply(&self, message: &mut Message, request: &Message) {
+        let (method, path) = request.target();
+        let is_meant = self.method.as_ref().is_none_or(|wanted| wanted == method)
+            && (self.path.as_ref()).is_none_or(|wanted| path.starts_with(wanted))
+            && (self.has.as_ref()).is_none_or(|name| request.field(name).is_some())
+            && (self.lacks.as_ref()).is_none_or(|name| request.field(name).is_none())
+            && self.says.as_ref().is_none_or(|(name, start)| {
+                (request.field(name)).is_some_and(|value| value.starts_with(start))
+            });
+        if !is_meant {
+            return;
+        }
+        if let Some((from, to)) = self.status
+            && message.status() == from
+        {
+            message.set_status(to);
+        }
+        if let Some(status) = self.answers {
+            message.set_status(status);
+        }
+        for name in &self.drop {
+            message.drop_field(name);
+        }
+        if let Some((name, value)) = &self.put
+            && message.field(name).is_some()
+        {
+            message.set_field(name, value);
+        }
+        if let Some((name, value)) = &self.add
+            && message.field(name).is_none()
+        {
+            message.set_field(name, value);
+        }
+        if let Some((name, from, to)) = &self.replace {
+            message.edit_field(name, |value| value.replace(from, to));
+        }
+        if let Some(own) = &self.by {
+            own.apply(message);
+        }
+    }
+}
+
+impl Own {
+    fn apply(&self, message: &mut Message) {
+        match (self, message.status()) {
+            (Own::BodyCut, _) => drop(message.body.pop()),
+            (Own::BodyLongerThanSaid, _) => {
+                let said = message.body.len().saturating_sub(3);
+                message.set_field("Content-Length", &said.to_string());
+            }
+            (Own::CapsSwapped, 503) => message.set_status(429),
+            (Own::CapsSwapped, 429) => message.set_status(503),
+            (Own::FirstTokenCounts, _) => {
+                message.edit_field("Authorization", str::to_owned);
+            }
+            (Own::NotificationsAnswered, 202) => message.body = b"{}".to_vec(),
+            (Own::ProxiesOneLine, _) => message.edit_field("X-Forwarded-For", str::to_owned),
+            (Own::SessionsInAnyCase, _) => message.edit_field("MCP-Session-Id", |id| {
+                id.trim().trim_end_matches(['x', 'X']).to_owned()
+            }),
+            (Own::CapsSwapped | Own::NotificationsAnswered, _) => {}
+        }
+    }
+}
+
 /// Whether the server is told to serve HTTP.
 pub fn is_served(command: &[String]) -> bool {
     command.iter().any(|word| word == PORT_FLAG)
@@ -114,11 +233,10 @@ pub fn is_served(command: &[String]) -> bool {
 ///
 /// # Errors
 /// When the port is taken or the command cannot be started.
-pub fn run(mutation: Mutation, command: &[String]) -> std::io::Result<i32> {
+pub fn run(mutation: &'static Mutation, command: &[String]) -> std::io::Result<i32> {
     let mut words = command.to_vec();
-    if let Mutation::Flag(name, value) = mutation {
-        words.push(name.to_owned());
-        words.extend(Some(value.to_owned()).filter(|value| !value.is_empty()));
+    if let Mutation::Flag(flag) = mutation {
+        words.extend(flag.iter().cloned());
         return ended(&mut start(&words)?);
     }
     let place = words.iter().position(|word| word == PORT_FLAG);
@@ -169,7 +287,7 @@ fn connect(port: u16) -> Option<TcpStream> {
 /// The heads of the requests that were passed on and not answered.
 type Asked = Arc<Mutex<VecDeque<Message>>>;
 
-fn pass(mutation: Mutation, client: TcpStream, server: TcpStream) -> std::io::Result<()> {
+fn pass(mutation: &'static Mutation, client: TcpStream, server: TcpStream) -> std::io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let asked = Asked::default();
@@ -184,7 +302,7 @@ fn pass(mutation: Mutation, client: TcpStream, server: TcpStream) -> std::io::Re
 }
 
 fn inward(
-    mutation: Mutation,
+    mutation: &Mutation,
     client: &TcpStream,
     mut server: &TcpStream,
     asked: &Asked,
@@ -197,8 +315,8 @@ fn inward(
             break;
         };
         let before = message.clone();
-        if let Mutation::HttpRequest(edit) = mutation {
-            edit(&mut message);
+        if let Mutation::Request(edit) = mutation {
+            edit.apply(&mut message, &before);
         }
         asked
             .lock()
@@ -218,7 +336,7 @@ fn inward(
 }
 
 fn outward(
-    mutation: Mutation,
+    mutation: &Mutation,
     server: &TcpStream,
     mut client: &TcpStream,
     asked: &Asked,
@@ -252,8 +370,8 @@ fn outward(
         (&mut server).take(length).read_to_end(&mut message.body)?;
         let before = message.clone();
         match mutation {
-            Mutation::HttpAnswer(edit) => edit(&mut message, &request),
-            Mutation::Reply(edit) => message.json(|frame| edit(frame, "")),
+            Mutation::Answer(edit) => edit.apply(&mut message, &request),
+            Mutation::Reply(steps) => message.json(|json| frame::apply(steps, json, "")),
             _ => {}
         }
         if message == before {

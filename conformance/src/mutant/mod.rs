@@ -2,25 +2,26 @@
 //! A suite that does not catch them proves nothing. Knows JSON-RPC frames, HTTP messages and program text; knows nothing of cases.
 
 mod edit;
+mod frame;
 mod http;
-mod http_table;
-mod open_table;
 mod proxy;
-mod revision_table;
-mod state_table;
-mod table;
+mod text;
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 pub use proxy::run;
 
-use http::Message;
-
-use crate::json::Json;
+use frame::Step;
+use http::HttpEdit;
+use text::Text;
 
 pub struct Mutant {
     /// Its name: `ptc-conformance mutate NAME -- CMD…`.
-    pub name: &'static str,
+    pub name: String,
     /// The clause that it breaks, or the section when the section is about one thing. A case of it must fail.
-    pub clause: &'static str,
+    pub clause: String,
     pub mutation: Mutation,
     pub way: Way,
 }
@@ -32,108 +33,92 @@ pub enum Way {
     Http,
 }
 
-/// A mutant before a server's standard streams.
-const fn over_stdio(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
-    Mutant {
-        name,
-        clause,
-        mutation,
-        way: Way::Stdio,
-    }
-}
-
-/// A mutant before a server's listener.
-const fn over_http(name: &'static str, clause: &'static str, mutation: Mutation) -> Mutant {
-    Mutant {
-        name,
-        clause,
-        mutation,
-        way: Way::Http,
-    }
-}
-
-/// What a server's standard output says of a request, edited.
-const fn reply(name: &'static str, clause: &'static str, edit: fn(&mut Json, &str)) -> Mutant {
-    over_stdio(name, clause, Mutation::Reply(edit))
-}
-
-/// What a tool answers over standard streams, edited.
-const fn payload(name: &'static str, clause: &'static str, edit: fn(&mut Json)) -> Mutant {
-    over_stdio(name, clause, Mutation::Payload(edit))
-}
-
-/// What a listener answers, edited.
-const fn answer(
-    name: &'static str,
-    clause: &'static str,
-    edit: fn(&mut Message, &Message),
-) -> Mutant {
-    over_http(name, clause, Mutation::HttpAnswer(edit))
-}
-
-/// What a listener is asked, edited.
-const fn http_request(name: &'static str, clause: &'static str, edit: fn(&mut Message)) -> Mutant {
-    over_http(name, clause, Mutation::HttpRequest(edit))
-}
-
-/// Gives a table its rows of servers that are started with a flag besides their own.
-macro_rules! flagged {
-    ($over:ident) => {
-        const fn flag(
-            name: &'static str,
-            clause: &'static str,
-            flag: &'static str,
-            value: &'static str,
-        ) -> Mutant {
-            $over(name, clause, Mutation::Flag(flag, value))
-        }
-    };
-}
-use flagged;
-
-/// Every mutant: those of protocol and language, then those of servers with state, those over HTTP, those of revision 1.1, and those
-/// of what MCP asks of any server.
-pub fn all() -> impl Iterator<Item = &'static Mutant> {
-    [
-        table::MUTANTS,
-        state_table::MUTANTS,
-        http_table::MUTANTS,
-        revision_table::MUTANTS,
-        open_table::MUTANTS,
-    ]
-    .into_iter()
-    .flatten()
-}
-
-/// One way of being wrong.
-#[derive(Clone, Copy)]
+/// One way of being wrong. `mutants.toml` says what each is.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mutation {
-    /// One symbol of each program is taken for another: a builtin or form that does something else.
-    Symbol(&'static str, &'static str),
-    /// Each program is rewritten.
-    Program(fn(&str) -> String),
-    /// Frames from the client are rewritten before the server sees them.
-    Request(fn(&mut Json)),
-    /// The text that follows `user=> ` is rewritten, wherever a reply shows it.
-    Printed(fn(&str) -> String),
-    /// The structured payload of tool results is rewritten, and with it the text that mirrors it.
-    Payload(fn(&mut Json)),
-    /// Replies are rewritten; the method that they answer is given.
-    Reply(fn(&mut Json, &str)),
-    /// The server is started with this flag besides its own; a later one wins.
-    Flag(&'static str, &'static str),
-    /// What happens to lines as such.
+    Symbol(String, String),
+    Program(Text),
+    Printed(Text),
+    Errors(Text),
+    Frame(Vec<Step>),
+    Payload(Vec<Step>),
+    Reply(Vec<Step>),
+    /// A flag and its value, if it takes one.
+    Flag(Vec<String>),
     Stream(Stream),
-    /// Heads of requests are rewritten before the server sees them.
-    HttpRequest(fn(&mut Message)),
-    /// Answers over HTTP are rewritten; the request's head is given.
-    HttpAnswer(fn(&mut Message, &Message)),
-    /// Calls see what earlier ones defined.
-    Remembers,
+    Request(HttpEdit),
+    Answer(HttpEdit),
+}
+
+/// The table as it is written.
+#[derive(Deserialize)]
+struct Table {
+    harmless: Vec<Row>,
+    symbols: Vec<(String, String, String)>,
+    stdio: Vec<Row>,
+    http: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    breaks: String,
+    #[serde(flatten)]
+    mutation: Mutation,
+}
+
+impl Row {
+    fn mutant(self, way: Way) -> Mutant {
+        let Row {
+            name,
+            breaks: clause,
+            mutation,
+        } = self;
+        Mutant {
+            name,
+            clause,
+            mutation,
+            way,
+        }
+    }
+}
+
+/// Servers that are wrong, and servers that are right in another way than the reference.
+static MUTANTS: LazyLock<(Vec<Mutant>, Vec<Mutant>)> = LazyLock::new(|| {
+    let table: Table =
+        toml::from_str(include_str!("mutants.toml")).expect("a table that tests read");
+    let symbols = table.symbols.into_iter().map(|(breaks, from, to)| Row {
+        name: format!("{from}~{to}"),
+        breaks,
+        mutation: Mutation::Symbol(from, to),
+    });
+    let over_stdio = |rows: Vec<Row>| rows.into_iter().map(|row| row.mutant(Way::Stdio));
+    let wrong = symbols
+        .map(|row| row.mutant(Way::Stdio))
+        .chain(over_stdio(table.stdio))
+        .chain(table.http.into_iter().map(|row| row.mutant(Way::Http)));
+    (wrong.collect(), over_stdio(table.harmless).collect())
+});
+
+/// Every server that is wrong.
+pub fn all() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.0.iter()
+}
+
+/// Servers that are right in another way than the reference, with the cases that they pass, as a glob.
+pub fn harmless() -> impl Iterator<Item = &'static Mutant> {
+    MUTANTS.1.iter()
+}
+
+/// The mutant of that name, or the server that is right in another way.
+pub fn find(name: &str) -> Option<&'static Mutant> {
+    all().chain(harmless()).find(|mutant| mutant.name == name)
 }
 
 /// Faults of the stream of replies.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Stream {
     /// A line of its own accord stands before the first reply to each call.
     ExtraLine,
@@ -172,18 +157,8 @@ pub enum Stream {
     ForgetsAtEnd,
     /// A line that ends with a carriage return and a newline is not read.
     WantsBareNewlines,
-}
-
-/// The mutant of that name, or the server that is right in another way.
-pub fn find(name: &str) -> Option<&'static Mutant> {
-    all()
-        .chain(table::HARMLESS)
-        .find(|mutant| mutant.name == name)
-}
-
-/// Servers that are right in another way than the reference, with the cases that they pass, as a glob.
-pub fn harmless() -> impl Iterator<Item = &'static Mutant> {
-    table::HARMLESS.iter()
+    /// Calls see what earlier ones defined.
+    Remembers,
 }
 
 #[cfg(test)]
@@ -194,7 +169,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let names: BTreeSet<&str> = all().map(|mutant| mutant.name).collect();
+        let names: BTreeSet<&str> = all().map(|mutant| mutant.name.as_str()).collect();
         assert_eq!(names.len(), all().count());
     }
 }

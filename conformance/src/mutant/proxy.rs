@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::json::Json;
 
-use super::{Mutant, Mutation, Stream, edit, http};
+use super::{Mutant, Mutation, Stream, edit, frame, http};
 
 /// How long a mutant that exchanges ids holds a reply back, waiting for another call to come.
 const SWAP_WAIT: Duration = Duration::from_millis(60);
@@ -24,9 +24,9 @@ const LINGER: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When the command cannot be started.
-pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
+pub fn run(mutant: &'static Mutant, command: &[String]) -> std::io::Result<i32> {
     if http::is_served(command) {
-        return http::run(mutant.mutation, command);
+        return http::run(&mutant.mutation, command);
     }
     let (program, arguments) = command
         .split_first()
@@ -36,10 +36,8 @@ pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    if let Mutation::Flag(name, value) = mutant.mutation {
-        server
-            .arg(name)
-            .args(Some(value).filter(|value| !value.is_empty()));
+    if let Mutation::Flag(flag) = &mutant.mutation {
+        server.args(flag);
     }
     let mut child = server.spawn()?;
     let missing = || std::io::Error::other("a standard stream of the server is missing");
@@ -47,7 +45,7 @@ pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
     let output = child.stdout.take().ok_or_else(missing)?;
     let desk = Arc::new(Desk::default());
     let incoming = Arc::clone(&desk);
-    let mutation = mutant.mutation;
+    let mutation = &mutant.mutation;
     std::thread::spawn(move || {
         Inward {
             mutation,
@@ -70,14 +68,14 @@ pub fn run(mutant: &Mutant, command: &[String]) -> std::io::Result<i32> {
         std::thread::sleep(LINGER);
     }
     Ok(match mutation {
-        Mutation::Stream(Stream::ExitStatus(status)) => status,
+        Mutation::Stream(Stream::ExitStatus(status)) => *status,
         _ => status,
     })
 }
 
 impl Mutation {
-    fn is(self, stream: Stream) -> bool {
-        matches!(self, Mutation::Stream(found) if found == stream)
+    fn is(&self, stream: Stream) -> bool {
+        matches!(self, Mutation::Stream(found) if *found == stream)
     }
 }
 
@@ -103,7 +101,7 @@ impl Desk {
 
 /// From the client to the server.
 struct Inward {
-    mutation: Mutation,
+    mutation: &'static Mutation,
     desk: Arc<Desk>,
     /// What earlier programs defined.
     program: String,
@@ -147,9 +145,9 @@ impl Inward {
             Mutation::Symbol(from, to) => {
                 edit::program(&mut frame, |text| edit::symbol(text, from, to))
             }
-            Mutation::Program(rewrite) => edit::program(&mut frame, rewrite),
-            Mutation::Request(rewrite) => rewrite(&mut frame),
-            Mutation::Remembers => {
+            Mutation::Program(text) => edit::program(&mut frame, |program| text.apply(program)),
+            Mutation::Frame(steps) => frame::apply(steps, &mut frame, ""),
+            Mutation::Stream(Stream::Remembers) => {
                 let earlier = &mut self.program;
                 edit::program(&mut frame, |text| {
                     let whole = format!("{earlier}{text}");
@@ -212,7 +210,7 @@ impl Inward {
 
 /// From the server to the client.
 struct Outward {
-    mutation: Mutation,
+    mutation: &'static Mutation,
     desk: Arc<Desk>,
     calls: usize,
     held: Option<Json>,
@@ -286,10 +284,13 @@ impl Outward {
             .unwrap_or_default();
         let before = frame.clone();
         match self.mutation {
-            Mutation::Printed(rewrite) => edit::printed(&mut frame, rewrite),
-            Mutation::Payload(rewrite) => edit::payload(&mut frame, rewrite),
-            Mutation::Reply(rewrite) => rewrite(&mut frame, &method),
-            Mutation::Stream(stream) => return self.stream(stream, frame, text, &id, &method),
+            Mutation::Printed(rewrite) => edit::printed(&mut frame, |text| rewrite.apply(text)),
+            Mutation::Errors(rewrite) => edit::errors(&mut frame, |text| rewrite.apply(text)),
+            Mutation::Payload(steps) => {
+                edit::payload(&mut frame, |payload| frame::apply(steps, payload, ""));
+            }
+            Mutation::Reply(steps) => frame::apply(steps, &mut frame, &method),
+            Mutation::Stream(stream) => return self.stream(*stream, frame, text, &id, &method),
             _ => {}
         }
         if frame == before {

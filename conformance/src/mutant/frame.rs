@@ -1,0 +1,322 @@
+//! Steps that rewrite a JSON value, as the table of mutants writes them. Knows the shapes of MCP's frames; knows no transport.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indexmap::IndexMap;
+use serde::Deserialize;
+
+use crate::json::Json;
+
+use super::edit::{at, payload, remove, set, text_block};
+use super::text::replaced;
+
+/// What is done where a reply and its members are as the step says. `mutants.toml` tells what each does.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    to: Option<String>,
+    r#where: Option<Where>,
+    remove: Option<String>,
+    set: Option<(String, Value)>,
+    put: Option<(String, Value)>,
+    add: Option<(String, Value)>,
+    change: Option<(String, Value, Value)>,
+    replace: Option<(String, Vec<(String, String)>)>,
+    append: Option<(String, String)>,
+    by: Option<Own>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Where {
+    Is(String, Value),
+    Stands((String,)),
+}
+
+/// JSON, as text in the table.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+struct Value(Json);
+
+impl TryFrom<String> for Value {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Value, String> {
+        let json = Json::parse(&text);
+        json.map(Value)
+            .map_err(|error| format!("`{text}`: {error}"))
+    }
+}
+
+/// Takes the steps. `method` is what a reply answers; empty where that is not known.
+pub fn apply(steps: &[Step], json: &mut Json, method: &str) {
+    for step in steps {
+        step.apply(json, method);
+    }
+}
+
+impl Step {
+    fn apply(&self, json: &mut Json, method: &str) {
+        let mut stands = |path: &str| at(json, &path.split('.').collect::<Vec<_>>()).cloned();
+        let is_meant = match &self.r#where {
+            None => true,
+            Some(Where::Stands((path,))) => stands(path).is_some(),
+            Some(Where::Is(path, Value(value))) => stands(path).as_ref() == Some(value),
+        };
+        if !is_meant || self.to.as_ref().is_some_and(|to| to != method) {
+            return;
+        }
+        if let Some(path) = &self.remove {
+            each(json, path, &mut |members, name| {
+                members.shift_remove(name);
+            });
+        }
+        if let Some((path, Value(value))) = &self.set {
+            each(json, path, &mut |members, name| {
+                members.insert(name.to_owned(), value.clone());
+            });
+        }
+        if let Some((path, Value(value))) = &self.put {
+            found(json, path, &mut |member| *member = value.clone());
+        }
+        if let Some((path, Value(value))) = &self.add {
+            each(json, path, &mut |members, name| {
+                let member = members.entry(name.to_owned());
+                member.or_insert_with(|| value.clone());
+            });
+        }
+        if let Some((path, Value(from), Value(to))) = &self.change {
+            found(json, path, &mut |member| {
+                if member == from {
+                    *member = to.clone();
+                }
+            });
+        }
+        if let Some((path, pairs)) = &self.replace {
+            found(json, path, &mut |member| {
+                if let Json::String(text) = member {
+                    *text = replaced(text, pairs);
+                }
+            });
+        }
+        if let Some((path, more)) = &self.append {
+            found(json, path, &mut |member| {
+                if let Json::String(text) = member {
+                    text.push_str(more);
+                }
+            });
+        }
+        if let Some(Own(edit)) = &self.by {
+            edit(json, method);
+        }
+    }
+}
+
+/// Each object that may have the last member of a path, and that member's name.
+fn each(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut IndexMap<String, Json>, &str)) {
+    match (path.split_once('.'), json) {
+        (None, Json::Object(members)) => visit(members, path),
+        (Some(("*", rest)), Json::Array(items)) => {
+            items.iter_mut().for_each(|item| each(item, rest, visit));
+        }
+        (Some((name, rest)), Json::Object(members)) => {
+            if let Some(member) = members.get_mut(name) {
+                each(member, rest, visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Each member that stands at a path.
+fn found(json: &mut Json, path: &str, visit: &mut dyn FnMut(&mut Json)) {
+    each(json, path, &mut |members, name| {
+        members.get_mut(name).into_iter().for_each(&mut *visit);
+    });
+}
+
+/// An edit that no step says: what it does with the frame or the payload, and the method that a reply answers.
+type Edit = fn(&mut Json, &str);
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct Own(Edit);
+
+impl TryFrom<String> for Own {
+    type Error = String;
+
+    fn try_from(wanted: String) -> Result<Own, String> {
+        let found = OWN.iter().find(|(name, _)| *name == wanted);
+        found
+            .map(|(_, edit)| Own(*edit))
+            .ok_or_else(|| format!("no edit is called `{wanted}`"))
+    }
+}
+
+const OWN: &[(&str, Edit)] = &[
+    ("batches", |frame, _| {
+        *frame = Json::Array(vec![frame.clone()]);
+    }),
+    ("bytes-one-more", bytes_one_more),
+    ("calls-cleared-together", calls_cleared_together),
+    ("cancelled-as-timeout", cancelled_as_timeout),
+    ("context-keys-free", |frame, _| {
+        if let Some(Json::Object(members)) = at(frame, &["params", "arguments", "context"]) {
+            members.retain(|key, _| !key.is_empty() && !key.contains('/'));
+        }
+    }),
+    ("dies", |_, _| std::process::exit(70)),
+    ("dies-of-batch", |frame, _| {
+        if matches!(frame, Json::Array(_)) {
+            std::process::exit(70);
+        }
+    }),
+    ("dies-of-unknown-method", |frame, _| {
+        let method = frame.get("method").and_then(Json::as_str);
+        if method.is_some_and(|method| method.starts_with("touchstone")) {
+            std::process::exit(70);
+        }
+    }),
+    ("errors-as-results", |frame, _| {
+        if let Some(error) = remove(frame, &[], "error") {
+            set(frame, &[], "result", error);
+        }
+    }),
+    ("lists-shrink", lists_shrink),
+    ("long-names-unread", long_names_unread),
+    ("long-schemas-unreadable", long_schemas_unreadable),
+    ("long-titles-unknown", long_titles_unknown),
+    ("mirror-differs", |frame, _| {
+        if let Some(Json::String(text)) = text_block(frame)
+            && text.starts_with('{')
+        {
+            *text = "{}".to_owned();
+        }
+    }),
+    ("sessions-tool-missing", |frame, _| {
+        if let Some(Json::Array(tools)) = at(frame, &["result", "tools"]) {
+            let forgets = Some("lisp_session_forget");
+            tools.retain(|tool| tool.get("name").and_then(Json::as_str) != forgets);
+        }
+    }),
+    ("starred", |frame, _| {
+        let text = frame.to_string().replace("[REDACTED]", "********");
+        if let Ok(changed) = Json::parse(&text) {
+            *frame = changed;
+        }
+    }),
+    ("succeeds", succeeds),
+    ("text-ids", |frame, _| {
+        if let Some(id @ Json::Number(_)) = at(frame, &["id"]) {
+            *id = Json::from(id.to_string());
+        }
+    }),
+    ("two-blocks", |frame, _| {
+        if let Some(Json::Array(blocks)) = at(frame, &["result", "content"]) {
+            let again = blocks.clone();
+            blocks.extend(again);
+        }
+    }),
+    ("validated-as-text", |payload, _| {
+        if let Some(value) = at(payload, &["validated"]) {
+            *value = Json::from(value.to_string());
+        }
+    }),
+    ("validated-partial", |payload, _| {
+        match at(payload, &["validated"]) {
+            Some(Json::Array(items)) => drop(items.pop()),
+            Some(Json::Object(members)) => drop(members.pop()),
+            _ => {}
+        }
+    }),
+];
+
+fn bytes_one_more(payload: &mut Json, _method: &str) {
+    let Some(Json::Array(bindings)) = at(payload, &["top_bindings"]) else {
+        return;
+    };
+    for binding in bindings {
+        if let Some(bytes) = binding.get("bytes").and_then(Json::as_i64) {
+            set(binding, &[], "bytes", Json::from(bytes + 1));
+        }
+    }
+}
+
+fn calls_cleared_together(frame: &mut Json, _method: &str) {
+    if let Some(Json::Array(targets)) = at(frame, &["params", "arguments", "clear"])
+        && targets
+            .iter()
+            .any(|target| target.as_str() == Some("tool_calls"))
+    {
+        targets.push(Json::from("upstream_calls"));
+    }
+}
+
+fn cancelled_as_timeout(frame: &mut Json, _method: &str) {
+    payload(frame, |payload| {
+        if let Some(Json::String(reason)) = at(payload, &["reason"])
+            && reason == "cancelled"
+        {
+            *reason = "timeout".to_owned();
+        }
+    });
+    if let Some(Json::String(text)) = text_block(frame) {
+        *text = text.replace("cancelled", "timeout");
+    }
+}
+
+/// Nothing is listed once something was called.
+fn lists_shrink(frame: &mut Json, method: &str) {
+    static CALLED: AtomicBool = AtomicBool::new(false);
+    if method == "tools/call" {
+        CALLED.store(true, Ordering::Relaxed);
+    }
+    if method == "tools/list"
+        && CALLED.load(Ordering::Relaxed)
+        && let Some(Json::Array(tools)) = at(frame, &["result", "tools"])
+    {
+        tools.clear();
+    }
+}
+
+/// Schemas beyond 32 KiB are none.
+fn long_schemas_unreadable(frame: &mut Json, _method: &str) {
+    if let Some(schema) = at(frame, &["params", "arguments", "output_schema"])
+        && schema.to_string().len() > 32 << 10
+    {
+        *schema = Json::from("too long");
+    }
+}
+
+/// A schema that names something in more than 1,000 bytes is passed over.
+fn long_names_unread(frame: &mut Json, _method: &str) {
+    let names_at_length = |schema: &Json| match schema.get("properties") {
+        Some(Json::Object(properties)) => properties.iter().any(|(name, _)| name.len() > 1_000),
+        _ => false,
+    };
+    let is_passed_over = at(frame, &["params", "arguments", "output_schema", "items"])
+        .is_some_and(|items| names_at_length(items));
+    if is_passed_over {
+        remove(frame, &["params", "arguments"], "output_schema");
+    }
+}
+
+/// Titles beyond 100 bytes are an argument that nobody knows.
+fn long_titles_unknown(frame: &mut Json, _method: &str) {
+    let is_long = at(frame, &["params", "arguments", "title"])
+        .and_then(|title| title.as_str().map(str::len))
+        .is_some_and(|bytes| bytes > 100);
+    if is_long {
+        set(frame, &["params", "arguments"], "titel", Json::from(1));
+    }
+}
+
+/// A call that was refused succeeds.
+fn succeeds(frame: &mut Json, _method: &str) {
+    let failed = at(frame, &["result", "isError"]) == Some(&mut Json::Bool(true));
+    if failed || frame.get("error").is_some() {
+        remove(frame, &[], "error");
+        let result = Json::parse(r#"{"content":[]}"#).unwrap_or(Json::Null);
+        set(frame, &[], "result", result);
+    }
+}

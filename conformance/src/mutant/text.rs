@@ -1,0 +1,147 @@
+//! Rewrites of texts: of programs, of printed results, of errors. Knows how the language and its messages look; knows no frames.
+
+use serde::Deserialize;
+
+/// How a text is rewritten.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    /// Each first text is replaced by its second, one pair after the other.
+    Replaced(Vec<(String, String)>),
+    Rewritten(Rewrite),
+}
+
+/// What no list of replacements says.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rewrite {
+    /// What stands before the text, and what behind it.
+    Between(String, String),
+    /// So many characters are left.
+    First(usize),
+    By(Own),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Own {
+    ArgumentsUncounted,
+    BlankProgramRuns,
+    CommasInMaps,
+    FirstLine,
+    FormsUnnamed,
+    MapsBackwards,
+    OneMore,
+    PlacesBehindFail,
+    StrayClosersIgnored,
+}
+
+impl Text {
+    pub fn apply(&self, text: &str) -> String {
+        match self {
+            Text::Replaced(pairs) => replaced(text, pairs),
+            Text::Rewritten(Rewrite::Between(before, behind)) => format!("{before}{text}{behind}"),
+            Text::Rewritten(Rewrite::First(count)) => text.chars().take(*count).collect(),
+            Text::Rewritten(Rewrite::By(own)) => own.apply(text),
+        }
+    }
+}
+
+pub fn replaced(text: &str, pairs: &[(String, String)]) -> String {
+    pairs
+        .iter()
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+impl Own {
+    fn apply(&self, text: &str) -> String {
+        match self {
+            Own::ArgumentsUncounted => within(text, "arity_error: ", |line| {
+                line.replace(|sign: char| sign.is_ascii_digit(), "some")
+            }),
+            Own::BlankProgramRuns if text.trim().is_empty() => "nil".to_owned(),
+            Own::BlankProgramRuns => text.to_owned(),
+            Own::CommasInMaps => commas(text),
+            Own::FirstLine => text.lines().next().unwrap_or_default().to_owned(),
+            Own::FormsUnnamed => {
+                within(text, "Analysis error: expected (", |_| "a form)".to_owned())
+            }
+            Own::MapsBackwards => backwards(text),
+            Own::OneMore => match text.parse::<i64>() {
+                Ok(number) => number.wrapping_add(1).to_string(),
+                Err(_) => text.to_owned(),
+            },
+            Own::PlacesBehindFail if text.starts_with("fail: ") => {
+                format!("{text}\nat line 1, column 1")
+            }
+            Own::PlacesBehindFail => text.to_owned(),
+            Own::StrayClosersIgnored => stray_closers_ignored(text),
+        }
+    }
+}
+
+/// `text` with what stands behind `start`, up to the end of the line, edited.
+fn within(text: &str, start: &str, edit: impl Fn(&str) -> String) -> String {
+    let Some(from) = text.find(start).map(|at| at + start.len()) else {
+        return text.to_owned();
+    };
+    // In JSON text a line ends with an escape.
+    let end = text[from..].find(['\n', '\\', '"']);
+    let end = end.map_or(text.len(), |end| from + end);
+    format!(
+        "{}{}{}",
+        &text[..from],
+        edit(&text[from..end]),
+        &text[end..]
+    )
+}
+
+fn commas(text: &str) -> String {
+    let mut depth = 0_usize;
+    let mut gaps = 0_usize;
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '{' => (depth, gaps) = (depth + 1, 0),
+            '}' => depth = depth.saturating_sub(1),
+            ' ' if depth == 1 => {
+                gaps += 1;
+                if gaps.is_multiple_of(2) {
+                    out.push(',');
+                }
+            }
+            _ => {}
+        }
+        out.push(character);
+    }
+    out
+}
+
+/// The entries of a flat map, last one first.
+fn backwards(text: &str) -> String {
+    let Some(inner) = text
+        .strip_prefix('{')
+        .and_then(|text| text.strip_suffix('}'))
+    else {
+        return text.to_owned();
+    };
+    let words: Vec<&str> = inner.split(' ').collect();
+    let entries: Vec<String> = words.chunks(2).rev().map(|entry| entry.join(" ")).collect();
+    format!("{{{}}}", entries.join(" "))
+}
+
+/// Drops the last closing bracket when there are more closing ones than opening ones.
+fn stray_closers_ignored(text: &str) -> String {
+    let count = |brackets: &[char]| {
+        text.chars()
+            .filter(|character| brackets.contains(character))
+            .count()
+    };
+    let mut text_out = text.to_owned();
+    if count(&[')', ']', '}']) > count(&['(', '[', '{'])
+        && let Some(last) = text.rfind([')', ']', '}'])
+    {
+        text_out.remove(last);
+    }
+    text_out
+}
