@@ -23,7 +23,8 @@ list shows the live sessions of a store, show the definitions of one. export wri
 To look at a session is a use of it: its idle time starts again.
 
 --session-store, --session-store-key-file and --upstreams-config as `ptc start` takes them, and their environment variables. What
-is secret in those is not shown. A snapshot holds what was defined as it is, so keep it as you keep a credential.
+is secret in those is not shown: list and show refuse when the upstreams config can't be read. With --unscrubbed they go on, and
+show what is secret in it. A snapshot holds what was defined as it is, so keep it as you keep a credential.
 ";
 
 /// Runs the command with the words behind `session`.
@@ -51,8 +52,13 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let settings = Settings::read(flags, environment)?;
-    let redactor = redactor(&settings);
+    let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
+        .iter()
+        .cloned()
+        .partition(|word| word == "--unscrubbed");
+    let settings = Settings::read(&flags, environment)?;
+    let shows = matches!(words.first(), Some(&("list" | "show")));
+    let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     diagnostics::install(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
     let opened = Shared::open(&settings.sessions, Duration::ZERO)?;
@@ -112,26 +118,23 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What a server with these settings would not show, as far as they are known here.
-fn redactor(settings: &Settings) -> Redactor {
-    let known = || {
-        let mut secrets = super::secrets(settings);
-        let token = flags::find("http-auth-token").and_then(|flag| environment(&flag.env()));
-        if let Some(token) = token.filter(|token| !token.is_empty()) {
-            secrets.add(&Secret::new(token));
-        }
-        secrets
+/// What a server with these settings would not show, as far as they are known here; `whole`: all of it must be.
+fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
+    let mut secrets = super::secrets(settings);
+    let token = flags::find("http-auth-token").and_then(|flag| environment(&flag.env()));
+    if let Some(token) = token.filter(|token| !token.is_empty()) {
+        secrets.add(&Secret::new(token));
+    }
+    let Some(path) = upstreams::config_path(settings) else {
+        return Ok(secrets.build());
     };
-    let mut secrets = known();
-    match upstreams::config_path(settings) {
-        None => secrets.build(),
-        Some(path) => match upstreams::read(&path, settings, &mut secrets) {
-            Ok(_) => secrets.build(),
-            Err(message) => {
-                eprintln!("{message}\nSo credentials of upstream servers are not looked for.");
-                known().build()
-            }
-        },
+    match upstreams::read(&path, settings, &mut secrets) {
+        Ok(_) => Ok(secrets.build()),
+        Err(message) if whole => Err(format!(
+            "{message}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
+        )),
+        // Those that were read before are known.
+        Err(_) => Ok(secrets.build()),
     }
 }
 
