@@ -156,6 +156,8 @@ pub(crate) struct Escapes<'t> {
     /// How many escapes may still be parsed for the one that is read, and in the text.
     left: u32,
     saved: u32,
+    /// How many were.
+    pub parsed: u64,
     /// Up to where the text was credited.
     credited: usize,
     /// Whether what was parsed met another introducer, so that it may read otherwise in the next layer.
@@ -236,6 +238,7 @@ impl<'t> Escapes<'t> {
             kept: Vec::new(),
             left: 0,
             saved: PARSES_SAVED_MAX,
+            parsed: 0,
             credited: 0,
             met: false,
         }
@@ -542,6 +545,7 @@ impl<'t> Escapes<'t> {
     /// Whether one more escape may be parsed, which it then is.
     fn affords(&mut self) -> bool {
         let left = self.left.checked_sub(1);
+        self.parsed += 1;
         self.left = left.unwrap_or(0);
         left.is_some()
     }

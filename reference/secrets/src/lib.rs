@@ -20,10 +20,11 @@ mod skip;
 mod source;
 mod stream;
 mod veil;
+mod watch;
 
 pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
 pub use document::{ConfigDocument, ConfigFault, LineColumn};
-pub use redactor::{MARKER, Redactor, RedactorBuilder};
+pub use redactor::{MARKER, Redactor, RedactorBuilder, SCRUB_TIME_MAX};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};
 pub use source::{CredentialFault, Credentials, json_kind};

@@ -9,6 +9,7 @@ use crate::escape::{self, Escapes, Reading, Readings};
 use crate::paths::Paths;
 use crate::prefixes::{Beginning, NOTHING, Prefixes};
 use crate::skip::Skip;
+use crate::watch::Watch;
 
 /// Up to this many pattern bytes the automaton is a dense table (fast on text full of near misses); above it, a compact one.
 const DENSE_PATTERN_BYTES_MAX: usize = 8 * 1024;
@@ -24,6 +25,10 @@ const BACKSLASHES_MIN: usize = 48;
 const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
 /// Bytes behind an introducer that are looked at one by one.
 const NEAR_BYTES: usize = 12;
+/// What is done about an escape, for each that is parsed for it and for each way to it, in bytes of easy text.
+const WORK_PER_ESCAPE: usize = 4;
+const WORK_PER_PARSE: usize = 8;
+const WORK_PER_WAY: usize = 2;
 /// Bytes of the pieces of secrets that stand before an escape.
 const GRAM: usize = 3;
 /// Words of a set of pairs of bytes.
@@ -260,6 +265,7 @@ impl Needles {
         least: usize,
         hit: &mut dyn FnMut(Range<usize>),
         passed: &mut dyn FnMut(usize, &[Reading]),
+        watch: &mut Watch<'_>,
     ) {
         let mut introducers = Introducers::new(text, self.blanks);
         let Some(mut at) = introducers.next() else {
@@ -289,7 +295,14 @@ impl Needles {
                 _ => begins_escape(text, at),
             };
             if reads {
+                let parsed = escapes.parsed;
                 self.read(&mut escapes, text, at, &mut readings);
+                let parsed = (escapes.parsed - parsed) as usize;
+                if !watch.affords(
+                    WORK_PER_ESCAPE + parsed * WORK_PER_PARSE + paths.open() * WORK_PER_WAY,
+                ) {
+                    return;
+                }
                 if !paths.is_clear() {
                     paths.reach(at, hit);
                 }

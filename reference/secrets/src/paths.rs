@@ -164,6 +164,11 @@ impl<'n> Paths<'n> {
         self.open.ways.is_empty()
     }
 
+    /// How many ways are followed.
+    pub fn open(&self) -> usize {
+        self.open.ways.len()
+    }
+
     /// Follows all ways up to `at`; no escape is in between that was not [`escape`](Self::escape)d.
     pub fn reach(&mut self, at: usize, hit: &mut dyn FnMut(Range<usize>)) {
         let more = (at - self.credited) as u64 * u64::from(STEPS_PER_BYTE);

@@ -19,8 +19,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use memchr::memmem;
+use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;
 
 use crate::blocks::{self, Run, Scratch, View};
@@ -30,6 +32,11 @@ use crate::scrubbed::{Scrub, Scrubbed};
 use crate::secret::{NUMBER_BYTES_MIN, Secret};
 use crate::stream::StreamScrubber;
 use crate::veil::Veil;
+use crate::watch::Watch;
+
+/// The time that scrubbing one answer, one line of a trace or one record may take that no program's own time bounds. What a program
+/// shows was scrubbed in its time, so only text that is large and made to be slow to look through takes longer.
+pub const SCRUB_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// What a secret is replaced by.
 pub const MARKER: &str = "[REDACTED]";
@@ -99,7 +106,7 @@ impl Redactor {
         Scrubbed::seal(value)
     }
 
-    /// A redactor that looks for the same as long as `goes_on`, which is asked before each text and each piece of a long one. A text
+    /// A redactor that looks for the same as long as `goes_on`, which is asked before each text and many times a millisecond. A text
     /// that was not looked through by then becomes a marker: nothing leaves unseen.
     #[must_use]
     pub fn patient(&self, goes_on: impl Fn() -> bool + Send + Sync + 'static) -> Self {
@@ -109,31 +116,39 @@ impl Redactor {
         }
     }
 
-    /// Scrubs text; borrows it unchanged when nothing matches.
-    pub fn scrub_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let Some(goes_on) = &self.patience else {
-            return self.scrub_piece(text);
-        };
-        let mut look = || goes_on().then_some(()).ok_or(());
-        self.scrub_within(text, &mut look)
-            .unwrap_or_else(|()| Cow::Owned(MARKER.to_owned()))
+    /// A redactor that looks for the same until this thread has worked for `time`: for what a client or an upstream wrote and no
+    /// program's own time bounds. A process that stood still meanwhile has not worked.
+    #[must_use]
+    pub fn for_at_most(&self, time: Duration) -> Self {
+        if self.is_empty() {
+            return self.clone();
+        }
+        let until = worked() + time;
+        self.patient(move || worked() < until)
     }
 
-    /// All of a text at once.
-    fn scrub_piece<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    /// True when what is scrubbed from now on becomes a marker, whatever it holds.
+    pub fn is_out_of_time(&self) -> bool {
+        self.patience.as_ref().is_some_and(|goes_on| !goes_on())
+    }
+
+    /// Scrubs text; borrows it unchanged when nothing matches.
+    pub fn scrub_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if let Some(goes_on) = &self.patience {
+            let mut look = || goes_on().then_some(()).ok_or(());
+            return self
+                .scrub_within(text, &mut look)
+                .unwrap_or_else(|()| Cow::Owned(MARKER.to_owned()));
+        }
         let clean = self.inner.as_ref();
-        match clean.and_then(|finder| finder.clean(text.as_bytes())) {
+        match clean.and_then(|finder| finder.clean(text.as_bytes(), &mut Watch::patient())) {
             None => Cow::Borrowed(text),
-            // Patterns and marker are UTF-8, so matches start and end between characters and nothing is lost here.
-            Some(bytes) => Cow::Owned(
-                String::from_utf8(bytes)
-                    .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
-            ),
+            Some(bytes) => Cow::Owned(readable(bytes)),
         }
     }
 
-    /// [`scrub_str`](Self::scrub_str) of text of any length, in pieces; `look` is asked before each whether to go on. A form that is
-    /// much longer than its secret (see [`Finder::reach`]) may be missed where one piece ends.
+    /// [`scrub_str`](Self::scrub_str) of text of any length, in pieces; `look` is asked before each and several times a millisecond
+    /// whether to go on. A form that is much longer than its secret (see [`Finder::reach`]) may be missed where one piece ends.
     ///
     /// # Errors
     /// Whatever `look` says.
@@ -145,23 +160,35 @@ impl Redactor {
         let Some(finder) = &self.inner else {
             return Ok(Cow::Borrowed(text));
         };
+        let mut stopped = None;
+        let mut goes_on = || {
+            stopped = look().err();
+            stopped.is_none()
+        };
         let (mut clean, mut copied, mut done) = (String::new(), 0, 0);
         while done < text.len() {
-            look()?;
+            let mut watch = Watch::new(&mut goes_on);
             let end = text.floor_char_boundary(done.saturating_add(finder.held()));
+            let piece = &text.as_bytes()[done..end];
+            let mut places = finder.places(piece, &mut watch);
             let decided = match end == text.len() {
                 true => end,
-                false => {
-                    let piece = &text.as_bytes()[done..end];
-                    text.ceil_char_boundary(done + finder.decided(piece))
-                }
+                false => text.ceil_char_boundary(done + finder.decided(piece, &places)),
             };
-            if let Cow::Owned(piece) = self.scrub_piece(&text[done..decided]) {
+            places.retain(|place| done + place.start < decided);
+            let piece = finder.cleaned(&text.as_bytes()[done..decided], &places, &mut watch);
+            if watch.is_over() {
+                break;
+            }
+            if let Some(piece) = piece {
                 clean.push_str(&text[copied..done]);
-                clean.push_str(&piece);
+                clean.push_str(&readable(piece));
                 copied = decided;
             }
             done = decided;
+        }
+        if let Some(stopped) = stopped {
+            return Err(stopped);
         }
         if copied == 0 {
             return Ok(Cow::Borrowed(text));
@@ -172,21 +199,31 @@ impl Redactor {
 
     /// Scrubs bytes; borrows them unchanged when nothing matches.
     pub fn scrub_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.inner.is_some() && self.patience.as_ref().is_some_and(|goes_on| !goes_on()) {
-            return Cow::Owned(MARKER.as_bytes().to_vec());
-        }
-        match self.inner.as_ref().and_then(|finder| finder.clean(bytes)) {
-            None => Cow::Borrowed(bytes),
-            Some(clean) => Cow::Owned(clean),
+        let clean = |watch: &mut Watch<'_>| self.inner.as_ref()?.clean(bytes, watch);
+        match self.in_time(clean) {
+            None => Cow::Owned(MARKER.as_bytes().to_vec()),
+            Some(None) => Cow::Borrowed(bytes),
+            Some(Some(clean)) => Cow::Owned(clean),
         }
     }
 
-    /// The places of all forms in a text.
-    #[cfg(feature = "checks")]
-    pub(crate) fn places(&self, text: &[u8]) -> Vec<Range<usize>> {
-        self.inner
-            .as_ref()
-            .map_or_else(Vec::new, |finder| finder.places(text))
+    /// What `search` finds; `None` when there was no time for all of it.
+    fn in_time<T>(&self, search: impl FnOnce(&mut Watch<'_>) -> T) -> Option<T> {
+        let Some(goes_on) = self.patience.as_ref().filter(|_| !self.is_empty()) else {
+            return Some(search(&mut Watch::patient()));
+        };
+        let mut goes_on = || goes_on();
+        let mut watch = Watch::new(&mut goes_on);
+        let found = search(&mut watch);
+        (!watch.is_over()).then_some(found)
+    }
+
+    /// The places of all forms in a text; `None` when there was no time to look for them.
+    pub(crate) fn places(&self, text: &[u8]) -> Option<Vec<Range<usize>>> {
+        self.in_time(|watch| {
+            let finder = self.inner.as_ref();
+            finder.map_or_else(Vec::new, |finder| finder.places(text, watch))
+        })
     }
 
     /// A veil over what messages quote of `program`.
@@ -194,20 +231,19 @@ impl Redactor {
         Veil::new(self, program)
     }
 
-    /// The forms of secrets that stand in a text, as they are written.
+    /// The forms of secrets that stand in a text, as they are written; all of it when there was no time to look for them.
     pub(crate) fn written_in<'t>(&self, text: &'t str) -> Vec<&'t str> {
-        let Some(finder) = &self.inner else {
-            return Vec::new();
+        let Some(places) = self.places(text.as_bytes()) else {
+            return vec![text];
         };
-        let places = finder.places(text.as_bytes()).into_iter();
-        places.filter_map(|place| text.get(place)).collect()
+        let written = places.into_iter().filter_map(|place| text.get(place));
+        written.collect()
     }
 
-    /// True when `text` contains a form of a secret.
+    /// True when `text` contains a form of a secret, or could, when there was no time to look.
     pub fn finds_secret_in(&self, text: &str) -> bool {
-        self.inner
-            .as_ref()
-            .is_some_and(|finder| !finder.places(text.as_bytes()).is_empty())
+        self.places(text.as_bytes())
+            .is_none_or(|places| !places.is_empty())
     }
 
     /// True when a number's text contains a secret of at least eight bytes, as it stands or with its point moved behind its digits
@@ -251,10 +287,11 @@ impl Finder {
         self.reach().saturating_mul(HELD_FACTOR)
     }
 
-    /// Up to where no form goes on beyond `text`, of which the last [`reach`](Self::reach) bytes are there to tell.
-    pub(crate) fn decided(&self, text: &[u8]) -> usize {
+    /// Up to where no form goes on beyond `text`, of which the last [`reach`](Self::reach) bytes are there to tell. `places`: those
+    /// of all forms in it.
+    pub(crate) fn decided(&self, text: &[u8], places: &[Range<usize>]) -> usize {
         let mut decided = text.len().saturating_sub(self.reach());
-        for place in self.places(text) {
+        for place in places {
             if place.contains(&decided) {
                 decided = place.end;
             }
@@ -263,20 +300,30 @@ impl Finder {
     }
 
     /// The text with a marker for every form; `None` when there is none.
-    pub(crate) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let mut places = self.places(text);
+    pub(crate) fn clean(&self, text: &[u8], watch: &mut Watch<'_>) -> Option<Vec<u8>> {
+        let places = self.places(text, watch);
+        self.cleaned(text, &places, watch)
+    }
+
+    /// The same, when the places of all forms are known.
+    fn cleaned(
+        &self,
+        text: &[u8],
+        places: &[Range<usize>],
+        watch: &mut Watch<'_>,
+    ) -> Option<Vec<u8>> {
         if places.is_empty() {
             return None;
         }
-        let mut clean = replaced(text, &places);
+        let mut clean = replaced(text, places);
         for _ in 1..PASSES_MAX {
-            places = self.places(&clean);
+            let places = self.places(&clean, watch);
             if places.is_empty() {
                 return Some(clean);
             }
             clean = replaced(&clean, &places);
         }
-        match self.places(&clean).is_empty() {
+        match self.places(&clean, watch).is_empty() {
             true => Some(clean),
             // Secrets that are made of markers: nothing of the text can be kept.
             false => Some(MARKER.as_bytes().to_vec()),
@@ -285,10 +332,10 @@ impl Finder {
 
     /// The places of all forms in ascending order; none overlaps another. A marker stays, even with the secret `E`: what lies
     /// inside of one is no form, and what reaches into one takes it along.
-    pub(crate) fn places(&self, text: &[u8]) -> Vec<Range<usize>> {
+    pub(crate) fn places(&self, text: &[u8], watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
-        self.search(text, BLOCKS_MAX, 1, &mut places);
-        if places.is_empty() {
+        self.search(text, BLOCKS_MAX, 1, &mut places, watch);
+        if places.is_empty() || watch.is_over() {
             return places;
         }
         let markers: Vec<Range<usize>> = memmem::find_iter(text, MARKER)
@@ -320,7 +367,17 @@ impl Finder {
     }
 
     /// Adds the places of secrets of `least` bytes and more, in `text` or in blocks of it, `blocks` one inside another.
-    fn search(&self, text: &[u8], blocks: u8, least: usize, places: &mut Vec<Range<usize>>) {
+    fn search(
+        &self,
+        text: &[u8],
+        blocks: u8,
+        least: usize,
+        places: &mut Vec<Range<usize>>,
+        watch: &mut Watch<'_>,
+    ) {
+        if !watch.affords(text.len()) {
+            return;
+        }
         self.needles
             .standing(text, least, &mut |place| places.push(place));
         let mut escapes: Vec<(usize, usize, u8)> = Vec::new();
@@ -347,30 +404,40 @@ impl Finder {
                     escapes.push(escape);
                 }
             },
+            watch,
         );
         places.append(&mut found);
-        if blocks == 0 || self.block_bytes == 0 || text.len() < self.block_bytes {
+        if watch.is_over() || blocks == 0 || self.block_bytes == 0 || text.len() < self.block_bytes
+        {
             return;
         }
-        self.search_blocks(text, blocks, &mut |place| places.push(place));
+        self.search_blocks(text, blocks, &mut |place| places.push(place), watch);
         let chars = self.block_bytes * 4 / 3;
         for (around, which) in blocks::surroundings(text, &escapes, chars) {
             let view = View::new(text, around, &escapes[which]);
-            self.search_blocks(&view.text, blocks, &mut |place| {
-                places.push(view.original(place))
-            });
+            let mut hit = |place| places.push(view.original(place));
+            self.search_blocks(&view.text, blocks, &mut hit, watch);
+            if watch.is_over() {
+                return;
+            }
         }
     }
 
-    fn search_blocks(&self, text: &[u8], blocks: u8, hit: &mut dyn FnMut(Range<usize>)) {
+    fn search_blocks(
+        &self,
+        text: &[u8],
+        blocks: u8,
+        hit: &mut dyn FnMut(Range<usize>),
+        watch: &mut Watch<'_>,
+    ) {
         let chars = self.block_bytes * 4 / 3;
         let mut scratch = Scratch::default();
         let wrapped = std::cell::RefCell::new(Vec::new());
         let mut run_at = |from: usize| {
             let run = Run::read(text, from);
-            if run.len() >= chars {
+            if run.len() >= chars && watch.affords(run.len()) {
                 run.decode(self.block_bytes, &mut scratch, |bytes, piece| {
-                    for place in self.within(bytes, blocks) {
+                    for place in self.within(bytes, blocks, watch) {
                         hit(run.place(text, piece, place));
                     }
                 });
@@ -384,22 +451,28 @@ impl Finder {
         let known = wrapped.take();
         blocks::indented(text, &known, &mut run_at);
         blocks::dumps(text, self.block_bytes, |bytes, starts| {
-            for place in self.within(bytes, blocks) {
+            for place in self.within(bytes, blocks, watch) {
                 hit(starts[place.start]..starts[place.end - 1] + 2);
             }
         });
     }
 
     /// The places in what a block says.
-    fn within(&self, bytes: &[u8], blocks: u8) -> Vec<Range<usize>> {
+    fn within(&self, bytes: &[u8], blocks: u8, watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         // Most of what is decoded says nothing: no form is written in it.
-        if !self.needles.has_written(bytes, self.block_bytes) {
+        if !watch.affords(bytes.len()) || !self.needles.has_written(bytes, self.block_bytes) {
             return places;
         }
-        self.search(bytes, blocks - 1, BLOCK_BYTES_MIN, &mut places);
+        self.search(bytes, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
         places
     }
+}
+
+/// The time that this thread has worked.
+fn worked() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The digits of a number in scientific notation whose exponent makes an integer of it, of some hundred digits at the most.
@@ -416,6 +489,11 @@ fn without_exponent(number: &str) -> Option<String> {
         .checked_sub(fraction.len())
         .filter(|zeros| *zeros < EXPONENT_ZEROS_MAX)?;
     Some(format!("{whole}{fraction}{}", "0".repeat(zeros)))
+}
+
+/// Patterns and marker are UTF-8, so matches start and end between characters and nothing is lost here.
+fn readable(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 fn replaced(text: &[u8], places: &[Range<usize>]) -> Vec<u8> {

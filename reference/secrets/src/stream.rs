@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::redactor::Finder;
+use crate::watch::Watch;
 
 /// A line that ends in so many bytes without a blank may go on in the next one: wrapped base64.
 const UNBROKEN_BYTES: usize = 32;
@@ -37,7 +38,8 @@ impl StreamScrubber {
             .map_or(0, |end| end + 1);
         // Text without an end of line is not held back for ever.
         if decided == 0 && self.held.len() > finder.held() {
-            decided = finder.decided(&self.held);
+            let places = finder.places(&self.held, &mut Watch::patient());
+            decided = finder.decided(&self.held, &places);
         }
         self.release(&finder, decided, out);
     }
@@ -61,7 +63,7 @@ impl StreamScrubber {
 
     fn release(&mut self, finder: &Finder, decided: usize, out: &mut Vec<u8>) {
         let text = &self.held[..decided];
-        match finder.clean(text) {
+        match finder.clean(text, &mut Watch::patient()) {
             None => out.extend_from_slice(text),
             Some(clean) => out.extend_from_slice(&clean),
         }

@@ -1,5 +1,7 @@
 //! What the redactor promises, checked from outside the crate.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ptc_secrets::{ConfigDocument, Redactor, Secret, scrub_json};
 use serde_json::json;
 
@@ -401,13 +403,14 @@ fn pieces_end_where_no_form_goes_on() {
         let borrowed = matches!(clean, std::borrow::Cow::Borrowed(_));
         (clean.into_owned(), borrowed, looks)
     };
+    // Twice a piece, unless it is short.
     for (length, looks) in [
         (0, 0),
         (1, 1),
-        (HELD, 1),
-        (HELD + 1, 2),
-        (HELD + 2 * STEP, 3),
-        (HELD + 2 * STEP + 1, 4),
+        (HELD, 2),
+        (HELD + 1, 4),
+        (HELD + 2 * STEP, 6),
+        (HELD + 2 * STEP + 1, 8),
     ] {
         let text = ".".repeat(length);
         assert_eq!(scrub(&text), (text, true, looks));
@@ -613,6 +616,40 @@ fn runs_of_backslashes_are_found_however_often_they_are_escaped() {
     }
 }
 
+/// Whatever a text holds, it is asked often whether to go on: a piece of one that is slow to look through takes longer than a scrub
+/// may, and with a long secret a piece is long.
+#[test]
+fn slow_text_is_asked_for_often() {
+    /// Text that takes about a millisecond.
+    const BYTES_BETWEEN_LOOKS: usize = 512;
+    let key = "\\\\\\\\0A".repeat(1_500);
+    let nested = |text: &str| STANDARD.encode(STANDARD.encode(text.repeat(40)));
+    let escaped = "\\\\\\\\6\\\\\\\\1";
+    let canary = "canary-0123456789";
+    for (secret, piece) in [
+        ("\\".repeat(32), "\\".repeat(40) + "%5c"),
+        (canary.to_owned(), escaped.to_owned()),
+        (canary.to_owned(), nested(escaped)),
+        (key, "\\\\\\\\0\\\\\\\\A".to_owned()),
+    ] {
+        let text = piece.repeat(60_000 / piece.len());
+        let mut looks = 0;
+        let clean = redactor(&[&secret]).scrub_within(&text, &mut || {
+            looks += 1;
+            Ok::<(), ()>(())
+        });
+        assert!(clean.is_ok());
+        assert!(looks > text.len() / BYTES_BETWEEN_LOOKS, "{looks}: {piece}");
+        // Nothing of what was seen by then is told.
+        let mut left = looks / 2;
+        let stopped = redactor(&[&secret]).scrub_within(&text, &mut || {
+            left -= 1;
+            (left > 0).then_some(()).ok_or(left)
+        });
+        assert_eq!(stopped, Err(0));
+    }
+}
+
 /// What was not looked through in time is not shown, whatever it holds; and long text is looked through in pieces.
 #[test]
 fn a_redactor_without_time_shows_nothing() {
@@ -637,6 +674,11 @@ fn a_redactor_without_time_shows_nothing() {
     let json = r#"["plain","words",1]"#;
     let clean = ptc_secrets::scrub_json_text(json, &patient(1)).into_owned();
     assert_eq!(clean, r#"["plain","[REDACTED]",1]"#);
+    // A name that was not looked through may be one, and a program whose credentials are not known is quoted by none of its words.
+    assert!(patient(0).finds_secret_in("plain"));
+    let late = patient(1);
+    let veil = late.veil("(plain words)");
+    assert_eq!(veil.over("plain"), "[REDACTED]");
     // Without secrets there is nothing to wait for.
     let empty = Redactor::empty().patient(|| false);
     assert_eq!(empty.scrub_str("plain"), "plain");

@@ -46,7 +46,7 @@ fn servers(program: &ProgramCalls) -> Value {
             .as_ref()
             .map_or(Value::Nil, |tools| Value::from(tools.tools().len()));
         map([
-            ("name", scrubbed(program, &upstream.config.name).into()),
+            ("name", program.scrubbed(&upstream.config.name).into()),
             ("description", upstream.config.description.as_str().into()),
             ("tool_count", count),
             ("catalog_loaded", tools.is_some().into()),
@@ -104,12 +104,12 @@ fn apropos(
     });
     let tools = found.into_iter().map(|(_, server, tool)| {
         listed(
-            &format!("{}/{}", scrubbed(program, server), tool.name),
+            &format!("{}/{}", program.scrubbed(server), tool.name),
             &tool.description,
         )
     });
     let hints = cold.into_iter().map(|(_, upstream)| {
-        let name = scrubbed(program, &upstream.config.name);
+        let name = program.scrubbed(&upstream.config.name);
         let about = if upstream.config.description.is_empty() {
             &name
         } else {
@@ -185,7 +185,7 @@ fn described(
     let Some(tool) = tools.get(name) else {
         return program.no_tool(server, name, &tools);
     };
-    let value = render(&scrubbed(program, server), tool);
+    let value = render(&program.scrubbed(server), tool);
     let fits = json_bytes(&value) <= program.runtime().limits().catalog_result_bytes_max;
     Ok(if fits { value } else { Value::Nil })
 }
@@ -261,10 +261,6 @@ fn json_bytes(value: &Value) -> usize {
     const WRAPPING: usize = r#"{"v":}"#.len();
     crate::arguments::encode(&wrapped, Declared::NOTHING, &ptc_lang::meter::Unwatched)
         .map_or(usize::MAX, |text| text.len() - WRAPPING)
-}
-
-fn scrubbed(program: &ProgramCalls, text: &str) -> String {
-    program.runtime().redactor().scrub_str(text).into_owned()
 }
 
 fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {

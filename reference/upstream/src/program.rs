@@ -12,7 +12,7 @@ use ptc_lang::json::{self, Duplicates, Problem};
 use ptc_lang::meter::Watch;
 use ptc_lang::value::Map;
 use ptc_lang::{Branching, Discovery, HostFault, Pulse, Value, heap};
-use ptc_secrets::scrub_json_text;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, scrub_json_text};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -165,7 +165,7 @@ impl ProgramCalls {
         {
             self.still_running()?;
         }
-        let outcome = match answer.and_then(|answer| select(&answer, self.runtime.redactor())) {
+        let outcome = match answer.and_then(|answer| select(&answer, &self.timely_redactor())) {
             Ok(selected) => self.read(selected)?,
             Err(fault) => Err(fault),
         };
@@ -236,7 +236,7 @@ impl ProgramCalls {
     /// Ends the program with a programmer fault.
     pub(crate) fn raise<T>(&self, message: String, hint: Option<String>) -> Result<T, HostFault> {
         if let Some(hint) = hint {
-            let hint = self.runtime.redactor().scrub_str(&hint).into_owned();
+            let hint = self.scrubbed(&hint);
             *self.hint.lock().unwrap_or_else(PoisonError::into_inner) = Some(hint);
         }
         Err(HostFault::Raise { kind: "", message })
@@ -247,8 +247,17 @@ impl ProgramCalls {
         Quote::value(value).shown(&|text| self.scrubbed(text))
     }
 
-    fn scrubbed(&self, text: &str) -> String {
-        self.runtime.redactor().scrub_str(text).into_owned()
+    pub(crate) fn scrubbed(&self, text: &str) -> String {
+        let redactor = self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
+        redactor.scrub_str(text).into_owned()
+    }
+
+    /// A redactor that looks no longer than the program may run: what an upstream says may be slow to look through.
+    fn timely_redactor(&self) -> Redactor {
+        let (deadline, cancel) = (self.deadline, self.cancel.clone());
+        self.runtime.redactor().patient(move || {
+            !cancel.is_cancelled() && deadline.is_none_or(|deadline| Instant::now() < deadline)
+        })
     }
 
     /// A name that a program chose, as messages show it.
@@ -441,7 +450,7 @@ impl ProgramCalls {
         duration_ms: u64,
         outcome: Result<(Selected, Value), WorldFault>,
     ) -> Value {
-        let redactor = self.runtime.redactor();
+        let redactor = &self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
         let mut entry = Entry {
             server: redactor.scrub_str(&call.server).into_owned(),
             tool: redactor.scrub_str(&call.tool).into_owned(),

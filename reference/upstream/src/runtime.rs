@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use ptc_secrets::{
     AuthHeaders, ConfigDocument, ConfigFault, Redactor, RedactorBuilder, Scrubbed, Secret,
@@ -23,6 +24,9 @@ use crate::transport::child::{INHERITED, Launcher};
 use crate::transport::{Answer, CallLimits, Outgoing, Setting, Transport};
 use ptc_lang::Branching;
 use ptc_lang::rank::Indexed;
+
+/// The processor time that scrubbing all that an upstream lists may take.
+const LISTING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// When MCP upstreams are started and listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -432,7 +436,8 @@ impl Upstream {
             return Ok(tools);
         }
         let raw = self.transport.list_tools().await?;
-        let tools = Arc::new(Toolset::new(raw, &self.config.name, &self.redactor));
+        let redactor = self.redactor.for_at_most(LISTING_TIME_MAX);
+        let tools = Arc::new(Toolset::new(raw, &self.config.name, &redactor));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tools));
         Ok(tools)
     }

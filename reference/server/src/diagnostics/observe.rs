@@ -7,7 +7,7 @@ use crate::diagnostics::trace::{Trace, Tracer};
 use ptc_agent::PlannerRequest;
 use ptc_protocol::Payload;
 use ptc_rpc::{Id, Json, JsonKind};
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_upstream::TraceContext;
 use std::time::Instant;
 use tracing::Span;
@@ -151,7 +151,8 @@ impl Observers {
     pub fn ended(&self, mut observed: Box<Observed>, payload: &Payload, ending: Ending) {
         let sighting = &observed.sighting;
         if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
-            ring.remember(sighting, payload, ending == Ending::Ran, &self.redactor);
+            let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+            ring.remember(sighting, payload, ending == Ending::Ran, &redactor);
         }
         let is_error = payload.text("status") == Some("error");
         let reason = payload.text("reason").filter(|_| is_error);

@@ -10,7 +10,7 @@ use crate::render::profile::prefix;
 use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -123,8 +123,9 @@ impl<S: Subscriber + for<'s> LookupSpan<'s>> Layer<S> for Spans {
             .span(&id)
             .and_then(|span| span.extensions_mut().remove::<OpenSpan>());
         if let Some(mut open) = open.filter(|open| open.get(call::STATUS).is_some()) {
-            open.bound(&self.redactor);
-            let span = self.redactor.scrub(open.export()).into_inner();
+            let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+            open.bound(&redactor);
+            let span = redactor.scrub(open.export()).into_inner();
             let _ = self.queue.try_send(Item::Span(span));
         }
     }

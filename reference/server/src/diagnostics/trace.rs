@@ -13,7 +13,7 @@ use ptc_protocol::members::{
     StopMeasurements, TraceEvent, TraceStart, TraceStop, TracedCall, TracedProgram,
 };
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_upstream::TraceContext;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -385,7 +385,8 @@ impl Trace {
         line.set("seq", self.sequence)
             .set("timestamp", clock::now_text());
         self.sequence += 1;
-        let mut text = self.redactor.scrub(line).to_json();
+        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+        let mut text = redactor.scrub(line).to_json();
         text.push('\n');
         if let Err(error) = file.write_all(text.as_bytes()) {
             // The disk is full or gone; the call goes on without its trace.

@@ -20,6 +20,7 @@ use crate::sessions::{Message, Shared};
 use crate::version;
 use ptc_protocol::Payload;
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
+use ptc_secrets::SCRUB_TIME_MAX;
 use ptc_upstream::TraceContext;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -647,16 +648,6 @@ impl Drop for Admitted {
     }
 }
 
-/// The processor time that scrubbing an answer may take. What a program shows was scrubbed in its own time, so only an answer that is
-/// large and made to be slow to look through takes longer: the rest of it is shown as markers.
-const SCRUB_TIME_MAX: Duration = Duration::from_millis(250);
-
-/// The time that this thread has worked. A process that stood still meanwhile has not worked.
-fn worked() -> Duration {
-    let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;
-    clock.now().map_or(Duration::ZERO, Duration::from)
-}
-
 /// On a thread with a program's stack: runs the program and answers its call.
 fn run(
     admitted: &Admitted,
@@ -699,10 +690,9 @@ fn run(
     connection.finish(call, || {
         // From here on the call can't be cancelled any more.
         let reply = commit.and_then(|commit| commit()).unwrap_or(reply);
-        let until = worked() + SCRUB_TIME_MAX;
-        let redactor = server.redactor.patient(move || worked() < until);
+        let redactor = server.redactor.for_at_most(SCRUB_TIME_MAX);
         let reply = redactor.scrub(reply);
-        if worked() >= until {
+        if redactor.is_out_of_time() {
             tracing::warn!(event = "scrub_cut_short", tool);
         }
         stopped(server, tool, &reply.payload, call.started, false);
