@@ -515,11 +515,13 @@ pub struct RedactorBuilder {
 }
 
 impl RedactorBuilder {
-    /// Registers a secret. The empty secret is ignored.
+    /// Registers a secret, and what is left of it without the blanks around it: whoever is sent it in a header, or reads it from
+    /// a variable, has it without. The empty secret is ignored.
     pub fn add(&mut self, secret: &Secret) -> &mut Self {
-        if !secret.is_empty() {
-            self.secrets
-                .push(Zeroizing::new(secret.expose().to_owned()));
+        for text in [secret.expose(), secret.expose().trim()] {
+            if !text.is_empty() {
+                self.secrets.push(Zeroizing::new(text.to_owned()));
+            }
         }
         self
     }

@@ -33,9 +33,9 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// True for a secret that is so short that a program could guess it.
+    /// True for a secret that is so short that a program could guess it. Blanks around it say nothing.
     pub fn is_short(&self) -> bool {
-        !self.is_empty() && self.byte_len() < SECRET_BYTES_MIN
+        !self.is_empty() && self.expose().trim().len() < SECRET_BYTES_MIN
     }
 
     /// Compares in time that depends on the lengths only. For checking a presented token.

@@ -49,6 +49,23 @@ fn a_beginning_is_known_behind_a_stand_in() {
     }
 }
 
+/// A header loses the blanks around its value, and who reads a variable mostly takes them off.
+#[test]
+fn blanks_around_a_secret_are_no_part_of_it() {
+    check(
+        &["canary-0123456789 \n"],
+        "<canary-0123456789>",
+        "<[REDACTED]>",
+    );
+    check(
+        &["\tcanary-0123456789"],
+        "\tcanary-0123456789",
+        "[REDACTED]",
+    );
+    let short = |text: &str| Secret::new(text.to_owned()).is_short();
+    assert!(short("  canary-01234567  ") && !short(" canary-0123456789 "));
+}
+
 /// A text that tells which of its guesses vanish would spell a secret out.
 #[test]
 fn parts_of_secrets_stay() {
