@@ -9,6 +9,7 @@
 //! acknowledged. Leases, uses and failed logins may be forgotten: nobody is left to hold them.
 
 use super::super::SessionError;
+use super::super::record::SNAPSHOT_BYTES_MAX;
 use super::{
     Acquire, Answer, CLOSED_MAX, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New,
     Record, SOURCES_MAX, SessionStore, Sight, Space, Times, micros,
@@ -17,7 +18,7 @@ use crate::clock;
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -92,6 +93,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 /// Bodies that nothing names are removed once they are so old: nobody is about to commit them.
 const STRAY_AFTER: Duration = Duration::from_secs(3600);
+
+/// Bytes of the largest body that is read, and of the largest of the other files. Whatever wrote more, none of our processes did.
+const BODY_BYTES_MAX: usize = 2 * SNAPSHOT_BYTES_MAX;
+const FACTS_BYTES_MAX: usize = 16 << 20;
 
 const HEAD: &str = "head";
 /// What a body is called that no session names yet.
@@ -214,7 +219,7 @@ impl Held<'_> {
     }
 
     fn entry(&self, key: &Key) -> Answer<Option<Entry>> {
-        let Some(bytes) = present(std::fs::read(self.head_path(key)))? else {
+        let Some(bytes) = self.read(key, HEAD, FACTS_BYTES_MAX)? else {
             return Ok(None);
         };
         // A damaged one is kept for whoever mends it.
@@ -279,12 +284,9 @@ impl Held<'_> {
     }
 
     fn closed(&self) -> Answer<Vec<String>> {
-        let text = present(std::fs::read_to_string(self.path.join("closed")))?;
-        Ok(text
-            .unwrap_or_default()
-            .lines()
-            .map(str::to_owned)
-            .collect())
+        let text = read(&self.path.join("closed"), FACTS_BYTES_MAX)?.unwrap_or_default();
+        let text = String::from_utf8(text).map_err(|error| Failure::Away(error.to_string()))?;
+        Ok(text.lines().map(str::to_owned).collect())
     }
 
     /// Replaces a file of the directory as a whole.
@@ -318,10 +320,22 @@ impl Held<'_> {
         if known == Some(entry.stamp.as_str()) {
             return Ok(None);
         }
-        let path = self.path.join(body_name(key, entry.committed));
+        let body = self.read(key, &entry.committed.to_string(), BODY_BYTES_MAX)?;
         // That one of them is gone is no fault of the directory.
-        let body = present(std::fs::read(path))?.ok_or(SessionError::Unreadable)?;
-        Ok(Some(body))
+        Ok(Some(body.ok_or(SessionError::Unreadable)?))
+    }
+
+    /// Reads a file of a session, where there is one. That it is too large concerns no other session.
+    fn read(&self, key: &Key, part: &str, bytes_max: usize) -> Answer<Option<Vec<u8>>> {
+        let name = format!("{}.{part}", key.as_str());
+        match read(&self.path.join(&name), bytes_max) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let cause = format!("{name}: {error}");
+                tracing::error!(event = "session_unreadable", cause, key = key.as_str());
+                Err(SessionError::Unreadable.into())
+            }
+            read => Ok(read?),
+        }
     }
 
     fn remove_strays(&self) -> Answer<()> {
@@ -372,7 +386,10 @@ const FAILURES: &str = "logins";
 impl Failures {
     /// What is damaged counts as none: it only makes a block come later.
     fn read(directory: &Path) -> io::Result<Self> {
-        let bytes = present(std::fs::read(directory.join(FAILURES)))?;
+        let bytes = match read(&directory.join(FAILURES), FACTS_BYTES_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
+            read => read?,
+        };
         let all = bytes.and_then(|bytes| minicbor::decode(&bytes).ok());
         Ok(Failures(all.unwrap_or_default()))
     }
@@ -443,10 +460,24 @@ pub fn look(path: &Path) -> Result<Sight, String> {
         }
     }
     Ok(Sight {
-        mark: present(std::fs::read(path.join("mark"))).map_err(read)?,
+        mark: self::read(&path.join("mark"), FACTS_BYTES_MAX).map_err(read)?,
         sessions,
         warnings: Vec::new(),
     })
+}
+
+/// Reads a file where there is one, but no more of it than it may have: whoever put it there may have made it as large as the disk.
+fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = present(File::open(path))? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > bytes_max {
+        let cause = format!("it is larger than {bytes_max} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
+    }
+    Ok(Some(bytes))
 }
 
 /// What was read, where there was something to read.
@@ -461,7 +492,7 @@ impl SessionStore for Directory {
     fn mark(&self, fresh: &[u8], replaced: Option<&[u8]>) -> Answer<Vec<u8>> {
         let held = self.hold()?;
         let path = held.path.join("mark");
-        let mark = present(std::fs::read(&path))?;
+        let mark = read(&path, FACTS_BYTES_MAX)?;
         match mark {
             Some(mark) if replaced != Some(&mark) => Ok(mark),
             _ => {

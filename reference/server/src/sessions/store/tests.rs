@@ -404,6 +404,25 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     let other = Key::of("other");
     assert!(second.create(&New { key: &other, ..new }).is_ok());
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
+    // However large a file is made, it is not read into memory, and no trouble for others.
+    let large = |name: &str| {
+        let path = directory.path().join("store/programs").join(name);
+        let file = std::fs::File::create(path).unwrap();
+        file.set_len(1 << 40).unwrap();
+    };
+    large(&format!("{}.0", other.as_str()));
+    let unreadable = Some(SessionError::Unreadable.into());
+    assert_eq!(second.read(&other, &owner, None).err(), unreadable);
+    assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
+    large(&format!("{}.head", other.as_str()));
+    assert_eq!(second.read(&other, &owner, None).err(), unreadable);
+    assert_eq!(second.list(Some(&owner)).unwrap().len(), 0);
+    large("logins");
+    assert_eq!(second.login_succeeded("source"), Ok(()));
+    large("closed");
+    let told = second.read(&Key::of("nobody"), &owner, None).err();
+    let cause = "it is larger than 16777216 bytes";
+    assert_eq!(told, Some(Failure::Away(cause.into())));
     std::fs::write(directory.path().join("file"), b"").unwrap();
     assert!(
         open(
