@@ -4,9 +4,11 @@ use sha2::{Digest, Sha256};
 
 /// The digest of `bytes` as 64 lower-case hex digits.
 pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     Sha256::digest(bytes)
         .iter()
-        .map(|byte| format!("{byte:02x}"))
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
         .collect()
 }
 

@@ -380,11 +380,17 @@ impl Space {
 
 /// Does what waits without holding up the executor's other work.
 pub fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    match Handle::try_current().map(|executor| executor.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
+    match is_executors() {
+        true => tokio::task::block_in_place(work),
+        false => work(),
     }
+}
+
+/// Whether this thread does an executor's work.
+fn is_executors() -> bool {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    Handle::try_current()
+        .is_ok_and(|executor| executor.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 fn micros(duration: Duration) -> i64 {

@@ -750,7 +750,7 @@ impl SessionStore for Redis {
     ) -> Answer<(Record, Answer<(Record, Lease)>)> {
         let mut outer = parts(self.ask_lease(acquire, protocol_owner)?)?;
         let record = outer.record(Key::told(acquire.owner))?;
-        match parts(outer.0.collect()).and_then(|inner| leased(inner, acquire)) {
+        match parts(outer.next()?).and_then(|inner| leased(inner, acquire)) {
             Err(failure @ (Failure::Away(_) | Failure::Unknown(_))) => Err(failure),
             begun => Ok((record, begun)),
         }

@@ -371,7 +371,8 @@ fn a_lease_in_a_session_of_another_owner_is_given_back() {
             // A server that was changed by hand: the session of the protocol is somebody else's.
             "EVAL" if is!(command, "acquire") => {
                 let (outer, inner) = (record("somebody else"), record(&command[6]));
-                format!("*22\r\n{outer}{inner}{}:{LEASE_FENCE}\r\n", text("b")).into_bytes()
+                let body = text("b");
+                format!("*11\r\n{outer}*12\r\n{inner}{body}:{LEASE_FENCE}\r\n").into_bytes()
             }
             "EVAL" if is!(command, "release") => {
                 assert_eq!(command[6], LEASE_FENCE.to_string());

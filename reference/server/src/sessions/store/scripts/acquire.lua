@@ -1,32 +1,28 @@
 -- key owner known holder term protocol-owner
-local key, answer = ARGV[2], {}
-if ARGV[7] ~= '' then
-  -- The owner is the key of a session of the protocol, which has to be there and is used by this.
-  local programs = root
-  root = string.gsub(root, 'programs:$', 'protocol:')
-  local p, word = find(ARGV[3], ARGV[7])
-  if not p then return { word } end
-  answer = { 'ok', told(p) }
-  use(ARGV[3], p)
-  root = programs
+local key = ARGV[2]
+local function lease()
+  local f, word = find(key, ARGV[3])
+  if not f then return { word } end
+  local owner, created, expires, used, at_now, version, stamp, _, head = told(f)
+  if f['until'] > now then
+    -- The same holder asks again: the first answer was lost.
+    if f.holder ~= ARGV[5] then return { 'busy' } end
+  else
+    local before = over_at(f)
+    f.fence = f.fence + 1
+    f['until'] = now + tonumber(ARGV[6])
+    put(key, f, before, 'fence', num(f.fence), 'holder', ARGV[5], 'until', num(f['until']))
+  end
+  return { 'ok', owner, created, expires, used, at_now, version, stamp, 0, head, body(key, f, ARGV[4]), num(f.fence) }
 end
-local function refused(word)
-  table.insert(answer, word)
-  return answer
-end
-local f, word = find(key, ARGV[3])
-if not f then return refused(word) end
-local owner, created, expires, used, at_now, version, stamp, _, head = told(f)
-if f['until'] > now then
-  -- The same holder asks again: the first answer was lost.
-  if f.holder ~= ARGV[5] then return refused('busy') end
-else
-  local before = over_at(f)
-  f.fence = f.fence + 1
-  f['until'] = now + tonumber(ARGV[6])
-  put(key, f, before, 'fence', num(f.fence), 'holder', ARGV[5], 'until', num(f['until']))
-end
-for _, part in ipairs({ 'ok', owner, created, expires, used, at_now, version, stamp, 0, head, body(key, f, ARGV[4]), num(f.fence) }) do
-  table.insert(answer, part)
-end
+if ARGV[7] == '' then return lease() end
+-- The owner is the key of a session of the protocol, which has to be there and is used by this.
+local programs = root
+root = string.gsub(root, 'programs:$', 'protocol:')
+local p, word = find(ARGV[3], ARGV[7])
+if not p then return { word } end
+local answer = { 'ok', told(p) }
+use(ARGV[3], p)
+root = programs
+table.insert(answer, lease())
 return answer

@@ -3,8 +3,9 @@ local root = KEYS[1]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
--- Lua writes large numbers with an exponent; these stay below 2^53.
-local function num(n) return string.format('%.0f', n) end
+-- Lua writes large numbers with an exponent; these are whole, and below 2^53.
+local format = string.format
+local function num(n) return format('%d', n) end
 local function at(key) return root .. 'session:' .. key end
 
 -- Ends a session, whoever uses it; with one of the protocol, what its client kept in sessions of programs.
@@ -27,19 +28,19 @@ end
 
 -- What is judged by, as numbers, and what lists show: nothing where there is no session, and the word that refuses where they are damaged.
 local function facts(key)
-  local h = redis.pcall('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'holder', 'until', 'stamp', 'head')
+  local h = redis.pcall('HMGET', at(key), 'owner', 'version', 'created', 'expires', 'used', 'idle', 'fence', 'committed', 'until', 'holder', 'stamp', 'head')
   if h.err then return nil, 'unreadable' end
   local whole = h[1] and h[2] and h[3] and h[4] and h[5] and h[6] and h[7] and h[8] and h[9] and h[10] and h[11]
   -- Lua would also read 'nan' and '1e3'.
-  if whole and not string.find(h[2] .. h[3] .. h[4] .. h[5] .. h[6] .. h[7] .. h[8] .. h[10], '%D') then
+  if whole and string.find(h[2] .. h[3] .. h[4] .. h[5] .. h[6] .. h[7] .. h[8] .. h[9], '^%d*$') then
+    local version, created, expires, used = tonumber(h[2]), tonumber(h[3]), tonumber(h[4]), tonumber(h[5])
+    local idle, fence, committed, ends = tonumber(h[6]), tonumber(h[7]), tonumber(h[8]), tonumber(h[9])
     -- Nothing larger is ever written; beyond 2^53 one more is the same number.
-    local function number(text)
-      local n = tonumber(text)
-      return n and n < 9007199254740991 and n
+    if version and created and expires and used and idle and fence and committed and ends
+      and math.max(version, created, expires, used, idle, fence, committed, ends) < 9007199254740991 then
+      return { owner = h[1], version = version, created = created, expires = expires, used = used, idle = idle, fence = fence, committed = committed,
+        ['until'] = ends, holder = h[10], stamp = h[11], head = h[12] or '', raw = h }
     end
-    local f = { owner = h[1], version = number(h[2]), created = number(h[3]), expires = number(h[4]), used = number(h[5]), idle = number(h[6]),
-      fence = number(h[7]), committed = number(h[8]), holder = h[9], ['until'] = number(h[10]), stamp = h[11], head = h[12] or '', raw = h }
-    if f.version and f.created and f.expires and f.used and f.idle and f.fence and f.committed and f['until'] then return f end
   end
   if redis.call('EXISTS', at(key)) == 0 then return nil end
   return nil, 'unreadable'
