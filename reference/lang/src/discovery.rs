@@ -28,67 +28,42 @@ pub struct Entry {
 /// A Java class whose members programs may use.
 struct Class {
     name: &'static str,
-    members: &'static [&'static str],
+    /// Its members but for the functions that are named after it.
+    others: &'static [&'static str],
 }
 
 const CLASSES: &[Class] = &[
     Class {
         name: "java.lang.Boolean",
-        members: &["Boolean/parseBoolean"],
+        others: &[],
     },
     Class {
         name: "java.lang.Character",
-        members: &[
-            "Character/digit",
-            "Character/getNumericValue",
-            "Character/isDigit",
-            "Character/isLetter",
-            "Character/isLetterOrDigit",
-            "Character/isLowerCase",
-            "Character/isUpperCase",
-            "Character/isWhitespace",
-        ],
+        others: &[],
     },
     Class {
         name: "java.lang.Double",
-        members: &[
+        others: &[
             "Double/NEGATIVE_INFINITY",
             "Double/NaN",
             "Double/POSITIVE_INFINITY",
-            "Double/parseDouble",
         ],
     },
     Class {
         name: "java.lang.Float",
-        members: &["Float/parseFloat"],
+        others: &[],
     },
     Class {
         name: "java.lang.Integer",
-        members: &[
-            "Integer/MAX_VALUE",
-            "Integer/MIN_VALUE",
-            "Integer/parseInt",
-            "Integer/toBinaryString",
-            "Integer/toHexString",
-            "Integer/toOctalString",
-            "Integer/toString",
-        ],
+        others: &[],
     },
     Class {
         name: "java.lang.Long",
-        members: &[
-            "Long/MAX_VALUE",
-            "Long/MIN_VALUE",
-            "Long/parseLong",
-            "Long/toBinaryString",
-            "Long/toHexString",
-            "Long/toOctalString",
-            "Long/toString",
-        ],
+        others: &[],
     },
     Class {
         name: "java.lang.String",
-        members: &[
+        others: &[
             ".charAt",
             ".compareTo",
             ".concat",
@@ -117,27 +92,26 @@ const CLASSES: &[Class] = &[
     },
     Class {
         name: "java.lang.System",
-        members: &["System/currentTimeMillis"],
+        others: &["System/currentTimeMillis"],
     },
     Class {
         name: "java.time.DayOfWeek",
-        members: &[".getValue"],
+        others: &[".getValue"],
     },
     Class {
         name: "java.time.Duration",
-        members: &[
+        others: &[
             ".getSeconds",
             ".toDays",
             ".toHours",
             ".toMillis",
             ".toMinutes",
             ".toSeconds",
-            "Duration/between",
         ],
     },
     Class {
         name: "java.time.Instant",
-        members: &[
+        others: &[
             ".compareTo",
             ".equals",
             ".getEpochSecond",
@@ -155,15 +129,12 @@ const CLASSES: &[Class] = &[
             ".toEpochMilli",
             ".toString",
             ".until",
-            "Instant/now",
-            "Instant/ofEpochMilli",
-            "Instant/ofEpochSecond",
             "Instant/parse",
         ],
     },
     Class {
         name: "java.time.LocalDate",
-        members: &[
+        others: &[
             ".compareTo",
             ".equals",
             ".getDayOfMonth",
@@ -190,31 +161,40 @@ const CLASSES: &[Class] = &[
             ".toString",
             ".until",
             ".withDayOfMonth",
-            "LocalDate/now",
-            "LocalDate/of",
-            "LocalDate/ofEpochDay",
             "LocalDate/parse",
         ],
     },
     Class {
         name: "java.time.temporal.ChronoUnit",
-        members: &[
-            ".between",
-            "ChronoUnit/DAYS",
-            "ChronoUnit/HOURS",
-            "ChronoUnit/MILLIS",
-            "ChronoUnit/MINUTES",
-            "ChronoUnit/MONTHS",
-            "ChronoUnit/SECONDS",
-            "ChronoUnit/WEEKS",
-            "ChronoUnit/YEARS",
-        ],
+        others: &[".between"],
     },
     Class {
         name: "java.util.Date",
-        members: &[".getTime", ".isAfter", ".isBefore", "java.util.Date."],
+        others: &[".getTime", ".isAfter", ".isBefore", "java.util.Date."],
     },
 ];
+
+impl Class {
+    fn short_name(&self) -> &'static str {
+        self.name
+            .rsplit_once('.')
+            .map_or(self.name, |(_, short)| short)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let class = name.split_once('/').map(|(class, _)| class);
+        self.others.contains(&name) || class == Some(self.short_name())
+    }
+
+    /// What it offers, sorted by name.
+    fn members(&self) -> Vec<&'static str> {
+        let names = builtins::all().map(|builtin| builtin.name);
+        let named_after_it = names.filter(|name| self.has(name) && !self.others.contains(name));
+        let mut members: Vec<_> = named_after_it.chain(self.others.iter().copied()).collect();
+        members.sort_unstable();
+        members
+    }
+}
 
 impl Entry {
     fn new(
@@ -307,12 +287,12 @@ fn entries() -> Vec<Entry> {
         ));
     }
     for class in CLASSES {
-        for name in class.members {
+        for name in class.members() {
             let Some(builtin) = builtins::lookup(name) else {
                 continue;
             };
             // A method of two classes is listed once.
-            if entries.iter().any(|entry| entry.name == *name) {
+            if entries.iter().any(|entry| entry.name == name) {
                 continue;
             }
             let reference = reference(class, name);
@@ -328,7 +308,7 @@ fn entries() -> Vec<Entry> {
         }
     }
     // What is known without its class too is found by that name.
-    let is_member = |name| CLASSES.iter().any(|class| class.members.contains(&name));
+    let is_member = |name| CLASSES.iter().any(|class| class.has(name));
     let short_names = builtins::all().filter(|builtin| {
         builtin.section == Section::Interop && builtin.bare && !is_member(builtin.name)
     });
@@ -380,12 +360,12 @@ pub fn find(reference: &str) -> Option<(&'static Entry, String)> {
 pub fn members(reference: &str) -> Option<Vec<&'static Entry>> {
     let class = CLASSES
         .iter()
-        .find(|class| class.name == reference || class.name.rsplit('.').next() == Some(reference));
+        .find(|class| class.name == reference || class.short_name() == reference);
     if let Some(class) = class {
         let entries = class
-            .members
-            .iter()
-            .filter_map(|name| ENTRIES.iter().find(|entry| entry.name == *name));
+            .members()
+            .into_iter()
+            .filter_map(|name| ENTRIES.iter().find(|entry| entry.name == name));
         return Some(entries.collect());
     }
     let row = match reference {
@@ -443,12 +423,12 @@ mod tests {
     /// A class is listed whole: what only its members' names lead to is not found otherwise.
     #[test]
     fn every_member_is_listed_with_its_class() {
-        let listed = |name| CLASSES.iter().any(|class| class.members.contains(&name));
+        let listed = |name| CLASSES.iter().any(|class| class.has(name));
         let members = builtins::all().filter(|builtin| builtin.section == Section::Interop);
         for builtin in members.filter(|builtin| !builtin.bare || builtin.name.starts_with('.')) {
             assert!(listed(builtin.name), "{} is in no class", builtin.name);
         }
-        for name in CLASSES.iter().flat_map(|class| class.members) {
+        for name in CLASSES.iter().flat_map(|class| class.others) {
             assert!(builtins::lookup(name).is_some(), "there is no {name}");
         }
     }

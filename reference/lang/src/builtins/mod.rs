@@ -241,98 +241,45 @@ pub struct Namespace {
     pub title: &'static str,
 }
 
+const fn namespace(id: Home, spellings: &'static [&'static str], title: &'static str) -> Namespace {
+    Namespace {
+        id,
+        spellings,
+        title,
+    }
+}
+
+const fn class(id: Home, spellings: &'static [&'static str]) -> Namespace {
+    namespace(id, spellings, "Interop functions")
+}
+
 /// Every namespace that offers functions.
 pub const NAMESPACES: &[Namespace] = &[
-    Namespace {
-        id: Home::Json,
-        spellings: &["json"],
-        title: "JSON functions",
-    },
-    Namespace {
-        id: Home::Core,
-        spellings: &["clojure.core", "core"],
-        title: "Core functions",
-    },
-    Namespace {
-        id: Home::String,
-        spellings: &["clojure.string", "str", "string"],
-        title: "String functions",
-    },
-    Namespace {
-        id: Home::Set,
-        spellings: &["clojure.set", "set"],
-        title: "Set functions",
-    },
-    Namespace {
-        id: Home::Walk,
-        spellings: &["clojure.walk", "walk"],
-        title: "Walk functions",
-    },
-    Namespace {
-        id: Home::Regex,
-        spellings: &["regex"],
-        title: "Regex functions",
-    },
-    Namespace {
-        id: Home::Math,
-        spellings: &["Math"],
-        title: "Math functions",
-    },
-    Namespace {
-        id: Home::System,
-        spellings: &["System"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Boolean,
-        spellings: &["Boolean"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Character,
-        spellings: &["Character"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Double,
-        spellings: &["Double"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Float,
-        spellings: &["Float"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Integer,
-        spellings: &["Integer"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Long,
-        spellings: &["Long"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::LocalDate,
-        spellings: &["LocalDate", "java.time.LocalDate"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Instant,
-        spellings: &["Instant", "java.time.Instant"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::Duration,
-        spellings: &["Duration", "java.time.Duration"],
-        title: "Interop functions",
-    },
-    Namespace {
-        id: Home::ChronoUnit,
-        spellings: &["ChronoUnit", "java.time.temporal.ChronoUnit"],
-        title: "Interop functions",
-    },
+    namespace(Home::Json, &["json"], "JSON functions"),
+    namespace(Home::Core, &["clojure.core", "core"], "Core functions"),
+    namespace(
+        Home::String,
+        &["clojure.string", "str", "string"],
+        "String functions",
+    ),
+    namespace(Home::Set, &["clojure.set", "set"], "Set functions"),
+    namespace(Home::Walk, &["clojure.walk", "walk"], "Walk functions"),
+    namespace(Home::Regex, &["regex"], "Regex functions"),
+    namespace(Home::Math, &["Math"], "Math functions"),
+    class(Home::System, &["System"]),
+    class(Home::Boolean, &["Boolean"]),
+    class(Home::Character, &["Character"]),
+    class(Home::Double, &["Double"]),
+    class(Home::Float, &["Float"]),
+    class(Home::Integer, &["Integer"]),
+    class(Home::Long, &["Long"]),
+    class(Home::LocalDate, &["LocalDate", "java.time.LocalDate"]),
+    class(Home::Instant, &["Instant", "java.time.Instant"]),
+    class(Home::Duration, &["Duration", "java.time.Duration"]),
+    class(
+        Home::ChronoUnit,
+        &["ChronoUnit", "java.time.temporal.ChronoUnit"],
+    ),
 ];
 
 /// The rows of each area.
