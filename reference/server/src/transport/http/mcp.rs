@@ -50,8 +50,11 @@ const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
 
 type Answered = Result<Response, Refusal>;
 
-/// A session that a request names.
-pub struct NamedSession(Arc<Session>);
+/// A session that a request names. Where a store says whether it is there, it has not been asked.
+struct NamedSession(Arc<Session>);
+
+/// A session that a request names and that is there.
+pub struct LiveSession(Arc<Session>);
 
 impl NamedSession {
     fn id<'a>(endpoint: &Endpoint, head: &'a Parts) -> Result<&'a str, Refusal> {
@@ -64,7 +67,6 @@ impl NamedSession {
         Ok(id)
     }
 
-    /// The session that a request names; where a store says whether it is there, it has not been asked.
     fn name(endpoint: &Endpoint, head: &Parts) -> Result<Self, Refusal> {
         let id = Self::id(endpoint, head)?;
         let owner = &endpoint.settings().owner_hash;
@@ -74,10 +76,11 @@ impl NamedSession {
             .map_err(|missing| refused(endpoint, missing))
     }
 
-    /// Whether it is there.
-    fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
+    /// The session, when it is there.
+    fn check(&self, endpoint: &Endpoint) -> Result<LiveSession, Refusal> {
         let checked = endpoint.sessions().check(&self.0, Instant::now());
-        checked.map_err(|missing| refused(endpoint, missing))
+        checked.map_err(|missing| refused(endpoint, missing))?;
+        Ok(LiveSession(Arc::clone(&self.0)))
     }
 }
 
@@ -92,20 +95,18 @@ fn refused(endpoint: &Endpoint, missing: Missing) -> Refusal {
     }
 }
 
-impl FromRequestParts<Arc<Endpoint>> for NamedSession {
+impl FromRequestParts<Arc<Endpoint>> for LiveSession {
     type Rejection = Refusal;
 
     async fn from_request_parts(
         head: &mut Parts,
         endpoint: &Arc<Endpoint>,
     ) -> Result<Self, Refusal> {
-        let named = Self::name(endpoint, head)?;
-        named.check(endpoint)?;
-        Ok(named)
+        NamedSession::name(endpoint, head)?.check(endpoint)
     }
 }
 
-pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: NamedSession) -> Response {
+pub async fn delete(State(endpoint): State<Arc<Endpoint>>, session: LiveSession) -> Response {
     endpoint.end(&session.0, ":delete");
     plain(StatusCode::ACCEPTED, "")
 }
