@@ -72,7 +72,7 @@ pub use planner::{
 pub use preview::{Fallback, NativePreview, lenient_json, native_preview};
 pub use program::{ProgramEnd, ProgramHost, ProgramRun, run_program};
 pub use provider::{ALIASES, Format, PROVIDERS, Provider, key_variables, open_model, open_replay};
-pub use run::{Open, RunOptions, Scrubber, chat, run};
+pub use run::{RunOptions, Scrubber, Unscrubbed, chat, run};
 pub use step::{AgentStep, CallRecord, RunFailure, TurnRecord, Usage};
 pub use task_answer::{Constraints, TaskAnswer, task_answer};
 pub use telemetry::{Event, Layer, SPAN_FIELDS, TOOL_CALL, Telemetry, ToolCallFacts};

@@ -27,9 +27,9 @@ pub trait Scrubber: Sync {
 }
 
 /// Of a run that may tell everything.
-pub struct Open;
+pub struct Unscrubbed;
 
-impl Scrubber for Open {
+impl Scrubber for Unscrubbed {
     fn text(&self, text: &str) -> String {
         text.to_owned()
     }
@@ -75,7 +75,7 @@ impl<'a> RunOptions<'a> {
             trace: true,
             prompt_cache: false,
             telemetry: None,
-            scrubber: &Open,
+            scrubber: &Unscrubbed,
             on_chunk: None,
             on_message: None,
         }

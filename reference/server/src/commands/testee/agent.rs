@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::{InvalidInput, Operation, text_of, value_of};
 use ptc_agent::{
-    Agent, AgentStep, CallRecord, CanonicalArgs, Event, Exposure, Message, NativeResult, Open,
-    Output, Preview, PreviewFn, ProgramEnd, ProgramHost, ROWS_DEFAULT, RunOptions, SPAN_FIELDS,
-    Scripted, TOOL_CALL, Telemetry, ToolFault, ToolFn, ToolSource, Transport, chat, extract_json,
+    Agent, AgentStep, CallRecord, CanonicalArgs, Event, Exposure, Message, NativeResult, Output,
+    Preview, PreviewFn, ProgramEnd, ProgramHost, ROWS_DEFAULT, RunOptions, SPAN_FIELDS, Scripted,
+    TOOL_CALL, Telemetry, ToolFault, ToolFn, ToolSource, Transport, Unscrubbed, chat, extract_json,
     native_preview, read_preview, resolve_exposure, run, run_program,
 };
 use ptc_lang::value::Map;
@@ -138,7 +138,7 @@ fn op_task_run(input: &Json) -> Result<Json, Json> {
         names: &[],
         cache: &Mutex::default(),
         telemetry: None,
-        scrubber: &Open,
+        scrubber: &Unscrubbed,
         deadline: Instant::now() + TASK_TIMEOUT,
         budget: Value::Map(budget),
     };
