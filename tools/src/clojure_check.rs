@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Files of programs; the others ask for a server, or are about the wording of errors and descriptions.
 const AREAS: &[&str] = &[
@@ -147,13 +147,43 @@ fn programs() -> Result<BTreeMap<String, Program>, String> {
         for line in text.lines() {
             let case: Value = serde_json::from_str(line)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
-            let (Some(id), Some(program)) = (case["id"].as_str(), in_both(&case)) else {
+            let Some(id) = case["id"].as_str() else {
                 continue;
             };
-            all.insert(id.to_owned(), program);
+            all.extend(turns(id, &case));
+            all.extend(in_both(&case).map(|program| (id.to_owned(), program)));
         }
     }
     Ok(all)
+}
+
+/// The turns of a session that need nothing but what turns before them defined, each with those in front: `ID/2` is the second.
+fn turns(id: &str, case: &Value) -> Vec<(String, Program)> {
+    let mut before = String::new();
+    let mut all = Vec::new();
+    for (turn, number) in case["turns"].as_array().into_iter().flatten().zip(1..) {
+        let expect = match turn["text"].as_str() {
+            Some(text) => {
+                json!({"result": text.lines().find(|line| line.starts_with("user=> "))})
+            }
+            None => json!({"error": turn["error"]}),
+        };
+        let text = turn["program"].as_str().unwrap_or_default();
+        let program = format!("{before}{text}");
+        if turn.get("text").is_some() {
+            before = format!("{program}\n");
+        }
+        let found = in_both(&json!({"program": program, "expect": expect}));
+        // What the session remembers of results is not in the programs.
+        let history = ["*1", "*2", "*3"].iter().any(|name| program.contains(name));
+        let alone = turn.get("context").is_none() && !history;
+        all.extend(
+            found
+                .filter(|_| alone)
+                .map(|program| (format!("{id}/{number}"), program)),
+        );
+    }
+    all
 }
 
 /// A case whose program needs nothing that only our language has.
