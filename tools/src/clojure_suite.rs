@@ -14,8 +14,8 @@ use crate::clojure_check::unrecorded;
 /// Takes the files apart, and prints what holds in its JVM.
 const SCRIPT: &str = include_str!("clojure_suite.clj");
 
-/// The assertions that differ: file, divergence, the clause of revision 1.0 that asks for the answer given here or `-` where
-/// none does, and program, tabs between.
+/// The assertions that differ: file, divergence, the clause of revision 1.0 by which a seed, a fact or a ruling asks for the
+/// answer given here or `-` where none does, and program, tabs between.
 const DIFFERENCES: &str = include_str!("clojure_suite.tsv");
 
 /// What an assertion may take.
@@ -104,19 +104,19 @@ pub fn run(options: &Options) -> Result<(), String> {
     for (why, count) in &outside {
         list += &format!("{count:5} outside: {why}\n");
     }
-    let inside = seen - outside.values().sum::<usize>();
+    let written = seen - outside.values().sum::<usize>();
     let own = decided.remove("-").unwrap_or_default();
     for (clause, count) in &decided {
         list += &format!("{count:5} asked for by {clause}\n");
     }
     let decided = decided.into_values().sum::<usize>();
     let percent = |of: usize| agree as f64 * 100.0 / of.max(1) as f64;
+    let inside = written - decided;
     list += &format!(
-        "{seen} assertions hold in the JVM, {inside} of them are written in the language, {agree} agree ({:.2} %)\n\
-         of {decided} a clause of revision 1.0 asks for something else; of the other {}, {:.2} % agree and {own} differ\n",
+        "{seen} assertions hold in the JVM, {written} of them are written in the language: {agree} agree ({:.2} %)\n\
+         {decided} of these are outside the subset, since revision 1.0 answers otherwise; of the {inside} inside it {agree} agree ({:.2} %) and {own} differ\n",
+        percent(written),
         percent(inside),
-        inside - decided,
-        percent(inside - decided),
     );
     crate::say(&list);
     verdict(unexplained, &table)
