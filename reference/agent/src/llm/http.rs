@@ -10,8 +10,8 @@ use super::{LlmError, LlmErrorKind, LlmReply};
 
 /// Longest answer read from a provider: several times what models write, for as a tree it takes twenty times its bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Longest piece of a provider's error text that is passed on.
-const DETAIL_CHARS_MAX: usize = 300;
+/// Bytes of the longest error text of a provider that is passed on, as a whole.
+const DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// A provider that asks for a longer pause is not waited for.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -223,10 +223,32 @@ fn status_error(status: reqwest::StatusCode, answer: Option<&Json>) -> LlmError 
             .unwrap_or_default(),
         None => "",
     };
-    let detail: String = detail.chars().take(DETAIL_CHARS_MAX).collect();
+    // What is secret elsewhere is taken out of it later; what is cut before that may be a part of it.
+    let detail = Some(detail).filter(|detail| detail.len() <= DETAIL_BYTES_MAX);
+    let detail = detail.unwrap_or("a long text");
     let colon = if detail.is_empty() { "" } else { ": " };
     LlmError::new(
         kind,
         format!("the provider answered {}{colon}{detail}", status.as_u16()),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another credential may stand where it would be cut.
+    #[test]
+    fn a_provider_s_error_text_is_never_cut() {
+        let said = |text: &str| {
+            let answer = serde_json::json!({"error": {"message": text}});
+            status_error(reqwest::StatusCode::UNAUTHORIZED, Some(&answer)).message
+        };
+        let text = "x".repeat(290) + "canary-0123456789";
+        assert_eq!(said(&text), format!("the provider answered 401: {text}"));
+        assert_eq!(
+            said(&"x".repeat(DETAIL_BYTES_MAX + 1)),
+            "the provider answered 401: a long text"
+        );
+    }
 }
