@@ -87,7 +87,8 @@ pub fn encodings(input: &[u8]) {
     // Not in the first one, for an escape that is written for it may end, or be followed, by what stood there, and introducers
     // may make one character with those before them (`\~` says a backslash and a tilde, or a tilde); nor in the last one, for its
     // escape may begin with what says that (`\7\145`, for `\7e`, with `\71`).
-    let begin = secret.chars().take_while(|first| "%\\&".contains(*first));
+    // Blanks before it are no part of it.
+    let begin = secret.chars().take_while(|first| " %\\&".contains(*first));
     let begin = 1 + begin.count();
     let at = begin + choose.below(near.len() - 1 - begin);
     near[at] = if near[at] == '~' { '^' } else { '~' };
@@ -102,7 +103,7 @@ pub fn encodings(input: &[u8]) {
             assert_eq!(redactor.scrub_str(&text), text);
         } else {
             assert!(
-                near.len() < secret.len() || near.contains(&secret),
+                near.len() < secret.len() || near.contains(secret.trim()),
                 "{near:?} of {secret:?} in {text:?}"
             );
         }
@@ -365,11 +366,13 @@ const SECRETS_MAX: usize = 4;
 /// Every place of a secret in raw form.
 fn occurrences<'s>(secrets: &[&'s str], text: &str) -> Vec<(&'s str, usize)> {
     let mut found = Vec::new();
-    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+    // The blanks around one are no part of it.
+    let secrets = secrets.iter().flat_map(|secret| [*secret, secret.trim()]);
+    for secret in secrets.filter(|secret| !secret.is_empty()) {
         found.extend(
             (0..text.len())
                 .filter(|&at| text.as_bytes()[at..].starts_with(secret.as_bytes()))
-                .map(|at| (*secret, at)),
+                .map(|at| (secret, at)),
         );
     }
     found
