@@ -19,7 +19,7 @@ use super::{Answer, Patience};
 
 /// The protocol revision that the harness asks for.
 pub const PROTOCOL_VERSION: &str = "2025-11-25";
-/// Ports for servers under test: below those that systems give to outgoing connections.
+/// Ports for servers under test: below those that systems give to outgoing connections, and above those that cases name.
 const PORTS: std::ops::Range<u16> = 10_240..32_768;
 /// How far apart two harnesses with neighbouring process ids begin.
 const PORT_STRIDE: u32 = 7919;
