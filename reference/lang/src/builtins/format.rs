@@ -173,19 +173,6 @@ fn fill(
     directive: &Directive<'_>,
     value: &Value,
 ) -> Result<(), Stop> {
-    if directive.upper {
-        // What is written in lower case is written again in upper case, the width kept.
-        let lower = Directive {
-            upper: false,
-            ..*directive
-        };
-        let mut text = String::new();
-        fill(eval, &mut text, &lower, value)?;
-        return match in_upper_case(eval, &text)? {
-            Value::Str(text) => push(eval, out, &text),
-            _ => Ok(()),
-        };
-    }
     let mut text = String::new();
     match directive.conversion {
         'n' => return push(eval, out, "\n"),
@@ -196,12 +183,23 @@ fn fill(
             Value::Str(character) if character.count() == 1 => text.push_str(character),
             other => return Err(wrong_type("a character for %c", other)),
         },
-        _ => return number(eval, out, directive, value),
+        _ => {
+            let start = out.len();
+            number(eval, out, directive, value)?;
+            if directive.upper {
+                out[start..].make_ascii_uppercase();
+            }
+            return Ok(());
+        }
     }
     if let Some(precision) = directive.precision
         && let Some(end) = Text::from(text.as_str()).byte_offset(precision)
     {
         text.truncate(end);
+    }
+    if directive.upper {
+        // Before it is padded: a letter may become two.
+        text = in_upper_case(eval, &text)?;
     }
     padded(eval, out, directive, "", &text, "", ' ')
 }
@@ -221,7 +219,10 @@ fn number(
             append_text(eval, &mut text, value)?;
             unsigned(text)
         }
-        ('d', Value::Float(float)) if float.fract() == 0.0 => unsigned(format!("{float:.0}")),
+        // No integer is below zero and zero: adding zero to it takes its sign.
+        ('d', Value::Float(float)) if float.fract() == 0.0 => {
+            unsigned(format!("{:.0}", float + 0.0))
+        }
         ('x', Value::Int(integer)) => (*integer < 0, format!("{:x}", integer.unsigned_abs())),
         ('o', Value::Int(integer)) => (*integer < 0, format!("{:o}", integer.unsigned_abs())),
         ('x', Value::BigInt(integer)) => {

@@ -729,7 +729,7 @@ fn replace_first(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
 fn capitalize(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
     let text = string(args, 0)?;
     let end = text.byte_offset(1).unwrap_or(text.len());
-    let mut out = in_case(eval, &text[..end], |slice| slice.to_uppercase())?;
+    let mut out = in_upper_case(eval, &text[..end])?;
     let rest = in_case(eval, &text[end..], |slice| slice.to_lowercase())?;
     push(eval, &mut out, &rest)?;
     free_text(rest);
@@ -793,7 +793,7 @@ fn replace_items(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop>
 }
 
 pub(super) fn upper_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
-    in_case(eval, string(args, 0)?, |slice| slice.to_uppercase()).map(Value::from)
+    in_upper_case(eval, string(args, 0)?).map(Value::from)
 }
 
 pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Value, Stop> {
@@ -801,8 +801,8 @@ pub(super) fn lower_case(eval: &mut Eval<'_>, args: &mut [Value]) -> Result<Valu
 }
 
 /// Makes upper case of text that a builtin wrote.
-pub(super) fn in_upper_case(eval: &mut Eval<'_>, text: &str) -> Result<Value, Stop> {
-    in_case(eval, text, |slice| slice.to_uppercase()).map(Value::from)
+pub(super) fn in_upper_case(eval: &mut Eval<'_>, text: &str) -> Result<String, Stop> {
+    in_case(eval, text, |slice| slice.to_uppercase())
 }
 
 /// Changes case in slices. How a `Σ` is written depends on the letters around it, which may lie in other slices: a slice that holds
