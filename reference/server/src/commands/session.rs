@@ -52,12 +52,12 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let flags = arguments.iter().position(|word| word.starts_with("--"));
     let (words, flags) = arguments.split_at(flags.unwrap_or(arguments.len()));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let shows = matches!(words.first(), Some(&("list" | "show")));
     let (unscrubbed, flags): (Vec<String>, Vec<String>) = flags
         .iter()
         .cloned()
-        .partition(|word| word == "--unscrubbed");
+        .partition(|word| shows && word == "--unscrubbed");
     let settings = Settings::read(&flags, environment)?;
-    let shows = matches!(words.first(), Some(&("list" | "show")));
     let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     diagnostics::install(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
