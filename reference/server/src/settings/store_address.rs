@@ -104,7 +104,8 @@ impl RedisAddress {
             Some((login, hosts)) => (Some(login), hosts),
             None => (None, authority),
         };
-        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, "")))
+        // One word is the password, as redis-cli reads it: a user without one could not log in.
+        let (user, password) = match login.map(|login| login.split_once(':').unwrap_or(("", login)))
         {
             None => (None, None),
             Some((user, password)) => {
@@ -262,6 +263,11 @@ mod tests {
         };
         assert!(redis.password.unwrap().matches(b"p@ss"));
         assert_eq!(redis.user.as_deref(), Some("me"));
+        let Some(Address::Redis(redis)) = Address::read("redis://p%40ss@h").unwrap() else {
+            panic!("it is one")
+        };
+        assert!(redis.password.unwrap().matches(b"p@ss"));
+        assert_eq!(redis.user, None);
     }
 
     #[test]
