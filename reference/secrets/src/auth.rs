@@ -165,6 +165,27 @@ impl fmt::Debug for AuthHeaders {
     }
 }
 
+/// Registers what would be secret in the bindings that nobody `uses`, were they sent as basic ones. What those are for is not
+/// known, so a password that can be guessed is no mistake here, and left out.
+pub(crate) fn register_pairs(
+    credentials: &Credentials,
+    uses: &dyn Fn(&str) -> bool,
+    scrub: &mut RedactorBuilder,
+) {
+    for name in credentials.names().filter(|name| !uses(name)) {
+        let pair = credentials
+            .get(name)
+            .map(|secret| basic_pair(secret.expose()));
+        let Some(Ok((pair, password))) = pair else {
+            continue;
+        };
+        scrub.add(&pair);
+        if password.byte_len() >= PASSWORD_BYTES_MIN || credentials.allows_short(name) {
+            scrub.add(&password);
+        }
+    }
+}
+
 /// `user:pass` and the password alone.
 fn basic_pair(value: &str) -> Result<(Secret, Secret), AuthFault> {
     if let Ok(json) = serde_json::from_str::<Value>(value) {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::auth::register_pairs;
 use crate::redactor::RedactorBuilder;
 use crate::secret::{SECRET_BYTES_MIN, Secret};
 
@@ -73,11 +74,12 @@ impl Credentials {
             .map(|(name, _)| name.as_str())
     }
 
-    /// Registers every value, used by an upstream or not.
-    pub fn register(&self, builder: &mut RedactorBuilder) {
+    /// Registers every value, used by an upstream or not, and the passwords in those that none `uses`.
+    pub fn register(&self, uses: &dyn Fn(&str) -> bool, builder: &mut RedactorBuilder) {
         for secret in self.bindings.values() {
             builder.add(secret);
         }
+        register_pairs(self, uses, builder);
     }
 }
 

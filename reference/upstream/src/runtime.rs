@@ -168,7 +168,14 @@ impl Configured {
         for secret in taken.into_inner() {
             scrub.add(&secret);
         }
-        document.credentials.register(scrub);
+        let sent = |name: &str| {
+            let auth = configs
+                .iter()
+                .flatten()
+                .map(|config| config.transport.auth());
+            auth.flatten().any(|emitter| emitter.binding == name)
+        };
+        document.credentials.register(&sent, scrub);
         for name in document.credentials.short_names() {
             warnings.push(format!(
                 "credential {name} is shorter than 16 bytes; a program could guess it, and scrubbing it may mangle ordinary text"
