@@ -56,6 +56,12 @@ impl Credentials {
         self.bindings.get(name)
     }
 
+    /// Whether a value is that of a binding.
+    pub fn has(&self, value: &Secret) -> bool {
+        let mut bound = self.bindings.values();
+        bound.any(|secret| secret.matches(value.expose().as_bytes()))
+    }
+
     /// Whether the entry of `name` allows a value that can be guessed.
     pub(crate) fn allows_short(&self, name: &str) -> bool {
         self.short.contains(name)

@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::prose::printable;
 use crate::tool::Toolset;
 use crate::transport::carrier::Carrier;
-use crate::transport::child::{INHERITED, Launcher};
+use crate::transport::child::{Launcher, is_inherited};
 use crate::transport::{Answer, CallLimits, Outgoing, Setting, Transport};
 use ptc_lang::Branching;
 use ptc_lang::rank::Indexed;
@@ -155,18 +155,25 @@ impl Configured {
     ) -> Result<Self, ConfigFault> {
         let mut warnings = Vec::new();
         // What an entry takes over from the environment is as secret as a credential.
-        let taken = RefCell::new(Vec::new());
+        let taken = RefCell::new(BTreeMap::new());
         let noting = |name: &str| {
             let value = env(name)?;
-            let secret = Secret::new(value.clone());
-            if !secret.is_short() && !INHERITED.contains(&name) {
-                taken.borrow_mut().push(secret);
+            if !is_inherited(name) {
+                let secret = Secret::new(value.clone());
+                taken.borrow_mut().insert(name.to_owned(), secret);
             }
             Some(value)
         };
         let configs = parse_entries(document, &noting, &options.own, &mut warnings);
-        for secret in taken.into_inner() {
-            scrub.add(&secret);
+        for (name, secret) in taken.into_inner() {
+            if !secret.is_short() {
+                scrub.add(&secret);
+            } else if !document.credentials.has(&secret) {
+                warnings.push(format!(
+                    "the value of {name}, which an upstream gets, is shorter than 16 bytes and is not scrubbed; if it is secret, \
+                     make it a credential with \"allow_short\": true as well"
+                ));
+            }
         }
         let sent = |name: &str| {
             let auth = configs

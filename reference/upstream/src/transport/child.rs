@@ -122,13 +122,13 @@ where
 }
 
 /// Variables that a command gets from this process's environment, and the beginning of the names of others.
-pub(crate) const INHERITED: &[&str] = &[
+const INHERITED: &[&str] = &[
     "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR", "TZ",
 ];
 const INHERITED_PREFIX: &str = "LC_";
 
 /// Whether a child gets the variable without being told to.
-fn is_inherited(name: &str) -> bool {
+pub(crate) fn is_inherited(name: &str) -> bool {
     INHERITED.contains(&name) || name.starts_with(INHERITED_PREFIX)
 }
 
