@@ -1,0 +1,334 @@
+//! Patterns, texts and matches, as the JVM and the `regex` crate have them.
+
+use super::parse::{COUNTS_DOWN, NO_CONTROL, NO_GROUP};
+use super::*;
+use crate::error::Limit;
+
+/// Stops after so many steps.
+struct Steps(usize);
+
+impl Meter for Steps {
+    fn work(&mut self, steps: usize) -> Result<(), Stop> {
+        assert!(
+            steps <= 1 << 18,
+            "{steps} steps without a look at the clock"
+        );
+        match self.0.checked_sub(steps) {
+            Some(left) => self.0 = left,
+            None => return Err(Limit::Time.into()),
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, _: usize) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+const PATIENCE: usize = 4_000_000;
+
+fn check(pattern: &str, text: &str) -> String {
+    let regex = match Regex::new(pattern) {
+        Ok(regex) => Arc::new(regex),
+        Err(problem) => return problem,
+    };
+    match regex.find_at(text, 0, &mut Scratch::default(), &mut Steps(PATIENCE)) {
+        Ok(Some((start, end))) => text[start..end].to_owned(),
+        Ok(None) => "none".to_owned(),
+        Err(_) => "stopped".to_owned(),
+    }
+}
+
+#[test]
+fn patterns_are_those_of_the_jvm() {
+    for (pattern, text, found) in [
+        (r"\h+", "a \t\u{a0}b", " \t\u{a0}"),
+        (r"[\h,]+", "a ,b", " ,"),
+        (r"\H+", " ab ", "ab"),
+        (r"\Qa.b\E+", "a.b a.bb", "a.b"),
+        (r"^\X$", "e\u{301}", "e\u{301}"),
+        (r"^\X$", "👩\u{200d}🚀", "👩\u{200d}🚀"),
+        (r"^\X\X$", "🇨🇭🇳🇴", "🇨🇭🇳🇴"),
+        (r"a\R", "a\r\n", "a\r\n"),
+        (r"c$", "abc\n", "c"),
+        (r"c$\n", "abc\n", "c\n"),
+        (r"c$", "abc\nx", "none"),
+        (r"(?m)b$", "ab\nc\n", "b"),
+        (r"[]a]+", "x]a", "]a"),
+        (r"[^]a]+", "]xa", "x"),
+        (r"(\w)\1", "abccd", "cc"),
+        (r"(?<!\$)\b\d+", "$45 67", "67"),
+        (r"(?<=a+)b", "aab", "b"),
+        (r"a(?#note)b", "ab", "ab"),
+        (r"[a{2,1}]+\{2,1\}", "{1{2,1}", "{1{2,1}"),
+        (r"a{1,1}b{0,2}", "abb", "abb"),
+        (r"\p{Lu}", "aÉ", "É"),
+        (r"a\cIb", "a\tb", "a\tb"),
+        (r"[\cm\cJ]+", "a\r\n", "\r\n"),
+        (r"\c[\c\\c?", "\u{1b}\u{1c}\u{7f}", "\u{1b}\u{1c}\u{7f}"),
+        (r"\v+", "a\n\u{b}\u{2028}b", "\n\u{b}\u{2028}"),
+        (r"[\v,]+\V", "a\n,b", "\n,b"),
+        (r"\<b\>", "a<b>", "<b>"),
+        (r"[+--]+", "a+,-.", "+,-"),
+        (r"[~~a]+", "b~a", "~a"),
+        (r"(?<a>x)(?<b>y)(?<=y)(?<!x)", "xy", "xy"),
+    ] {
+        assert_eq!(check(pattern, text), found, "{pattern}");
+    }
+}
+
+#[test]
+fn refusals_say_what_is_wrong() {
+    for (pattern, problem) in [
+        ("(", "a group is not closed, add `)`"),
+        ("a)", "a `)` closes no group"),
+        ("[", "a character class is malformed, check `[` and `]`"),
+        ("*a", "a repetition has nothing in front to repeat"),
+        ("a\\", "nothing follows the last backslash"),
+        (r"\p{Foo}", "Unicode property not found"),
+        (r"(\w{100}){1000}", TOO_LARGE),
+        (r"(a)\2", NO_GROUP),
+        ("a{2,1}", COUNTS_DOWN),
+        ("(?=b)a{10,9}?", COUNTS_DOWN),
+        (r"\N{DIGIT ONE}", r"unknown escape `\N`"),
+        (r"\c", NO_CONTROL),
+        (r"\cé", NO_CONTROL),
+        ("(?<a>x)|(?<a>y)", "two groups are named `a`"),
+        ("(?<a>x)(?P<a>y)(?=z)", "two groups are named `a`"),
+        ("(?y)a", "unknown flag `(?y`"),
+    ] {
+        assert_eq!(check(pattern, ""), problem, "{pattern}");
+    }
+}
+
+#[test]
+fn plain_patterns_may_be_nested_deep() {
+    let pattern = "(".repeat(100) + "a" + &")".repeat(100);
+    assert_eq!(check(&pattern, "ba"), "a");
+    let regex = Arc::new(Regex::new(&pattern).unwrap());
+    let found = regex.captures_at("ba", 0, &mut Scratch::default(), &mut Steps(PATIENCE));
+    let found = found.unwrap().unwrap();
+    assert!(found.groups().eq([Some((1, 2)); 101]));
+}
+
+#[test]
+fn the_whole_text_is_matched() {
+    let whole = |pattern: &str, text: &str| {
+        let regex = Arc::new(Regex::new(pattern).unwrap());
+        let found = regex.matches(text, &mut Scratch::default(), &mut Steps(PATIENCE));
+        found.unwrap().is_some()
+    };
+    assert!(whole("a|ab", "ab"));
+    assert!(whole("(?x) a b # note", "ab"));
+    assert!(whole(r"a$\n", "a\n"));
+    assert!(!whole("abc$", "abc\n"));
+    assert!(!whole("bc", "abc"));
+}
+
+#[test]
+fn only_what_is_specified_is_understood() {
+    for (pattern, problem) in [
+        (r"\((?:[^()]|(?R))*\)", "unknown flag `(?R`"),
+        ("(?-R)a", "unknown flag `(?-R`"),
+        ("(?-u)a", "unknown flag `(?-u`"),
+        ("(?P>a)", "unknown flag `(?P`"),
+        ("(?P=a)", "unknown flag `(?P`"),
+        ("(?1)(a)", "unknown group `(?1`"),
+        ("(?|a|b)", "unknown group `(?|`"),
+        ("(?(1)a|b)", "unknown group `(?(`"),
+        ("(?&a)", "unknown group `(?&`"),
+        ("(*FAIL)", "a repetition has nothing in front to repeat"),
+        (r"\b{start}a", r"unknown escape `\b{`"),
+        (r"\B{end}", r"unknown escape `\B{`"),
+        (r"\u{41}", r"unknown escape `\u{`"),
+        (r"[\u{41}]", r"unknown escape `\u{`"),
+        (r"\U00000041", r"unknown escape `\U`"),
+        (r"[\U00000041]", r"unknown escape `\U`"),
+        (r"\K", r"unknown escape `\K`"),
+        (r"(a)\g1", r"unknown escape `\g`"),
+        (r"[\b]", r"unknown escape `\b`"),
+        (r"[\R]", r"unknown escape `\R`"),
+        (r"\0101", r"unknown escape `\0`"),
+        (r"\O", r"unknown escape `\O`"),
+        (r"\y", r"unknown escape `\y`"),
+        ("a{,3}", "a repetition like {2,5} is malformed"),
+        ("a{", "a repetition like {2,5} is malformed"),
+        ("a**", "a repetition has nothing in front to repeat"),
+        ("a{2}{3}", "a repetition has nothing in front to repeat"),
+        ("a|*", "a repetition has nothing in front to repeat"),
+        (r"\p{^L}", "Unicode property not found"),
+        ("[^]", "a character class is malformed, check `[` and `]`"),
+        (
+            "[z-a]",
+            "a range like [a-z] in a character class starts with the smaller character",
+        ),
+    ] {
+        assert_eq!(check(pattern, ""), problem, "{pattern}");
+    }
+}
+
+#[test]
+fn what_steps_back_is_that_of_the_jvm() {
+    for (pattern, text, found) in [
+        ("(?=a)*b", "b", "b"),
+        ("(?<=a)?b", "ab", "b"),
+        ("(?=a)+a", "a", "a"),
+        ("x*+x", "xxx", "none"),
+        ("(?:a|ab)++c", "abc", "none"),
+        ("(?>a*)a", "aaa", "none"),
+        ("(?>a|ab)c", "abac", "ac"),
+        (r"(?<n1>a)\k<n1>", "aa", "aa"),
+        (r"(a)|b\1", "b", "none"),
+        (r"(a)\11", "aa1", "aa1"),
+        (r"(?i)(a)\1", "aA", "aA"),
+        ("(?=(a+))a*b", "baaabac", "aaab"),
+        (r"(?=(\w+))\1:", "abc:", "abc:"),
+        ("(?<!ab)c", "abc xc", "c"),
+        ("(?<=a|bc)d", "bcd", "d"),
+        ("(?:(?=a)a|b)*c", "abac", "abac"),
+        ("(?!a)(?:a*)*b", "b", "b"),
+        ("(?=a)(?:a|b?)*?c", "abc", "abc"),
+        ("(?=.)(?:){3,}a", "a", "a"),
+        ("(?=a).{2,3}?b", "aaab", "aaab"),
+        ("(?=a)[ab]{1,2}+b", "abb", "abb"),
+        ("(?=a)[ab]{1,3}+b", "abb", "none"),
+        (r"\Ga", "ba", "none"),
+        (r"(?=a)\u0061\x61\x{61}", "aaa", "aaa"),
+        (r"\uD83D\uDE00", "\u{1f600}", "\u{1f600}"),
+        ("(?U)a+", "aa", "a"),
+        ("(?x) [a b] + # c", "ab", "ab"),
+        ("(?i:a)b|C", "Ab", "Ab"),
+        ("a(?i)b|C", "c", "c"),
+        (r"c$", "c\r\n", "none"),
+        (r"\s", "\u{a0}", "\u{a0}"),
+        ("]}", "]}", "]}"),
+    ] {
+        assert_eq!(check(pattern, text), found, "{pattern}");
+    }
+}
+
+/// Small patterns of every plain construct, and texts to try them on.
+fn some(mut seed: u64) -> (String, String) {
+    let mut below = |count: u64| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % count
+    };
+    const ATOMS: [&str; 14] = [
+        "a", "b", "é", ".", "[ab]", "[^a]", r"\w", r"(?:\b)", "^", "$", "(a|b)", "(ab?)",
+        "(?:a|b|)", "(b*)",
+    ];
+    const SIGNS: [&str; 10] = ["", "", "", "*", "+", "?", "*?", "+?", "{2}", "{1,3}"];
+    let mut pattern = String::new();
+    for _ in 0..=below(4) {
+        if below(6) == 0 {
+            pattern.push('|');
+        }
+        pattern.push_str(ATOMS[below(14) as usize]);
+        pattern.push_str(SIGNS[below(10) as usize]);
+    }
+    let text = (0..below(12)).map(|_| ['a', 'b', 'é', ' ', '\n'][below(5) as usize]);
+    (pattern, text.collect())
+}
+
+/// All engines find the same.
+#[test]
+fn engines_agree() {
+    for seed in 0..4_000 {
+        let (pattern, mut text) = some(seed);
+        let parsed = checked(&pattern).unwrap_or_else(|_| panic!("{pattern}"));
+        let (regex, built) = (Compiled::new(parsed), &mut Caches::default());
+        if regex.needs_own(&text) {
+            text.push('.');
+        }
+        let meter = &mut Steps(PATIENCE);
+        let direct = regex.search(built, &text, 0, regex.groups, meter).unwrap();
+        let threads = regex.follow(&text, 0, false, false, regex.groups, meter);
+        assert_eq!(threads.unwrap(), direct, "{pattern} in {text:?}");
+        // With something in front that steps back.
+        let look = Node::Look {
+            ahead: true,
+            negative: false,
+            node: Box::new(Node::Empty),
+        };
+        let hard = Node::Cat(vec![look, regex.node.clone()]);
+        let hard = Program::new(&hard, regex.groups);
+        let back = backtrack::Search::run(&hard, &text, 0, false, meter);
+        let span = |slots: &Option<Slots>| slots.as_ref().map(|slots| (slots[0], slots[1]));
+        assert_eq!(span(&back.unwrap()), span(&direct), "{pattern} in {text:?}");
+        if let Some(automata) = Automata::new(&regex.node, regex.steps) {
+            let found = automata.find(&mut automata.built(), &text, 0, meter);
+            if let Ok(found) = found.unwrap() {
+                assert_eq!(found, span(&direct), "{pattern} in {text:?}");
+            }
+        }
+        let whole = regex.matches(built, &text, meter).unwrap();
+        let followed = regex.follow(&text, 0, true, true, regex.groups, meter);
+        assert_eq!(followed.unwrap(), whole, "{pattern} in {text:?}");
+    }
+}
+
+#[test]
+fn long_texts_are_searched_as_short_ones() {
+    let text = "x".repeat(200_000) + "ab=12 " + &"y".repeat(200_000) + "cd=34";
+    assert_eq!(check(r"\w(\w)=(\d+)", &text), "ab=12");
+    assert_eq!(check(r"\d+$", &text), "34");
+    assert_eq!(check(r"\bcd", &(text.clone() + " cd")), "cd");
+    assert_eq!(check("é", &text), "none");
+    let regex = Arc::new(Regex::new(r"\w(\w)=(\d+)").unwrap());
+    let found = regex.captures_at(
+        &text,
+        200_003,
+        &mut Scratch::default(),
+        &mut Steps(PATIENCE),
+    );
+    let found = found.unwrap().unwrap();
+    let parts: Vec<_> = found.groups().flatten().map(|(a, b)| &text[a..b]).collect();
+    assert_eq!(parts, ["cd=34", "d", "34"]);
+}
+
+#[test]
+fn searches_are_bounded() {
+    let text = "a".repeat(50_000) + "!b";
+    assert_eq!(check(r"^(a+)+$", &text), "none");
+    assert_eq!(check(r"^(a+)+$", &(text.clone() + "\n")), "none");
+    for pattern in [
+        r"^(?:(a|aa)\1?)+(?=b)",
+        "(?=a.*c)a",
+        "(?>a+)*a\\d*?b{3,}",
+        "(?:[ab]{0,1000}){9}c",
+        "(?<=a+c)b",
+        "(?<=c.*)a",
+        r"(a*)*\1c",
+        r"(?i)(a+)\1c",
+    ] {
+        assert!(
+            ["stopped", "none"].contains(&&*check(pattern, &text)),
+            "{pattern}"
+        );
+    }
+    assert!(Regex::new(&"a".repeat(257)).is_err());
+    assert!(Regex::new(r"(\w{100}){1000}").is_err());
+    assert!(Regex::new(r"(?=a)((a{100}){100}){100}").is_err());
+}
+
+#[test]
+fn only_the_text_of_a_regex_is_kept() {
+    let regex = Arc::new(Regex::new(r"\w{15}").unwrap());
+    assert_eq!(regex.heap_bytes(), 6);
+    let (mut scratch, meter) = (Scratch::default(), &mut Steps(usize::MAX));
+    for count in 0..200 {
+        let other = Arc::new(Regex::new(&format!(r"\w{{15}}{count}")).unwrap());
+        other.find_at("abc", 0, &mut scratch, meter).unwrap();
+    }
+    regex.find_at("abc", 0, &mut scratch, meter).unwrap();
+    let kept = &scratch.kept;
+    assert!(Arc::ptr_eq(&kept[0].regex, &regex));
+    let bytes: usize = kept.iter().map(Kept::bytes).sum();
+    assert!(
+        kept.len() > 1 && bytes < 2 * KEPT_BYTES_MAX,
+        "{} {bytes}",
+        kept.len()
+    );
+}
