@@ -1,0 +1,151 @@
+//! Text scanned, looked into and written again.
+
+use super::*;
+
+fn check(input: &str) -> String {
+    match parse(input.as_bytes()) {
+        Ok(json) => json.compact().into(),
+        Err(error) => format!("refused at {}", error.offset),
+    }
+}
+
+#[test]
+fn values_come_back_compact() {
+    for (input, output) in [
+        (
+            " { \"a\" : [ 1 , 2.50 , -0 , 1e3 ] , \"b\" : { } } ",
+            r#"{"a":[1,2.5,0,1000.0],"b":{}}"#,
+        ),
+        ("[]", "[]"),
+        ("[[],[[]],{}]", "[[],[[]],{}]"),
+        (
+            r#"{"a":1,"a":2,"\u0061":3,"b":{"c":1,"c":[2]}}"#,
+            r#"{"a":1,"b":{"c":1}}"#,
+        ),
+        (r#""\u00e9\/\ud83d\ude00\u000b""#, "\"é/😀\\u000B\""),
+        (
+            "123456789012345678901234567890",
+            "123456789012345678901234567890",
+        ),
+        ("1e300", "1.0e300"),
+        ("null", "null"),
+        ("\"\u{7f}\"", "\"\u{7f}\""),
+    ] {
+        assert_eq!(check(input), output, "{input}");
+    }
+}
+
+#[test]
+fn what_is_not_json_is_refused() {
+    for input in [
+        "",
+        " ",
+        "{",
+        "[1,]",
+        "{\"a\":1,}",
+        "'a'",
+        "NaN",
+        "01",
+        "-",
+        "1.",
+        ".5",
+        "1e",
+        "1e999",
+        "{} {}",
+        "[1 2]",
+        "{\"a\" 1}",
+        "{1:2}",
+        "\"\\x\"",
+        "\"\\ud800\"",
+        "\"\\udc00\"",
+        "\"\\ud800\\u0041\"",
+        "\"a\u{1}\"",
+        "\u{feff}{}",
+        "tru",
+        "nulll",
+        "]",
+        "{]",
+        "[}",
+        "\"",
+        "\"\\",
+        "\"\\u12\"",
+        "\0",
+    ] {
+        assert!(
+            check(input).starts_with("refused"),
+            "{input:?} gave {}",
+            check(input)
+        );
+    }
+    assert!(parse(b"\"\xE9\"").is_err());
+}
+
+#[test]
+fn depth_is_bounded_by_the_text_only() {
+    let deep = "[".repeat(1_000_000) + &"]".repeat(1_000_000);
+    assert_eq!(check(&deep), deep);
+    assert!(parse("[".repeat(1_000_000).as_bytes()).is_err());
+}
+
+#[test]
+fn many_members_keep_the_first_of_each() {
+    let members: Vec<String> = (0..100).map(|n| format!("\"k{}\":{n}", n % 50)).collect();
+    let object = format!("{{{}}}", members.join(","));
+    let kept: Vec<String> = (0..50).map(|n| format!("\"k{n}\":{n}")).collect();
+    assert_eq!(check(&object), format!("{{{}}}", kept.join(",")));
+}
+
+#[test]
+fn looking_into_values() {
+    let json = parse(br#"{"a":{"b":[1,"x\ny",true]},"a":null,"n":9007199254740993}"#).unwrap();
+    let list = json.get("a").and_then(|a| a.get("b")).unwrap();
+    let parts: Vec<_> = list.elements().collect();
+    assert_eq!(parts.len(), 3);
+    assert_eq!(parts[1].as_str().unwrap(), "x\ny");
+    assert_eq!(parts[2].as_bool(), Some(true));
+    assert_eq!(json.get("n").unwrap().as_i64(), Some(9_007_199_254_740_993));
+    assert_eq!(json.get("zz"), None);
+    assert_eq!(list.get("a"), None);
+    assert_eq!(json.members().count(), 3);
+}
+
+#[test]
+fn large_containers_are_stepped_over() {
+    let rows = |count: usize| format!("[{}]", vec!["{\"a\":[1,\"]}\"]}"; count].join(","));
+    let deep = "[".repeat(2_000) + &"]".repeat(2_000);
+    let text = format!(
+        " {{\"small\":{{}},\"large\": {} ,\"other\":{{\"rows\":{},\"n\":7}},\"deep\":{deep},\"end\":true}} ",
+        rows(100),
+        rows(200)
+    );
+    let document = Document::read(text.as_bytes()).unwrap();
+    let (indexed, plain) = (document.json(), parse(text.as_bytes()).unwrap());
+    let kept = indexed.to_text();
+    for json in [indexed, kept.json()] {
+        assert!(json.members().eq(plain.members()));
+        let other = json.get("other").unwrap();
+        assert_eq!(other.get("n").and_then(Json::as_i64), Some(7));
+        assert_eq!(other.get("rows").unwrap().elements().count(), 200);
+        let copy = other.to_text();
+        assert_eq!(copy.json().get("n").and_then(Json::as_i64), Some(7));
+        assert_eq!(copy.json().compact(), other.compact());
+        assert_eq!(json.compact(), plain.compact());
+    }
+}
+
+#[test]
+fn floats_are_written_alike_everywhere() {
+    for (value, text) in [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1e15, "1000000000000000.0"),
+        (1e16, "1.0e16"),
+        (0.1, "0.1"),
+        (1e-5, "1.0e-5"),
+        (-2.5e-300, "-2.5e-300"),
+    ] {
+        let mut out = Vec::new();
+        write_float(&mut out, value);
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+    }
+}
