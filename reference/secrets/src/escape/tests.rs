@@ -1,0 +1,143 @@
+//! Every form of an escape, and the character it stands for.
+
+use super::*;
+
+#[test]
+fn names_without_a_semicolon_have_as_many_letters_as_is_said() {
+    let open = Names::all().filter(|(name, _)| !name.ends_with(b";"));
+    let lengths: std::collections::BTreeSet<usize> = open.map(|(name, _)| name.len()).collect();
+    assert_eq!(lengths.first(), Some(OPEN_NAME.start()));
+    assert_eq!(lengths.last(), Some(OPEN_NAME.end()));
+}
+
+/// What is read at once reads as it would otherwise: texts of some characters, up to eleven of them.
+#[test]
+fn usual_escapes_are_read_as_all_are() {
+    let letters = b"\\\\\\%%2f5nq0uxe\"&&;#amp";
+    let mut random = fastrand::Rng::with_seed(5);
+    let (mut usual, mut plain) = (0, 0);
+    for _ in 0..300_000 {
+        // Some begin with a long run of backslashes.
+        let run = match random.usize(..4) {
+            0 => random.usize(..17),
+            _ => 0,
+        };
+        let mut text = vec![b'\\'; run];
+        let more = random.usize(1..12);
+        text.extend((0..more).map(|_| letters[random.usize(..letters.len())]));
+        if !introduces(text[0]) {
+            continue;
+        }
+        let mut quick = Readings::new();
+        let mut escapes = Escapes::new(&text, false);
+        if escapes.read_usual(0, &mut quick) {
+            usual += 1;
+        } else if escapes.read_plain(0, &mut quick) {
+            plain += 1;
+        } else {
+            continue;
+        }
+        escapes.left = PARSES_MAX;
+        let mut slow: Vec<Reading> = escapes
+            .layer(0, DEPTH)
+            .range()
+            .map(|index| escapes.kept[index])
+            .collect();
+        let order = |reading: &Reading| (reading.end, reading.said);
+        slow.sort_by_key(order);
+        quick.sort_by_key(order);
+        assert_eq!(quick[..], slow[..], "{}", String::from_utf8_lossy(&text));
+    }
+    assert!(usual > 10_000, "only {usual} were usual");
+    assert!(plain > 10_000, "only {plain} were plain");
+}
+
+fn said(text: &str) -> Vec<String> {
+    let mut readings = Readings::new();
+    Escapes::new(text.as_bytes(), true).read(0, &mut readings);
+    let whole = readings.iter().filter(|reading| reading.end == text.len());
+    whole
+        .map(|reading| String::from_utf8_lossy(reading.said()).into_owned())
+        .collect()
+}
+
+#[test]
+fn every_escape_says_its_character() {
+    for (text, expected) in [
+        ("%2f", "/"),
+        ("%2F", "/"),
+        ("%252F", "/"),
+        ("%25252F", "/"),
+        ("%u00e4", "ä"),
+        ("\\/", "/"),
+        ("\\\\/", "/"),
+        ("\\\\\\/", "/"),
+        ("\\\"", "\""),
+        ("\\\\\\\"", "\""),
+        ("\\\\\\\\\\\\\\\"", "\""),
+        ("\\u002f", "/"),
+        ("\\\\u002F", "/"),
+        ("\\\\\\\\u002F", "/"),
+        ("\\u{2f}", "/"),
+        ("\\x2f", "/"),
+        ("\\057", "/"),
+        ("\\U0000002f", "/"),
+        ("\\ud83d\\ude00", "😀"),
+        ("\\\\ud83d\\\\ude00", "😀"),
+        ("\\xe4", "ä"),
+        ("&#47;", "/"),
+        ("&#0047", "/"),
+        ("&#x2f;", "/"),
+        ("&#X2F", "/"),
+        ("&sol;", "/"),
+        ("&amp;", "&"),
+        ("&amp", "&"),
+        ("&amp;#x2f;", "/"),
+        ("&amp;amp;sol;", "/"),
+        ("&#38;#47;", "/"),
+        ("%26%2347%3B", "/"),
+        ("\\u0026#47;", "/"),
+        ("\\u00252f", "/"),
+        ("&auml;", "ä"),
+        ("%5Cu002f", "/"),
+        ("%5c%2f", "/"),
+        ("&#92;\\", "\\"),
+        ("%5c\\", "\\"),
+        ("&amp;#92;\\", "\\"),
+        ("\\n", "\n"),
+        ("%255C%255C%255C%2522", "\""),
+        ("%252526amp%25253B", "&"),
+        ("%25%32%35%36%31", "a"),
+        ("%25253%37", "7"),
+        ("&#38;#38;#4&#53;;", "-"),
+        ("%257%31", "q"),
+        ("\\\\x7\\x31", "q"),
+        ("&amp;#&#x35;7;", "9"),
+        ("&#%357;", "9"),
+    ] {
+        assert!(
+            said(text).contains(&expected.to_owned()),
+            "{text}: {:?}",
+            said(text)
+        );
+    }
+    for text in [
+        "%2",
+        "%zz",
+        "\\q",
+        "&nonsense;",
+        "&#;",
+        "\\u12",
+        "%%",
+        "&",
+        // Who writes the digits of an escape in this way writes its sign so, too.
+        "%7%31",
+        "\\x7\\x31",
+        "&#&#x35;7;",
+    ] {
+        let mut readings = Readings::new();
+        Escapes::new(text.as_bytes(), true).read(0, &mut readings);
+        assert!(readings.is_empty(), "{text}: {readings:?}");
+        assert_eq!(said(text), Vec::<String>::new(), "{text}");
+    }
+}
