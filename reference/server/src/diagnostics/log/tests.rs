@@ -1,0 +1,91 @@
+//! Events in, lines out; what waits, what is lost, what is scrubbed.
+
+use super::*;
+use ptc_secrets::Secret;
+use std::process::Command;
+
+/// Set in the process that panics.
+const PANICS: &str = "TOUCHSTONE_PANICS";
+
+fn queue() -> Queue {
+    Queue {
+        waiting: Mutex::default(),
+        filled: Condvar::new(),
+        written: Condvar::new(),
+    }
+}
+
+#[test]
+fn what_waits_is_bounded_and_what_is_lost_is_counted() {
+    let queue = queue();
+    let line = [b'x'; 1000];
+    (0..1000).for_each(|_| queue.put(&line));
+    let mut batch = Vec::new();
+    let lost = queue.take(&mut batch);
+    assert!((QUEUE_BYTES_MAX..QUEUE_BYTES_MAX + line.len()).contains(&batch.len()));
+    assert_eq!(
+        batch.len() + usize::try_from(lost).unwrap() * line.len(),
+        1_000_000
+    );
+}
+
+#[test]
+fn a_long_line_is_taken_whole_and_its_memory_given_back() {
+    let queue = queue();
+    queue.put(b"short\n");
+    queue.put(&[b'x'; 3 << 20]);
+    let mut batch = Vec::new();
+    assert_eq!(queue.take(&mut batch), 0);
+    assert_eq!(batch.len(), 6 + (3 << 20));
+    queue.put(b"next\n");
+    assert_eq!(queue.take(&mut batch), 0);
+    assert_eq!(batch, b"next\n");
+    queue.put(b"last\n");
+    assert_eq!(queue.take(&mut batch), 0);
+    let held = batch.capacity() + queue.waiting().bytes.capacity();
+    assert!(held <= 2 * QUEUE_BYTES_MAX, "{held}");
+}
+
+#[test]
+fn an_empty_object_of_fields_says_nothing() {
+    let redactor = Redactor::builder().build();
+    for (objects, line) in [
+        (
+            &["{}"][..],
+            r#"{"event":"library_event","level":"info","ts":"#,
+        ),
+        (
+            &["{}", "{\"a\":1}", "{}"],
+            r#"{"event":"library_event","fields":{"a":1},"level":"info","ts":"#,
+        ),
+    ] {
+        let mut said = Said::new(&redactor);
+        objects.iter().for_each(|json| said.json(FIELDS, json));
+        let told = String::from_utf8(said.line(Level::Info, None)).unwrap();
+        assert!(told.starts_with(line), "{told}");
+    }
+}
+
+#[test]
+fn panics_are_scrubbed() {
+    if std::env::var_os(PANICS).is_some() {
+        let mut secrets = Redactor::builder();
+        secrets.add(&Secret::new("canary-7f3a".to_owned()));
+        crate::diagnostics::install(Level::Error, &secrets.build());
+        panic!("token canary-7f3a is wrong");
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "diagnostics::log::tests::panics_are_scrubbed",
+            "--nocapture",
+        ])
+        .env(PANICS, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(child.stderr).unwrap();
+    assert!(!child.status.success());
+    assert!(told.contains("\"event\":\"panic\""), "{told}");
+    assert!(told.contains("token [REDACTED] is wrong"), "{told}");
+    assert!(!told.contains("canary"), "{told}");
+}

@@ -1,0 +1,99 @@
+//! What the ring keeps of a call, and what it forgets.
+
+use super::*;
+
+fn sighting(id: &str) -> Sighting {
+    Sighting {
+        id: Some(id.into()),
+        tool: "lisp_eval".into(),
+        known: Some("lisp_eval"),
+        revision: "2025-11-25",
+        started: Instant::now(),
+        started_micros: 0,
+        program: Some("(+ 1 2)".into()),
+        context: JsonText::read(r#"{"a":[1,2],"s":"x"}"#).ok(),
+        trace: None,
+        transport_request_id: None,
+        transport: None,
+    }
+}
+
+#[test]
+fn the_oldest_is_forgotten_and_policies_reduce() {
+    for (policy, program, context) in [
+        (
+            PayloadPolicy::None,
+            r#""program":{"bytes":7,"sha256":"#,
+            r#""context":{"<bytes>":19}"#,
+        ),
+        (
+            PayloadPolicy::Summary,
+            r#""preview":"(+ 1 2)""#,
+            r#""a":{"count":2,"type":"array"}"#,
+        ),
+        (
+            PayloadPolicy::Full,
+            r#""program":"(+ 1 2)""#,
+            r#""context":{"a":[1,2],"s":"x"}"#,
+        ),
+    ] {
+        let ring = Ring::new(2, policy, 4096);
+        for id in ["1", "2", "3"] {
+            ring.remember(
+                &sighting(id),
+                &Payload::new().with("status", "ok"),
+                true,
+                &Redactor::empty(),
+            );
+        }
+        assert_eq!(ring.count(), 2);
+        assert!(ring.find("1").is_none());
+        let shown = ring.find("3").unwrap().payload(false).to_json();
+        assert!(
+            shown.contains(program) && shown.contains(context),
+            "{shown}"
+        );
+    }
+}
+
+/// What is too large to be shown is not kept, whatever it is made of.
+#[test]
+fn a_wide_context_is_kept_as_far_as_it_can_be_shown() {
+    const BYTES_MAX: usize = 4096;
+    let members: Vec<String> = (0..400_000)
+        .rev()
+        .map(|at| format!("\"{at:06}\":0"))
+        .collect();
+    let long = format!("{{\"{}\":0,\"b\":0}}", "a".repeat(1 << 20));
+    for context in [format!("{{{}}}", members.join(",")), long] {
+        let ring = Ring::new(2, PayloadPolicy::Summary, BYTES_MAX);
+        let wide = Sighting {
+            context: JsonText::read(&context).ok(),
+            ..sighting("1")
+        };
+        let payload = Payload::new().with("status", "ok");
+        ring.remember(&wide, &payload, true, &Redactor::empty());
+        let shown = ring.find("1").unwrap().payload(false).to_json();
+        // The note that a record is too large comes from its size.
+        assert!(shown.len() > BYTES_MAX, "{}", shown.len());
+        assert!(shown.len() < 4 * BYTES_MAX, "{}", shown.len());
+    }
+}
+
+#[test]
+fn refusals_keep_their_reason_and_nothing_of_the_program() {
+    let ring = Ring::new(10, PayloadPolicy::Summary, 4096);
+    let payload = crate::render::reason::Refusal::Busy { cap: 2 }.payload();
+    ring.remember(
+        &sighting(&"x".repeat(300)),
+        &payload,
+        false,
+        &Redactor::empty(),
+    );
+    let shown = ring.select(None, true)[0].payload(false).to_json();
+    assert!(
+        shown.contains(r#""program":null"#) && shown.contains(r#""reason":"busy""#),
+        "{shown}"
+    );
+    assert!(shown.contains("…(300B id, truncated)"));
+}

@@ -1,0 +1,110 @@
+//! Frames there and back; hostile bytes are read or refused.
+
+use super::*;
+
+#[test]
+fn frames_come_out_as_they_went_in_however_they_are_cut() {
+    let frame = Up::Ask {
+        number: 7,
+        question: Question::Call {
+            tool: "call".into(),
+            arguments: vec![1; 100],
+        },
+    };
+    let bytes = encode(&frame).unwrap();
+    for cut in 1..bytes.len() {
+        let mut inbox = Inbox::default();
+        for part in [&bytes[..cut], &bytes[cut..]] {
+            assert!(inbox.next::<Up>(1_000).unwrap().is_none());
+            assert!(inbox.fill(part).unwrap());
+        }
+        let found = inbox.next::<Up>(1_000).unwrap().unwrap();
+        assert_eq!(format!("{found:?}"), format!("{frame:?}"));
+        assert!(!inbox.fill(&[][..]).unwrap());
+    }
+}
+
+#[test]
+fn what_is_too_long_or_malformed_is_refused_without_room_for_it() {
+    let mut inbox = Inbox::default();
+    inbox.fill(&[0xff, 0xff, 0xff, 0x7f, 0][..]).unwrap();
+    assert!(inbox.next::<Up>(1_000).is_err());
+    let mut long = encode(&Up::Printed("x".repeat(2_000))).unwrap();
+    let mut inbox = Inbox::default();
+    inbox.fill(&long[..]).unwrap();
+    assert!(inbox.next::<Up>(1_000).is_err());
+    // A length that is claimed inside a frame allocates nothing.
+    long.truncate(12);
+    long[0] = 8;
+    long[1] = 0;
+    let mut inbox = Inbox::default();
+    inbox.fill(&long[..]).unwrap();
+    assert!(inbox.next::<Up>(1_000).is_err());
+}
+
+/// Bytes of a process that was taken over: each is read as a frame or refused.
+#[test]
+fn whatever_a_process_sends_is_read_or_refused() {
+    const BYTES_MAX: usize = 4_096;
+    let question = |question| Up::Ask {
+        number: 3,
+        question,
+    };
+    let frames = [
+        Up::Ready(Confinement { landlock: true }),
+        Up::Began,
+        Up::Printed("a line".into()),
+        Up::Failed("why".into()),
+        question(Question::Now),
+        question(Question::Quote("quoted".into())),
+        question(Question::Apropos {
+            query: "q".into(),
+            limit: u64::MAX,
+            load: true,
+            local: vec![0x9f; 40],
+        }),
+        Up::Done(Done {
+            end: End::Error {
+                reason: "timeout".into(),
+                code: String::new(),
+                message: "m".into(),
+                span: Some((9, 2)),
+                explained: "e".into(),
+            },
+            left: vec![0xff; 60],
+            changed: vec!["a".into(), "b".into()],
+        }),
+    ];
+    let mut random = fastrand::Rng::with_seed(11);
+    let (mut read, mut refused) = (0, 0);
+    for round in 0..20_000 {
+        let frame = &frames[round % frames.len()];
+        let mut bytes = encode(frame).unwrap();
+        for _ in 0..random.usize(..4) {
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.u8(..);
+        }
+        if random.u8(..) == 0 {
+            bytes.extend_from_within(..);
+        }
+        let mut inbox = Inbox::default();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (part, behind) = rest.split_at(random.usize(1..=rest.len()));
+            rest = behind;
+            assert!(inbox.fill(part).unwrap());
+            match inbox.next::<Up>(BYTES_MAX) {
+                Ok(Some(_)) => read += 1,
+                Ok(None) => {}
+                Err(_) => {
+                    refused += 1;
+                    break;
+                }
+            }
+        }
+    }
+    assert!(
+        read > 1_000 && refused > 1_000,
+        "{read} read, {refused} refused"
+    );
+}

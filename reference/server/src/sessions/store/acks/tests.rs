@@ -1,0 +1,63 @@
+//! Who is waited for, and how long.
+
+use super::*;
+
+const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(1);
+
+fn listening() -> Acks {
+    let acks = Acks::new();
+    assert_eq!(acks.question(), None, "it would hear no answer");
+    acks.listen(true);
+    acks
+}
+
+#[test]
+fn all_that_listen_are_waited_for() {
+    let acks = listening();
+    let question = acks.question().unwrap();
+    assert_eq!(Acks::asker(&question), Some(acks.node()));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| acks.wait(&question, 2, LONG));
+        acks.answer(&question, "a");
+        // The same node once more is no other node.
+        acks.answer(&question, "a");
+        acks.answer("another question", "b");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        acks.answer(&question, "b");
+    });
+    assert!(acks.state().answered.is_empty());
+}
+
+#[test]
+fn who_is_deaf_is_waited_for_once_until_somebody_answers_late() {
+    let acks = listening();
+    let (first, second) = (acks.question().unwrap(), acks.question().unwrap());
+    acks.answer(&first, "a");
+    acks.wait(&first, 2, SHORT);
+    acks.answer(&second, "a");
+    acks.wait(&second, 2, LONG);
+    // Another number of listeners: those may be others.
+    let third = acks.question().unwrap();
+    acks.answer(&third, "a");
+    acks.wait(&third, 3, SHORT);
+    assert_eq!(acks.state().deaf, (3, 2));
+    acks.answer(&first, "b");
+    assert_eq!(acks.state().deaf, (0, 0));
+}
+
+#[test]
+fn what_anybody_may_have_sent_is_bounded() {
+    let acks = listening();
+    let question = acks.question().unwrap();
+    acks.answer(&question, &"x".repeat(TEXT_BYTES_MAX + 1));
+    assert!(acks.state().answered[&question].is_empty());
+    assert_eq!(
+        Acks::asker(&format!("a.{}", "x".repeat(TEXT_BYTES_MAX))),
+        None
+    );
+    assert_eq!(Acks::asker("nobody"), None);
+    acks.forget(&question);
+    assert!(acks.state().answered.is_empty());
+}

@@ -1,0 +1,86 @@
+//! Failures and times in, blocks out.
+
+use super::*;
+use std::net::IpAddr;
+
+fn source(number: u32) -> AddressBlock {
+    IpAddr::from(number.to_be_bytes()).into()
+}
+
+/// The limit of a server that shares it with no other.
+fn alone(failures_max: u64, block_ms: u64, window_ms: u64) -> RateLimit {
+    let settings = RateLimitSettings {
+        window_ms,
+        failures_max,
+        block_ms,
+    };
+    RateLimit::new(settings, None)
+}
+
+/// Each step is a wait in milliseconds before a failed attempt; gives what the attempt met.
+fn check(failures_max: u64, block_ms: u64, window_ms: u64, waits: &[u64]) -> String {
+    let limit = alone(failures_max, block_ms, window_ms);
+    let source = source(1);
+    let mut now = Instant::now();
+    let mut met = Vec::new();
+    for wait in waits {
+        now += Duration::from_millis(*wait);
+        met.push(match limit.blocked(source, now) {
+            Some(_) => "429",
+            None => {
+                limit.failed(source, now);
+                "401"
+            }
+        });
+    }
+    met.join(" ")
+}
+
+#[test]
+fn the_failure_that_reaches_the_limit_is_still_answered() {
+    assert_eq!(check(3, 1000, 60_000, &[0, 0, 0, 0]), "401 401 401 429");
+}
+
+#[test]
+fn a_block_that_ends_leaves_the_count() {
+    assert_eq!(
+        check(3, 1000, 60_000, &[0, 0, 0, 0, 1200, 0]),
+        "401 401 401 429 401 429"
+    );
+}
+
+#[test]
+fn a_window_that_ends_clears_the_count() {
+    assert_eq!(
+        check(3, 1000, 500, &[0, 0, 600, 0, 0, 0]),
+        "401 401 401 401 401 429"
+    );
+}
+
+#[test]
+fn a_success_clears_the_count() {
+    let limit = alone(2, 1000, 1000);
+    let (source, now) = (source(2), Instant::now());
+    assert_eq!(limit.failed(source, now), LoginFailure::Counted);
+    limit.succeeded(source, now);
+    assert_eq!(limit.failed(source, now), LoginFailure::Counted);
+    assert_eq!(limit.failed(source, now), LoginFailure::Blocks);
+    assert!(limit.blocked(source, now).is_some());
+    limit.succeeded(source, now);
+    assert!(limit.blocked(source, now).is_some(), "the block stays");
+}
+
+#[test]
+fn memory_is_bounded() {
+    let limit = alone(2, 1000, 1000);
+    let now = Instant::now();
+    for number in 0..20_000u32 {
+        limit.failed(source(number), now);
+        if number > 17_000 {
+            break;
+        }
+    }
+    assert!(limit.sources().len() <= SOURCES_MAX);
+    limit.sweep(now + Duration::from_millis(1001));
+    assert!(limit.sources().is_empty());
+}

@@ -1,0 +1,84 @@
+//! Jobs and the two threads that take them.
+
+use super::*;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{ThreadId, current};
+
+/// Jobs in order, and which threads read them.
+struct Jobs {
+    left: std::vec::IntoIter<Job>,
+    /// Before each of them.
+    pause: Duration,
+    readers: Sender<ThreadId>,
+}
+
+impl Source for Jobs {
+    type End = ();
+
+    fn next(&mut self) -> Next<()> {
+        std::thread::sleep(self.pause);
+        self.readers.send(current().id()).unwrap();
+        self.left.next().map_or(Next::End(()), Next::Run)
+    }
+}
+
+fn check(jobs: Vec<Job>, pause: Duration) -> Vec<ThreadId> {
+    let (readers, read_by) = channel();
+    let source = Jobs {
+        left: jobs.into_iter(),
+        pause,
+        readers,
+    };
+    read(source, Pool::new(2)).unwrap();
+    read_by.iter().collect()
+}
+
+/// Pairs of jobs of which the first waits for the second.
+fn pairs(count: usize, done: &Sender<&'static str>) -> Vec<Job> {
+    let pair = |_| {
+        let (release, released) = channel();
+        let (first, second) = (done.clone(), done.clone());
+        let waits: Job = Box::new(move || {
+            released.recv().unwrap();
+            first.send("waited").unwrap();
+        });
+        let goes: Job = Box::new(move || {
+            second.send("went").unwrap();
+            release.send(()).unwrap();
+        });
+        [waits, goes]
+    };
+    (0..count).flat_map(pair).collect()
+}
+
+#[test]
+fn a_job_that_waits_for_a_later_one_is_overtaken() {
+    let (done, order) = channel();
+    let readers = check(pairs(1, &done), Duration::ZERO);
+    drop(done);
+    assert_eq!(order.iter().collect::<Vec<_>>(), ["went", "waited"]);
+    assert_ne!(readers[0], readers[1]);
+}
+
+#[test]
+fn roles_change_as_often_as_needed_and_a_panic_costs_no_thread() {
+    let (done, order) = channel();
+    let mut jobs = pairs(20, &done);
+    drop(done);
+    jobs.insert(0, Box::new(|| panic!("expected by this test")));
+    jobs.insert(20, Box::new(|| panic!("expected by this test")));
+    assert_eq!(check(jobs, Duration::ZERO).len(), 43);
+    assert_eq!(order.iter().count(), 40);
+}
+
+#[test]
+fn the_thread_that_stands_by_wakes_from_its_sleep() {
+    let (done, order) = channel();
+    let (ran, ran_by) = channel();
+    let mut jobs = pairs(1, &done);
+    drop(done);
+    jobs.insert(0, Box::new(move || ran.send(current().id()).unwrap()));
+    let readers = check(jobs, TICK * QUIET_TICKS_MAX * 3);
+    assert_eq!(ran_by.recv().unwrap(), readers[0]);
+    assert_eq!(order.iter().count(), 2);
+}
