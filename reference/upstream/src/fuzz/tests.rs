@@ -1,0 +1,90 @@
+//! The checks on seeded input.
+
+use super::*;
+
+#[test]
+fn promises_hold_for_random_input() {
+    const JSON: &[&str] = &[
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"a\"",
+        "\"type\"",
+        "\"string\"",
+        "\"enum\"",
+        "\"const\"",
+        "\"properties\"",
+        "\"items\"",
+        "\"required\"",
+        "null",
+        "true",
+        "1",
+        "1.5",
+        "\"canary-0123456789\"",
+        "\"\\u0063anary-0123456789\"",
+        "\"name\"",
+        "\"upstreams\"",
+        "\"credentials\"",
+        "\"transport\"",
+        "\"mcp_stdio\"",
+        "\"content\"",
+        "\"text\"",
+        "\"structuredContent\"",
+        "\"isError\"",
+        "\"paths\"",
+        "\"get\"",
+        "\"operationId\"",
+        "\"$ref\"",
+        "\"#/components/a\"",
+        "\n",
+        " ",
+    ];
+    const LINES: &[&str] = &[
+        "data",
+        ":",
+        " ",
+        "\n",
+        "\r",
+        "x",
+        "event: y\n",
+        "data: z\n\n",
+        "é",
+    ];
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut text = |pieces: &[&str]| -> String {
+        let length = random.usize(..14);
+        (0..length)
+            .filter_map(|_| random.choice(pieces))
+            .copied()
+            .collect()
+    };
+    for _ in 0..4000 {
+        let json = text(JSON);
+        config(&json);
+        labels(&json);
+        tools(&format!("[{json}]"));
+        answer(&json);
+        openapi(&json);
+        sse(text(LINES).as_bytes());
+    }
+}
+
+#[test]
+fn promises_hold_for_well_formed_input() {
+    for text in [
+        r#"{"upstreams":{"a":{"transport":"mcp_stdio","command":"x","env":{"A":"${SET}"}},"b":{"transport":"stdio"}}}"#,
+        r#"{"credentials":{"c":{"source":"literal","value":"v"}},"upstreams":{}}"#,
+    ] {
+        config(text);
+    }
+    tools(
+        r#"[{"name":"canary-0123456789","inputSchema":{"properties":{"canary-0123456789":{}}}},{"name":"a"},{"name":"a"},{},5]"#,
+    );
+    answer(
+        r#"{"structuredContent":{"\u0063anary-0123456789":["canary-0123456789",1e3, -0]},"content":[]}"#,
+    );
+    labels(r#"{"type":"object","properties":{"a":{"const":"x\ny"}},"required":["a","b"]}"#);
+}

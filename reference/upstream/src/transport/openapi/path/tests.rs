@@ -1,0 +1,126 @@
+//! Templates and arguments in, paths or refusals out.
+
+use super::*;
+
+fn fill(template: &str, value: &str) -> Result<String, String> {
+    let filled = Template::new(template).fill(|_| Ok::<_, String>(value.to_owned()));
+    filled.map(|filled| filled.path)
+}
+
+/// Spellings of `text`, one around another.
+fn spellings(text: &str) -> Vec<String> {
+    let mut all = vec![text.to_owned()];
+    let encode = |text: &str, upper: bool| {
+        let byte = |byte: u8| match upper {
+            true => format!("%{byte:02X}"),
+            false => format!("%{byte:02x}"),
+        };
+        text.bytes().map(byte).collect::<String>()
+    };
+    for _ in 0..3 {
+        let inner = all.last().cloned().unwrap_or_default();
+        all.push(encode(&inner, true));
+        all.push(inner.replace('%', "%25"));
+    }
+    all.push(encode(text, false));
+    all.push(text.bytes().map(|byte| format!("%u{byte:04x}")).collect());
+    // Some of its characters only.
+    for at in 0..text.len() {
+        let (head, tail) = text.split_at(at);
+        all.push(format!("{head}{}", encode(tail, false)));
+        all.push(format!("{}{tail}", encode(head, true)));
+    }
+    all
+}
+
+#[test]
+fn nothing_leads_out() {
+    let hostile = [
+        ".", "..", "...", "../x", "..\\x", "x/y", "x\\y", "/", "\\", "/..", "..;a", ".;", "", " ",
+        ". ", "a\r\nb", "\0", "\u{7f}", "a\tb",
+    ];
+    for text in hostile {
+        for spelled in spellings(text) {
+            for template in ["/a/{id}/b", "/a/{id}", "/{id}"] {
+                let filled = fill(template, &spelled);
+                assert!(filled.is_err(), "{spelled:?} in {template}: {filled:?}");
+            }
+        }
+    }
+    for (template, value) in [
+        ("/a/{x}{y}/b", "."),
+        ("/a/.{x}/b", "."),
+        ("/a/{x}./b", "."),
+        ("/a/%2e{x}/b", "."),
+        ("/a/{x}{y}/b", ""),
+        ("/a/%2{x}/b", "e"),
+        ("/a/%{x}%{x}", "2e"),
+        ("/a/%{x}b", "2f"),
+        ("/{x}", "%c0%ae"),
+    ] {
+        let filled = fill(template, value);
+        assert!(filled.is_err(), "{value:?} in {template}: {filled:?}");
+    }
+}
+
+#[test]
+fn what_is_only_text_is_sent_encoded() {
+    for (template, value, path) in [
+        ("/a/{id}/b", "x", "/a/x/b"),
+        (
+            "/a/{id}/b",
+            "a b;c?d#e&f=g@h:i",
+            "/a/a%20b%3Bc%3Fd%23e%26f%3Dg%40h%3Ai/b",
+        ),
+        ("/a/{id}", "é%", "/a/%C3%A9%25"),
+        ("/a/{id}", "100%25", "/a/100%2525"),
+        ("/a/{id}", "..x", "/a/..x"),
+        ("/a/{id}", ".well-known", "/a/.well-known"),
+        ("/a/v{id}.json", "1.0", "/a/v1.0.json"),
+        ("/a/.{id}", ".x", "/a/..x"),
+        ("/a/", "unused", "/a/"),
+    ] {
+        assert_eq!(
+            fill(template, value).as_deref(),
+            Ok(path),
+            "{value:?} in {template}"
+        );
+    }
+}
+
+#[test]
+fn decoding_takes_one_pass() {
+    let text = format!("%{}2e", "25".repeat(500_000));
+    assert_eq!(decoded(text.as_bytes()), b".");
+}
+
+#[test]
+fn the_more_definite_template_is_meant() {
+    let claims = |theirs: &str, ours: &str, value: &str| {
+        let ours = Template::new(ours);
+        let filled = ours.fill(|_| Ok::<_, String>(value.to_owned()));
+        let filled = filled.unwrap_or_else(|why| panic!("{why}"));
+        Template::new(theirs).claims(&filled, &ours)
+    };
+    for (theirs, ours, value) in [
+        ("/users/me", "/users/{id}", "me"),
+        ("/users/me", "/users/{id}", "ME"),
+        ("/users/me", "/users/{id}", "%6de"),
+        ("/users/m%65", "/users/{id}", "me"),
+        ("/{kind}/me", "/users/{id}", "me"),
+        ("/users/{id}.json", "/users/{id}", "7.json"),
+        ("/users/v{a}-{b}", "/users/{id}", "v1-2"),
+    ] {
+        assert!(claims(theirs, ours, value), "{theirs} {ours} {value}");
+    }
+    for (theirs, ours, value) in [
+        ("/users/me", "/users/{id}", "you"),
+        ("/users/me/x", "/users/{id}", "me"),
+        ("/users/{name}", "/users/{id}", "me"),
+        ("/{kind}/{id}", "/users/{id}", "me"),
+        ("/users/{id}.json", "/users/{id}", "7.xml"),
+        ("/users/v{a}-{b}", "/users/{id}", "v12"),
+    ] {
+        assert!(!claims(theirs, ours, value), "{theirs} {ours} {value}");
+    }
+}
