@@ -1,0 +1,81 @@
+//! Text in, values or refusals out; which values are equal.
+
+use super::*;
+
+fn check(text: &str) -> String {
+    match Json::parse(text) {
+        Ok(value) => value.to_string(),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+fn same(a: &str, b: &str) -> bool {
+    Json::parse(a).unwrap() == Json::parse(b).unwrap()
+}
+
+#[test]
+fn every_digit_is_kept() {
+    let big = "[123456789012345678901234567890,1.0,-0.0,1E+2]";
+    assert_eq!(check(big), big);
+}
+
+#[test]
+fn numbers_are_equal_by_value_within_a_kind() {
+    assert!(same("[1e2, 100.00]", "[100.0, 1E2]"));
+    assert!(same("-0", "0"));
+    assert!(!same("1", "1.0"));
+    assert!(!same("0.0", "-0.0"));
+    assert!(!same(
+        "10000000000000000000000001",
+        "10000000000000000000000002"
+    ));
+    assert!(!same("1e999", "1e998"));
+}
+
+#[test]
+fn objects_are_equal_in_any_order() {
+    assert!(same(r#"{"a":1,"b":[2]}"#, r#"{"b":[2],"a":1}"#));
+    assert!(!same("[1,2]", "[2,1]"));
+    assert!(!same(r#"{"a":1}"#, r#"{"a":1,"b":null}"#));
+}
+
+#[test]
+fn what_the_grammar_refuses_is_refused_with_its_place() {
+    insta::assert_snapshot!(
+        [
+            "", "{", "[1,]", "01", "+1", "1.", ".5", "nul", "{'a':1}", r#"{"a":1,"a":2}"#, r#""\ud800""#,
+            r#""\u12g4""#, "\"\u{1}\"", "[1] 2", "\"abc", "NaN",
+        ]
+        .map(|text| format!("{text:?} -> {}", check(text)))
+        .join("\n"),
+        @r#"
+            "" -> error: expected a JSON value, found the end at byte 0
+            "{" -> error: expected a key in double quotes, found the end at byte 1
+            "[1,]" -> error: expected a JSON value, found ']' at byte 3
+            "01" -> error: expected the end of the JSON text, found '1' at byte 1
+            "+1" -> error: expected a JSON value, found '+' at byte 0
+            "1." -> error: expected a digit, found the end at byte 2
+            ".5" -> error: expected a JSON value, found '.' at byte 0
+            "nul" -> error: expected a JSON value, found 'n' at byte 0
+            "{'a':1}" -> error: expected a key in double quotes, found '\'' at byte 1
+            "{\"a\":1,\"a\":2}" -> error: duplicate key "a" at byte 7
+            "\"\\ud800\"" -> error: expected \u and four hexadecimal digits, found '"' at byte 7
+            "\"\\u12g4\"" -> error: expected \u and four hexadecimal digits, found '\\' at byte 1
+            "\"\u{1}\"" -> error: expected no raw control character in a string, found '\u{1}' at byte 1
+            "[1] 2" -> error: expected the end of the JSON text, found '2' at byte 4
+            "\"abc" -> error: unterminated string at byte 0
+            "NaN" -> error: expected a JSON value, found 'N' at byte 0
+            "#
+    );
+}
+
+#[test]
+fn nesting_has_an_end() {
+    assert!(Json::parse(&format!("{}{}", "[".repeat(512), "]".repeat(512))).is_ok());
+    assert!(Json::parse(&"[".repeat(1_000_000)).is_err());
+}
+
+#[test]
+fn surrogate_pairs_become_one_character() {
+    assert_eq!(check(r#""\ud83d\ude00 \u00e9""#), "\"😀 é\"");
+}
