@@ -261,9 +261,9 @@ impl Redactor {
         self.inner.as_ref().is_some_and(|finder| finder.numbers)
     }
 
-    /// A scrubber for one stream of chunks: finds secrets that are split across them.
-    pub fn stream(&self) -> StreamScrubber {
-        StreamScrubber::new(self.inner.clone())
+    /// A scrubber for one stream of chunks: finds secrets that are split across them, as long as threads worked less than `time` on it.
+    pub fn stream(&self, time: Duration) -> StreamScrubber {
+        StreamScrubber::new(self.inner.clone(), time)
     }
 }
 
@@ -470,7 +470,7 @@ impl Finder {
 }
 
 /// The time that this thread has worked.
-fn worked() -> Duration {
+pub(crate) fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,54 +1,52 @@
 //! Scrubbing text that arrives in chunks: line by line, and no line before it is certain that no secret goes on in the next.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::redactor::Finder;
+use crate::redactor::{Finder, worked};
 use crate::watch::Watch;
 
 /// A line that ends in so many bytes without a blank may go on in the next one: wrapped base64.
 const UNBROKEN_BYTES: usize = 32;
 
-/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`finish`](Self::finish) releases what was held back.
+/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`flush`](Self::flush) releases what was held back.
 pub struct StreamScrubber {
     finder: Option<Arc<Finder>>,
     held: Vec<u8>,
+    /// The time that threads may still work on it.
+    left: Duration,
 }
 
 impl StreamScrubber {
-    pub(crate) fn new(finder: Option<Arc<Finder>>) -> Self {
+    pub(crate) fn new(finder: Option<Arc<Finder>>, time: Duration) -> Self {
         Self {
             finder,
             held: Vec::new(),
+            left: time,
         }
     }
 
     /// Takes a chunk and appends to `out` whatever can no longer be part of a secret: whole lines, as far as no secret can go on
     /// in the next one.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
-        let Some(finder) = self.finder.clone() else {
-            out.extend_from_slice(chunk);
-            return;
-        };
-        let old = self.held.len();
-        self.held.extend_from_slice(chunk);
-        let ends = memchr::memrchr_iter(b'\n', &self.held).skip(finder.line_ends);
-        let mut decided = ends
-            .take_while(|end| *end >= old || finder.line_ends > 0)
-            .find(|end| !goes_on(&self.held[..*end]))
-            .map_or(0, |end| end + 1);
-        // Text without an end of line is not held back for ever.
-        if decided == 0 && self.held.len() > finder.held() {
-            let places = finder.places(&self.held, &mut Watch::patient());
-            decided = finder.decided(&self.held, &places);
-        }
-        self.release(&finder, decided, out);
+        self.in_time(chunk, out, |held, finder, watch| {
+            let old = held.len() - chunk.len();
+            let ends = memchr::memrchr_iter(b'\n', held).skip(finder.line_ends);
+            let decided = ends
+                .take_while(|end| *end >= old || finder.line_ends > 0)
+                .find(|end| !goes_on(&held[..*end]))
+                .map_or(0, |end| end + 1);
+            // Text without an end of line is not held back for ever.
+            if decided == 0 && held.len() > finder.held() {
+                return finder.decided(held, &finder.places(held, watch));
+            }
+            decided
+        });
     }
 
     /// Appends what was held back to `out`: nothing more is expected for now.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
-        if let Some(finder) = self.finder.clone() {
-            self.release(&finder, self.held.len(), out);
-        }
+        self.in_time(&[], out, |held, _, _| held.len());
     }
 
     /// Whether anything is held back.
@@ -56,18 +54,41 @@ impl StreamScrubber {
         !self.held.is_empty()
     }
 
-    /// Ends the stream.
-    pub fn finish(mut self, out: &mut Vec<u8>) {
-        self.flush(out);
+    /// Whether its time is over. What it holds and what it is given from then on is lost.
+    pub fn is_out_of_time(&self) -> bool {
+        self.left.is_zero()
     }
 
-    fn release(&mut self, finder: &Finder, decided: usize, out: &mut Vec<u8>) {
-        let text = &self.held[..decided];
-        match finder.clean(text, &mut Watch::patient()) {
-            None => out.extend_from_slice(text),
-            Some(clean) => out.extend_from_slice(&clean),
+    /// Takes a chunk, and appends to `out` what is held up to where `decides` says.
+    fn in_time(
+        &mut self,
+        chunk: &[u8],
+        out: &mut Vec<u8>,
+        decides: impl FnOnce(&[u8], &Finder, &mut Watch<'_>) -> usize,
+    ) {
+        let Some(finder) = &self.finder else {
+            out.extend_from_slice(chunk);
+            return;
+        };
+        let until = worked().saturating_add(self.left);
+        let mut goes_on = || worked() < until;
+        let mut watch = Watch::new(&mut goes_on);
+        if !watch.is_over() {
+            self.held.extend_from_slice(chunk);
+            let decided = decides(&self.held, finder, &mut watch);
+            let clean = finder.clean(&self.held[..decided], &mut watch);
+            if !watch.is_over() {
+                out.extend_from_slice(clean.as_deref().unwrap_or(&self.held[..decided]));
+                self.held.drain(..decided);
+            }
         }
-        self.held.drain(..decided);
+        self.left = match watch.is_over() {
+            true => Duration::ZERO,
+            false => until.saturating_sub(worked()),
+        };
+        if self.left.is_zero() {
+            self.held = Vec::new();
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ptc_secrets::{ConfigDocument, Redactor, Secret, scrub_json};
 use serde_json::json;
+use std::time::Duration;
 
 fn redactor(secrets: &[&str]) -> Redactor {
     let mut builder = Redactor::builder();
@@ -176,12 +177,12 @@ fn a_split_secret_is_found_at_every_cut() {
     let text = "one split-secret two split-secret-two, and split-secre";
     let whole = redactor.scrub_str(text).into_owned();
     for size in 1..text.len() {
-        let mut stream = redactor.stream();
+        let mut stream = redactor.stream(Duration::MAX);
         let mut out = Vec::new();
         for chunk in text.as_bytes().chunks(size) {
             stream.push(chunk, &mut out);
         }
-        stream.finish(&mut out);
+        stream.flush(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), whole, "chunks of {size}");
     }
 }

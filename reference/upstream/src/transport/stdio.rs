@@ -16,7 +16,7 @@ use ptc_rpc::{
     Document, Frame, Id, Json, JsonKind, JsonText, RpcError, write_error, write_notification,
     write_request, write_result,
 };
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -40,8 +40,10 @@ pub use config::StdioConfig;
 const STDERR_QUIET: Duration = Duration::from_millis(250);
 /// Bytes of one stderr line that are logged.
 const STDERR_LINE_BYTES: usize = 4 * 1024;
-/// Bytes of stderr that are logged in all per child; a chatty child must not fill a disk.
+/// Bytes of stderr that are scrubbed and logged in all per child; a chatty child must not fill a disk.
 const STDERR_BYTES_MAX: usize = 1024 * 1024;
+/// What a line counts beyond its own bytes, for what the log writes around it.
+const STDERR_LINE_COST: usize = 128;
 /// How long output is still read after the child itself has gone: a grandchild may hold the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(50);
 /// How long a child that closed its input may take to end by itself: how it ended says more.
@@ -610,61 +612,59 @@ fn ending_words(status: ExitStatus) -> String {
     }
 }
 
-/// Logs the child's stderr: scrubbed, line by line, each line and the whole bounded. Always drained, or the child would block.
+/// Logs the child's stderr: scrubbed, line by line; each line, the whole, and the time that scrubbing takes are bounded. Always
+/// drained, or the child would block.
 async fn log_stderr(server: String, stderr: impl AsyncRead + Unpin, redactor: Redactor) {
     let mut reader = BufReader::new(stderr);
-    let mut scrubber = redactor.stream();
+    let mut scrubber = redactor.stream(SCRUB_TIME_MAX);
     let mut clean = Vec::new();
-    let mut logged = 0;
-    loop {
+    let mut left = STDERR_BYTES_MAX;
+    let mut ended = false;
+    while left > 0 && !ended {
         let read = match scrubber.is_holding() {
             true => tokio::time::timeout(STDERR_QUIET, reader.fill_buf()).await,
             false => Ok(reader.fill_buf().await),
         };
-        let count = match read {
-            Ok(Ok([]) | Err(_)) => break,
-            // What is held back would wait for whatever is written next, perhaps for ever.
-            Err(_) => {
-                scrubber.flush(&mut clean);
-                0
-            }
-            Ok(Ok(bytes)) => {
-                if logged <= STDERR_BYTES_MAX {
-                    scrubber.push(bytes, &mut clean);
-                }
-                bytes.len()
-            }
+        let bytes = match &read {
+            Ok(Ok(bytes)) => *bytes,
+            Ok(Err(_)) | Err(_) => &[],
         };
+        scrubber.push(bytes, &mut clean);
+        // What is held back would wait for whatever is written next, perhaps for ever.
+        if bytes.is_empty() {
+            scrubber.flush(&mut clean);
+            ended = read.is_ok();
+        }
+        let count = bytes.len();
         reader.consume(count);
-        while let Some(end) = clean.iter().position(|&byte| byte == b'\n') {
-            log_line(&server, &clean[..end], &mut logged);
-            clean.drain(..=end);
-        }
-        if clean.len() > STDERR_LINE_BYTES {
-            log_line(&server, &clean, &mut logged);
-            clean.clear();
-        }
+        let lines = log_lines(&server, &mut clean, ended);
+        left = match scrubber.is_out_of_time() {
+            true => 0,
+            false => left.saturating_sub(count + lines * STDERR_LINE_COST),
+        };
     }
-    scrubber.finish(&mut clean);
-    if !clean.is_empty() {
-        log_line(&server, &clean, &mut logged);
+    if left == 0 {
+        tracing::warn!(event = "upstream_stderr_dropped", server);
+        // What was held back may be the beginning of a credential.
+        let _ = tokio::io::copy(&mut reader, &mut tokio::io::sink()).await;
     }
 }
 
-fn log_line(server: &str, line: &[u8], logged: &mut usize) {
-    if *logged > STDERR_BYTES_MAX {
-        return;
+/// Logs and takes out of `clean` its whole lines, and what is behind them when it is long or the stream `ended`. Tells how many.
+fn log_lines(server: &str, clean: &mut Vec<u8>, ended: bool) -> usize {
+    let whole = memchr::memrchr(b'\n', clean).map_or(0, |end| end + 1);
+    let whole = match ended || clean.len() - whole > STDERR_LINE_BYTES {
+        true => clean.len(),
+        false => whole,
+    };
+    let lines = clean[..whole].split_inclusive(|byte| *byte == b'\n');
+    let count = lines.clone().count();
+    for line in lines {
+        let text = String::from_utf8_lossy(&line[..line.len().min(STDERR_LINE_BYTES)]);
+        tracing::info!(event = "upstream_stderr", server, line = %text.trim_end());
     }
-    *logged += line.len() + 1;
-    let text = String::from_utf8_lossy(&line[..line.len().min(STDERR_LINE_BYTES)]);
-    tracing::info!(event = "upstream_stderr", server, line = %text.trim_end());
-    if *logged > STDERR_BYTES_MAX {
-        tracing::warn!(
-            event = "upstream_stderr_dropped",
-            server,
-            bytes = STDERR_BYTES_MAX
-        );
-    }
+    clean.drain(..whole);
+    count
 }
 
 /// The `message` of a JSON-RPC error object, or the whole thing when it has none.
