@@ -22,9 +22,10 @@ use serde_json::Value as Json;
 
 use crate::agentic;
 use crate::clock;
+use crate::diagnostics;
 use crate::render::redact;
-use crate::settings::Settings;
 use crate::settings::flags::closest_of;
+use crate::settings::{Level, Settings};
 use crate::upstreams;
 
 const USAGE: &str = "\
@@ -204,6 +205,7 @@ fn run_agent(options: &Options) -> Result<String, String> {
         }
     };
     let redactor = secrets.build();
+    diagnostics::install(Level::Error, &redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
     let runtime = started.transpose().map_err(|fault| fault.to_string())?;

@@ -91,7 +91,10 @@ impl Entry<'_> {
         if !allowed("allow_insecure_http") {
             return Err(self.refuse(
                 &[key],
-                &format!("{key} \"{url}\" uses http:// without allow_insecure_http"),
+                &format!(
+                    "{key} \"{}\" uses http:// without allow_insecure_http",
+                    shown(url)
+                ),
             ));
         }
         if !auth.is_empty() && !allowed("allow_insecure_auth") {
@@ -111,23 +114,24 @@ impl Entry<'_> {
             Some(Value::String(text)) => text,
             Some(_) => return Err(self.refuse(&[key], &format!("{key} must be a string"))),
         };
-        let malformed = || self.refuse(&[key], &format!("has malformed {key} \"{text}\""));
+        let shown = shown(text);
+        let malformed = || self.refuse(&[key], &format!("has malformed {key} \"{shown}\""));
         let (scheme, rest) = text.split_once("://").ok_or_else(malformed)?;
         let scheme = scheme.to_ascii_lowercase();
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
+            return Err(self.refuse(
+                &[key],
+                &format!("{key} carries credentials in the URL; use auth"),
+            ));
+        }
         if authority.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err(malformed());
         }
         if scheme != "http" && scheme != "https" {
             return Err(self.refuse(
                 &[key],
-                &format!("{key} \"{text}\" has unsupported URL scheme \"{scheme}\""),
-            ));
-        }
-        if authority.contains('@') {
-            return Err(self.refuse(
-                &[key],
-                &format!("{key} carries credentials in the URL; use auth"),
+                &format!("{key} \"{shown}\" has unsupported URL scheme \"{scheme}\""),
             ));
         }
         Ok(Some(format!("{scheme}://{rest}")))
@@ -233,5 +237,14 @@ impl Entry<'_> {
             headers.push((name.as_str().to_owned(), value.clone()));
         }
         Ok(headers)
+    }
+}
+
+/// What messages show of a URL: nothing of a query, and nothing at all where something could be a password.
+fn shown(url: &str) -> &str {
+    match url.split_once(['?', '#']) {
+        _ if url.contains('@') => "…",
+        Some((before, _)) => before,
+        None => url,
     }
 }
