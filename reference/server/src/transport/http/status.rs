@@ -36,7 +36,12 @@ pub async fn ready(
     } else if !endpoint.server().sessions.are_ready() {
         busy("session_store_unavailable")
     } else {
-        let instance = Field::word(endpoint.settings().instance.clone());
+        // Whoever asks has shown no token.
+        let instance = endpoint
+            .server()
+            .redactor
+            .scrub_str(&endpoint.settings().instance);
+        let instance = Field::word(instance.into_owned());
         shown(StatusCode::OK, Readiness { instance })
     })
 }
