@@ -1,6 +1,8 @@
 //! World faults: what can go wrong at an upstream, as data. Knows the closed list of reasons; knows nothing of transports.
 
-use ptc_secrets::Redactor;
+use crate::ledger::cut;
+use crate::limits::LISTED_ERROR_BYTES;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 
 /// Why an upstream call gave no value. The program gets it as `{:ok false :reason … :message …}` and goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +67,14 @@ impl WorldFault {
             told.extend(clean.chars().take(quoted.chars_max));
         }
         told
+    }
+
+    /// What the operator reads of it: an upstream may say much that is slow to look through, at every try to reach it.
+    pub(crate) fn logged(&self, redactor: &Redactor) -> String {
+        cut(
+            &self.told(&redactor.for_at_most(SCRUB_TIME_MAX)),
+            LISTED_ERROR_BYTES,
+        )
     }
 
     pub(crate) fn too_large(what: &str, cap: usize, bytes: u64) -> Self {

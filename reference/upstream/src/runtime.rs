@@ -375,7 +375,7 @@ impl Runtime {
                 .await
                 .unwrap_or_else(|_| Err(WorldFault::unavailable("start-up was interrupted")));
             if let Err(fault) = outcome {
-                let message = fault.told(&self.redactor);
+                let message = fault.logged(&self.redactor);
                 first = Some(StartFault { name, message });
             }
         }

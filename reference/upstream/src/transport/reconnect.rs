@@ -100,7 +100,7 @@ impl<C: Connect> Reconnecting<C> {
                 Ok(connection)
             }
             Err(fault) => {
-                let message = fault.told(&self.redactor);
+                let message = fault.logged(&self.redactor);
                 tracing::warn!(event = "upstream_start_failed", server, message);
                 // A first start that fails arms no window: nothing has crashed, and the next call may find it repaired.
                 if let Some(window) = window {

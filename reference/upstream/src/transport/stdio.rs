@@ -373,7 +373,7 @@ impl Shared {
         let waiting = self.lock();
         if let Some((fault, _)) = &waiting.ended {
             let server = self.server.as_str();
-            tracing::warn!(event = "upstream_ended", server, message = %fault.told(&self.redactor));
+            tracing::warn!(event = "upstream_ended", server, message = %fault.logged(&self.redactor));
         }
     }
 
