@@ -16,7 +16,7 @@ const OPEN_FEW: usize = 6;
 /// So many are compared in about the time of a step.
 const COMPARED_PER_STEP: usize = 64;
 /// Steps that a text affords: so many at first and at the most, and so many more for each of its bytes.
-const STEPS_SAVED_MAX: u32 = 16 * 1024;
+const STEPS_SAVED_MAX: u32 = 128 * 1024;
 const STEPS_PER_BYTE: u32 = 12;
 /// Escapes on the ways of a text that are remembered before those are forgotten on which nothing stands any more.
 const CRUMBS_MIN: usize = 4096;
