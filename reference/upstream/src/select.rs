@@ -116,8 +116,11 @@ fn scrubbed_compact(json: Json<'_>, redactor: &Redactor) -> JsonText {
     let compact = json.compact();
     match scrub_json_text(&compact, redactor) {
         Cow::Borrowed(_) => compact,
-        // Another text than the one that was checked.
-        Cow::Owned(clean) => JsonText::read(&clean).unwrap_or_else(|_| JsonText::string(&clean)),
+        // Another text than the one that was checked; its escapes are the redactor's.
+        Cow::Owned(clean) => match JsonText::read(&clean) {
+            Ok(clean) => clean.json().compact(),
+            Err(_) => JsonText::string(&clean),
+        },
     }
 }
 
