@@ -82,10 +82,7 @@ impl StreamScrubber {
                 self.held.drain(..decided);
             }
         }
-        self.left = match watch.is_over() {
-            true => Duration::ZERO,
-            false => until.saturating_sub(worked()),
-        };
+        self.left = until.saturating_sub(worked());
         if self.left.is_zero() {
             self.held = Vec::new();
         }

@@ -629,11 +629,12 @@ async fn log_stderr(server: String, stderr: impl AsyncRead + Unpin, redactor: Re
             Ok(Ok(bytes)) => *bytes,
             Ok(Err(_)) | Err(_) => &[],
         };
-        scrubber.push(bytes, &mut clean);
-        // What is held back would wait for whatever is written next, perhaps for ever.
         if bytes.is_empty() {
+            // What is held back would wait for whatever is written next, perhaps for ever.
             scrubber.flush(&mut clean);
             ended = read.is_ok();
+        } else {
+            scrubber.push(bytes, &mut clean);
         }
         let count = bytes.len();
         reader.consume(count);
