@@ -43,7 +43,7 @@ pub struct Options {
     /// End after so many minutes; the next run goes on
     #[arg(long)]
     minutes: Option<u64>,
-    /// Where the reference with the faults is built
+    /// Where the reference with the faults is built. A copy of a warm target directory, made before, saves building what it depends on
     #[arg(long, value_name = "DIR")]
     target_dir: Option<PathBuf>,
     /// Write the table of what is judged, as Markdown
@@ -73,6 +73,9 @@ const LEFT_OUT: &[&str] = &[
     "snapshot",
     "redis.rs",
 ];
+/// What is built with, beside the executable: of the whole workspace, and with an example, so that dependencies get the features that
+/// they have in every other build of it, and a warm directory need not be built anew. The example is the one that links least.
+const LIKE_OTHERS: &[&str] = &["--workspace", "--example", "measure_redactor"];
 /// How long a run of the suite may take of what it takes without a fault, and at least.
 const PATIENCE: u32 = 6;
 const PATIENCE_MIN: Duration = Duration::from_secs(60);
@@ -330,6 +333,11 @@ impl Bench {
         self.home.join("spec")
     }
 
+    /// The reference with this sample's faults.
+    fn server(&self) -> PathBuf {
+        self.home.join("server")
+    }
+
     fn plan(&self) -> PathBuf {
         self.home.join("sample.json")
     }
@@ -363,6 +371,10 @@ impl Bench {
         fastrand::Rng::with_seed(options.seed).shuffle(&mut all);
         all.truncate(options.sample);
         let (faults, unviable) = self.build(&sources, &all)?;
+        // The next sample is built in the same place.
+        let built = self.target.join("debug/ptc");
+        crate::written::copy(&built, &self.server())
+            .map_err(|error| format!("{}: {error}", built.display()))?;
         let sample = Sample {
             possible,
             unviable,
@@ -493,17 +505,9 @@ impl Bench {
         ranges: &HashMap<String, Vec<(std::ops::Range<usize>, u32)>>,
     ) -> Result<BTreeSet<u32>, String> {
         let output = cargo()
-            .args([
-                "build",
-                "--quiet",
-                "--offline",
-                "-p",
-                "ptc-server",
-                "--bin",
-                "ptc",
-                "--message-format=json",
-                "--target-dir",
-            ])
+            .args(["build", "--quiet", "--offline", "--bin", "ptc"])
+            .args(LIKE_OTHERS)
+            .args(["--message-format=json", "--target-dir"])
             .arg(&self.target)
             .current_dir(&self.tree)
             .env_remove("CARGO_TARGET_DIR")
@@ -658,7 +662,7 @@ impl Bench {
 
     /// What starts the server with a variable.
     fn script(&self, variable: &str) -> Result<PathBuf, String> {
-        let ptc = self.target.join("debug/ptc");
+        let ptc = self.server();
         let script = self.home.join("ptc");
         let text = format!(
             "#!/bin/sh\nulimit -v {MEMORY_MAX}\n{variable} exec '{}' \"$@\"\n",
@@ -721,19 +725,13 @@ fn failed(run: &Run) -> Option<String> {
 /// The harness, of the present sources.
 fn harness() -> Result<PathBuf, String> {
     let status = cargo()
-        .args([
-            "build",
-            "--quiet",
-            "-p",
-            "conformance",
-            "--bin",
-            "ptc-conformance",
-        ])
+        .args(["build", "--quiet", "--bin", "ptc-conformance"])
+        .args(LIKE_OTHERS)
         .current_dir(crate::root())
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
     if !status.success() {
-        return Err(format!("cargo build -p conformance: {status}"));
+        return Err(format!("cargo build --bin ptc-conformance: {status}"));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| crate::root().join("target"), PathBuf::from);
