@@ -1,10 +1,19 @@
-//! Two threads that take turns at reading. The thread that read a lone call runs it as well, without handing it over; when
-//! that lasts, the other one takes over reading. Knows nothing of frames.
+//! Two threads share one input: the thread that read a lone call also runs it, and the other takes over reading when that
+//! call lasts. Knows nothing of frames.
 //!
-//! Handing a call to a thread and its reply back costs two switches, many times what a short program costs itself. But a
-//! reader that runs programs reads nothing meanwhile: neither a cancellation nor the end of input. So a second thread
-//! stands by. While calls come it looks every [`TICK`] whether the reader is still at the call that it was at before; it
-//! sleeps when none came for a while, and is woken by the next.
+//! Handing a call to a thread of the pool and its reply back costs two context switches, more than a short program costs
+//! itself. But a reader that runs programs reads neither a cancellation nor the end of input meanwhile. So a standby
+//! thread polls every [`TICK`] while calls come, and sleeps on a condition variable when none came for a while.
+//!
+//! **Who reads** is decided by one word, `turn`: the reader makes it odd before it runs a call, and both threads try to make
+//! that odd value even by compare-and-exchange, the reader when its call has ended, the standby when it has seen the same odd
+//! value twice. Exactly one exchange succeeds, and its thread reads on. `turn` only grows, so an old value never comes back
+//! (no ABA). The mutex around `source` orders what one reader wrote before what the next one reads (happens-before).
+//!
+//! **No lost wake-up.** The reader stores `turn`, then loads `asleep`; the standby stores `asleep`, then loads `turn`. That is
+//! Dekker's pattern: with acquire and release alone both loads could miss the other's store, and the standby would sleep
+//! through a call that lasts. Sequential consistency puts the four accesses into one order, in which at least one thread sees
+//! the other. The standby's test and its wait are one step under `idle`, which [`Intake::wake`] takes before it notifies.
 
 use crate::evaluation::pool::{Job, Pool};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,8 +59,8 @@ pub fn read<S: Source>(source: S, pool: Pool) -> Result<S::End, String> {
         stands_by: AtomicBool::new(false),
         asleep: AtomicBool::new(false),
         over: AtomicBool::new(false),
-        bed: Mutex::new(()),
-        bell: Condvar::new(),
+        idle: Mutex::new(()),
+        called: Condvar::new(),
         ended,
     });
     let failed = |error| format!("cannot start the thread that reads: {error}");
@@ -73,8 +82,8 @@ struct Intake<S: Source> {
     stands_by: AtomicBool,
     asleep: AtomicBool,
     over: AtomicBool,
-    bed: Mutex<()>,
-    bell: Condvar,
+    idle: Mutex<()>,
+    called: Condvar,
     ended: SyncSender<S::End>,
 }
 
@@ -187,21 +196,24 @@ impl<S: Source> Intake<S> {
 
     /// Sleeps until a call is run after the turn `seen`, or until the end.
     fn sleep(&self, seen: u64) {
-        let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.asleep.store(true, Ordering::SeqCst);
         // Who changes these looks at `asleep` afterwards: one of the two sees the other.
         let awake = || self.turn.load(Ordering::SeqCst) != seen || self.over.load(Ordering::SeqCst);
         while self.asleep.load(Ordering::SeqCst) && !awake() {
-            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
+            idle = self
+                .called
+                .wait(idle)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         self.asleep.store(false, Ordering::SeqCst);
     }
 
     fn wake(&self) {
-        let bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.asleep.store(false, Ordering::SeqCst);
-        drop(bed);
-        self.bell.notify_one();
+        drop(idle);
+        self.called.notify_one();
     }
 }
 
