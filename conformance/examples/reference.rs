@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-ptc_server::counting_allocator!();
+ptc::counting_allocator!();
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    ptc_server::commands::main(&arguments)
+    ptc::main(&arguments)
 }

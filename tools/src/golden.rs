@@ -104,7 +104,7 @@ fn ptc(arguments: &[&str], input: &str) -> Result<String, String> {
         Some(binary) => Command::new(binary),
         None => {
             let mut command = cargo();
-            command.args(["run", "--quiet", "-p", "ptc-server", "--bin", "ptc", "--"]);
+            command.args(["run", "--quiet", "-p", "ptc", "--"]);
             command
         }
     };

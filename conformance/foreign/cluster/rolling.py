@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Three servers behind HAProxy are restarted one after the other while clients of the official Python SDK go on: every call is answered.
-Needs redis-server, haproxy and the packages of reference/server/tests/clients/requirements.txt.
+Needs redis-server, haproxy and the packages of reference/ptc/tests/clients/requirements.txt.
 
     PTC=target/release/ptc target/clients/venv/bin/python conformance/foreign/cluster/rolling.py
 """

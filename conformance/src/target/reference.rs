@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-/// The package that holds the server.
-const PACKAGE: &str = "ptc-server";
+/// The package of the executable.
+const PACKAGE: &str = "ptc";
 /// Its executable.
 pub const BINARY: &str = "ptc";
 /// The subcommand that serves the adapter protocol.
@@ -86,7 +86,7 @@ pub fn workspace() -> Result<PathBuf, String> {
     let here = std::env::current_dir().ok();
     here.iter()
         .flat_map(|here| here.ancestors())
-        .find(|directory| directory.join("reference/server/Cargo.toml").is_file())
+        .find(|directory| directory.join("reference/ptc/Cargo.toml").is_file())
         .map(Path::to_path_buf)
         .ok_or_else(|| {
             "no target is named, and there is no workspace with the reference around here"

@@ -1,8 +1,9 @@
-//! The names that the server's tables hold, for checks that each of them is specified. Knows the tables; decides nothing.
+//! The names that the server's tables hold, for checks that each of them is specified and for those who list them. Knows the tables; decides nothing.
 
 use crate::mcp::dispatch;
 use crate::mcp::tools;
 use crate::render::reason::{RefusalReason, SessionReason};
+use crate::server::Server;
 use ptc_agent::TaskReason;
 
 /// Methods of requests and notifications.
@@ -13,6 +14,11 @@ pub fn methods() -> impl Iterator<Item = &'static str> {
 /// Tools, listed or not.
 pub fn tools() -> impl Iterator<Item = &'static str> {
     tools::names()
+}
+
+/// The tools that a client of `server` sees.
+pub fn listed_tools(server: &Server) -> impl Iterator<Item = &'static str> {
+    tools::listed(server).map(|tool| tool.name)
 }
 
 /// Reasons of the server's own refusals, of sessions and of tasks.

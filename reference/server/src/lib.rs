@@ -1,9 +1,9 @@
-//! The MCP server: stdio and HTTP, tools, sessions, diagnostics, settings.
+//! The MCP server as a library: stdio and HTTP, tools, sessions, diagnostics, settings. The binary is `ptc`'s.
 //!
 //! A request comes in through `transport`, `mcp` decides what it asks for, `evaluation` runs its program, `render` makes its
 //! reply. `sessions` keep what programs leave, `diagnostics` tell operators what happened, `settings` hold what they
-//! wanted, `commands` are what they type. Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`, secrets
-//! are the business of `ptc-secrets`.
+//! wanted; `start` puts a server together of all that. Programs are run by `ptc-lang`, payload texts come from `ptc-protocol`,
+//! secrets are the business of `ptc-secrets`.
 
 #![forbid(unsafe_code)]
 
@@ -12,8 +12,7 @@ mod call;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod checks;
-mod clock;
-pub mod commands;
+pub mod clock;
 mod diagnostics;
 mod digest;
 mod evaluation;
@@ -23,13 +22,22 @@ mod render;
 mod server;
 mod sessions;
 pub mod settings;
-mod token;
+pub mod start;
+pub mod token;
 mod transport;
-mod upstreams;
-mod version;
+pub mod upstreams;
+pub mod version;
 
-/// What a binary that starts the server says once.
-pub use ptc_lang::counting_allocator;
+// What the commands of `ptc` stand on; the rooms themselves stay closed.
+pub use agentic::{Agentic, register_keys};
+pub use diagnostics::install as install_diagnostics;
+pub use evaluation::as_runtime_error;
+#[cfg(target_os = "linux")]
+pub use evaluation::isolation::worker;
+pub use render::redact;
+pub use server::Server;
+pub use sessions::record::{Patience, SNAPSHOT_BYTES_MAX};
+pub use sessions::{Listed as ListedSession, Shared as SharedSessions, examine as examine_store};
 
 #[cfg(test)]
-counting_allocator!();
+ptc_lang::counting_allocator!();

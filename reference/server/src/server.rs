@@ -14,6 +14,7 @@ use crate::evaluation::pool::Pool;
 use crate::evaluation::pressure::Watermark;
 use crate::sessions::Sessions;
 use crate::settings::{Settings, Warning};
+use ptc_protocol::limits::ProgramLimits;
 use ptc_secrets::{Redactor, Scrubbed};
 use ptc_upstream::Runtime;
 use std::sync::{Arc, OnceLock};
@@ -22,23 +23,23 @@ use std::time::Duration;
 pub struct Server {
     /// What the operator asked for.
     pub settings: Settings,
-    pub redactor: Redactor,
+    pub(crate) redactor: Redactor,
     /// Where what is told waits to be written.
-    pub sinks: Sinks,
+    pub(crate) sinks: Sinks,
     /// Bounds the programs that run at once.
-    pub gate: Arc<Gate>,
+    pub(crate) gate: Arc<Gate>,
     /// The threads that they run on.
-    pub pool: Pool,
+    pub(crate) pool: Pool,
     /// What they run with.
-    pub programs: Programs,
+    pub(crate) programs: Programs,
     /// What happened since the start, when somebody may ask.
-    pub counters: Option<Counters>,
-    pub observers: Observers,
-    pub sessions: Sessions,
+    pub(crate) counters: Option<Counters>,
+    pub(crate) observers: Observers,
+    pub(crate) sessions: Sessions,
     /// The planner of `lisp_task`.
-    pub agentic: Agentic,
+    pub(crate) agentic: Agentic,
     /// The result of `tools/list`, once it was asked for.
-    pub tools_list: OnceLock<Arc<Scrubbed<String>>>,
+    pub(crate) tools_list: OnceLock<Arc<Scrubbed<String>>>,
 }
 
 /// Time that upstream servers get to end.
@@ -100,6 +101,14 @@ impl Server {
     /// Whether upstream servers are configured.
     pub fn is_aggregator(&self) -> bool {
         self.programs.upstreams.is_some()
+    }
+
+    /// Time and memory of one program.
+    pub fn program_limits(&self) -> ProgramLimits {
+        ProgramLimits {
+            timeout: Duration::from_millis(self.programs.timeout_ms),
+            memory_bytes: self.programs.memory_bytes,
+        }
     }
 
     /// The longest that a call may take.

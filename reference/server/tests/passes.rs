@@ -6,7 +6,7 @@
 use ptc_server::checks::passes::of_frames;
 use serde_json::{Value, json};
 
-ptc_server::counting_allocator!();
+ptc_lang::counting_allocator!();
 
 /// Bytes of the frame around its context, and of what the server reads beside it.
 const REST_BYTES: u64 = 4096;

@@ -8,7 +8,7 @@ use ptc_server::checks::simulate::{self, Choices, Story, http, store};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-ptc_server::counting_allocator!();
+ptc_lang::counting_allocator!();
 
 /// Seeds of a run that nobody asked more of.
 const SEEDS: u64 = 1000;

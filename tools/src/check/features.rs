@@ -8,7 +8,7 @@ use conformance::target::reference::cargo;
 use super::Project;
 
 const HARNESS: &str = "conformance";
-const SERVER: &str = "ptc-server";
+const SERVER: &str = "ptc";
 
 pub(super) fn check(project: &Project) -> Result<Vec<String>, String> {
     let harness = features(project, HARNESS)?;

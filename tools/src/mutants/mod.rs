@@ -53,7 +53,7 @@ pub struct Options {
 
 /// The packages whose faults the suite must catch.
 const JUDGED: &[&str] = &[
-    "json", "lang", "protocol", "rpc", "upstream", "secrets", "agent", "server",
+    "json", "lang", "protocol", "rpc", "upstream", "secrets", "agent", "server", "ptc",
 ];
 /// What is no part of the server that people start: checks, fuzzers, simulations, other executables. Then what only a terminal,
 /// another feature, a run with `--isolation process` or a Redis comes past.
@@ -131,6 +131,7 @@ const LEFT_UNSAID: &[&str] = &[
     "mod",
     "none",
     "places",
+    "ptc",
     "reference",
     "returns",
     "row",

@@ -663,7 +663,7 @@ fn errored(error: &Error, hint: Option<String>, program: &str, programs: &Progra
 const UPSTREAM_TOOL: &str = "call";
 
 /// A programmer's fault says its reason, as every message of an upstream does.
-pub(crate) fn as_runtime_error(fault: HostFault) -> HostFault {
+pub fn as_runtime_error(fault: HostFault) -> HostFault {
     match fault {
         HostFault::Raise { kind: "", message } => HostFault::Raise {
             kind: "",

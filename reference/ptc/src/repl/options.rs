@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::flags::{self, closest_of};
 use ptc_protocol::limits::ProgramLimits;
+use ptc_server::settings::flags::{self, closest_of};
 use ptc_upstream::{CatalogMode, Limits, Lookup, SnapshotMode, resolve_path};
 
 /// The flags that `ptc eval` takes as well, and whether each takes a value: upstreams, and limits.

@@ -105,7 +105,7 @@ fn the_image_is_built_of_this_workspace_with_its_compiler() {
 /// The text of `file`, a path from `dist/`.
 fn text(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("dist")
+        .join("../server/dist")
         .join(file);
     std::fs::read_to_string(path).unwrap()
 }

@@ -2,7 +2,7 @@
 //! say of a session can have happened one after the other.
 //!
 //! Redis is asked where `redis-server` is installed; the directory always.
-//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc-server --test cluster what_is_acknowledged` disturbs for longer, and with
+//! `PTC_CLUSTER_SECONDS=300 cargo test -p ptc --test cluster what_is_acknowledged` disturbs for longer, and with
 //! `PTC_CLUSTER_PLANTED=1` servers that take commits unchecked, until what clients saw is explained by no order.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 

@@ -3,7 +3,7 @@
 //! Two seconds each by default; `PTC_LOAD_SECONDS` sets another length, `PTC_LOAD_SERVER` another executable. A minute of each
 //! against a release build:
 //!
-//!     PTC_LOAD_SECONDS=60 PTC_LOAD_SERVER=$PWD/target/release/ptc cargo test -p ptc-server --test load -- --nocapture --test-threads 1
+//!     PTC_LOAD_SECONDS=60 PTC_LOAD_SERVER=$PWD/target/release/ptc cargo test -p ptc --test load -- --nocapture --test-threads 1
 //!
 //! Knows the server only through its pipes and sockets.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]

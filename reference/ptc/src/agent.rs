@@ -20,13 +20,11 @@ use ptc_secrets::{Redactor, scrub_json_text};
 use ptc_upstream::{Cancel, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 
-use crate::agentic;
-use crate::clock;
-use crate::diagnostics;
-use crate::render::redact;
-use crate::settings::flags::closest_of;
-use crate::settings::{Level, Settings};
-use crate::upstreams;
+use ptc_server::clock;
+use ptc_server::redact;
+use ptc_server::settings::flags::closest_of;
+use ptc_server::settings::{Level, Settings};
+use ptc_server::upstreams;
 
 const USAGE: &str = "\
 Usage: ptc agent run AGENT.toml [--model MODEL] [--context FILE] [--replay FILE] [--record FILE] [--transcript] [--quiet]
@@ -192,7 +190,7 @@ fn run_agent(options: &Options) -> Result<String, String> {
         .map_err(|error| format!("cannot start the I/O runtime: {error}"))?;
     let environment = |variable: &str| std::env::var(variable).ok();
     let mut secrets = Redactor::builder();
-    agentic::register_keys(&environment, &mut secrets);
+    ptc_server::register_keys(&environment, &mut secrets);
     let configured = match config.get("upstreams").and_then(Json::as_str) {
         None => None,
         Some(file) => {
@@ -205,7 +203,7 @@ fn run_agent(options: &Options) -> Result<String, String> {
         }
     };
     let redactor = secrets.build();
-    diagnostics::install(Level::Error, &redactor);
+    ptc_server::install_diagnostics(Level::Error, &redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
     let runtime = started.transpose().map_err(|fault| fault.to_string())?;

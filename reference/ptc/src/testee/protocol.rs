@@ -8,7 +8,7 @@ use ptc_lang::{Ended, Env, Limits, Program, Reason, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::{InvalidInput, Operation, text_of, value_of};
-use crate::commands::agent::Alone;
+use crate::agent::Alone;
 use ptc_protocol::limits::ALONE;
 use ptc_protocol::{
     ErrorReason, Execution, FormatOptions, HISTORY_SIZE_MAX, MemoryDelta, PreviewOptions, Profile,

@@ -30,7 +30,7 @@ done
 
 fn dist(file: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    root.join("dist/upstreams").join(file)
+    root.join("../server/dist/upstreams").join(file)
 }
 
 #[test]

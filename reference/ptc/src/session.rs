@@ -1,13 +1,13 @@
 //! `ptc session`: what operators ask of a session store. Takes the flags of `ptc start` that say which store that is.
 
-use super::environment;
-use crate::clock;
-use crate::diagnostics;
-use crate::render::redact;
-use crate::sessions::{Listed, Shared};
-use crate::settings::{Level, Settings, flags};
-use crate::upstreams;
+use crate::{environment, print};
 use ptc_secrets::{Redactor, Secret};
+use ptc_server::clock;
+use ptc_server::redact;
+use ptc_server::settings::{Level, Settings, flags};
+use ptc_server::start;
+use ptc_server::upstreams;
+use ptc_server::{ListedSession, SharedSessions};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
         .iter()
         .any(|word| word == "--help" || word == "-h")
     {
-        return super::print(USAGE);
+        return print(USAGE);
     }
     match run(arguments) {
         Ok(bytes) => {
@@ -59,9 +59,9 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
         .partition(|word| shows && word == "--unscrubbed");
     let settings = Settings::read(&flags, environment)?;
     let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
-    diagnostics::install(Level::Error, &redactor);
+    ptc_server::install_diagnostics(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
-    let opened = Shared::open(&settings.sessions, Duration::ZERO)?;
+    let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)?;
     let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
     let find = |id: &str| {
         let all = store
@@ -120,7 +120,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
 
 /// What a server with these settings would not show, as far as they are known here; `whole`: all of it must be.
 fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
-    let mut secrets = super::secrets(settings);
+    let mut secrets = start::secrets(settings);
     let token = flags::find("http-auth-token").and_then(|flag| environment(&flag.env()));
     if let Some(token) = token.filter(|token| !token.is_empty()) {
         secrets.add(&Secret::new(token));
@@ -142,7 +142,7 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
 const SHOWN_ITEMS: usize = 10;
 const SHOWN_CHARS: usize = 200;
 
-fn row(listed: &Listed, redactor: &Redactor) -> String {
+fn row(listed: &ListedSession, redactor: &Redactor) -> String {
     let head = &listed.head;
     format!(
         "{:<29} {:>5} {:>8} {:>10} {:<8} {:<27} {}\n",

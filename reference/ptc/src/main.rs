@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-ptc_server::counting_allocator!();
+ptc::counting_allocator!();
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    ptc_server::commands::main(&arguments)
+    ptc::main(&arguments)
 }

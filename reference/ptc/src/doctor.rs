@@ -2,14 +2,13 @@
 //!
 //! Serves nothing and changes nothing; upstream servers are started and ended again.
 
-use crate::agentic::Agentic;
-use crate::diagnostics;
-use crate::mcp::tools;
-use crate::server::Server;
-use crate::settings::flags;
-use crate::settings::{HttpSettings, Settings, Warning};
-use crate::upstreams;
 use ptc_secrets::Redactor;
+use ptc_server::facts;
+use ptc_server::settings::flags;
+use ptc_server::settings::{HttpSettings, Settings, Warning};
+use ptc_server::start;
+use ptc_server::upstreams;
+use ptc_server::{Agentic, Server};
 use std::process::ExitCode;
 
 /// What is found, line by line.
@@ -76,7 +75,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Ok(settings) => settings,
         Err(message) => return findings.note(FAIL, &message),
     };
-    findings.redactor = super::secrets(&settings).build();
+    findings.redactor = start::secrets(&settings).build();
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
         findings.note(WARN, &words(warning));
@@ -103,13 +102,13 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let Some(path) = config else {
         findings.note(OK, "upstream servers: none");
         let redactor = findings.redactor.clone();
-        let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
+        let sinks = ptc_server::install_diagnostics(settings.diagnostics.level, &redactor);
         return limits(
             &Server::new(settings, sinks, redactor, None, agentic),
             findings,
         );
     };
-    let mut secrets = super::secrets(&settings);
+    let mut secrets = start::secrets(&settings);
     let configured = match upstreams::read(&path, &settings, &mut secrets) {
         Ok(configured) => configured,
         Err(message) => return findings.note(FAIL, &format!("upstream servers: {message}")),
@@ -152,7 +151,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(WARN, &warning);
             }
             let redactor = runtime.redactor().clone();
-            let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
+            let sinks = ptc_server::install_diagnostics(settings.diagnostics.level, &redactor);
             let server = Server::new(settings, sinks, redactor, Some(runtime), agentic);
             limits(&server, findings);
             server.shut_down(Some(executor.handle()));
@@ -217,7 +216,7 @@ fn store(settings: &Settings, findings: &mut Findings) {
     if sessions.store.address.is_some() && !sessions.enabled && settings.http.is_none() {
         return findings.note(WARN, "session store: not used without --sessions or --http");
     }
-    match crate::sessions::examine(sessions) {
+    match ptc_server::examine_store(sessions) {
         Ok(None) => {}
         Ok(Some((line, warnings))) => {
             findings.note(OK, &line);
@@ -253,7 +252,8 @@ fn tempfile_in(dir: &str) -> std::io::Result<()> {
 
 fn limits(server: &Server, findings: &mut Findings) {
     let settings = &server.settings;
-    let names: Vec<&str> = tools::listed(server).map(|tool| tool.name).collect();
+    let program = server.program_limits();
+    let names: Vec<&str> = facts::listed_tools(server).collect();
     findings.note(OK, &format!("tools: {}", names.join(", ")));
     findings.note(
         OK,
@@ -261,8 +261,8 @@ fn limits(server: &Server, findings: &mut Findings) {
             "response profile {}; {} calls at once; a program may take {} ms and {} bytes of memory",
             settings.profile.name(),
             settings.concurrent_calls,
-            server.programs.timeout_ms,
-            server.programs.memory_bytes
+            program.timeout.as_millis(),
+            program.memory_bytes
         ),
     );
 }

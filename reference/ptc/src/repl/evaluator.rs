@@ -18,10 +18,10 @@ use ptc_secrets::{ConfigDocument, Redactor, Veil};
 use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 
 use super::options::{Display, Options};
-use crate::clock;
-use crate::evaluation::as_runtime_error;
-use crate::render::redact;
-use crate::sessions::record::{Patience, SNAPSHOT_BYTES_MAX};
+use ptc_server::as_runtime_error;
+use ptc_server::clock;
+use ptc_server::redact;
+use ptc_server::{Patience, SNAPSHOT_BYTES_MAX};
 
 /// Native stack of the thread that evaluates.
 const STACK_BYTES: usize = 16 << 20;
@@ -115,7 +115,7 @@ impl Evaluator {
             .env
             .snapshot(SNAPSHOT_BYTES_MAX, &Patience::new())
             .map_err(|error| wrong(error.to_string()))?;
-        let fresh = format!("{path}.{}.new", crate::token::random(9));
+        let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
         let written = std::fs::OpenOptions::new()
             .create_new(true)
             .write(true)
@@ -374,7 +374,7 @@ fn start_upstreams(
         limits: options.limits.clone(),
         catalog: options.catalog,
         own: std::env::current_exe().into_iter().collect(),
-        surroundings: crate::upstreams::surroundings(),
+        surroundings: ptc_server::upstreams::surroundings(),
         ..ptc_upstream::Options::default()
     };
     let mut secrets = Redactor::builder();

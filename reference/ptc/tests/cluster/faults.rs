@@ -254,7 +254,7 @@ fn a_commit_that_arrives_late_is_not_kept() {
 /// HAProxy before servers, as `dist/cluster/haproxy.cfg` has it.
 fn haproxy(directory: &Path, servers: &[SocketAddr]) -> Option<(Process, SocketAddr)> {
     let text = std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/cluster/haproxy.cfg"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/dist/cluster/haproxy.cfg"),
     )
     .unwrap();
     let (before, after) = text.split_once("    server-template").unwrap();

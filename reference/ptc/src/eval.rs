@@ -8,8 +8,8 @@ use ptc_lang::error::Veil;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Error, Value, json, print};
 
-use crate::commands::repl::evaluator::Evaluator;
-use crate::commands::repl::options;
+use crate::repl::evaluator::Evaluator;
+use crate::repl::options;
 
 const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 pub mod http;
+#[path = "../../../server/tests/support/ports.rs"]
 pub mod ports;
 
 use ports::free_port;

@@ -1,0 +1,154 @@
+//! The `ptc` command: its subcommands and their exit statuses. A library too, so that it can be tested. Knows nothing of MCP.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod doctor;
+mod eval;
+mod repl;
+mod session;
+mod start;
+#[doc(hidden)]
+pub mod testee;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// What a binary that runs commands says once.
+pub use ptc_lang::counting_allocator;
+
+#[cfg(test)]
+counting_allocator!();
+
+struct Command {
+    name: &'static str,
+    doc: &'static str,
+    run: fn(&[String]) -> ExitCode,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "start",
+        doc: "Serve MCP over stdio, or over HTTP with --http.",
+        run: start::main,
+    },
+    Command {
+        name: "doctor",
+        doc: "Check the settings of start, and say what would happen.",
+        run: doctor::run,
+    },
+    Command {
+        name: "repl",
+        doc: "Evaluate PTC-Lisp at a prompt, from files, from pipes or from -e.",
+        run: repl::main,
+    },
+    Command {
+        name: "eval",
+        doc: "Run a program from a file, standard input or the command line.",
+        run: eval::main,
+    },
+    Command {
+        name: "session",
+        doc: "List, show, export and delete the sessions of a store.",
+        run: session::main,
+    },
+    Command {
+        name: "version",
+        doc: "Print the version.",
+        run: version,
+    },
+    Command {
+        name: "docs",
+        doc: "Print every setting as a Markdown table.",
+        run: start::docs,
+    },
+    Command {
+        name: "agent",
+        doc: "Run an agent described by a file: ptc agent run AGENT.toml.",
+        run: agent::main,
+    },
+    Command {
+        name: "testee",
+        doc: "Answer operations of the library, one JSON line each.",
+        run: testee::serve,
+    },
+    Command {
+        name: "help",
+        doc: "Print this text.",
+        run: help,
+    },
+];
+
+/// Commands that the server runs itself, and no help shows.
+#[cfg(target_os = "linux")]
+const HIDDEN: &[Command] = &[Command {
+    name: "worker",
+    doc: "Evaluate programs for the server at the other end of standard input.",
+    run: ptc_server::worker::main,
+}];
+#[cfg(not(target_os = "linux"))]
+const HIDDEN: &[Command] = &[];
+
+/// Runs the command that `arguments` (without the program's name) names.
+pub fn main(arguments: &[String]) -> ExitCode {
+    ptc_lang::heap::tune();
+    let Some((word, rest)) = arguments.split_first() else {
+        eprint!("{}", usage());
+        return ExitCode::SUCCESS;
+    };
+    #[cfg(target_os = "linux")]
+    if word == ptc_upstream::keeper::WORD {
+        return ptc_upstream::keeper::keep(rest);
+    }
+    hide_memory();
+    let word = match word.as_str() {
+        "--help" | "-h" => "help",
+        "--version" | "-V" => "version",
+        other => other,
+    };
+    let mut commands = COMMANDS.iter().chain(HIDDEN);
+    match commands.find(|command| command.name == word) {
+        Some(command) => (command.run)(rest),
+        None => {
+            eprint!("{}\nERROR: Unknown command {word}\n", usage());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Keeps other processes of the same user, an upstream's among them, from reading the credentials in this one's memory and
+/// environment: no core dump, no debugger, no `/proc/PID/mem`.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_dumpable(false);
+}
+
+fn usage() -> String {
+    let mut text = String::from("Usage: ptc COMMAND [FLAGS]\n\nCommands:\n");
+    for command in COMMANDS {
+        let _ = writeln!(text, "  {:<9} {}", command.name, command.doc);
+    }
+    text.push_str("\n`ptc start --help` lists the settings.\n");
+    text
+}
+
+/// Writes `text` to standard output.
+fn print(text: &str) -> ExitCode {
+    // A reader that went away has read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn help(_: &[String]) -> ExitCode {
+    print(&usage())
+}
+
+fn version(_: &[String]) -> ExitCode {
+    print(&format!("ptc {}\n", ptc_server::version::PACKAGE_VERSION))
+}
+
+/// The process environment, under the names of settings.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

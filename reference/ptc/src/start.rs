@@ -1,0 +1,86 @@
+//! `ptc start`: reads the settings and has the server serve. Its help and `ptc docs` are written from the table of flags.
+
+use crate::{environment, print};
+use ptc_server::settings::Settings;
+use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
+use ptc_server::start;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Runs the command with the words behind `start`.
+pub fn main(arguments: &[String]) -> ExitCode {
+    if arguments
+        .iter()
+        .any(|word| word == "--help" || word == "-h")
+    {
+        return print(&help());
+    }
+    let settings = match Settings::read(arguments, environment) {
+        Ok(settings) => settings,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match start::serve(settings) {
+        // Threads of cancelled programs need not be waited for.
+        Ok(()) => std::process::exit(0),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help() -> String {
+    let mut text = String::from(
+        "Usage: ptc start [FLAGS]\n\nServes MCP over stdio, or over HTTP with --http. A flag beats its environment variable.\n\
+         Booleans: --NAME, --no-NAME or --NAME=true.\n",
+    );
+    for group in Group::ALL {
+        let _ = writeln!(text, "\n{}:", group.title());
+        for flag in FLAGS.iter().filter(|flag| flag.group == group) {
+            let _ = writeln!(text, "  --{}{}", flag.name, flag.kind.placeholder());
+            let _ = writeln!(text, "      {}", flag.doc);
+            if let FlagKind::OneOf(..) | FlagKind::OneOfOrDefault(..) | FlagKind::Clamped { .. } =
+                flag.kind
+            {
+                let _ = writeln!(text, "      Takes {}.", flag.kind.expected());
+            }
+            let mut default = flag.default_text();
+            if default.is_empty() {
+                default = "unset".into();
+            }
+            let _ = writeln!(
+                text,
+                "      Default: {default}. Environment: {}",
+                flag.env()
+            );
+        }
+    }
+    text
+}
+
+/// Prints every setting as a Markdown table.
+pub fn docs(_: &[String]) -> ExitCode {
+    let mut text = String::new();
+    for group in Group::ALL {
+        let _ = writeln!(
+            text,
+            "### {}\n\n| Flag | Environment | Default | Meaning |\n|---|---|---|---|",
+            group.title()
+        );
+        for flag in FLAGS.iter().filter(|flag| flag.group == group) {
+            let _ = writeln!(
+                text,
+                "| `--{}` | `{}` | {} | {} |",
+                flag.name,
+                flag.env(),
+                flag.default_text().replace('|', "\\|"),
+                flag.doc.replace('|', "\\|")
+            );
+        }
+        text.push('\n');
+    }
+    print(&text)
+}
