@@ -14,6 +14,8 @@ pub struct Coverage<'s> {
     suite: &'s Suite,
     /// Cases that hang on an anchor, by its id.
     cases: HashMap<&'s str, usize>,
+    /// Cases of a section, on whichever of its anchors they hang.
+    in_section: HashMap<&'s str, usize>,
     /// Files below `reference/` that name an anchor, by its id.
     files: HashMap<String, BTreeSet<String>>,
     documents: Documents,
@@ -25,8 +27,9 @@ impl<'s> Coverage<'s> {
     /// # Errors
     /// When the sources of the reference or the table of documents can't be read.
     pub fn of(suite: &'s Suite) -> Result<Coverage<'s>, String> {
-        let mut cases = HashMap::new();
+        let (mut cases, mut in_section) = (HashMap::new(), HashMap::new());
         for case in &suite.cases {
+            *in_section.entry(case.section.as_str()).or_default() += 1;
             if case.clauses.is_empty() {
                 *cases.entry(case.section.as_str()).or_default() += 1;
             }
@@ -41,6 +44,7 @@ impl<'s> Coverage<'s> {
         Ok(Coverage {
             suite,
             cases,
+            in_section,
             files: references(&anchors)?,
             documents: Documents::read(&crate::root())?,
         })
@@ -75,13 +79,37 @@ impl<'s> Coverage<'s> {
         )
     }
 
+    /// The counts of the whole suite, of the source documents and of each page.
+    pub fn counts(&self) -> String {
+        let mut pages: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+        for clause in &self.suite.clauses {
+            let [clauses, untested, _] = pages.entry(&clause.file).or_default();
+            *clauses += 1;
+            *untested += usize::from(clause.untested.is_some());
+        }
+        for section in &self.suite.sections {
+            let [_, _, cases] = pages.entry(&section.file).or_default();
+            *cases += self.in_section.get(&*section.id).copied().unwrap_or(0);
+        }
+        let mut text = format!(
+            "# Coverage\n\nWritten by `cargo tool bless`. Which cases test which clause: `cargo tool matrix --table FILE`.\n\n{}.\n\n{}\n\
+             ## Pages\n\n| Page | Clauses | Without a case for a reason | Cases |\n|---|--:|--:|--:|\n",
+            self.summary(),
+            self.documents.render()
+        );
+        for (page, [clauses, untested, cases]) in pages {
+            let _infallible = writeln!(text, "| {page} | {clauses} | {untested} | {cases} |");
+        }
+        text
+    }
+
     /// The matrix as a page.
-    pub fn render(&self) -> String {
+    pub fn matrix(&self) -> String {
         let mut text = String::from(
-            "# Coverage\n\nWritten by `cargo tool bless`: each section and clause, how many cases test it, \
+            "# Coverage\n\nWritten by `cargo tool matrix`: each section and clause, how many cases test it, \
              and which files of the reference name it\nor, for a clause, its section.\n\n",
         );
-        let _infallible = write!(text, "{}.\n\n{}", self.summary(), self.documents.render());
+        let _infallible = writeln!(text, "{}.", self.summary());
         let mut pages: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut clauses: HashMap<&str, Vec<&Clause>> = HashMap::new();
         for clause in &self.suite.clauses {

@@ -30,7 +30,7 @@ pub const FILES: &[Golden] = &[
     },
     Golden {
         name: "coverage.md",
-        render: |suite| Ok(Coverage::of(suite)?.render()),
+        render: |suite| Ok(Coverage::of(suite)?.counts()),
     },
     Golden {
         name: "help.txt",

@@ -1,4 +1,4 @@
-//! Tells how well the specification is covered. Writes no file: `bless` does.
+//! Tells how well the specification is covered.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,9 +20,9 @@ pub struct Options {
     /// Print the clauses that this revision adds to the ones before it, for its file in spec/revisions/, instead of the summary
     #[arg(long, value_name = "VERSION")]
     revision: Option<String>,
-    /// Print the whole matrix
-    #[arg(long)]
-    full: bool,
+    /// Write the whole matrix to a file
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
 }
 
 /// Clauses that are named at once.
@@ -39,8 +39,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let coverage = Coverage::of(&suite)?;
-    if options.full {
-        crate::say(&coverage.render());
+    if let Some(path) = &options.table {
+        crate::written::file(path, coverage.matrix())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     crate::say(&format!("{}\n", coverage.summary()));
     let mut missing: Vec<String> = coverage
