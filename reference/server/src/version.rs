@@ -1,25 +1,30 @@
 //! Who this server says it is.
 
+use ptc_protocol::members::{Build, ServerInfo};
+
 /// The server's name in `serverInfo`.
 pub const NAME: &str = "ptc_lisp";
-/// The version of this package.
 pub const PACKAGE_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that this was built from, twelve hex digits, as the build says.
 const BUILD_COMMIT: Option<&str> = option_env!("PTC_BUILD_COMMIT");
 /// `"true"` when the build's tree had changes.
 const BUILD_DIRTY: Option<&str> = option_env!("PTC_BUILD_DIRTY");
 
-/// `serverInfo` as JSON.
-pub fn server_info_json() -> String {
+/// Name, version and build.
+pub fn server_info() -> ServerInfo {
     let dirty = BUILD_DIRTY == Some("true");
     let version = match (BUILD_COMMIT, dirty) {
         (None, _) => PACKAGE_VERSION.to_owned(),
         (Some(commit), false) => format!("{PACKAGE_VERSION}+{commit}"),
         (Some(commit), true) => format!("{PACKAGE_VERSION}+{commit}.dirty"),
     };
-    format!(
-        "{{\"build\":{{\"git_commit\":\"{}\",\"git_dirty\":{dirty},\"package_version\":\"{PACKAGE_VERSION}\"}},\
-         \"name\":\"{NAME}\",\"version\":\"{version}\"}}",
-        BUILD_COMMIT.unwrap_or("unknown")
-    )
+    ServerInfo {
+        build: Build {
+            git_commit: BUILD_COMMIT.unwrap_or("unknown"),
+            git_dirty: dirty,
+            package_version: PACKAGE_VERSION,
+        },
+        name: NAME,
+        version,
+    }
 }

@@ -4,6 +4,7 @@
 //! [`Payload`](crate::Payload). Server, agents and the testee all answer through these. Decides names, not texts.
 
 mod diagnostics;
+mod mcp;
 mod program;
 mod session;
 mod task;
@@ -15,6 +16,10 @@ pub use diagnostics::{
     Readiness, RecordedCall, RecordedContent, Reducer, ReductionRatio, Spread, StartMeasurements,
     StopMeasurements, TaskTally, ToolTally, TraceEvent, TraceStart, TraceStop, TracedCall,
     TracedProgram, UpstreamTally, Window,
+};
+pub use mcp::{
+    Build, Capabilities, DiscoverResult, InitializeResult, ServerInfo, ToolsCapability,
+    UnsupportedVersion,
 };
 pub use program::{Failure, Memory, ProtocolError, ReplResult, Success, ToolError};
 pub use session::{

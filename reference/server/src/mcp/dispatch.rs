@@ -19,6 +19,7 @@ use crate::sessions::store::{self, Key};
 use crate::sessions::{Message, Shared};
 use crate::version;
 use ptc_protocol::Payload;
+use ptc_protocol::members::{Capabilities, DiscoverResult, InitializeResult, UnsupportedVersion};
 use ptc_rpc::{Frame, Id, Json, JsonKind, RpcError};
 use ptc_secrets::SCRUB_TIME_MAX;
 use ptc_upstream::TraceContext;
@@ -52,7 +53,6 @@ struct Method {
 enum OnRequest {
     /// It is answered at once.
     Answer(fn(&Scene<'_>) -> Reply),
-    /// It calls a tool.
     CallTool,
     /// It is a notification's name, which an id makes a request that means nothing.
     Invalid,
@@ -363,11 +363,12 @@ fn initialize(scene: &Scene<'_>) -> Reply {
         .and_then(Json::as_str);
     let revision = scene.connection.negotiate(wanted.as_deref());
     tracing::info!(event = "initialize");
-    let result = format!(
-        "{{\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\"protocolVersion\":\"{revision}\",\"serverInfo\":{}}}",
-        version::server_info_json()
-    );
-    own_result(scene.id.clone(), result)
+    let result = InitializeResult {
+        capabilities: Capabilities::default(),
+        protocol_version: revision,
+        server_info: version::server_info(),
+    };
+    own_result(scene.id.clone(), Payload::from(result).to_json())
 }
 
 fn ping(scene: &Scene<'_>) -> Reply {
@@ -397,22 +398,28 @@ fn tools_list(scene: &Scene<'_>) -> Reply {
 fn tools_list_stateless(scene: &Scene<'_>) -> Reply {
     let json = tools::list(scene.server).derive(|list| {
         let tools = list.strip_prefix('{').unwrap_or("}");
-        format!(
-            "{{{}\"cacheScope\":\"private\",\"ttlMs\":{CACHE_TTL_MS},{tools}",
-            Era::Stateless.result_members()
-        )
+        stateless_result(&format!(
+            "{{\"cacheScope\":\"{CACHE_SCOPE}\",\"ttlMs\":{CACHE_TTL_MS},{tools}"
+        ))
     });
     Reply::json(scene.id.clone(), Arc::new(json))
 }
 
 fn discover(scene: &Scene<'_>) -> Reply {
-    let versions = supported_json();
-    let result = format!(
-        "{{{}\"cacheScope\":\"private\",\"capabilities\":{{\"tools\":{{\"listChanged\":false}}}},\
-         \"supportedVersions\":{versions},\"ttlMs\":{CACHE_TTL_MS}}}",
-        Era::Stateless.result_members()
-    );
-    own_result(scene.id.clone(), result)
+    let result = DiscoverResult {
+        cache_scope: CACHE_SCOPE,
+        capabilities: Capabilities::default(),
+        supported_versions: supported_versions(),
+        ttl_ms: CACHE_TTL_MS,
+    };
+    let json = stateless_result(&Payload::from(result).to_json());
+    own_result(scene.id.clone(), json)
+}
+
+/// The object `result` with the members that every result of the stateless revision begins with.
+fn stateless_result(result: &str) -> String {
+    let members = result.strip_prefix('{').unwrap_or("}");
+    format!("{{{}{members}", Era::Stateless.result_members())
 }
 
 fn null_result(id: Id) -> Reply {
@@ -753,6 +760,8 @@ const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const UNSUPPORTED_VERSION: i64 = -32022;
 /// How long a client may keep what `tools/list` and `server/discover` say: it can't change while the process lives.
 const CACHE_TTL_MS: u64 = 300_000;
+/// Who may keep it: the client alone.
+const CACHE_SCOPE: &str = "private";
 
 /// Whether a frame belongs to the revision without sessions: it says its revision, or asks what only that one knows.
 pub fn is_stateless(frame: &Frame<'_>) -> bool {
@@ -876,21 +885,19 @@ fn judge_responses(params: Option<Json<'_>>) -> Result<(), RpcError> {
 }
 
 fn unsupported(requested: &str) -> RpcError {
-    let mut data = format!("{{\"supported\":{},\"requested\":", supported_json()).into_bytes();
-    ptc_rpc::write_string(&mut data, requested);
-    data.push(b'}');
+    let data = UnsupportedVersion {
+        requested: requested.to_owned(),
+        supported: supported_versions(),
+    };
     RpcError {
         code: UNSUPPORTED_VERSION,
         message: "Unsupported protocol version".into(),
-        data: String::from_utf8(data).ok(),
+        data: Some(Payload::from(data).to_json()),
     }
 }
 
-/// The revisions of both eras, the newest first, as a JSON array.
-fn supported_json() -> String {
-    let all: Vec<String> = std::iter::once(STATELESS_REVISION)
-        .chain(SESSION_REVISIONS)
-        .map(|revision| format!("\"{revision}\""))
-        .collect();
-    format!("[{}]", all.join(","))
+/// The revisions of both eras, the newest first.
+fn supported_versions() -> Vec<&'static str> {
+    let stateless = std::iter::once(STATELESS_REVISION);
+    stateless.chain(SESSION_REVISIONS).collect()
 }

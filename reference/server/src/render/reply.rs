@@ -36,7 +36,7 @@ impl Era {
         match self {
             Era::Session => "",
             Era::Stateless => STATELESS.get_or_init(|| {
-                let info = version::server_info_json();
+                let info = Payload::from(version::server_info()).to_json();
                 format!("\"_meta\":{{\"io.modelcontextprotocol/serverInfo\":{info}}},\"resultType\":\"complete\",")
             }),
         }

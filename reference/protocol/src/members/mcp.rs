@@ -1,0 +1,63 @@
+//! What the server says of itself: its name, its versions and what it can do.
+
+use super::members;
+
+members! {
+    /// The result of `initialize`.
+    pub struct InitializeResult {
+        capabilities: Capabilities,
+        protocol_version as "protocolVersion": &'static str,
+        server_info as "serverInfo": ServerInfo,
+    }
+}
+
+members! {
+    /// The result of `server/discover`, without what every stateless result has.
+    pub struct DiscoverResult {
+        cache_scope as "cacheScope": &'static str,
+        capabilities: Capabilities,
+        supported_versions as "supportedVersions": Vec<&'static str>,
+        ttl_ms as "ttlMs": u64,
+    }
+}
+
+members! {
+    /// What a client may ask for.
+    pub struct Capabilities {
+        tools: ToolsCapability,
+    }
+}
+
+members! {
+    /// That there are tools.
+    pub struct ToolsCapability {
+        /// Whether the server tells when the list changes.
+        list_changed as "listChanged": bool,
+    }
+}
+
+members! {
+    /// Name and version of an implementation, with the commit that it was built from.
+    pub struct ServerInfo {
+        build: Build,
+        name: &'static str,
+        version: String,
+    }
+}
+
+members! {
+    /// What an implementation was built from.
+    pub struct Build {
+        git_commit: &'static str,
+        git_dirty: bool,
+        package_version: &'static str,
+    }
+}
+
+members! {
+    /// The `data` of the error for a revision that the server doesn't speak.
+    pub struct UnsupportedVersion {
+        requested: String,
+        supported: Vec<&'static str>,
+    }
+}
