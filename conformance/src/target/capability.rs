@@ -1,7 +1,6 @@
 //! The capabilities that cases can ask for: what each means, and how it is known that a target has it.
 //! A table; knows nothing of any declaration or target.
 
-/// A capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capability {
     /// Its word in `requires`, `implements`, `lacks` and `extensions`.
@@ -222,7 +221,6 @@ pub const CAPABILITIES: &[Capability] = &[
     ),
 ];
 
-/// The capability of that name.
 pub fn find(name: &str) -> Option<&'static Capability> {
     CAPABILITIES.iter().find(|row| row.name == name)
 }

@@ -53,7 +53,6 @@ pub enum Fault {
     /// A line on standard output that is not a frame.
     #[error("the target wrote a line that is not a frame ({why}): {}", quote(line))]
     Junk {
-        /// The line.
         line: String,
         /// What is wrong with it.
         why: String,
@@ -63,10 +62,7 @@ pub enum Fault {
         "the target sent a frame that answers no open request: {}",
         quote(line)
     )]
-    Stray {
-        /// The line.
-        line: String,
-    },
+    Stray { line: String },
     /// A line longer than the harness keeps.
     #[error(
         "the target wrote a line of {bytes} bytes, more than the harness keeps: {}",
@@ -75,17 +71,11 @@ pub enum Fault {
     Overlong {
         /// Its first bytes.
         head: String,
-        /// Its length.
         bytes: u64,
     },
     /// A reply that is not what the protocol asks for at this place.
     #[error("expected {expected}, got: {}", quote(line))]
-    Malformed {
-        /// What was expected.
-        expected: String,
-        /// What came.
-        line: String,
-    },
+    Malformed { expected: String, line: String },
     /// The server closed the connection without a complete answer.
     #[error("{address} closed the connection without a complete answer")]
     Dropped {
@@ -103,7 +93,6 @@ pub enum Fault {
     Then {
         /// What went wrong first.
         first: Box<Fault>,
-        /// What followed.
         then: Box<Fault>,
     },
     /// Something the harness itself needs is missing.

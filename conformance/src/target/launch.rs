@@ -20,9 +20,7 @@ pub struct Launch {
     pub arguments: Vec<String>,
     /// A flag with a value: `{name}` and `{value}` are filled in.
     pub flag: Vec<String>,
-    /// A switch that is on.
     pub switch_on: Vec<String>,
-    /// A switch that is off.
     pub switch_off: Vec<String>,
     /// The server's own name for a flag of the suite, which writes `max_program_bytes` for `--max-program-bytes`.
     /// The empty string says that the server has none.
@@ -55,15 +53,12 @@ pub struct Launch {
     pub patience: PatienceMs,
 }
 
-/// The value of a flag.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
 #[serde(untagged)]
 pub enum FlagValue {
     /// A switch: on or off.
     Switch(bool),
-    /// A number.
     Number(i64),
-    /// A text.
     Text(String),
     /// A flag that is given several times.
     Many(Vec<String>),

@@ -56,7 +56,6 @@ enum Wire {
 /// A program to run, as JSON texts, so that numbers stay as the case wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evaluation {
-    /// The program.
     pub program: String,
     /// A JSON object.
     pub context: Option<String>,

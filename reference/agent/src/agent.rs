@@ -93,9 +93,7 @@ pub enum AgentError {
     )]
     PreviewNeedsSharing {
         tool: String,
-        /// Its `expose`.
         expose: String,
-        /// Its `cache`.
         cache: bool,
     },
     /// `native_result` that is no list of options.
@@ -220,7 +218,6 @@ impl Agent {
         Ok(self)
     }
 
-    /// The exposure of one of its tools.
     #[must_use]
     pub fn exposure(&self, tool: &Tool) -> Exposure {
         resolve_exposure(tool.expose, self.output, self.transport)

@@ -52,7 +52,6 @@ pub enum SystemPrompt {
     },
 }
 
-/// The base of the system prompt.
 #[must_use]
 pub fn base_prompt(custom: &SystemPrompt) -> String {
     match custom {

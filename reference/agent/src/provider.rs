@@ -20,7 +20,6 @@ pub struct Provider {
     /// As messages call it.
     pub title: &'static str,
     pub base_url: &'static str,
-    /// The variable with its key.
     pub key_variable: &'static str,
     /// The variable that replaces its address.
     pub url_variable: &'static str,

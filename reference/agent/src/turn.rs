@@ -100,7 +100,6 @@ pub(crate) fn definition(tool: &Tool) -> Json {
     )
 }
 
-/// The definition of `lisp_eval`.
 pub(crate) fn lisp_eval_definition(profile: Profile) -> Json {
     let parameters = json!({
         "type": "object",

@@ -43,7 +43,6 @@ impl<'t> Document<'t> {
         Ok(Document { text, skips })
     }
 
-    /// The value.
     pub fn json(&self) -> Json<'_> {
         Json {
             text: self.text,
@@ -98,7 +97,6 @@ impl JsonText {
         }
     }
 
-    /// The value.
     pub fn json(&self) -> Json<'_> {
         Json {
             text: &self.text,
@@ -350,7 +348,6 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// True for `null`.
     pub fn is_null(self) -> bool {
         self.kind() == JsonKind::Null
     }

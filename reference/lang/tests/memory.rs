@@ -125,7 +125,6 @@ fn what_does_not_fit_is_stopped() {
 #[test]
 fn large_integers_are_paid_for_before_they_are_made() {
     const LIMIT_BYTES: u64 = 24 * 1024;
-    /// Bytes of the integer.
     const INTEGER_BYTES: u64 = 32 * 1024;
     let digits = "7".repeat(78_000);
     let env = match json::from_str(&format!("{{\"x\":{digits}}}")) {

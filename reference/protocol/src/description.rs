@@ -42,7 +42,6 @@ const MCP_NO_TOOLS: &str = "Evaluate one PTC-Lisp program in a sandbox. Suited t
 aggregation and reshaping of data. No app tools are available inside the program; pass data in through the \
 `context` argument and read it as `data/<key>`. Each call stands alone: nothing is remembered between calls.";
 
-/// The description of a profile.
 #[must_use]
 pub fn tool_description(profile: Profile) -> &'static str {
     match profile {

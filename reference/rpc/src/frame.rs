@@ -18,11 +18,8 @@ pub struct Frame<'a> {
     pub id: Option<Json<'a>>,
     /// The `method` member, whatever its kind.
     pub method: Option<Json<'a>>,
-    /// The `params` member.
     pub params: Option<Json<'a>>,
-    /// The `result` member.
     pub result: Option<Json<'a>>,
-    /// The `error` member.
     pub error: Option<Json<'a>>,
 }
 

@@ -34,7 +34,6 @@ pub enum Scheme {
 /// One entry of an `auth` list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Emitter {
-    /// How.
     pub scheme: Scheme,
     /// Name of the credential binding.
     pub binding: String,

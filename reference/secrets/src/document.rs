@@ -20,7 +20,6 @@ pub struct ConfigDocument {
     text: Zeroizing<String>,
     /// Everything but `credentials`.
     pub root: Map<String, Value>,
-    /// The resolved credentials.
     pub credentials: Credentials,
 }
 
@@ -37,7 +36,6 @@ pub struct LineColumn {
 /// quoted, so it is [`scrubbed`](Self::scrubbed) before anybody sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFault {
-    /// The config file.
     pub file: PathBuf,
     /// Line and column, when the fault is inside the text.
     pub place: Option<LineColumn>,
@@ -283,7 +281,6 @@ impl Scan<'_> {
         Some(begin)
     }
 
-    /// Skips one value.
     fn skip(&mut self) {
         let mut depth = 0usize;
         loop {

@@ -349,7 +349,6 @@ fn tool_label(tool: &Tool) -> String {
 /// Properties of an object that its label shows.
 const PROPERTIES_SHOWN: usize = 3;
 
-/// The label of an output schema.
 fn output_label(schema: &Json) -> String {
     match schema {
         Json::Null => ":unknown_content".to_owned(),

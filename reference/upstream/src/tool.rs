@@ -170,7 +170,6 @@ impl Toolset {
         self.sorted.iter().map(|&at| &self.shown[at])
     }
 
-    /// The tool of that name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.by_name.get(name).map(|&at| &self.shown[at])
     }

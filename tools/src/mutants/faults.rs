@@ -166,7 +166,6 @@ pub fn plant(source: &str, faults: &[(u32, &Fault)]) -> (String, Vec<(u32, Range
 
 /// Where in a text the parts of a program stand.
 pub struct Places<'s> {
-    /// The text.
     pub source: &'s str,
     lines: Vec<usize>,
 }

@@ -53,7 +53,6 @@ pub enum MessageKind {
 /// A request of ours.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// Its method.
     pub method: String,
     /// The tool that it calls.
     pub tool: Option<String>,

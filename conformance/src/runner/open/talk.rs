@@ -29,7 +29,6 @@ const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a server may take to end its output after its input has ended.
 const FAREWELL: Duration = Duration::from_millis(250);
 
-/// A connection.
 pub struct Talk {
     wire: Wire,
     requests: Requests,

@@ -58,7 +58,6 @@ pub struct Snapshot {
     pub target: Duration,
 }
 
-/// The group of snapshots.
 pub const SNAPSHOT_GROUP: &str = "snapshots";
 
 /// A session of a megabyte, written and read.

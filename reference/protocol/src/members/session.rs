@@ -5,7 +5,6 @@ use crate::Payload;
 use crate::payload::Word;
 
 members! {
-    /// A new session.
     pub struct SessionStarted = "ok" {
         expires_at: String,
         limits: SessionLimits,
@@ -22,7 +21,6 @@ members! {
 }
 
 members! {
-    /// A session that was closed.
     pub struct SessionClosed = "ok" {
         closed: bool,
         reason: String,
@@ -42,7 +40,6 @@ members! {
 }
 
 members! {
-    /// One view of a session.
     pub struct SessionView = "ok" {
         session_id: Word,
         session: SessionSummary,

@@ -16,7 +16,6 @@ members! {
 }
 
 members! {
-    /// One call.
     pub struct UpstreamCall {
         duration_ms: u64,
         oversize: bool,

@@ -20,7 +20,6 @@ use serde_json::{Value as Json, json};
 const TASK_TIMEOUT: Duration = Duration::from_secs(1);
 const TASK_HEAP_BYTES: usize = 10 * 1024 * 1024;
 
-/// By name.
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "canonical_cache_key",

@@ -20,7 +20,6 @@ use ptc_protocol::{
     validate_return,
 };
 
-/// By name.
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "atomize_value",

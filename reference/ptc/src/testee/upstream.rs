@@ -6,7 +6,6 @@ use ptc_secrets::{Redactor, Secret};
 use ptc_upstream::{argument_label, arguments, result_label};
 use serde_json::{Value as Json, json};
 
-/// By name.
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: "apropos_rank",

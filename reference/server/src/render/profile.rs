@@ -61,7 +61,6 @@ const DEBUG: Limits = Limits {
 const _: () = assert!(STRUCTURED.validated_bytes < STRUCTURED.envelope_bytes);
 const _: () = assert!(DEBUG.validated_bytes < DEBUG.envelope_bytes);
 
-/// The limits of a profile.
 pub const fn limits(profile: ResponseProfile) -> &'static Limits {
     match profile {
         ResponseProfile::Slim => &SLIM,

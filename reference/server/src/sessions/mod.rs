@@ -54,7 +54,6 @@ const HELD_TIMES: u64 = 4;
 /// Closed ids that are remembered, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;
 
-/// One session.
 pub struct Session {
     /// Its id, a secret of its owner.
     pub id: String,

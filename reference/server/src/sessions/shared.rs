@@ -859,9 +859,7 @@ impl Shared {
 
 /// The stores of a node.
 pub struct Stores {
-    /// Sessions of programs.
     pub programs: Box<dyn SessionStore>,
-    /// Sessions of the protocol.
     pub protocol: Box<dyn SessionStore>,
     /// What logs call them.
     pub address: String,

@@ -270,7 +270,6 @@ pub struct HttpSettings {
     pub unfinished_body_bytes: usize,
     /// Connections of all clients.
     pub connections_max: usize,
-    /// Connections of one address.
     pub connections_per_address_max: usize,
     /// Proxies that say where a request came from.
     pub trusted_proxies: TrustedProxies,
@@ -278,13 +277,11 @@ pub struct HttpSettings {
     pub session_idle_ms: u64,
     /// Sessions in the process.
     pub sessions_max: usize,
-    /// Sessions of one owner.
     pub sessions_per_owner_max: usize,
     /// Calls of one session at once.
     pub in_flight_max: usize,
     /// Failed authentications are limited.
     pub rate_limit: Option<RateLimitSettings>,
-    /// Path of the metrics.
     pub metrics_path: Option<String>,
     /// Name of the instance.
     pub instance: String,

@@ -142,7 +142,6 @@ pub(crate) struct TransportRow {
 /// Reads an entry; what is odd but harmless in it is added to the warnings.
 type Read = fn(&Entry<'_>, &mut Vec<String>) -> ConfigResult<Box<dyn TransportConfig>>;
 
-/// Every transport.
 pub(crate) const TRANSPORTS: &[TransportRow] = &[stdio::ROW, mcp_http::ROW, openapi::ROW];
 
 const HANDSHAKE_TIMEOUT_MS: u64 = 10_000;

@@ -16,7 +16,6 @@ pub struct Arguments {
     pub output_schema: Option<String>,
 }
 
-/// The program.
 pub const PROGRAM: Argument = Argument::required(
     "program",
     Shape::Text,

@@ -25,7 +25,6 @@ impl ptc_lang::Host for Nowhere {
     }
 }
 
-/// The value of a program.
 fn made(program: &str) -> Value {
     let program = ptc_lang::Program::new(program);
     let limits = ptc_lang::Limits::default();

@@ -363,7 +363,6 @@ pub fn look(address: &Address) -> Result<Sight, String> {
 /// What is kept apart in one store. A session of the protocol owns sessions of programs under its own key, which end with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// Sessions of programs.
     Programs,
     /// Sessions of the protocol.
     Protocol,

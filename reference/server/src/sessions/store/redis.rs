@@ -47,7 +47,6 @@ const GROWS: [&str; 2] = ["create", "commit"];
 
 macro_rules! scripts {
     ($($name:ident),*) => {
-        /// The operations.
         struct Scripts { $($name: Script,)* }
 
         impl Scripts {
