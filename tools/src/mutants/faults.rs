@@ -804,12 +804,14 @@ const TABLE: &str = "__table";
 /// nobody's promise; that every loop pays is asked by the audit of the language, and that there are limits by the pages about them.
 /// Neither calls of these nor what they are given, nor they themselves, are taken for faults.
 const ACCOUNTS: &[&str] = &[
+    "change",
     "charge",
     "charge_large",
     "charge_text",
     "copy_bytes",
     "heap_bytes",
     "held_bytes",
+    "look",
     "refuel",
     "reserve",
     "reserve_bits",
@@ -817,6 +819,7 @@ const ACCOUNTS: &[&str] = &[
     "reserve_large",
     "reserve_values",
     "shrink_to_fit",
+    "tick",
     "walk",
     "walk_both",
     "walk_weight",
@@ -825,7 +828,10 @@ const ACCOUNTS: &[&str] = &[
 ];
 
 /// Of these, what other functions are called as well: only as methods they are accounts.
-const ALSO_WORDS: &[&str] = &["charge", "walk", "work"];
+const ALSO_WORDS: &[&str] = &["change", "charge", "look", "tick", "walk", "work"];
+
+/// The module of the language whose functions count steps and nothing else.
+const CLOCK: &str = "clock";
 
 /// Whether an expression is such a call, perhaps with what becomes of its failure.
 fn is_account(expression: &Expr) -> bool {
@@ -833,10 +839,13 @@ fn is_account(expression: &Expr) -> bool {
         Expr::Try(tried) => is_account(&tried.expr),
         Expr::MethodCall(call) => ACCOUNTS.iter().any(|name| call.method == name),
         Expr::Call(call) => match &*call.func {
-            Expr::Path(path) => path.path.segments.last().is_some_and(|last| {
-                let named = |names: &[&str]| names.iter().any(|name| last.ident == name);
-                named(ACCOUNTS) && !named(ALSO_WORDS)
-            }),
+            Expr::Path(path) => {
+                let segments = &path.path.segments;
+                segments.last().is_some_and(|last| {
+                    let named = |names: &[&str]| names.iter().any(|name| last.ident == name);
+                    named(ACCOUNTS) && !named(ALSO_WORDS)
+                }) || segments.len() > 1 && segments[segments.len() - 2].ident == CLOCK
+            }
             _ => false,
         },
         _ => false,
