@@ -116,10 +116,11 @@ fn distinct_texts(list: Option<&Value>) -> Vec<&str> {
     texts
 }
 
-/// How a program writes a key: underscores as hyphens, unless that would name another key of the same map.
+/// How a program writes a key: underscores as hyphens, unless that would name another key, of the same map or none: what a program
+/// writes has its hyphens made underscores again.
 pub fn shown_key(key: &str, siblings: &Map<String, Value>) -> String {
     let hyphened = key.replace('_', "-");
-    let name = if hyphened != key && siblings.contains_key(&hyphened) {
+    let name = if key.contains('-') || hyphened != key && siblings.contains_key(&hyphened) {
         key
     } else {
         &hyphened
