@@ -238,16 +238,6 @@ impl Message {
             _ => None,
         }
     }
-
-    /// `user`, `assistant` or `tool`.
-    #[must_use]
-    pub fn role(&self) -> &'static str {
-        match self {
-            Message::User(_) => "user",
-            Message::Assistant { .. } => "assistant",
-            Message::Tool { .. } => "tool",
-        }
-    }
 }
 
 impl WireCall {
