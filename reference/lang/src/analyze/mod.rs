@@ -907,6 +907,21 @@ impl<'p> Analyzer<'p, '_> {
 
     /// The value of quoted data.
     fn quoted(&mut self, form: &Form<'_>) -> Result<Value, Error> {
+        if let Some((value, calls, last)) = forms::links(form) {
+            let mut nested = self.quoted(value)?;
+            for call in calls {
+                let mut items = match &call.kind {
+                    FormKind::List(items) => items
+                        .iter()
+                        .map(|item| self.quoted(item))
+                        .collect::<Result<Vec<_>, _>>()?,
+                    _ => vec![self.quoted(call)?],
+                };
+                items.insert(if last { items.len() } else { 1 }, nested);
+                nested = Value::vector(items);
+            }
+            return Ok(nested);
+        }
         let mut all = |items: &[Form<'_>]| {
             items
                 .iter()
@@ -922,6 +937,10 @@ impl<'p> Analyzer<'p, '_> {
             FormKind::Str(text) => Value::str(&**text),
             FormKind::Regex(pattern) => self.regex(pattern, form.span)?,
             FormKind::Keyword(name) => Value::keyword(*name),
+            FormKind::Symbol(name) if name.starts_with('\0') => {
+                let problem = "the value between steps is no form that can be quoted";
+                return Err(Kind::Form(problem.into()).at(form.span));
+            }
             FormKind::Symbol(name) => Value::Symbol((*name).into()),
             FormKind::List(items) | FormKind::Vector(items) => Value::vector(all(items)?),
             FormKind::Set(items) => Value::Set(all(items)?.into_iter().collect()),

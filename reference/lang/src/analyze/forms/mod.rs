@@ -9,6 +9,8 @@ mod iteration;
 mod patterns;
 mod threading;
 
+pub(super) use threading::links;
+
 use super::Analyzer;
 use super::ir::Ir;
 use crate::builtins::Section;

@@ -9,6 +9,8 @@ use crate::form::{Form, FormKind, Span};
 
 /// Rewrites `step` so that `value` is an argument of it.
 fn threaded<'a>(value: Form<'a>, step: &Form<'a>, last: bool) -> Form<'a> {
+    let opened = opened(step);
+    let step = opened.as_ref().unwrap_or(step);
     let span = step.span;
     let kind = match &step.kind {
         FormKind::List(items) if !items.is_empty() => {
@@ -84,6 +86,34 @@ fn chained<'a>(value: Form<'a>, calls: &[Form<'a>], last: bool) -> Form<'a> {
         kind: FormKind::List(items.collect()),
         span,
     }
+}
+
+/// Of a form that [`chained`] made: the value, the calls that it goes through, and whether it is their last argument.
+pub(in crate::analyze) fn links<'f, 'a>(
+    form: &'f Form<'a>,
+) -> Option<(&'f Form<'a>, &'f [Form<'a>], bool)> {
+    let FormKind::List(items) = &form.kind else {
+        return None;
+    };
+    let [head, value, calls @ ..] = &**items else {
+        return None;
+    };
+    match head.kind {
+        FormKind::Symbol(CHAIN_FIRST) => Some((value, calls, false)),
+        FormKind::Symbol(CHAIN_LAST) => Some((value, calls, true)),
+        _ => None,
+    }
+}
+
+/// The form that [`chained`] calls stand for, as it looks from outside: the last call, with the others inside.
+fn opened<'a>(form: &Form<'a>) -> Option<Form<'a>> {
+    let (value, calls, last) = links(form)?;
+    let (call, before) = calls.split_last()?;
+    let value = match before {
+        [] => value.clone(),
+        before => chained(value.clone(), before, last),
+    };
+    Some(threaded(value, call, last))
 }
 
 /// How the form that [`chained`] makes is analysed.
