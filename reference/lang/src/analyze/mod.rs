@@ -51,22 +51,7 @@ pub(crate) fn analyze(
     names: &mut Arc<Names>,
     watch: &dyn Watch,
 ) -> Result<Analysis, Error> {
-    let mut analyzer = Analyzer {
-        text,
-        names,
-        watch,
-        fuel: FUEL,
-        defined: HashSet::new(),
-        scopes: Scopes::new(),
-        unbound: Vec::new(),
-        regexes: Vec::new(),
-        level: 0,
-        deepest: 0,
-        origin: Origin::default(),
-        written: (0, Written::first(turn)),
-        only: None,
-        effects: vec![Effects::default()],
-    };
+    let mut analyzer = Analyzer::new(text, names, watch, Written::first(turn));
     // Most programs define nothing, and a scan of bytes is cheaper than a walk over forms.
     if text.contains("(def") {
         collect_definitions(forms, &mut analyzer.defined);
@@ -103,22 +88,8 @@ pub(crate) fn functions(
     names: &mut Arc<Names>,
     watch: &dyn Watch,
 ) -> Result<Vec<(Arc<Lambda>, usize)>, Error> {
-    let mut analyzer = Analyzer {
-        text,
-        names,
-        watch,
-        fuel: FUEL,
-        defined: HashSet::new(),
-        scopes: Scopes::new(),
-        unbound: Vec::new(),
-        regexes: Vec::new(),
-        level: 0,
-        deepest: 0,
-        origin: Origin::default(),
-        written: (0, written),
-        only: Some(globals.iter().map(|name| &**name).collect()),
-        effects: vec![Effects::default()],
-    };
+    let mut analyzer = Analyzer::new(text, names, watch, written);
+    analyzer.only = Some(globals.iter().map(|name| &**name).collect());
     let [form] = forms else {
         return Ok(Vec::new());
     };
@@ -258,7 +229,31 @@ struct Origin {
     functions: Vec<(Arc<Lambda>, usize)>,
 }
 
-impl<'p> Analyzer<'p, '_> {
+impl<'p, 'e> Analyzer<'p, 'e> {
+    fn new(
+        text: &'p str,
+        names: &'e mut Arc<Names>,
+        watch: &'e dyn Watch,
+        written: Written,
+    ) -> Self {
+        Analyzer {
+            text,
+            names,
+            watch,
+            fuel: FUEL,
+            defined: HashSet::new(),
+            scopes: Scopes::new(),
+            unbound: Vec::new(),
+            regexes: Vec::new(),
+            level: 0,
+            deepest: 0,
+            origin: Origin::default(),
+            written: (0, written),
+            only: None,
+            effects: vec![Effects::default()],
+        }
+    }
+
     fn top(&mut self, form: &Form<'_>) -> Result<Ir, Error> {
         self.origin = Origin {
             span: form.span,

@@ -39,6 +39,8 @@ impl Default for Store {
     }
 }
 
+allocation!(Map);
+
 impl Map {
     /// The empty map.
     pub fn new() -> Map {
@@ -190,23 +192,6 @@ impl Map {
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape
-    }
-
-    /// The address of the allocation, where somebody else holds it too.
-    pub(crate) fn shared_address(&self) -> Option<usize> {
-        (Arc::strong_count(&self.0) > 1).then(|| Arc::as_ptr(&self.0).addr())
-    }
-
-    /// The address of the allocation.
-    #[inline]
-    pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-
-    /// Whether both are the same allocation.
-    #[inline]
-    pub fn same(&self, other: &Map) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Bytes that a change may copy: nothing when this is the only holder and small.

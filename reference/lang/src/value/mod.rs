@@ -4,6 +4,30 @@
 //! update in place when nobody else holds them. Deep values are compared, hashed and dropped
 //! without native recursion.
 
+/// What is asked of the allocation that a value shares with its copies.
+macro_rules! allocation {
+    ($name:ident) => {
+        impl $name {
+            /// The address of the allocation, where somebody else holds it too.
+            pub(crate) fn shared_address(&self) -> Option<usize> {
+                (Arc::strong_count(&self.0) > 1).then(|| self.address())
+            }
+
+            /// The address of the allocation.
+            #[inline]
+            pub(crate) fn address(&self) -> usize {
+                Arc::as_ptr(&self.0).addr()
+            }
+
+            /// Whether both are the same allocation.
+            #[inline]
+            pub fn same(&self, other: &$name) -> bool {
+                Arc::ptr_eq(&self.0, &other.0)
+            }
+        }
+    };
+}
+
 pub mod held;
 mod map;
 mod order;

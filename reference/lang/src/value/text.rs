@@ -35,28 +35,13 @@ impl Drop for Data {
 /// Where every 64th grapheme of a text starts, in bytes; found out when it is first needed.
 type Index = OnceLock<Box<[usize]>>;
 
+allocation!(Text);
+
 impl Text {
     /// The string itself.
     #[inline]
     pub fn as_str(&self) -> &str {
         &self.0.text
-    }
-
-    /// The address of the allocation, where somebody else holds it too.
-    pub(crate) fn shared_address(&self) -> Option<usize> {
-        (Arc::strong_count(&self.0) > 1).then(|| Arc::as_ptr(&self.0).addr())
-    }
-
-    /// The address of the allocation.
-    #[inline]
-    pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-
-    /// Whether both are the same allocation.
-    #[inline]
-    pub fn same(&self, other: &Text) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether every grapheme is one byte long.

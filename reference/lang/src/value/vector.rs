@@ -32,6 +32,8 @@ impl Default for Store {
     }
 }
 
+allocation!(Vector);
+
 impl Vector {
     /// Number of items.
     #[inline]
@@ -64,14 +66,6 @@ impl Vector {
         }
     }
 
-    /// The items as one slice, when they are stored so.
-    pub fn as_slice(&self) -> Option<&[Value]> {
-        match &self.0.items {
-            Store::Flat(items) => Some(items),
-            Store::Tree(_) => None,
-        }
-    }
-
     /// Whether [`Vector::into_vec`] would copy nothing.
     pub fn moves(&self) -> bool {
         Arc::strong_count(&self.0) == 1 && matches!(self.0.items, Store::Flat(_))
@@ -92,23 +86,6 @@ impl Vector {
     #[inline]
     pub fn shape(&self) -> Shape {
         self.0.shape
-    }
-
-    /// The address of the allocation, where somebody else holds it too.
-    pub(crate) fn shared_address(&self) -> Option<usize> {
-        (Arc::strong_count(&self.0) > 1).then(|| Arc::as_ptr(&self.0).addr())
-    }
-
-    /// The address of the allocation.
-    #[inline]
-    pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-
-    /// Whether both are the same allocation.
-    #[inline]
-    pub fn same(&self, other: &Vector) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Bytes that a change may copy: nothing when this is the only holder.
