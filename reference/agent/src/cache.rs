@@ -6,8 +6,7 @@ use std::io::Write as _;
 
 use ptc_lang::Value;
 use ptc_lang::value::{BigInt, Map};
-use ptc_protocol::write_encoded;
-use sha2::{Digest as _, Sha256};
+use ptc_protocol::{digest, write_encoded};
 
 /// The arguments of a call in the form in which equal calls are equal.
 ///
@@ -67,11 +66,7 @@ impl CanonicalArgs {
         let _ = write!(key, "[{},", serde_json::Value::from(tool))
             .and_then(|()| write_encoded(&mut key, &self.value))
             .and_then(|()| key.write_all(b"]"));
-        let mut text = String::with_capacity(64);
-        for byte in Sha256::digest(&key) {
-            text.push_str(&format!("{byte:02x}"));
-        }
-        text
+        digest::hex(&key)
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod coerce;
 mod description;
+pub mod digest;
 mod encoding;
 mod feedback;
 mod format;

@@ -11,8 +11,8 @@ use ptc_secrets::{RedactorBuilder, Secret};
 use ptc_upstream::{CatalogMode, Runtime, Tool};
 use serde_json::{Map, Value as Json, json};
 
-use crate::digest;
 use crate::settings::AgenticSettings;
+use ptc_protocol::digest;
 
 /// Keys that a planner settings file may have.
 const KEYS: &[&str] = &["max_turns", "retry_turns", "system_prompt"];

@@ -14,7 +14,6 @@ mod call;
 pub mod checks;
 pub mod clock;
 mod diagnostics;
-mod digest;
 mod evaluation;
 pub mod facts;
 mod mcp;

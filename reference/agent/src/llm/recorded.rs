@@ -6,8 +6,8 @@
 use std::io::Write;
 use std::sync::Mutex;
 
+use ptc_protocol::digest;
 use serde_json::{Value as Json, json};
-use sha2::{Digest as _, Sha256};
 
 use super::scripted::request_json;
 use super::{Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest};
@@ -131,6 +131,5 @@ fn read_line(line: &str) -> Option<Line> {
 }
 
 fn digest(request: &LlmRequest<'_>) -> String {
-    let hash = Sha256::digest(request_json(request).to_string().as_bytes());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::hex(request_json(request).to_string().as_bytes())
 }

@@ -5,10 +5,10 @@
 
 use crate::clock;
 use crate::diagnostics::observe::{CALL_SPAN, call};
-use crate::digest;
 use crate::render::profile::prefix;
 use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
+use ptc_protocol::digest;
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

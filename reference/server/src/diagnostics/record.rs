@@ -3,9 +3,9 @@
 //! Knows nothing of how calls run.
 
 use crate::clock;
-use crate::digest;
 use crate::render::profile::prefix;
 use crate::settings::PayloadPolicy;
+use ptc_protocol::digest;
 use ptc_protocol::members::{Described, Digested, RecordedCall, RecordedContent};
 use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind, JsonText};

@@ -4,10 +4,10 @@
 
 use crate::clock;
 use crate::diagnostics::record::{self, Sighting};
-use crate::digest;
 use crate::settings::PayloadPolicy;
 use crate::token;
 use ptc_agent::PlannerRequest;
+use ptc_protocol::digest;
 use ptc_protocol::members::{
     CallStarted, CallStopped, PlannerMeasurements, PlannerTurn, StartMeasurements,
     StopMeasurements, TraceEvent, TraceStart, TraceStop, TracedCall, TracedProgram,

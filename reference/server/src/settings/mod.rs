@@ -475,7 +475,7 @@ impl Draft {
             Some(token) => token.as_str(),
             None => "loopback-unauthenticated",
         };
-        http.owner_hash = crate::digest::short(owner.as_bytes());
+        http.owner_hash = ptc_protocol::digest::short(owner.as_bytes());
         http.token = token.map(Secret::new);
         http.body_bytes = self.body_bytes.unwrap_or(frame_bytes);
         http.unfinished_body_bytes = http.unfinished_body_bytes.max(http.body_bytes);

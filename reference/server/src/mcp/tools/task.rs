@@ -21,12 +21,12 @@ use serde_json::Map;
 use super::argument::{self, Argument, Shape};
 use super::{Done, NotReady, Request, Work, annotations, program};
 use crate::call::Call;
-use crate::digest;
 use crate::evaluation;
 use crate::render::profile::View;
 use crate::render::reason::RefusalReason;
 use crate::render::reply::ToolReply;
 use crate::server::Server;
+use ptc_protocol::digest;
 use ptc_protocol::members::{
     Metrics, PlannerReport, TaskAnswered, TaskExecution, TaskFailed, UpstreamCall, Warning,
 };

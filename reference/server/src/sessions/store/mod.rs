@@ -51,7 +51,7 @@ pub fn owner_of(owner: &str) -> String {
 }
 
 fn digest(text: &str) -> String {
-    let mut hex = crate::digest::hex(text.as_bytes());
+    let mut hex = ptc_protocol::digest::hex(text.as_bytes());
     hex.truncate(DIGEST_DIGITS);
     hex
 }

@@ -3,10 +3,10 @@
 //! Where nodes share a store, it counts for all of them; what is here counts while the store is away.
 
 use super::address::AddressBlock;
-use crate::digest;
 use crate::sessions::Shared;
 use crate::sessions::store::{LoginFailure, SOURCES_MAX};
 use crate::settings::RateLimitSettings;
+use ptc_protocol::digest;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -3,11 +3,11 @@
 //! Where nodes share a store, it says which sessions there are; what is here is what this node has seen of them, with the
 //! calls that run here.
 
-use crate::digest;
 use crate::mcp::connection::{Connection, SESSION_REVISIONS, Transport};
 use crate::sessions::store::Key;
 use crate::sessions::{NewProtocol, Protocol, SessionError, Shared};
 use crate::settings::HttpSettings;
+use ptc_protocol::digest;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
