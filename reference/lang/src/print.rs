@@ -18,15 +18,6 @@ pub const PREVIEW_ITEMS: usize = 50;
 /// Graphemes that a preview of an ordinary call shows.
 pub const PREVIEW_GRAPHEMES: usize = 250;
 
-/// A value's text, perhaps cut.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Preview {
-    /// The text, with a note where something is missing.
-    pub text: String,
-    /// Whether anything is missing.
-    pub truncated: bool,
-}
-
 /// The whole value as the reader would read it.
 pub fn readable(value: &Value) -> String {
     unbounded(|out| write_readable(out, value))
@@ -120,25 +111,15 @@ pub(crate) fn bounded(value: &Value, items: usize, bytes_max: usize) -> String {
 }
 
 /// A value with at most `items` items of each collection.
-pub fn preview_items(value: &Value, items: usize) -> Preview {
-    let mut out = Sink::unbounded();
-    let mut printer = Printer::new(&mut out, items);
-    let _ = printer.print(value);
-    let truncated = printer.cut_items;
-    Preview {
-        text: out.into_text(),
-        truncated,
-    }
+pub fn preview_items(value: &Value, items: usize) -> String {
+    unbounded(|out| Printer::new(out, items).print(value))
 }
 
 /// A value with at most `items` items of each collection and then at most `graphemes` graphemes,
 /// both noted where they cut.
-pub fn preview(value: &Value, items: usize, graphemes: usize) -> Preview {
+pub fn preview(value: &Value, items: usize, graphemes: usize) -> String {
     // Unwatched, only the bound on bytes can stop it.
-    preview_within(value, items, graphemes, &Unwatched).unwrap_or(Preview {
-        text: String::new(),
-        truncated: true,
-    })
+    preview_within(value, items, graphemes, &Unwatched).unwrap_or_default()
 }
 
 /// [`preview`] of what a program made, under its memory and its clock.
@@ -150,37 +131,25 @@ pub fn preview_within(
     items: usize,
     graphemes: usize,
     watch: &dyn Watch,
-) -> Result<Preview, Limit> {
+) -> Result<String, Limit> {
     // A grapheme has no bound in bytes, but text this long is longer than what is shown, or not worth showing.
     let bytes_max = graphemes
         .saturating_mul(64)
         .saturating_add(4096)
         .min(graphemes.saturating_mul(4).saturating_add(1 << 20));
     let mut sink = Sink::new(String::new(), bytes_max, watch);
-    let mut printer = Printer::new(&mut sink, items);
-    let over = match printer.print(value) {
-        Ok(()) => false,
-        Err(Over::Bytes) => true,
+    match Printer::new(&mut sink, items).print(value) {
+        // What is beyond the bound on bytes is beyond the graphemes, too.
+        Ok(()) | Err(Over::Bytes) => {}
         Err(Over::Limit(limit)) => return Err(limit),
-    };
-    let cut_items = printer.cut_items;
+    }
     let out = sink.into_text();
     Ok(match out.grapheme_indices(true).nth(graphemes) {
-        Some((end, _)) => {
-            let mut text = out[..end].to_owned();
-            let _ = write!(
-                text,
-                " ... (truncated at {graphemes} chars; use println on specific fields)"
-            );
-            Preview {
-                text,
-                truncated: true,
-            }
-        }
-        None => Preview {
-            text: out,
-            truncated: cut_items || over,
-        },
+        Some((end, _)) => format!(
+            "{} ... (truncated at {graphemes} chars; use println on specific fields)",
+            &out[..end]
+        ),
+        None => out,
     })
 }
 
@@ -188,7 +157,6 @@ pub fn preview_within(
 struct Printer<'o, 'w> {
     out: &'o mut Sink<'w>,
     items_max: usize,
-    cut_items: bool,
 }
 
 /// A collection being printed.
@@ -209,11 +177,7 @@ enum Parts<'a> {
 
 impl<'o, 'w> Printer<'o, 'w> {
     fn new(out: &'o mut Sink<'w>, items_max: usize) -> Printer<'o, 'w> {
-        Printer {
-            out,
-            items_max,
-            cut_items: false,
-        }
+        Printer { out, items_max }
     }
 
     fn print(&mut self, value: &Value) -> Result<(), Over> {
@@ -253,7 +217,6 @@ impl<'o, 'w> Printer<'o, 'w> {
             return Ok(Some(value));
         }
         if open.shown == self.items_max && open.total > self.items_max {
-            self.cut_items = true;
             self.out.push_str(" ...")?;
             return Ok(None);
         }

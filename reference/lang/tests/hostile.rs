@@ -81,9 +81,9 @@ fn end_in(env: &Env, program: &str, limits: &Limits, patience: Duration) -> (Str
         Ended::Value(value) | Ended::Return(value) => {
             // What a server does with a result.
             let _ = json::to_string_within(value, 100_000, &Unwatched);
-            format!("ok {}", print::preview(value, 50, 250).text)
+            format!("ok {}", print::preview(value, 50, 250))
         }
-        Ended::Fail(value) => format!("fail {}", print::preview(value, 50, 250).text),
+        Ended::Fail(value) => format!("fail {}", print::preview(value, 50, 250)),
         Ended::Error(error) => {
             let message = error.message();
             // A message may quote what was written, names above all.

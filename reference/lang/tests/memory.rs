@@ -58,7 +58,7 @@ fn held(env: &Env, program: &str, limits: &Limits) -> Result<(String, isize), St
     let (outcome, _) = run(&Program::new(program), env, limits, &host);
     let peak = host.peak.into_inner().max(heap::live() - before);
     match outcome.ended {
-        Ended::Value(value) => Ok((ptc_lang::print::preview(&value, 50, 250).text, peak)),
+        Ended::Value(value) => Ok((ptc_lang::print::preview(&value, 50, 250), peak)),
         Ended::Error(error) => Err(error.reason().word().to_owned()),
         other => panic!("{program}: {other:?}"),
     }

@@ -90,7 +90,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
             let mut text = row(&listed, &redactor);
             for (name, value, _) in env.definitions() {
                 let value = redact::value(value, &redactor);
-                let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS).text;
+                let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS);
                 text.push_str(&format!("{name} = {value}\n"));
             }
             Ok(shown(text))

@@ -197,16 +197,6 @@ impl Redactor {
         Ok(Cow::Owned(clean))
     }
 
-    /// Scrubs bytes; borrows them unchanged when nothing matches.
-    pub fn scrub_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let clean = |watch: &mut Watch<'_>| self.inner.as_ref()?.clean(bytes, watch);
-        match self.in_time(clean) {
-            None => Cow::Owned(MARKER.as_bytes().to_vec()),
-            Some(None) => Cow::Borrowed(bytes),
-            Some(Some(clean)) => Cow::Owned(clean),
-        }
-    }
-
     /// What `search` finds; `None` when there was no time for all of it.
     fn in_time<T>(&self, search: impl FnOnce(&mut Watch<'_>) -> T) -> Option<T> {
         let Some(goes_on) = self.patience.as_ref().filter(|_| !self.is_empty()) else {

@@ -97,14 +97,6 @@ impl Scrub for String {
     }
 }
 
-impl Scrub for Vec<u8> {
-    fn scrub_in_place(&mut self, redactor: &Redactor) {
-        if let Cow::Owned(clean) = redactor.scrub_bytes(self) {
-            *self = clean;
-        }
-    }
-}
-
 impl Scrub for Cow<'_, str> {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         if let Cow::Owned(clean) = redactor.scrub_str(self) {

@@ -316,9 +316,7 @@ impl Evaluator {
                 };
                 Payload::from(shown).to_json()
             }
-            Display::Value if self.abbreviate => {
-                print::preview_items(value, print::PREVIEW_ITEMS).text
-            }
+            Display::Value if self.abbreviate => print::preview_items(value, print::PREVIEW_ITEMS),
             Display::Value => print::readable(value),
         }
     }

@@ -574,7 +574,7 @@ fn failed(value: &Value, watch: &dyn Watch) -> Result<Failure, Limit> {
             };
             format_value_within(value, options, watch)?.text
         }
-        _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?.text,
+        _ => preview_within(value, PREVIEW_ITEMS, FAIL_CHARS, watch)?,
     };
     watch.look()?;
     Ok(Failure {

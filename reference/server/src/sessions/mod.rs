@@ -619,7 +619,7 @@ impl Sessions {
         });
         let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
         let chars = ptc_lang::print::PREVIEW_GRAPHEMES;
-        let preview = ptc_lang::print::preview_within(shown, MARKER_ITEMS, chars, watch)?.text;
+        let preview = ptc_lang::print::preview_within(shown, MARKER_ITEMS, chars, watch)?;
         let mut marker = Map::new();
         marker.insert(Value::keyword("lisp_session_preview"), Value::Bool(true));
         let least = marker.clone();

@@ -84,7 +84,7 @@ fn what_is_shared_is_scrubbed_once() {
     let clean = value(&doubled, &redactor);
     assert_eq!(clean.shape().weight, doubled.shape().weight);
     let clean = Value::vector(vec![clean.into_owned(), Value::Nil]);
-    let text = ptc_lang::print::preview(&clean, 1, 4_000).text;
+    let text = ptc_lang::print::preview(&clean, 1, 4_000);
     assert!(
         text.contains("[REDACTED]") && !text.contains("hunter2"),
         "{text}"
