@@ -1,6 +1,6 @@
-//! `ptc doctor`: reads the settings as `ptc start` would, tries what can be tried, and says what would happen.
+//! `ptc doctor`: reads the settings as `ptc start` would, checks them, and reports what would happen.
 //!
-//! Serves nothing and changes nothing; upstream servers are started and ended again.
+//! Serves nothing and changes nothing; upstream servers are started and stopped.
 
 use ptc_secrets::Redactor;
 use ptc_server::facts;
@@ -33,9 +33,8 @@ impl Findings {
 const USAGE: &str = "\
 Usage: ptc doctor [FLAGS OF START]
 
-Reads flags and environment as `ptc start` does, tries what can be tried, and says what would happen: the settings, the address,
-the session store, the upstream servers with their tools, the limits. Serves nothing and keeps nothing; upstream servers are
-started and ended again.
+Reads flags and environment as `ptc start` does, checks them, and reports what would happen: settings, address, session store,
+upstream servers with their tools, limits. It serves no requests and changes nothing; upstream servers are started and stopped.
 
 `ptc start --help` lists the flags. Exit status: 0 when `ptc start` would start, 1 when it would not.
 ";

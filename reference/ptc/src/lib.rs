@@ -35,7 +35,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "doctor",
-        doc: "Check the settings of start, and say what would happen.",
+        doc: "Check the settings of start and report what would happen.",
         run: doctor::run,
     },
     Command {
@@ -70,7 +70,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "testee",
-        doc: "Answer operations of the library, one JSON line each.",
+        doc: "Run library operations for the conformance suite, one JSON line each.",
         run: testee::serve,
     },
     Command {

@@ -18,13 +18,13 @@ Usage: ptc session list --session-store URL
        ptc session export ID [FILE] --session-store URL
        ptc session delete ID --session-store URL
 
-list shows the live sessions of a store, show the definitions of one. export writes what one defined as a snapshot, which
-`ptc repl --session FILE` goes on with; without FILE to standard output. delete closes one; a program that runs in it is not kept.
-To look at a session is a use of it: its idle time starts again.
+list shows the live sessions of a store; show shows the definitions of one. export writes them as a snapshot for
+`ptc repl --session FILE`, to standard output if there is no FILE. delete closes a session; a program that is running in it is lost.
+Looking at a session counts as using it: its idle time starts again.
 
---session-store, --session-store-key-file and --upstreams-config as `ptc start` takes them, and their environment variables. What
-is secret in those is not shown: list and show refuse when the upstreams config can't be read. With --unscrubbed they go on, and
-show what is secret in it. A snapshot holds what was defined as it is, so keep it as you keep a credential.
+Takes --session-store, --session-store-key-file and --upstreams-config, and their environment variables, as `ptc start` does.
+Credentials in them are not shown: list and show refuse when the upstreams config can't be read. With --unscrubbed they go on and
+show credentials, too. A snapshot holds the definitions unscrubbed, so protect it like a credential.
 ";
 
 /// Runs the command with the words behind `session`.

@@ -132,7 +132,7 @@ const FLAGS: &[Flag] = &[
         "session",
         "FILE",
         "",
-        "Go on with what FILE holds, and keep there what is left.",
+        "Start with the definitions saved in FILE, if there is one, and save them there at the end.",
     ),
     switch("interactive", "i", "Prompt even when input is a pipe."),
     own(

@@ -295,18 +295,18 @@ flags! {
         derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
         derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
         word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
-        Flag::new("memory-watermark-percent", FlagKind::Clamped { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Share of the memory of the control group or machine above which calls are answered `busy`; 100 for none.");
+        Flag::new("memory-watermark-percent", FlagKind::Clamped { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Percentage of the control group's or machine's memory above which calls are answered `busy`; 100 disables it.");
         word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());
     }
     Sessions {
         switch("sessions", false, |to, on| to.settings.sessions.enabled = on, "Adds the `lisp_session_*` tools.");
         Flag::new("session-store", FlagKind::Text, Value::Text(Some("memory:"), |to, text| to.store = text), "Where sessions are kept: memory:, file:DIR, redis://HOST:PORT/DB, rediss:// for TLS, redis+sentinel://A,B/MASTER or redis+cluster://A,B.");
-        text("session-store-key-file", None, |to, path| to.settings.sessions.store.key_file = Some(path), "File with keys of 32 bytes, best as a line of 64 hex digits each: in their store sessions are encrypted with the first, and read with all.");
-        switch("session-store-optional", false, |to, on| to.settings.sessions.store.optional = on, "Starts even where the session store can't be reached.");
+        text("session-store-key-file", None, |to, path| to.settings.sessions.store.key_file = Some(path), "File with 32-byte keys, preferably lines of 64 hex digits. Stored sessions are encrypted with the first key and read with any of them.");
+        switch("session-store-optional", false, |to, on| to.settings.sessions.store.optional = on, "Starts even when the session store can't be reached.");
         positive("max-sessions", 64, |to, n| to.settings.sessions.count_max = size(n), "Live sessions in the process.");
         positive("max-sessions-per-owner", 16, |to, n| to.settings.sessions.per_owner_max = size(n), "Live sessions of one owner.");
         positive("session-ttl-ms", 1_800_000, |to, n| to.settings.sessions.ttl_ms = n, "Longest life of a session in milliseconds.");
-        positive("session-idle-timeout-ms", 900_000, |to, n| to.settings.sessions.idle_ms = n, "A session unused for so many milliseconds is closed.");
+        positive("session-idle-timeout-ms", 900_000, |to, n| to.settings.sessions.idle_ms = n, "A session unused for this many milliseconds is closed.");
         positive("max-session-bindings", 200, |to, n| to.settings.sessions.bindings_max = size(n), "Definitions in one session.");
         positive("max-session-memory-bytes", 1 << 20, |to, n| to.settings.sessions.memory_bytes = n, "Size of all definitions of one session in bytes.");
         positive("max-session-binding-bytes", 256 << 10, |to, n| to.settings.sessions.binding_bytes = n, "Size of one definition in bytes.");
@@ -338,7 +338,7 @@ flags! {
         positive("agentic-max-output-tokens", 1_200, |to, n| to.settings.agentic.output_tokens = n, "Tokens that the planner may write per turn.");
         positive("agentic-max-result-bytes", 4_096, |to, n| to.settings.agentic.result_bytes = n, "Size of a task's structured result in bytes.");
         switch("agentic-include-program", true, |to, on| to.settings.agentic.include_program = on, "Shows the planned program in the result.");
-        switch("agentic-trace-prompts", false, |to, on| to.settings.agentic.trace_prompts = on, "Traces hold the planner's prompts and replies, as --trace-payloads lets payloads be seen.");
+        switch("agentic-trace-prompts", false, |to, on| to.settings.agentic.trace_prompts = on, "Traces include the planner's prompts and replies, as far as --trace-payloads allows.");
         positive("agentic-max-turns", 1, |to, n| (to.settings.agentic.turns, to.settings.agentic.sources.turns) = (n, to.source), "Planner turns of one task.");
         Flag::new("agentic-retry-turns", FlagKind::Count, Value::Number(Some(0), |to, n| (to.settings.agentic.retry_turns, to.settings.agentic.sources.retry_turns) = (n, to.source)), "Further turns after a failed program.");
         switch("agentic-allow-writes", false, |to, on| (to.settings.agentic.allow_writes, to.settings.agentic.sources.allow_writes) = (on, to.source), "Tasks may call upstream tools that write.");
@@ -356,16 +356,16 @@ flags! {
         switch("http-allow-unsafe-network", false, |to, on| to.unsafe_network = on, "Accepted for compatibility; cannot be combined with --http-disable-auth.");
         list("http-allowed-origin", |to, items| to.http.origins = items, "Origins that browsers may call from; replaces the loopback rule.");
         http_positive("http-request-timeout-ms", 15_000, |to, n| to.http.request_timeout_ms = n, "Time to read one request in milliseconds.");
-        http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time that a client has to take what it is answered, in milliseconds.");
-        Flag::new("http-shutdown-delay-ms", FlagKind::Count, Value::Number(Some(0), |to, n| to.http.shutdown_delay_ms = n), "Time after SIGTERM in which /ready says so already and calls are still served, in milliseconds: a load balancer needs it to learn.");
+        http_positive("http-write-timeout-ms", 30_000, |to, n| to.http.write_timeout_ms = n, "Time for a client to read an answer, in milliseconds.");
+        Flag::new("http-shutdown-delay-ms", FlagKind::Count, Value::Number(Some(0), |to, n| to.http.shutdown_delay_ms = n), "Milliseconds after SIGTERM during which /ready answers 503 and calls are still served, so that a load balancer notices.");
         http_positive("http-shutdown-grace-ms", 10_000, |to, n| to.http.grace_ms = n, "Time that calls get to finish after SIGTERM, in milliseconds.");
         derived("http-max-body-bytes", FlagKind::HttpPositive, || "--max-frame-bytes".into(), |to, n| to.body_bytes = Some(size(n)), "Largest request body in bytes.");
         http_positive("http-max-unfinished-body-bytes", 128 << 20, |to, n| to.http.unfinished_body_bytes = size(n), "Bodies of all requests together, in bytes; beyond that a request is answered 503.");
-        http_positive("http-max-connections", 4_096, |to, n| to.http.connections_max = size(n), "Connections of all clients. Beyond that only /health, /ready and requests with the token are answered.");
-        http_positive("http-max-connections-per-address", 256, |to, n| to.http.connections_per_address_max = size(n), "Connections of one address (of v6, of 64 bits of it), trusted proxies excepted. Beyond that as beyond those of all.");
+        http_positive("http-max-connections", 4_096, |to, n| to.http.connections_max = size(n), "Connections of all clients together. Beyond that only /health, /ready and requests with the token are answered.");
+        http_positive("http-max-connections-per-address", 256, |to, n| to.http.connections_per_address_max = size(n), "Connections of one address (IPv6: one /64 network), except trusted proxies. Beyond that the same holds as for --http-max-connections.");
         list("http-trusted-proxy", |to, items| to.trusted_proxies = items, "Addresses or networks of proxies whose X-Forwarded-For or Forwarded says who failed to authenticate.");
         http_positive("http-session-ttl-ms", 3_600_000, |to, n| to.http.session_ttl_ms = n, "Longest life of a protocol session in milliseconds.");
-        http_positive("http-session-idle-timeout-ms", 900_000, |to, n| to.http.session_idle_ms = n, "A protocol session unused for so many milliseconds is closed.");
+        http_positive("http-session-idle-timeout-ms", 900_000, |to, n| to.http.session_idle_ms = n, "A protocol session unused for this many milliseconds is closed.");
         http_positive("http-max-sessions", 256, |to, n| to.http.sessions_max = size(n), "Protocol sessions in the process.");
         http_positive("http-max-sessions-per-owner", 32, |to, n| to.http.sessions_per_owner_max = size(n), "Protocol sessions of one owner.");
         http_positive("http-max-in-flight-per-session", 4, |to, n| to.http.in_flight_max = size(n), "Calls that one protocol session may run at once.");
@@ -378,7 +378,7 @@ flags! {
         text("http-instance-label", None, |to, text| to.http.instance = text, "Name of this instance in /ready and logs.").unless_given(|| "host name".into());
     }
     Diagnostics {
-        word("log-level", Some("info"), FlagKind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Least level of the log lines on stderr.");
+        word("log-level", Some("info"), FlagKind::OneOfOrDefault(&LOG_LEVELS, Case::Folded), |to, word| to.settings.diagnostics.level = named(Level::NAMES, word).unwrap_or_default(), "Minimum level of log lines on stderr.");
         switch("debug-tool", false, |to, on| to.settings.diagnostics.debug_tool = on, "Adds the `lisp_debug` tool.");
         Flag::new("debug-ring-size", FlagKind::Clamped { min: 10, max: 5000 }, Value::Number(Some(500), |to, n| to.settings.diagnostics.ring_size = size(n)), "Calls that `lisp_debug` remembers.");
         Flag::new("max-debug-response-bytes", FlagKind::Clamped { min: 4096, max: u64::MAX }, Value::Number(Some(64 << 10), |to, n| to.settings.diagnostics.response_bytes = size(n)), "Largest reply of `lisp_debug` in bytes.");
