@@ -86,7 +86,7 @@ impl ExpectedFailures {
         })
     }
 
-    /// Adds the failures that recorded divergences explain. Such an entry need not be needed: whoever conforms where another was
+    /// Adds the failures that recorded divergences explain. Such an entry may be unused: a server that conforms where another was
     /// seen to differ does nothing wrong.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 pub(super) struct Meetings(Arc<Mutex<BTreeMap<usize, Arc<Barrier>>>>);
 
 impl Meetings {
-    /// Returns when `size` calls are here; whoever comes after them waits for the next so many.
+    /// Returns when `size` calls are here; later calls wait for the next `size`.
     pub(super) fn join(&self, size: usize) {
         if size < 2 {
             return;

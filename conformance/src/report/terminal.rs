@@ -41,7 +41,7 @@ pub fn render(run: &Run) -> String {
     text
 }
 
-/// Why a case did not simply pass. Whoever takes no advice wants to know whose it is: the clause.
+/// Why a case did not simply pass. A warning names the clause that it comes from.
 fn told(case: &CaseRecord, status: Status) -> String {
     let message = case.message.as_deref().unwrap_or("no reason given");
     match &case.clause {
@@ -72,7 +72,7 @@ pub fn verdict(run: &Run) -> String {
     text
 }
 
-/// A colour, where there is a terminal: whoever writes the text takes it away where there is none, or `NO_COLOR` is set.
+/// A colour, where there is a terminal: the writer of the text removes it where there is none, or `NO_COLOR` is set.
 #[derive(Clone, Copy)]
 struct Paint(anstyle::Style);
 

@@ -160,7 +160,7 @@ impl Session {
     }
 }
 
-/// Runs the cases at `selected` places. Each trial is put into `trials` as it comes, so that whoever drops the run keeps them;
+/// Runs the cases at `selected` places. Each trial is put into `trials` as it comes, so that a caller that drops the run keeps them;
 /// `seen` is told of it.
 pub async fn run(
     suite: Arc<Suite>,

@@ -122,7 +122,7 @@ impl Carrier for Exchange<'_> {
         }
     }
 
-    /// Silence is judged by whoever receives; here it is only a wait.
+    /// Silence is judged by the receiver; here it is only a wait.
     async fn silence(&mut self, _line: u32, time: Duration) -> Result<(), Stop> {
         controls::wait(self.record, time).await;
         Ok(())

@@ -1,4 +1,4 @@
-//! Events of a run, for whoever listens. Names and fields are the contract; sinks are the caller's.
+//! Events of a run, for listeners. Names and fields are the contract; sinks are the caller's.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -7,7 +7,7 @@ use crate::view::{Cursor, Skips, float_of};
 use crate::write::{write_float, write_string};
 use crate::{Json, JsonKind};
 
-/// Names already written in one object of compact output, small where there is one: whoever sends the text chooses how
+/// Names already written in one object of compact output, small where there is one: the sender of the text chooses how
 /// many objects nest.
 #[derive(Default)]
 enum Seen {

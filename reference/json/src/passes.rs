@@ -9,7 +9,7 @@ pub enum Pass {
     Walked,
     /// Copied into compact form.
     Copied,
-    /// Given to whoever builds something of it, without being checked again.
+    /// Given to code that builds something of it, without being checked again.
     Built,
 }
 

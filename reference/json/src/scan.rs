@@ -1,7 +1,7 @@
 //! The one scanner of JSON text: it tells a visitor what it meets, and keeps nothing itself.
 //!
 //! Text from outside is checked while it is scanned; text that was checked before is only taken apart. Nothing recurses, and which
-//! containers are open is the visitor's to remember, because whoever sends the text chooses how deep it goes.
+//! containers are open is the visitor's to remember, because the sender of the text chooses how deep it goes.
 
 use crate::passes::{self, Pass};
 

@@ -9,7 +9,7 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// The inside of the JSON string that says `text`, piece by piece. No piece is longer than 64 KiB, so that whoever writes them can
+/// The inside of the JSON string that says `text`, piece by piece. No piece is longer than 64 KiB, so that the writer can
 /// look at a clock in between.
 pub fn escaped(text: &str) -> Escaped<'_> {
     Escaped {

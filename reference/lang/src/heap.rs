@@ -3,7 +3,7 @@
 //!
 //! What is guaranteed:
 //!
-//! - Every allocation of a thread that works for a program is in that program's [`Account`], whoever made it: builtins,
+//! - Every allocation of a thread that works for a program is in that program's [`Account`], no matter which code made it: builtins,
 //!   crates, the host. A thread tells its balance in batches of [`BATCH_BYTES`], so an account is never further from the truth
 //!   than that for each thread.
 //! - What is asked for with [`reserve`] is paid before it is allocated, in one atomic step: threads that ask at the same time
@@ -310,7 +310,7 @@ pub fn tune() {
     }
 }
 
-/// Has what is freed overwritten at once, so that nothing of one program's values is left in memory for whoever breaks the evaluator
+/// Has what is freed overwritten at once, so that nothing of one program's values is left in memory for an attacker who breaks the evaluator
 /// later. Called once, before there are other threads, and after [`tune`].
 pub fn overwrite_freed() {
     OVERWRITES.store(true, Ordering::Relaxed);

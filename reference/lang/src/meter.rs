@@ -25,7 +25,7 @@ impl Watch for Unwatched {
     }
 }
 
-/// What a program may use and has used: one for the program, all its workers, and whoever reads its context or shows its value.
+/// What a program may use and has used: one for the program, all its workers, and the code that reads its context or shows its value.
 pub struct Meter<'h> {
     pub(crate) host: &'h dyn Host,
     pub(crate) limits: &'h Limits,

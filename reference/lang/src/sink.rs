@@ -185,7 +185,7 @@ impl<'w> Sink<'w> {
         Ok(pieces)
     }
 
-    /// A look for the watch, and for whoever has none.
+    /// A look for the watch, also where there is none.
     fn look(&mut self) -> Result<(), Over> {
         self.watch.look()?;
         // So many writes, or a piece of an integer, take some thousand steps.

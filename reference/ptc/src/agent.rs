@@ -394,7 +394,7 @@ fn open(
     match &options.record {
         None => Ok(model),
         Some(path) => {
-            // What was said holds the context, for whoever runs the agent alone.
+            // The exchange holds the context, which is for the user who runs the agent alone.
             let file = std::fs::OpenOptions::new()
                 .write(true)
                 .create(true)

@@ -557,7 +557,7 @@ impl Seen {
     ///
     /// Turns of which nobody knows whether they were kept make such a search endless. They are given the numbers that nobody was told, the
     /// one that was asked first the smallest, as if they were told at the end; what is left of them never happened. Any other
-    /// assignment explains what was seen only where this one does: whoever asked earlier may have been served at any later time.
+    /// assignment explains what was seen only where this one does: an earlier request may have been served at any later time.
     fn is_consistent(&self) -> bool {
         let added: BTreeSet<i64> = {
             let mut adds = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Plays the adversary against the redactor: asks the server, through every message that quotes a program, whether a guess at a
 //! part of a credential is right. Knows the credential, so that it can guess right and wrong at will.
 //!
-//! Whoever spells a secret out by guesses needs two answers that differ: for a right guess at a part, and for a wrong one of the
+//! An attacker who spells a secret out by guesses needs two answers that differ: for a right guess at a part, and for a wrong one of the
 //! same shape. So each guess is asked beside its wrong twin, and the answers must be the same but for the guess.
 
 use std::io::{BufRead as _, BufReader, Write as _};

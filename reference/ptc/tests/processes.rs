@@ -59,7 +59,7 @@ impl Served {
         let home = tempfile::tempdir().unwrap();
         let config = json!({ "upstreams": { "fx": entry } });
         std::fs::write(home.path().join("u.json"), config.to_string()).unwrap();
-        // Whoever runs the tests may ignore SIGHUP, and that is inherited.
+        // The parent of the tests may ignore SIGHUP, and that is inherited.
         let mut command = Command::new("env");
         command
             .args(["--default-signal=HUP", PTC, "start"])
@@ -242,7 +242,7 @@ fn an_upstream_does_not_outlive_its_keeper() {
 fn an_upstream_gets_its_three_streams_and_no_other() {
     let served = Served::with_script("echo $$ > pid", "");
     let id = std::fs::read_to_string(served.home.path().join("pid")).unwrap();
-    // What this test runs with may come from whoever started it.
+    // What this test runs with may be inherited from its parent.
     let given = open_files("self");
     let theirs: Vec<_> = open_files(id.trim())
         .into_iter()
@@ -274,7 +274,7 @@ fn a_server_that_is_to_outlive_its_terminal_does() {
     assert_eq!(said, "user=> \"gone\"");
 }
 
-/// Files of `/proc` that tell secrets belong to root while a process is not dumpable, whoever runs it.
+/// Files of `/proc` that tell secrets belong to root while a process is not dumpable, even when another user runs it.
 #[test]
 fn nobody_reads_the_memory_of_a_server() {
     use std::os::unix::fs::MetadataExt as _;

@@ -39,7 +39,7 @@ impl From<Malformed> for FrameFault {
     }
 }
 
-/// Bytes of an id as JSON text (`mcp.limits.sizes.id`). It is held, logged and sent back, so whoever sends it must not choose
+/// Bytes of an id as JSON text (`mcp.limits.sizes.id`). It is held, logged and sent back, so the sender must not choose
 /// its length.
 pub const ID_BYTES_MAX: usize = 4096;
 

@@ -104,7 +104,7 @@ impl AuthHeaders {
         self.headers.is_empty()
     }
 
-    /// Scrubs what comes back from whoever is sent these headers.
+    /// Scrubs what comes back from the server that gets these headers.
     pub fn redactor(&self) -> Redactor {
         let mut builder = Redactor::builder();
         for (_, value) in &self.headers {

@@ -84,7 +84,7 @@ impl Call {
         hooks.into_iter().for_each(|hook| hook());
     }
 
-    /// The answer and the permit, for whoever ends the call: the first who asks.
+    /// The answer and the permit, for the side that ends the call: the first to ask.
     pub fn claim(&self) -> Option<(Answer, Permit)> {
         self.claim
             .lock()

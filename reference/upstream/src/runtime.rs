@@ -346,7 +346,7 @@ impl Runtime {
         self.executor.block_on(work)
     }
 
-    /// Tells whoever drives what a program's threads do.
+    /// Tells the driver what a program's threads do.
     pub(crate) fn branching(&self, step: Branching) {
         if let Some(driver) = &self.executor.driver {
             driver.branching(step);

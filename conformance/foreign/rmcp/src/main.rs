@@ -1,5 +1,5 @@
 //! An MCP server on the official Rust SDK: `rmcp-example` speaks over its standard streams, `rmcp-example PORT` over Streamable HTTP.
-//! Nothing in it is made for whoever judges it: it is what the SDK's documentation has people write.
+//! Nothing in it is made for the test: it is what the SDK's documentation has people write.
 
 use std::time::Duration;
 

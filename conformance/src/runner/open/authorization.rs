@@ -14,7 +14,7 @@ use crate::target::link;
 /// Where metadata lies when no header names another place.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Whether the server lets in whoever has what the endpoint's headers hold, when it refuses whoever has not; nothing of a server that
+/// Whether the server accepts requests with the endpoint's headers and refuses those without; nothing of a server that
 /// refuses nobody.
 pub async fn survey(
     endpoint: &Endpoint,

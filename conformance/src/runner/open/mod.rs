@@ -235,7 +235,7 @@ async fn begun(
     };
     let faulted =
         |fault: &Fault, stderr: String| Box::new(Trial::faulted(fault, "", stderr, false));
-    // Whoever sets no time of their own may start a server by a command that installs it first.
+    // Without a time of the user's, the command may have to install the server first.
     if session.patience.start == Patience::default().start {
         ground.patience.start = INSTALLED_WITHIN;
     }

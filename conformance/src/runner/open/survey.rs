@@ -1,6 +1,6 @@
 //! Asks a server that nobody has seen before what it offers, and picks from it what cases are played with: a tool that may be called,
-//! arguments that its schema accepts and refuses, a resource, a prompt. Calls only tools that say that they change nothing, or that
-//! whoever runs it names. Knows MCP's lists; knows nothing of cases.
+//! arguments that its schema accepts and refuses, a resource, a prompt. Calls only tools that declare that they change nothing, or that the
+//! command line names. Knows MCP's lists; knows nothing of cases.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -54,7 +54,7 @@ pub(super) struct Poster {
     options: ProviderOptions,
     url: String,
     headers: HeaderMap,
-    /// A provider may tell a key back to whoever sent it.
+    /// A provider may repeat a key in its answer.
     redactor: Redactor,
 }
 

@@ -462,7 +462,7 @@ fn long(_: &mut Eval<'_>, args: &mut [Value]) -> Result {
         // A character is its code point.
         let mut chars = text.chars();
         if let (Some(only), None) = (chars.next(), chars.next()) {
-            // Whoever writes (int "5") wants the number.
+            // A program that says (int "5") wants the number.
             if only.is_ascii_digit() {
                 return Err(wrong_type("a number", &args[0]));
             }

@@ -367,7 +367,7 @@ pub(super) fn charge_text(eval: &mut Eval<'_>, bytes: usize) -> Result<(), Stop>
     eval.charge(bytes / STEP_BYTES)
 }
 
-/// Appends `part` after asking for the memory. Each part is a step, so that whoever appends in a loop looks at the clock.
+/// Appends `part` after asking for the memory. Each part is a step, so that a loop of appends looks at the clock.
 pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
     let (needed, capacity) = (out.len() + part.len(), out.capacity());
     if needed > capacity {

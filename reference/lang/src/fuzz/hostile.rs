@@ -1,5 +1,5 @@
 //! Programs that want more than their share, made from bytes, and what must hold for each by the clock. Knows no clock
-//! itself: whoever runs it brings one.
+//! itself: the caller brings one.
 //!
 //! All builtins and methods are called, in loops, chains, nests, workers and sessions, with values that are large, deep,
 //! shared over and over, or awkward; and patterns from a grammar search long texts.

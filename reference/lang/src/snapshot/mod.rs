@@ -113,7 +113,7 @@ pub fn write(
 /// which `limits` and the host's pulse count as they do for programs.
 ///
 /// # Errors
-/// Whatever is wrong with the bytes, or [`Error::Stopped`]; never a panic, whoever made them.
+/// Whatever is wrong with the bytes, or [`Error::Stopped`]; never a panic, even on bytes that somebody forged.
 pub fn read(bytes: &[u8], limits: &Limits, host: &dyn Host) -> Result<(Env, Vec<Value>), Error> {
     read::read(bytes, limits, host)
 }

@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// With words of its own for whoever reads the feedback.
+    /// With a feedback text of its own.
     #[must_use]
     pub fn telling(mut self, feedback: impl Into<Field>) -> Self {
         self.feedback = feedback.into();

@@ -287,7 +287,7 @@ impl Reading {
 
     fn line(&self, bytes: &[u8], at: &mut usize) -> Option<String> {
         let rest = bytes.get(*at..)?;
-        // A line feed alone ends a line for whoever likes (RFC 9112, 2.2), and so parts nobody.
+        // A recipient may take a line feed alone for the end of a line (RFC 9112, 2.2), so this is no difference.
         let end = rest.iter().position(|byte| *byte == b'\n')?;
         *at += end + 1;
         let line = String::from_utf8_lossy(&rest[..end]).into_owned();

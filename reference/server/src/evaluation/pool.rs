@@ -44,7 +44,7 @@ impl Pool {
         }
     }
 
-    /// A pool without threads: whoever owns it takes the jobs and runs them.
+    /// A pool without threads: its owner takes the jobs and runs them.
     #[cfg(feature = "checks")]
     pub fn by_hand() -> Self {
         Self::new(0)

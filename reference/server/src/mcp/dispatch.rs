@@ -567,7 +567,7 @@ fn tools_call(
     }
 }
 
-/// Takes a prepared program in, to be run by whoever is asked to, or says why not.
+/// Admits a prepared program, to be run by the thread that takes it, or says why not.
 fn admit(
     place: &CallContext<'_>,
     arrival: &Arrival,

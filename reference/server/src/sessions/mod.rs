@@ -174,7 +174,7 @@ impl SessionError {
             | SessionError::NoRoom => SessionReason::LimitExceeded,
             SessionError::Away | SessionError::Unconfirmed => SessionReason::StoreUnavailable,
             SessionError::Lost => SessionReason::LeaseLost,
-            // Whoever knows the protocol says it in its own words.
+            // The caller knows the protocol and chooses the words.
             SessionError::Drains => SessionReason::Closed,
             SessionError::Unreadable => SessionReason::Unreadable,
         }

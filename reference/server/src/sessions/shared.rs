@@ -709,7 +709,7 @@ impl Shared {
             .map_err(|_| SessionError::Unkept)
     }
 
-    /// Closes a session, whoever owns it.
+    /// Closes a session of any owner.
     pub fn delete(&self, listed: &Listed) -> Result<(), SessionError> {
         let Listed { record, .. } = listed;
         self.ask(|store| store.close(&record.key, &record.owner))?;

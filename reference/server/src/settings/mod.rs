@@ -263,7 +263,7 @@ pub struct HttpSettings {
     /// Time for what is written to leave.
     pub write_timeout_ms: u64,
     pub grace_ms: u64,
-    /// Time that goes by before it begins: whoever sends requests here learns that others take them.
+    /// Time before it begins, in which load balancers learn to send requests elsewhere.
     pub shutdown_delay_ms: u64,
     pub body_bytes: usize,
     /// Bodies of all requests together; never less than one body.

@@ -11,7 +11,7 @@ pub type Carried<'a> =
 
 pub trait Carrier: Send + Sync {
     /// Sends a request with its whole body and waits for the whole answer, redirects not followed. Called inside a tokio
-    /// runtime; whoever loses patience drops the future.
+    /// runtime; a caller that loses patience drops the future.
     ///
     /// # Errors
     /// `upstream_unavailable` with the reason.

@@ -27,7 +27,7 @@ fn told(program: &str, secret: &str) -> String {
         panic!("{program} is no error");
     };
     let said = [error.message_behind(&veil), error.explained(program, &veil)];
-    // As whoever tells it does with the whole.
+    // As the caller does with the whole.
     veil(&said.join("\n"))
 }
 

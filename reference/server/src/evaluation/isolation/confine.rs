@@ -1,5 +1,5 @@
 //! Takes away from a process what evaluating does not need: files, sockets, programs, further memory and time. Nothing here
-//! can be undone, by whoever runs in the process. Knows no programs.
+//! can be undone by code that runs in the process. Knows no programs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

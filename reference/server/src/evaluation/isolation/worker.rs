@@ -252,7 +252,7 @@ impl Link {
     fn is_cancelled(&self) -> bool {
         let mut state = self.state();
         while !state.cancelled {
-            // Whoever waits for an answer sees a cancellation as well.
+            // Threads that wait for an answer see a cancellation as well.
             let Some(mut inbox) = state.inbox.take() else {
                 break;
             };

@@ -222,7 +222,7 @@ impl Held<'_> {
         let Some(bytes) = self.read(key, HEAD, FACTS_BYTES_MAX)? else {
             return Ok(None);
         };
-        // A damaged one is kept for whoever mends it.
+        // A damaged one is kept, so that it can be repaired.
         let entry = minicbor::decode(&bytes).map_err(|_| SessionError::Unreadable)?;
         Ok(Some(entry))
     }
@@ -303,7 +303,7 @@ impl Held<'_> {
         self.replace("closed", closed[from..].join("\n").as_bytes())?;
         std::fs::remove_file(self.head_path(key))?;
         self.remove_body(key, entry.committed);
-        // Whoever holds this lock may wait for that one, and nobody the other way round.
+        // Lock order: the holder of this lock may wait for that one, never the other way round.
         match self.belongings {
             Some(belongings) => belongings.close_owner(key.as_str()),
             None => Ok(()),
@@ -466,7 +466,7 @@ pub fn look(path: &Path) -> Result<Sight, String> {
     })
 }
 
-/// Reads a file where there is one, but no more of it than it may have: whoever put it there may have made it as large as the disk.
+/// Reads a file where there is one, but no more of it than it may have: another program may have made it as large as the disk.
 fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let Some(file) = present(File::open(path))? else {
         return Ok(None);

@@ -259,7 +259,7 @@ pub trait SessionStore: Send + Sync {
     /// [`Failure::Away`].
     fn release(&self, lease: &Lease) -> Answer<()>;
 
-    /// Closes a session, whoever runs a program in it.
+    /// Closes a session, even while a program runs in it.
     ///
     /// # Errors
     /// As [`SessionStore::read`].
@@ -300,7 +300,7 @@ pub trait SessionStore: Send + Sync {
         false
     }
 
-    /// Whether an operation that waits lets the executor go on by itself; else whoever asks has to see to it.
+    /// Whether an operation that waits lets the executor go on by itself; else the caller has to see to it.
     fn lets_go(&self) -> bool {
         false
     }

@@ -297,7 +297,7 @@ fn lives(store: &dyn SessionStore, name: &str) {
         "{name}"
     );
 
-    // Nothing outlives its time, whoever runs in it.
+    // No session outlives its time, even while a program runs in it.
     let key = start("ttl", 80, 60_000);
     let (_, running) = lease(&key, 10_000).unwrap();
     wait(120);

@@ -1,4 +1,4 @@
-//! A connection to one Redis server, on which nothing takes longer, and no answer is larger, than whoever asks allows: the crate's own bounds
+//! A connection to one Redis server, on which nothing takes longer, and no answer is larger, than the caller allows: the crate's own bounds
 //! each read, so that one byte a second keeps it waiting for ever. What is large has the time that its bytes take at [`BYTES_PER_SECOND`], too.
 //! Knows commands and values, not what they are about.
 

@@ -246,7 +246,7 @@ fn the_server_of_a_cluster_that_has_the_keys_is_found_and_found_again() {
         head: b"",
         body: b"",
     };
-    // Both have the keys in turn, and send on whoever asks when they have not.
+    // Both have the keys in turn, and redirect requests when they don't have them.
     let keys_at = Arc::new(AtomicUsize::new(0));
     let places = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let servers = [0, 1].map(|own| {
@@ -523,7 +523,7 @@ fn who_listens_hears_once_that_was_begun() {
     assert!(since.elapsed() < 2 * SOON);
 }
 
-/// What scripts may be answered with, by whoever it is.
+/// What a server may answer to scripts.
 fn nonsense() -> Vec<Vec<u8>> {
     let texts = [
         "-LOADING Redis is loading the dataset in memory\r\n",

@@ -61,7 +61,7 @@ pub struct Peer {
     pub activity: Arc<Activity>,
 }
 
-/// Serves whoever comes in, until `stop` turns true; then drains.
+/// Serves connections until `stop` turns true; then drains.
 pub async fn serve<L>(endpoint: Arc<Endpoint>, mut listener: L, mut stop: watch::Receiver<bool>)
 where
     L: Listener<Addr = SocketAddr, Io: HangUp>,

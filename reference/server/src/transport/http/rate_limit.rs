@@ -96,7 +96,7 @@ impl RateLimit {
         }
     }
 
-    /// Forgets whoever is past both window and block.
+    /// Forgets addresses that are past both window and block.
     pub fn sweep(&self, now: Instant) {
         let window = Duration::from_millis(self.settings.window_ms);
         self.sources().retain(|_, state| {

@@ -36,7 +36,7 @@ pub async fn ready(
     } else if !endpoint.server().sessions.are_ready() {
         busy("session_store_unavailable")
     } else {
-        // Whoever asks has shown no token.
+        // These requests show no token.
         let instance = endpoint
             .server()
             .redactor

@@ -1,4 +1,4 @@
-//! What must hold of any OpenAPI description that compiles, whoever wrote it.
+//! What must hold for every OpenAPI description that compiles.
 
 use super::address;
 use super::compile::{self, Operation};

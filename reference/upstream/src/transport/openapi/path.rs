@@ -1,6 +1,6 @@
 //! Paths of operations: templates, what arguments may stand in them, and whose operation a filled one is.
 //!
-//! An argument comes from a program and must not lead out of the operation that was included, however often whoever stands between
+//! An argument comes from a program and must not lead out of the operation that was included, however often a proxy in between
 //! us and the service decodes it. Sends nothing.
 
 use memchr::memmem;
