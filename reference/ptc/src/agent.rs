@@ -195,11 +195,8 @@ fn run_agent(options: &Options) -> Result<String, String> {
         None => None,
         Some(file) => {
             let settings = Settings::read(&[], |_| None)?;
-            Some(upstreams::read(
-                &directory.join(file),
-                &settings,
-                &mut secrets,
-            )?)
+            let read = upstreams::read(&directory.join(file), &settings, &mut secrets);
+            Some(read.map_err(|fault| fault.to_string())?)
         }
     };
     let redactor = secrets.build();

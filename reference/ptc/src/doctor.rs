@@ -90,13 +90,13 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     }
     let agentic = match Agentic::read(&settings.agentic) {
         Ok(agentic) => agentic,
-        Err(message) => return findings.note(FAIL, &message),
+        Err(fault) => return findings.note(FAIL, &fault.to_string()),
     };
     let config = upstreams::config_path(&settings);
-    if let Err(message) =
+    if let Err(fault) =
         upstreams::check_agentic(&settings.agentic, &settings.upstreams, config.is_some())
     {
-        findings.note(FAIL, &message);
+        findings.note(FAIL, &fault.to_string());
     }
     let Some(path) = config else {
         findings.note(OK, "upstream servers: none");
@@ -110,7 +110,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let mut secrets = start::secrets(&settings);
     let configured = match upstreams::read(&path, &settings, &mut secrets) {
         Ok(configured) => configured,
-        Err(message) => return findings.note(FAIL, &format!("upstream servers: {message}")),
+        Err(fault) => return findings.note(FAIL, &format!("upstream servers: {fault}")),
     };
     findings.redactor = secrets.build();
     let executor = match tokio::runtime::Builder::new_multi_thread()
@@ -223,11 +223,11 @@ fn store(settings: &Settings, findings: &mut Findings) {
                 findings.note(WARN, &format!("  {warning}"));
             }
         }
-        Err(cause) if sessions.store.optional => findings.note(
+        Err(fault) if sessions.store.optional => findings.note(
             WARN,
-            &format!("{cause}; it is looked for again (--session-store-optional)"),
+            &format!("{fault}; it is looked for again (--session-store-optional)"),
         ),
-        Err(cause) => findings.note(FAIL, &cause),
+        Err(fault) => findings.note(FAIL, &fault.to_string()),
     }
 }
 

@@ -61,7 +61,8 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
     let redactor = redactor(&settings, shows && unscrubbed.is_empty())?;
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let shown = |text: String| redactor.scrub(text).into_inner().into_bytes();
-    let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)?;
+    let opened = SharedSessions::open(&settings.sessions, Duration::ZERO)
+        .map_err(|fault| fault.to_string())?;
     let store = opened.ok_or("which store: --session-store file:DIR or redis://HOST:PORT")?;
     let find = |id: &str| {
         let all = store
@@ -130,8 +131,8 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
     };
     match upstreams::read(&path, settings, &mut secrets) {
         Ok(_) => Ok(secrets.build()),
-        Err(message) if whole => Err(format!(
-            "{message}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
+        Err(fault) if whole => Err(format!(
+            "{fault}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
         )),
         // Those that were read before are known.
         Err(_) => Ok(secrets.build()),

@@ -25,8 +25,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
     match start::serve(settings) {
         // Threads of cancelled programs need not be waited for.
         Ok(()) => std::process::exit(0),
-        Err(message) => {
-            eprintln!("{message}");
+        Err(error) => {
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -49,6 +49,25 @@ pub struct Agentic {
     model: OnceLock<Result<Box<dyn Llm>, LlmError>>,
 }
 
+/// What is wrong with the settings of `lisp_task`, or with the files that they name.
+#[derive(Debug, thiserror::Error)]
+pub enum AgenticFault {
+    #[error("agentic_subagent_config: {0}")]
+    PlannerSettings(String),
+    #[error("agentic_capability_summary: cannot read {path}: {}", cause(.error))]
+    SummaryUnread { path: String, error: std::io::Error },
+    #[error("agentic_capability_summary: {path} is {bytes} bytes, exceeding configured cap {cap}")]
+    SummaryTooLong { path: String, bytes: u64, cap: u64 },
+    #[error("agentic configuration invalid: --agentic-allow-writes requires --agentic.")]
+    WritesAlone,
+    #[error(
+        "agentic configuration invalid: configured upstream access is not asserted read-only.\n\n\
+         Set --aggregator-read-only when every upstream tool only reads, or\n\
+         --agentic-allow-writes when tasks may call tools that write."
+    )]
+    MayWrite,
+}
+
 /// Adds the providers' keys to the scrub set.
 pub fn register_keys(environment: &dyn Fn(&str) -> Option<String>, secrets: &mut RedactorBuilder) {
     for key in key_variables().filter_map(environment) {
@@ -64,8 +83,8 @@ impl Agentic {
     /// Reads the operator's files.
     ///
     /// # Errors
-    /// The sentence to print before exiting with status 1.
-    pub fn read(settings: &AgenticSettings) -> Result<Self, String> {
+    /// Which file is wrong, and how.
+    pub fn read(settings: &AgenticSettings) -> Result<Self, AgenticFault> {
         let mut agentic = Agentic {
             turns: u32::try_from(settings.turns).unwrap_or(u32::MAX),
             retry_turns: u32::try_from(settings.retry_turns).unwrap_or(u32::MAX),
@@ -79,18 +98,15 @@ impl Agentic {
             agentic.read_config(path)?;
         }
         if let Some(path) = &settings.capability_summary {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                format!(
-                    "agentic_capability_summary: cannot read {path}: {}",
-                    cause(&error)
-                )
-            })?;
-            let cap = settings.capability_summary_bytes;
-            if text.len() as u64 > cap {
-                return Err(format!(
-                    "agentic_capability_summary: {path} is {} bytes, exceeding configured cap {cap}",
-                    text.len()
-                ));
+            let text =
+                std::fs::read_to_string(path).map_err(|error| AgenticFault::SummaryUnread {
+                    path: path.clone(),
+                    error,
+                })?;
+            let (bytes, cap) = (text.len() as u64, settings.capability_summary_bytes);
+            if bytes > cap {
+                let path = path.clone();
+                return Err(AgenticFault::SummaryTooLong { path, bytes, cap });
             }
             agentic.summary = Some(text);
         }
@@ -186,8 +202,8 @@ impl Agentic {
         })
     }
 
-    fn read_config(&mut self, path: &str) -> Result<(), String> {
-        let fault = |what: String| format!("agentic_subagent_config: {what}");
+    fn read_config(&mut self, path: &str) -> Result<(), AgenticFault> {
+        let fault = AgenticFault::PlannerSettings;
         let text = std::fs::read_to_string(Path::new(path))
             .map_err(|error| fault(format!("cannot read {path}: {}", cause(&error))))?;
         let config: Json = serde_json::from_str(&text)

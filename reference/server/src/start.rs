@@ -1,27 +1,54 @@
 //! Starts the server as its settings say, serves until the input or the process ends, and ends it. Knows the order of things,
 //! and no command line.
 
-use crate::agentic::{self, Agentic};
+use crate::agentic::{self, Agentic, AgenticFault};
 use crate::diagnostics;
-use crate::evaluation::isolation::Evaluation;
 #[cfg(target_os = "linux")]
 use crate::evaluation::isolation::Terms;
+use crate::evaluation::isolation::{Evaluation, IsolationFault};
 use crate::server::Server;
 use crate::sessions::Shared;
 #[cfg(target_os = "linux")]
 use crate::sessions::store::Address;
 use crate::settings::{HttpSettings, Settings};
-use crate::transport::http;
+use crate::transport::http::{self, ListenFault};
 use crate::transport::signals;
 use crate::transport::stdio;
 use crate::upstreams;
-use ptc_secrets::{Redactor, RedactorBuilder};
+use ptc_secrets::{ConfigFault, Redactor, RedactorBuilder, Scrubbed};
+use ptc_upstream::StartFault;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(target_os = "linux")]
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Why a server doesn't start, in the words that operators read. No credential is in them.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Agentic(#[from] AgenticFault),
+    #[error(transparent)]
+    Config(#[from] ConfigFault),
+    #[error(transparent)]
+    Upstream(#[from] StartFault),
+    #[error(transparent)]
+    Isolation(#[from] IsolationFault),
+    #[error(transparent)]
+    Listen(#[from] ListenFault),
+    #[error("{0}")]
+    SessionStore(Scrubbed<String>),
+    #[error("cannot start the I/O runtime: {0}")]
+    Executor(io::Error),
+    #[error("cannot read from stdin: {0}")]
+    Input(io::Error),
+    #[error("cannot write to stdout: {0}")]
+    Output(io::Error),
+    #[error("cannot start the thread that reads: {0}")]
+    Reader(io::Error),
+}
 
 /// The credentials that the settings themselves hold.
 pub fn secrets(settings: &Settings) -> RedactorBuilder {
@@ -41,8 +68,8 @@ pub fn secrets(settings: &Settings) -> RedactorBuilder {
 /// Starts everything, serves, and ends everything.
 ///
 /// # Errors
-/// The sentence to print before exiting with status 1.
-pub fn serve(settings: Settings) -> Result<(), String> {
+/// Why it can't.
+pub fn serve(settings: Settings) -> Result<(), StartError> {
     signals::hold();
     let mut secrets = secrets(&settings);
     let agentic = Agentic::read(&settings.agentic)?;
@@ -72,7 +99,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
             tokio::runtime::Builder::new_multi_thread()
                 .enable_all()
                 .build()
-                .map_err(|error| format!("cannot start the I/O runtime: {error}"))?,
+                .map_err(StartError::Executor)?,
         ),
         false => None,
     };
@@ -85,7 +112,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
             let started = executor.block_on(configured.start(redactor.clone()));
             // What the upstreams said may tell why.
             let started = started.inspect_err(|_| sinks.flush());
-            Some(started.map_err(|fault| fault.to_string())?)
+            Some(started?)
         }
         _ => None,
     };
@@ -94,13 +121,14 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     if shares && server.settings.sessions.store.address.is_some() {
         let limit = Duration::from_millis(server.programs.timeout_ms);
         let opened = Shared::open(&server.settings.sessions, limit);
-        let shared = opened.map_err(|message| server.redactor.scrub(message).into_inner())?;
-        let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
+        let shared = opened
+            .map_err(|fault| StartError::SessionStore(server.redactor.scrub(fault.to_string())))?;
+        let server = Arc::get_mut(&mut server).expect(UNSHARED);
         server.sessions.keep_in(shared);
     }
     if server.settings.isolated {
         let started = evaluation(&server);
-        let server = Arc::get_mut(&mut server).ok_or("the server is shared before it is served")?;
+        let server = Arc::get_mut(&mut server).expect(UNSHARED);
         server.programs.evaluation = started?;
         server.log_isolation();
     }
@@ -113,9 +141,12 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     served
 }
 
+/// Why the server can still be changed.
+const UNSHARED: &str = "nothing shares the server before it serves";
+
 /// Starts the processes that evaluate.
 #[cfg(target_os = "linux")]
-fn evaluation(server: &Server) -> Result<Evaluation, String> {
+fn evaluation(server: &Server) -> Result<Evaluation, IsolationFault> {
     Evaluation::in_processes(Terms {
         places: server.settings.concurrent_calls,
         memory_bytes: server.programs.memory_bytes,
@@ -124,27 +155,28 @@ fn evaluation(server: &Server) -> Result<Evaluation, String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn evaluation(_: &Server) -> Result<Evaluation, String> {
-    Err("--isolation=process needs Linux".into())
+fn evaluation(_: &Server) -> Result<Evaluation, IsolationFault> {
+    Err(IsolationFault::System)
 }
 
 fn serve_http(
     executor: &tokio::runtime::Runtime,
     server: Arc<Server>,
     settings: HttpSettings,
-) -> Result<(), String> {
+) -> Result<(), StartError> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     signals::watch(move || {
         // A second signal finds the drain under way.
         let _ = stop.send(true);
     });
-    executor.block_on(http::serve(server, settings, stopped))
+    executor.block_on(http::serve(server, settings, stopped))?;
+    Ok(())
 }
 
 fn serve_stdio(
     server: &Arc<Server>,
     executor: Option<tokio::runtime::Handle>,
-) -> Result<(), String> {
+) -> Result<(), StartError> {
     let ending = server.clone();
     signals::watch(move || {
         ending.shut_down(executor.as_ref());
@@ -152,9 +184,7 @@ fn serve_stdio(
     });
     // Unbuffered: every reply is one write.
     let own = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
-    let input = own(std::io::stdin().as_fd())
-        .map_err(|error| format!("cannot read from stdin: {error}"))?;
-    let output = own(std::io::stdout().as_fd())
-        .map_err(|error| format!("cannot write to stdout: {error}"))?;
-    stdio::serve(server, Box::new(input), Box::new(output))
+    let input = own(io::stdin().as_fd()).map_err(StartError::Input)?;
+    let output = own(io::stdout().as_fd()).map_err(StartError::Output)?;
+    stdio::serve(server, Box::new(input), Box::new(output)).map_err(StartError::Reader)
 }

@@ -2,12 +2,13 @@
 //!
 //! Knows nothing of how upstreams are reached.
 
+use crate::agentic::AgenticFault;
 use crate::settings::{AgenticSettings, Settings, UpstreamSettings};
 use ptc_protocol::members::{
     KeptToolCall, KeptUpstreamCall, ToolCallArguments, UpstreamCall, UpstreamMembers,
 };
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::{ConfigDocument, RedactorBuilder};
+use ptc_secrets::{ConfigDocument, ConfigFault, RedactorBuilder};
 use ptc_upstream::{
     Configured, Entry, Kept, Lookup, Options, SnapshotMode, Surroundings, ptc_metrics, resolve_path,
 };
@@ -31,15 +32,15 @@ fn environment(name: &str) -> Option<String> {
 /// Reads the upstreams config; `secrets` learns what is secret in it.
 ///
 /// # Errors
-/// The sentence to print before exiting with status 1.
+/// What is wrong in the file, and where.
 pub fn read(
     path: &Path,
     settings: &Settings,
     secrets: &mut RedactorBuilder,
-) -> Result<Configured, String> {
-    let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
+) -> Result<Configured, ConfigFault> {
+    let document = ConfigDocument::read(path, &environment)?;
     let options = options(&settings.upstreams);
-    Configured::read(&document, options, secrets, &environment).map_err(|fault| fault.to_string())
+    Configured::read(&document, options, secrets, &environment)
 }
 
 /// How the upstream runtime is started.
@@ -65,22 +66,17 @@ pub fn surroundings() -> Surroundings {
 /// Refuses an agentic mode that could write without being told to.
 ///
 /// # Errors
-/// The sentence to print before exiting with status 1.
+/// Which flag is missing.
 pub fn check_agentic(
     agentic: &AgenticSettings,
     upstreams: &UpstreamSettings,
     aggregator: bool,
-) -> Result<(), String> {
+) -> Result<(), AgenticFault> {
     if agentic.allow_writes && !agentic.enabled {
-        return Err(
-            "agentic configuration invalid: --agentic-allow-writes requires --agentic.".into(),
-        );
+        return Err(AgenticFault::WritesAlone);
     }
     if agentic.enabled && aggregator && !upstreams.read_only && !agentic.allow_writes {
-        return Err("agentic configuration invalid: configured upstream access is not asserted read-only.\n\n\
-             Set --aggregator-read-only when every upstream tool only reads, or\n\
-             --agentic-allow-writes when tasks may call tools that write."
-            .into());
+        return Err(AgenticFault::MayWrite);
     }
     Ok(())
 }

@@ -108,12 +108,12 @@ impl Shared {
     pub fn open(
         settings: &SessionSettings,
         program: Duration,
-    ) -> Result<Option<Arc<Shared>>, String> {
+    ) -> Result<Option<Arc<Shared>>, StoreFault> {
         let Some(address) = &settings.store.address else {
             return Ok(None);
         };
         let seal = seal(settings)?;
-        let unusable = |cause: String| unusable(address, &cause);
+        let unusable = |cause: String| StoreFault::unusable(address, cause);
         let stores = Stores {
             programs: store::open(address, Space::Programs).map_err(unusable)?,
             protocol: store::open(address, Space::Protocol).map_err(unusable)?,
@@ -946,11 +946,9 @@ pub struct Listed {
 }
 
 /// The keys that settings name.
-fn seal(settings: &SessionSettings) -> Result<Seal, String> {
+fn seal(settings: &SessionSettings) -> Result<Seal, StoreFault> {
     match &settings.store.key_file {
-        Some(path) => Seal::from_file(path).map_err(|cause| {
-            format!("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {cause}")
-        }),
+        Some(path) => Seal::from_file(path).map_err(StoreFault::KeyFile),
         None => Ok(Seal::none()),
     }
 }
@@ -958,13 +956,13 @@ fn seal(settings: &SessionSettings) -> Result<Seal, String> {
 /// What `ptc doctor` says of the store that settings name, if they name one; the store stays as it is. Warnings come behind the line.
 ///
 /// # Errors
-/// The sentence that a start would end with.
-pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>)>, String> {
+/// What a start would end with.
+pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>)>, StoreFault> {
     let Some(address) = &settings.store.address else {
         return Ok(None);
     };
     let seal = seal(settings)?;
-    let unusable = |cause: String| unusable(address, &cause);
+    let unusable = |cause: String| StoreFault::unusable(address, cause);
     let sight = store::look(address).map_err(unusable)?;
     if let Some(mark) = &sight.mark {
         judge_mark(&seal, mark).map_err(unusable)?;
@@ -983,8 +981,21 @@ pub fn examine(settings: &SessionSettings) -> Result<Option<(String, Vec<String>
 }
 
 /// Why a store can't be used.
-fn unusable(address: &Address, cause: &str) -> String {
-    format!("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")
+#[derive(Debug, thiserror::Error)]
+pub enum StoreFault {
+    #[error("--session-store-key-file / PTC_RUNNER_MCP_SESSION_STORE_KEY_FILE: {0}")]
+    KeyFile(String),
+    #[error("--session-store / PTC_RUNNER_MCP_SESSION_STORE: cannot use {address}: {cause}")]
+    Unusable { address: String, cause: String },
+}
+
+impl StoreFault {
+    fn unusable(address: &Address, cause: String) -> Self {
+        StoreFault::Unusable {
+            address: address.to_string(),
+            cause,
+        }
+    }
 }
 
 /// What sealed bytes are authenticated with: where they belong. They open nowhere else: not under another id, not for another owner, not

@@ -16,6 +16,7 @@
 //! the other. The standby's test and its wait are one step under `idle`, which [`Intake::wake`] takes before it notifies.
 
 use crate::evaluation::pool::{Job, Pool};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -49,7 +50,7 @@ const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 ///
 /// # Errors
 /// When no thread can be started.
-pub fn read<S: Source>(source: S, pool: Pool) -> Result<S::End, String> {
+pub fn read<S: Source>(source: S, pool: Pool) -> io::Result<S::End> {
     let (ended, end) = sync_channel(1);
     let intake = Arc::new(Intake {
         source: Mutex::new(source),
@@ -63,11 +64,10 @@ pub fn read<S: Source>(source: S, pool: Pool) -> Result<S::End, String> {
         called: Condvar::new(),
         ended,
     });
-    let failed = |error| format!("cannot start the thread that reads: {error}");
-    intake.clone().start(Role::Reads).map_err(failed)?;
+    intake.clone().start(Role::Reads)?;
     drop(intake);
     end.recv()
-        .map_err(|_| "the threads that read are gone".into())
+        .map_err(|_| io::Error::other("the threads that read are gone"))
 }
 
 /// What the two threads share.

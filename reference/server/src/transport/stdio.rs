@@ -12,7 +12,7 @@ use crate::server::Server;
 use crate::transport::intake::{self, Next, Source};
 use ptc_rpc::{Document, Frame, FrameFault, Framer, Line, RpcError};
 use ptc_secrets::Scrubbed;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub fn serve(
     server: &Arc<Server>,
     input: Box<dyn Read + Send>,
     output: Box<dyn Write + Send>,
-) -> Result<(), String> {
+) -> io::Result<()> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
     let frames = Frames {
         server: server.clone(),

@@ -65,13 +65,24 @@ pub struct EvaluationContext<'a> {
     pub veil: &'a Veil<'a>,
 }
 
+/// Why programs can't be evaluated in processes.
+#[derive(Debug, thiserror::Error)]
+pub enum IsolationFault {
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    #[error("cannot evaluate in processes: {0}")]
+    Process(String),
+    #[error("--isolation=process needs Linux")]
+    System,
+}
+
 impl Evaluation {
     /// Starts processes, and waits until the first one is ready.
     ///
     /// # Errors
     /// Why there can be none.
     #[cfg(target_os = "linux")]
-    pub fn in_processes(terms: Terms) -> Result<Evaluation, String> {
+    pub fn in_processes(terms: Terms) -> Result<Evaluation, IsolationFault> {
         pool::Processes::start(terms).map(Evaluation::Process)
     }
 

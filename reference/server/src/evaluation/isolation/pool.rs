@@ -20,7 +20,7 @@ use ptc_lang::{
 
 use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
 use super::worker::{frame_bytes, left_bytes};
-use super::{EvaluationContext, Terms};
+use super::{EvaluationContext, IsolationFault, Terms};
 
 /// How long a program may take beyond its deadline until its process is killed.
 const GRACE: Duration = Duration::from_millis(100);
@@ -84,7 +84,7 @@ struct Worker {
 
 impl Processes {
     /// Starts processes, and waits for the first.
-    pub fn start(terms: Terms) -> Result<Processes, String> {
+    pub fn start(terms: Terms) -> Result<Processes, IsolationFault> {
         let shared = Arc::new(Shared {
             terms,
             state: Mutex::new(State::default()),
@@ -97,12 +97,12 @@ impl Processes {
         std::thread::Builder::new()
             .name("processes".into())
             .spawn(move || keep_ready(&starting))
-            .map_err(|error| format!("cannot start a thread: {error}"))?;
+            .map_err(IsolationFault::Thread)?;
         let mut state = shared.lock();
         loop {
             if let Some(failure) = state.failure.take() {
                 state.closed = true;
-                return Err(format!("cannot evaluate in processes: {failure}"));
+                return Err(IsolationFault::Process(failure));
             }
             if !state.idle.is_empty() {
                 break;

@@ -32,19 +32,27 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+/// An address that can't be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} (--http-host, --http-port): {error}")]
+pub struct ListenFault {
+    address: SocketAddr,
+    error: std::io::Error,
+}
+
 /// Serves until `stop` turns true, then drains.
 ///
 /// # Errors
-/// The sentence to print when the address cannot be bound.
+/// The address cannot be bound.
 pub async fn serve(
     server: Arc<Server>,
     mut settings: HttpSettings,
     stop: watch::Receiver<bool>,
-) -> Result<(), String> {
+) -> Result<(), ListenFault> {
     let address = SocketAddr::new(settings.host.0, settings.port);
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        format!("cannot listen on {address} (--http-host, --http-port): {error}")
-    })?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| ListenFault { address, error })?;
     log_boot(&settings);
     let room = descriptors::connections(settings.connections_max);
     if room < settings.connections_max {
