@@ -1,4 +1,4 @@
-//! Failures that are known and explained, so that a run can be green without hiding anything: an entry
+//! Known and explained failures, so that a run can pass without hiding anything: an entry
 //! that has become needless fails the run. Knows ids and verdicts, nothing of targets.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a target did, as far as it could be seen. The target modules fill these in, the judge
+//! A target's observable behaviour. The target modules fill these in, the judge
 //! compares them; neither knows the other.
 
 use indexmap::IndexMap;

@@ -1,4 +1,4 @@
-//! What went between the harness and a target, as text: runners note it, reports show it. Knows neither.
+//! The traffic between the harness and a target, as text. Knows neither runners, which record it, nor reports, which show it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What came of a case, and why. Knows nothing of how it was found out or how it is reported.
+//! The verdict on a case, with its reason. Knows nothing of judging or reporting.
 
 use serde::{Deserialize, Serialize};
 

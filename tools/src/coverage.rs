@@ -1,4 +1,4 @@
-//! Joins what the specification says with the cases that test it and the files that implement it.
+//! Joins clauses of the specification with the cases that test them and the files that implement them.
 //! Knows ids; knows nothing of verdicts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Where the rows of the documents that the specification stands on are proven: reads `spec/documents.toml`, and says where it points at
+//! Checks that the rows of the source documents are proven: reads `spec/documents.toml`, and says where it points at
 //! nothing. Knows ids and cases; the documents themselves are not in the repository, so it knows nothing of what they say.
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! Writes what the specification's cases send, as first inputs for fuzzers. Knows which target eats what.
+//! Writes the inputs of the specification's cases as first inputs for fuzzers. Knows which target takes which.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The command line of `ptc-conformance`: what can be asked, and the exit status.
+//! The command line of `ptc-conformance`: subcommands, flags and exit statuses.
 //! Each command has its file; this one only reads arguments and hands over.
 
 mod inspect;

@@ -1,4 +1,4 @@
-//! Turns what came of the cases into the record of the run. Knows the suite and the trials, not the target.
+//! Turns the trials of the cases into the record of the run. Knows the suite and the trials, not the target.
 
 use crate::report::{CaseRecord, Finding, Status, Transport};
 use crate::runner::by_hand::{self, Subject};

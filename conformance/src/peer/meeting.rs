@@ -1,4 +1,4 @@
-//! Where the calls of a peer wait for each other, so that a case tells calls side by side from calls in a row without a clock.
+//! Lets calls of a peer wait for each other, so that a case tells calls side by side from calls in a row without a clock.
 //! Knows how many are to meet; knows nothing of what they do.
 
 use std::collections::BTreeMap;

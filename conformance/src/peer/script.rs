@@ -1,4 +1,4 @@
-//! What a peer is told to do, as JSON. Data only.
+//! The script of a peer, as JSON. Data only.
 
 use std::collections::BTreeMap;
 

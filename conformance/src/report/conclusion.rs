@@ -1,4 +1,4 @@
-//! What a run proves of its target, in one sentence. Knows only the record.
+//! States in one sentence what a run proves about its target. Knows only the record.
 
 use super::{Run, Status};
 

@@ -1,4 +1,4 @@
-//! The record of a run: what every report is made of, and what `diff`, `merge` and baselines read.
+//! The record of a run, which every report is made of and `diff`, `merge` and baselines read.
 //! Knows nothing of targets or fixtures; a report can be read where neither is at hand.
 
 pub mod badge;

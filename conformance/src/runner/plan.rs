@@ -1,4 +1,4 @@
-//! Which cases of a suite are run: filters, skips and shards. Knows nothing of targets.
+//! Selects the cases that are run: filters, skips and shards. Knows nothing of targets.
 
 use std::collections::HashMap;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What was said in an exchange so far, and why one ends before its last step. Knows nothing of how frames travel.
+//! The transcript of an exchange, and the reasons why one ends before its last step. Knows nothing of how frames travel.
 
 use tokio::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What came of trying one case: the verdict with its evidence.
+//! The result of one case: the verdict with its evidence.
 //! Knows nothing of how the case was tried, nor how it is reported.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Where a server may run a program before it is judged: the first one may pay for loading what all need, within its own time
+//! Lets a server run a program before it is judged: the first one may pay for loading what all need, within its own time
 //! limit. Knows in what of a server's insides such a call shows.
 
 use crate::suite::{Case, CaseBody, Control, WireAction};

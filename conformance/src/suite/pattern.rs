@@ -1,4 +1,4 @@
-//! What JSON must look like: values, holes, open objects, captures. Says nothing of how it is
+//! Patterns of JSON: values, holes, open objects, captures. Says nothing of how it is
 //! written in a fixture (`fixture/pattern.rs`) or how it is compared (`judge/json.rs`).
 
 use indexmap::IndexMap;

@@ -1,4 +1,4 @@
-//! Which cases a glob means. The one rule for `--filter`, `--skip` and expected failures.
+//! Matches cases against globs. The one rule for `--filter`, `--skip` and expected failures.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Text that is not only letters: repeated parts, bytes, captured values, holes. Used both for
+//! Text with computed parts: repetitions, bytes, captured values, holes. Used both for
 //! what is sent (no holes) and for what is expected. Knows JSON, nothing of fixtures or targets.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Which cases let real time pass on purpose, as their fixtures say. Knows nothing of how long anything takes.
+//! Finds the cases that let real time pass on purpose, by their fixtures. Knows nothing of how long anything takes.
 
 use super::{
     BodyExpect, CallExpect, Case, CaseBody, Control, HttpAction, Outcome, ProgramExpect, Reason,

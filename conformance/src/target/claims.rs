@@ -1,4 +1,4 @@
-//! What a target says that it implements. What it does not claim is reported as not claimed, never as passed.
+//! A target's claims. A case that it does not claim is reported as not claimed, never as passed.
 //! Knows nothing of what cases do; what a tool or operation implies is a table here.
 
 use std::collections::{BTreeMap, BTreeSet};

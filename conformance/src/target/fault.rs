@@ -1,4 +1,4 @@
-//! What can go wrong between the harness and a target, in words that name the target's part in it.
+//! Faults between the harness and a target, in words that name the target's part in them.
 //! Knows which verdict each means; knows nothing of cases.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a server under test is started: what its command line, environment and files look like.
+//! Starts a server under test: its command line, environment and files.
 //! A template turns the suite's vocabulary (the reference's flags) into a server's own. Knows nothing of cases.
 
 use std::collections::BTreeMap;

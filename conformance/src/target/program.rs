@@ -1,4 +1,4 @@
-//! What a target's answer to a program says, in whichever shape it chose to say it.
+//! Reads a target's answer to a program, in any of its allowed shapes.
 //! Knows the response profiles and the adapter protocol; knows nothing of what was expected.
 
 use crate::json::Json;

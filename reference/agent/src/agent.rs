@@ -1,4 +1,4 @@
-//! What an agent is, and every way in which one can be mis-built. Runs nothing.
+//! The definition of an agent, and every error in one. Runs nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a model sees of a result that stays in the cache: its shape, its first rows, or what a function makes
+//! The preview of a result that stays in the cache: its shape, its first rows, or what a function makes
 //! of it. Knows nothing of calls or the cache itself.
 
 use std::collections::BTreeSet;

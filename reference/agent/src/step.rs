@@ -1,4 +1,4 @@
-//! What a run gives back. Pure data.
+//! The result of a run. Pure data.
 
 use std::collections::BTreeMap;
 

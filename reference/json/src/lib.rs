@@ -1,4 +1,4 @@
-//! JSON text: scanned once, then navigated in place or built of; and how strings and floats of it are written.
+//! JSON text: scanned once, then navigated in place or built into values; and the writer of its strings and floats.
 //!
 //! A [`Json`] is a slice of text that is known to be one JSON value, so looking into it cannot fail, nothing is built until it is
 //! asked for, and nothing is checked twice: a [`Visitor`] makes of it what it wants. Nesting is bounded by the text alone: every

@@ -1,4 +1,4 @@
-//! Counts the bytes that pass by, for tests and benches that ask how often a text is read. A release counts nothing.
+//! Counts the bytes read, for tests and benches that ask how often a text is read. A release counts nothing.
 
 /// One way of going over text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! JSON text that was checked, looked into where it stands.
+//! A view of checked JSON text, navigated in place.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the language can say about itself: every builtin, special form and Java member by reference.
+//! The language's documentation of itself: every builtin, special form and Java member by reference.
 //! Derived from the tables; knows no upstreams.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What outlives a program: definitions, the last results, the journal, and the context that it was
+//! The state that outlives a program: definitions, the last results, the journal, and the context that it was
 //! given. Knows nothing of sessions' rules.
 
 use std::collections::{HashMap, hash_map::Entry};

@@ -1,4 +1,4 @@
-//! Forms: what the reader makes of program text. Knows nothing of names' meaning or of values.
+//! Forms, as the reader makes them of program text. Knows nothing of values or of the meaning of names.
 
 use std::borrow::Cow;
 use std::rc::Rc;

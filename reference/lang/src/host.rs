@@ -1,4 +1,4 @@
-//! What a program may ask of the world. Knows nothing of how it is answered.
+//! The interface through which a program reaches the outside. Knows no implementation.
 
 use crate::error::Limit;
 use crate::value::Value;

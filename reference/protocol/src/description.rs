@@ -1,4 +1,4 @@
-//! What `lisp_eval` says about itself to a model, one constant per capability profile.
+//! The descriptions of `lisp_eval` for models, one constant per capability profile.
 //!
 //! Capabilities only: how to reuse a cache or when to reach for the tool is the business of the surface
 //! that shows the description. Each constant is returned as it is, never assembled.

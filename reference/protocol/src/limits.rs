@@ -1,4 +1,4 @@
-//! What one program may use where nothing says otherwise: the one table of these defaults.
+//! The default limits of one program, in one table.
 
 use std::time::Duration;
 

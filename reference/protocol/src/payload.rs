@@ -1,4 +1,4 @@
-//! What is answered, as data: an object of named fields that knows which of its words come from outside, so that it can be scrubbed
+//! Answers as data: objects of named fields that knows which of its words come from outside, so that it can be scrubbed
 //! first, and cut and written afterwards. Its writer is the one that all answers go through.
 //!
 //! Knows nothing of profiles, limits or envelopes.

@@ -1,4 +1,4 @@
-//! `ptc session`: what operators ask of a session store. Takes the flags of `ptc start` that say which store that is.
+//! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
 use crate::{environment, print};
 use ptc_secrets::{Redactor, Secret};

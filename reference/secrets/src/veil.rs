@@ -1,4 +1,4 @@
-//! What messages about one program may quote of it. A credential of several words is several tokens when it is written as a
+//! Decides what messages about a program may quote of it. A credential of several words is several tokens when it is written as a
 //! program's text, and a message quotes them one by one. Knows nothing of programs but what parts their tokens.
 
 use std::sync::OnceLock;

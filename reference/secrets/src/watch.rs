@@ -1,4 +1,4 @@
-//! How long a search goes on. Knows nothing of what is searched for.
+//! The time limit of a search. Knows nothing of what is searched for.
 
 /// What is done between two questions, in bytes of text that is easy to search: well below a millisecond.
 const WORK_BETWEEN_LOOKS: usize = 8 * 1024;

@@ -1,4 +1,4 @@
-//! What the whole process shares: settings, gate, threads, log, redactor, tools.
+//! The state that the whole process shares: settings, gate, threads, log, redactor, tools.
 //!
 //! Knows nothing of frames or transports.
 

@@ -1,4 +1,4 @@
-//! Who this server says it is.
+//! The server's name and version, as `serverInfo` has them.
 
 use ptc_protocol::members::{Build, ServerInfo};
 

@@ -1,4 +1,4 @@
-//! What `doc` says about an upstream's tool. Knows scrubbed tools; knows nothing of servers or budgets.
+//! The text of `doc` about an upstream's tool. Knows scrubbed tools; knows nothing of servers or budgets.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `upstream_calls`: what a program asked of upstreams, entry by entry, and the summaries of what came back.
+//! `upstream_calls`: a program's calls to upstreams, entry by entry, with summaries of the answers.
 //! Holds scrubbed text only; knows nothing of how calls are made.
 
 use ptc_protocol::members::{ResultOverview, UpstreamCall, UpstreamResult};

@@ -1,4 +1,4 @@
-//! What a call needs of its tool's schema: which keys are sent as written, which are required, which go into headers. Taken out once,
+//! The parts of a tool's schema that a call needs: which keys are sent as written, which are required, which go into headers. Taken out once,
 //! for a schema is as large as its upstream likes, and a tree of it takes twenty times the memory. Knows nothing of what is called.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What one program may ask of the upstreams: calls and discovery under their budgets, with a ledger of what was asked.
+//! The upstream access of one program: calls and discovery under their budgets, with a ledger.
 //!
 //! Called from evaluation threads, several at once; blocks them while the upstream works. Programmer faults end the program,
 //! world faults are values.

@@ -1,4 +1,4 @@
-//! `golden/` holds what is made now, and nothing else.
+//! `golden/` is up to date and holds nothing else.
 
 use super::Project;
 use crate::golden::{FILES, KEPT};

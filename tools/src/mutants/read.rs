@@ -1,4 +1,4 @@
-//! What people found when they read the faults that the suite does not catch: `tools/mutants.toml`. Knows no fault but by its names.
+//! The verdicts of people on faults that the suite does not catch: `tools/mutants.toml`. Knows no fault but by its names.
 
 use serde::Deserialize;
 

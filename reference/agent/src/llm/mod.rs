@@ -1,4 +1,4 @@
-//! What an agent asks of a model and what comes back, for every provider. Does no I/O itself.
+//! Requests to a model and its replies, for every provider. Does no I/O itself.
 
 mod anthropic;
 mod chat_completions;

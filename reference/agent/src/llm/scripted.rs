@@ -1,4 +1,4 @@
-//! A model that says what it was told to say, in order. For tests and for judging without a provider.
+//! A model that gives scripted replies, in order. For tests and for judging without a provider.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! What the analyzer makes of forms: resolved slots, no names left to look up. Knows nothing of
+//! The analyzer's output: resolved slots, no names left to look up. Knows nothing of
 //! evaluation.
 
 use std::sync::{Arc, OnceLock};

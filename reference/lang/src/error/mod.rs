@@ -1,4 +1,4 @@
-//! Why a program stopped, as data. Knows no sentences: those live in `message`.
+//! Errors and limits as data. Knows no sentences: those are in `message`.
 
 mod explain;
 mod message;

@@ -1,4 +1,4 @@
-//! What a message quotes of a program or of a value. It is kept whole until the message is told, so that its teller can
+//! Quotations of a program or of a value in a message. It is kept whole until the message is told, so that its teller can
 //! take out what must not be told before anything is cut. Knows nothing of what that is.
 
 use std::fmt::{Display, Formatter, Result};

@@ -1,4 +1,4 @@
-//! What can be wrong with program text, where it is, and the one place with the words for it.
+//! Syntax errors: their kinds, their places, and the one table of their messages.
 
 use std::fmt;
 use std::ops::Range;

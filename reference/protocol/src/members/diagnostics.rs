@@ -1,4 +1,4 @@
-//! What operators are told: the answers of `lisp_debug`, the lines of a trace, and whether the process is ready.
+//! Members for operators: the answers of `lisp_debug`, the lines of a trace, and whether the process is ready.
 
 use super::members;
 use crate::{Field, Payload};

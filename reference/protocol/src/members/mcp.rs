@@ -1,4 +1,4 @@
-//! What the server says of itself: its name, its versions and what it can do.
+//! Members about the server itself: its name, its versions and its capabilities.
 
 use super::members;
 

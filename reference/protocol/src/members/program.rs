@@ -1,4 +1,4 @@
-//! What a program's end shows: a value, or why there is none.
+//! Members of a program's result: a value, or why there is none.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the session tools show: sessions, what they hold, and what they may hold.
+//! Members of the session tools' answers: sessions, their contents and their limits.
 
 use super::members;
 use crate::Payload;

@@ -1,4 +1,4 @@
-//! What `lisp_task` answers.
+//! Members of the answers of `lisp_task`.
 
 use super::members;
 use super::upstream::{Metrics, UpstreamCall, UpstreamResult};

@@ -1,4 +1,4 @@
-//! What an answer tells of upstream calls, and what they saved.
+//! Members about upstream calls, and about what they saved.
 
 use super::members;
 use super::task::PlannerCost;

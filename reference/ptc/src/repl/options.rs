@@ -1,4 +1,4 @@
-//! The flags of `ptc repl` as one table, and how they are read. What `ptc start` sets as well has its default and its words there.
+//! The flags of `ptc repl` as one table, and how they are read. A setting that `ptc start` has, too, takes default and sentence from there.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

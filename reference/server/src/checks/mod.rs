@@ -1,4 +1,4 @@
-//! What tests and fuzzers drive: the whole server under a scheduler of theirs, and its HTTP side under hostile bytes.
+//! Entry points for tests and fuzzers: the whole server under their own scheduler, and its HTTP side under hostile bytes.
 
 pub mod fuzz;
 pub mod passes;

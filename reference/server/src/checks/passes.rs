@@ -1,4 +1,4 @@
-//! How often the server goes over what comes in: one frame through the whole of it, with the bytes counted that passed by.
+//! How often the server reads its input: sends one frame through the whole server and counts the bytes that it reads.
 
 use crate::agentic::Agentic;
 use crate::diagnostics::Sinks;

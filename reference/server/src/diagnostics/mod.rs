@@ -1,4 +1,4 @@
-//! What operators learn of a server at work: log lines, counters, the ring of recent calls, traces, spans.
+//! Diagnostics for operators: log lines, counters, the ring of recent calls, traces, spans.
 //!
 //! Who has something to tell emits a `tracing` event or opens a span; the layers installed here decide where it goes.
 

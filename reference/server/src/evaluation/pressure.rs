@@ -1,4 +1,4 @@
-//! How much of the memory that there is for the server is taken. Knows nothing of calls.
+//! How much of the memory available to the server is in use. Knows nothing of calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! One client's connection: its revision, its calls in flight, whether it is draining. A stdio process has one, an HTTP
+//! The connection of one client: its protocol revision, its calls in flight, whether it is draining. A stdio process has one, an HTTP
 //! listener one per protocol session.
 //!
 //! Knows nothing of tools or transports.

@@ -1,4 +1,4 @@
-//! What a store gets to keep of a session, as bytes: a head, which lists show, and a body with all the rest. Both are CBOR, and
+//! A session as a store keeps it, in bytes: a head, which lists show, and a body with all the rest. Both are CBOR, and
 //! sealed.
 
 use super::{HELD_TIMES, State};

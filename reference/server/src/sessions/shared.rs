@@ -1,4 +1,4 @@
-//! Sessions in a store: what a node does to run a program in one that any node may have used before.
+//! Sessions in a store: how a node runs a program in a session that any node may have used before.
 //!
 //! A turn costs two round trips: one takes the lease and reads, one commits and ends the lease. What a node read or committed
 //! it remembers by its stamp, so that the next turn reads a few facts only.

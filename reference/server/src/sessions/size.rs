@@ -1,4 +1,4 @@
-//! How many bytes a stored value is reckoned at: a compact binary encoding of it, by table. Iterative and bounded: parts that
+//! Estimates the size of a stored value in bytes: a compact binary encoding of it, by table. Iterative and bounded: parts that
 //! are shared count each time, but more than [`NODES_MAX`] are not visited, and a walk looks at the clock.
 //!
 //! The figures are those that clients of the original know (`mcp.sessions.kept`). Knows nothing of limits.

@@ -1,4 +1,4 @@
-//! The address of a store, as `--session-store` has it.
+//! The address of a session store, as given by `--session-store`.
 
 use ptc_secrets::{RedactorBuilder, Secret};
 use std::fmt;

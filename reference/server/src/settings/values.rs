@@ -1,4 +1,4 @@
-//! Reads command line and environment into one value per setting, as the flag table says.
+//! Reads command line and environment into one value per setting, by the table of flags.
 //!
 //! Knows nothing of what a setting does. The environment is handed in, never read here.
 

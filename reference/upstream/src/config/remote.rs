@@ -1,4 +1,4 @@
-//! What upstreams over HTTP have in common: where they are, headers, patience. Credentials appear here by name only.
+//! The common settings of upstreams over HTTP: address, headers, timeouts. Credentials appear here by name only.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What carries outbound HTTP requests where a simulation stands in for the network. Knows nothing of what they mean.
+//! Carries outbound HTTP requests where a simulation replaces the network. Knows nothing of what they mean.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What waits to be written to a child, bounded: a peer that does not read can't make it grow. Knows nothing of what frames say.
+//! A bounded queue of frames to a child: a peer that does not read can't make it grow. Knows nothing of their contents.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

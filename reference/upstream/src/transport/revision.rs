@@ -1,4 +1,4 @@
-//! What distinguishes the two MCP eras on the client's side. Knows params; knows nothing of transports.
+//! The differences between the two MCP eras on the client's side. Knows params; knows nothing of transports.
 
 use crate::trace_context::TraceContext;
 

@@ -1,4 +1,4 @@
-//! Bindings and going round: `let`, `loop`, `recur`. Knows nothing of evaluation.
+//! Bindings and loops: `let`, `loop`, `recur`. Knows nothing of evaluation.
 
 use super::{Use, invalid, usage};
 use crate::analyze::Analyzer;

@@ -1,4 +1,4 @@
-//! What sessions must be like: a model that is slow and obviously right. Knows nothing of how the server keeps them.
+//! A model of sessions that is slow and obviously right. Knows nothing of how the server keeps them.
 
 use std::time::Duration;
 use tokio::time::Instant;

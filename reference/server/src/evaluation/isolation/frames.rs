@@ -1,4 +1,4 @@
-//! What a server and the processes that evaluate for it say to each other: frames of CBOR behind their length. Knows no
+//! The protocol between a server and the processes that evaluate for it: frames of CBOR behind their length. Knows no
 //! sockets' other ends, and believes neither.
 
 use std::io::{self, Read, Write};

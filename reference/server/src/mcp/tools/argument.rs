@@ -1,4 +1,4 @@
-//! What tools take: a row an argument, which gives its part of the input schema, what is judged and what is said of a value
+//! The arguments of tools, one row each: its part of the input schema, its validation, and the message for a value
 //! that is wrong. Knows no tool.
 
 use ptc_protocol::{Field, Payload};

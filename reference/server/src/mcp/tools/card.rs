@@ -1,4 +1,4 @@
-//! What the tools say to a model about themselves and the language. Our own words; golden, not spec.
+//! The tools' descriptions of themselves and of the language, for models. Our own words; golden, not spec.
 
 use crate::server::Server;
 use crate::settings::ResponseProfile;

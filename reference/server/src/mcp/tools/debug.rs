@@ -1,4 +1,4 @@
-//! `lisp_debug`: what the ring and the traces know, within a size. Knows nothing of how calls are recorded.
+//! `lisp_debug`: shows the contents of the ring and the traces, within a size. Knows nothing of how calls are recorded.
 
 use super::argument::{self, Argument, Shape};
 use super::{Request, annotations};

@@ -1,4 +1,4 @@
-//! Arguments that name a program, judged one after the other: `program`, `context`, `signature`, `output_schema`.
+//! The arguments that describe a program, validated in order: `program`, `context`, `signature`, `output_schema`.
 //!
 //! Knows the wording of both tools that take a program (`mcp.lisp_eval.arguments`); runs nothing.
 

@@ -1,4 +1,4 @@
-//! Waits until all nodes that listen have acted on what they were told, so that a client that is answered afterwards finds it done wherever
+//! Waits until all listening nodes have acted on a message, so that a client that is answered afterwards finds it done wherever
 //! it asks next. Knows neither messages nor how they travel.
 
 use std::collections::{HashMap, HashSet};

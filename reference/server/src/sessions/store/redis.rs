@@ -1,4 +1,4 @@
-//! Redis or Valkey as a store: each operation is one script, which the server runs as one step, and one round trip.
+//! Redis or Valkey as a store: each operation is one script: one atomic step, and one round trip.
 //!
 //! All keys share the hash tag `{ptc}`, so that a script finds all of them on one server of a cluster. Connections block, with
 //! short timeouts, on the thread that asks; a few are kept for the next. After a failure nobody else waits for the store: what

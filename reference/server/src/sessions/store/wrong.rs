@@ -1,4 +1,4 @@
-//! Servers that are no store, or a bad one: they say nothing, nonsense, or that they can't. Whatever they say, each operation ends within
+//! Servers that are not a store, or a broken one: they answer nothing, nonsense, or errors. Whatever they answer, each operation ends within
 //! a bounded time, and none panics.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! One log line per HTTP request, and its count. Knows nothing of what was asked.
+//! Logs and counts each HTTP request. Knows nothing of its contents.
 
 use super::endpoint::Endpoint;
 use crate::diagnostics::log::maybe;

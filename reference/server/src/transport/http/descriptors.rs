@@ -1,4 +1,4 @@
-//! How many connections the system lets this process have. Knows nothing of connections.
+//! How many connections the system allows this process. Knows nothing of connections.
 
 use super::permits::{PROVEN_MAX, RESERVED_MAX};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -1,4 +1,4 @@
-//! Permits for connections: so many in all, so many for one client, and a few in reserve for those who come when these are taken:
+//! Permits for connections: a limit in all, a limit for one client, and a reserve for those who come when these are used up:
 //! a health check, or the holder of the token. Knows nothing of sockets or requests.
 
 use super::address::AddressBlock;

@@ -1,4 +1,4 @@
-//! What operators ask of the process: `/health`, `/ready` and the metrics.
+//! The operators' routes: `/health`, `/ready` and the metrics.
 
 use super::endpoint::Endpoint;
 use super::mcp;
