@@ -3,8 +3,6 @@
 //! Nothing here recurses natively, and what is cut is never built: a preview of a huge value costs
 //! what is shown.
 
-use std::fmt::Write as _;
-
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::error::Limit;
