@@ -20,6 +20,7 @@ use ptc_secrets::{Redactor, scrub_json_text};
 use ptc_upstream::{Cancel, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 
+use crate::{asks_help, environment, fail, print};
 use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::settings::flags::closest_of;
@@ -81,12 +82,10 @@ const TRANSCRIPT_CHARS_MAX: usize = 2_000;
 const MEMBER_CHARS_MAX: usize = 300;
 
 pub fn main(arguments: &[String]) -> ExitCode {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if words.iter().any(|word| matches!(*word, "--help" | "-h")) {
-        // A reader that went away has read enough.
-        let _ = std::io::stdout().write_all(USAGE.as_bytes());
-        return ExitCode::SUCCESS;
+    if asks_help(arguments) {
+        return print(USAGE);
     }
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let read = match words.as_slice() {
         ["run", rest @ ..] => Options::read(rest),
         [] => Err("expected run".to_owned()),
@@ -100,15 +99,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
         }
     };
     match run_agent(&options) {
-        Ok(answer) => {
-            // A reader that went away has read enough.
-            let _ = writeln!(std::io::stdout(), "{answer}");
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
-        }
+        Ok(answer) => print(answer + "\n"),
+        Err(message) => fail(message),
     }
 }
 
@@ -188,7 +180,6 @@ fn run_agent(options: &Options) -> Result<String, String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the I/O runtime: {error}"))?;
-    let environment = |variable: &str| std::env::var(variable).ok();
     let mut secrets = Redactor::builder();
     ptc_server::register_keys(&environment, &mut secrets);
     let configured = match config.get("upstreams").and_then(Json::as_str) {
@@ -378,12 +369,7 @@ fn open(
     let words = |error: ptc_agent::LlmError| error.to_string();
     let model: Box<dyn Llm> = match (&options.replay, model) {
         (Some(file), _) => Box::new(open_replay(file).map_err(words)?),
-        (None, Some(name)) => open_model(
-            name,
-            &|variable| std::env::var(variable).ok(),
-            MODEL_TIMEOUT,
-        )
-        .map_err(words)?,
+        (None, Some(name)) => open_model(name, &environment, MODEL_TIMEOUT).map_err(words)?,
         (None, None) => {
             return Err("the agent file names no model, and there is no --replay".to_owned());
         }

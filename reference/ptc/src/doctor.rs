@@ -2,6 +2,7 @@
 //!
 //! Serves nothing and changes nothing; upstream servers are started and stopped.
 
+use crate::{asks_help, environment, print};
 use ptc_secrets::Redactor;
 use ptc_server::facts;
 use ptc_server::settings::flags;
@@ -45,13 +46,8 @@ const FAIL: &str = "FAIL";
 
 /// Checks the settings in `arguments` and the environment. Exit status 1 when `ptc start` would not start.
 pub fn run(arguments: &[String]) -> ExitCode {
-    if arguments
-        .iter()
-        .any(|word| word == "--help" || word == "-h")
-    {
-        // A reader that went away has read enough.
-        let _ = std::io::Write::write_all(&mut std::io::stdout(), USAGE.as_bytes());
-        return ExitCode::SUCCESS;
+    if asks_help(arguments) {
+        return print(USAGE);
     }
     let mut findings = Findings::default();
     examine(arguments, &mut findings);
@@ -61,16 +57,15 @@ pub fn run(arguments: &[String]) -> ExitCode {
     };
     findings.lines.push(verdict.to_owned());
     let text = findings.redactor.scrub(findings.lines.join("\n") + "\n");
-    // A reader that went away has read enough.
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    let written = print(&*text);
     match findings.failed {
         true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+        false => written,
     }
 }
 
 fn examine(arguments: &[String], findings: &mut Findings) {
-    let settings = match Settings::read(arguments, |name| std::env::var(name).ok()) {
+    let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
         Err(message) => return findings.note(FAIL, &message),
     };

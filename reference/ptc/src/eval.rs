@@ -1,6 +1,6 @@
 //! `ptc eval`: runs a program from the shell, with diagnostics that point into its text. Knows nothing of MCP.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
@@ -10,6 +10,7 @@ use ptc_lang::{Ended, Error, Value, json, print};
 
 use crate::repl::evaluator::Evaluator;
 use crate::repl::options;
+use crate::{asks_help, environment, fail};
 
 const USAGE: &str = "Usage: ptc eval (FILE | - | -e PROGRAM) [--context FILE] [--json]
 
@@ -42,12 +43,8 @@ fn usage() -> String {
 
 /// Runs the command with the words behind `eval`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if arguments
-        .iter()
-        .any(|word| word == "--help" || word == "-h")
-    {
-        let _ = std::io::stdout().write_all(usage().as_bytes());
-        return ExitCode::SUCCESS;
+    if asks_help(arguments) {
+        return crate::print(usage());
     }
     match wanted(arguments) {
         Ok(wanted) => run(&wanted),
@@ -143,7 +140,6 @@ fn run(wanted: &Wanted) -> ExitCode {
         eprintln!("ptc eval: expected a program\n\n{}", usage());
         return ExitCode::from(2);
     };
-    let environment = |name: &str| std::env::var(name).ok();
     let options = match options::read(&wanted.shared, environment) {
         Ok(options::Wanted::Run(options)) => options,
         Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
@@ -154,10 +150,7 @@ fn run(wanted: &Wanted) -> ExitCode {
     };
     let evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,
-        Err(message) => {
-            eprintln!("Error starting upstream runtime: {message}");
-            return ExitCode::FAILURE;
-        }
+        Err(message) => return fail(format_args!("Error starting upstream runtime: {message}")),
     };
     let context = wanted.context.clone().unwrap_or_default();
     let (outcome, hint) = evaluator.outcome_of(text, context);
@@ -180,13 +173,10 @@ fn run(wanted: &Wanted) -> ExitCode {
             Err(diagnostic(error, name, text, &|told| veil.over(told)) + &hint)
         }
     };
-    let _ = std::io::stdout().write_all(evaluator.scrubbed(&out).as_bytes());
+    let written = crate::print(evaluator.scrubbed(&out));
     match status {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(problem) => {
-            eprintln!("{}", evaluator.scrubbed(problem.trim_end()));
-            ExitCode::FAILURE
-        }
+        Ok(()) => written,
+        Err(problem) => fail(evaluator.scrubbed(problem.trim_end())),
     }
 }
 

@@ -110,10 +110,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     let mut commands = COMMANDS.iter().chain(HIDDEN);
     match commands.find(|command| command.name == word) {
         Some(command) => (command.run)(rest),
-        None => {
-            eprint!("{}\nERROR: Unknown command {word}\n", usage());
-            ExitCode::FAILURE
-        }
+        None => fail(format_args!("{}\nERROR: Unknown command {word}", usage())),
     }
 }
 
@@ -133,19 +130,30 @@ fn usage() -> String {
     text
 }
 
-/// Writes `text` to standard output.
-fn print(text: &str) -> ExitCode {
+/// Whether help is asked for, whatever else is.
+fn asks_help(words: &[String]) -> bool {
+    words.iter().any(|word| word == "--help" || word == "-h")
+}
+
+/// Writes `text` to standard output, and ends well.
+fn print(text: impl AsRef<[u8]>) -> ExitCode {
     // A reader that went away has read enough.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(text.as_ref());
     ExitCode::SUCCESS
 }
 
+/// Says on standard error why a command ends badly.
+fn fail(message: impl std::fmt::Display) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::FAILURE
+}
+
 fn help(_: &[String]) -> ExitCode {
-    print(&usage())
+    print(usage())
 }
 
 fn version(_: &[String]) -> ExitCode {
-    print(&format!("ptc {}\n", ptc_server::version::PACKAGE_VERSION))
+    print(format!("ptc {}\n", ptc_server::version::PACKAGE_VERSION))
 }
 
 /// The process environment, under the names of settings.

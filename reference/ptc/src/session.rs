@@ -1,6 +1,6 @@
 //! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
-use crate::{environment, print};
+use crate::{asks_help, environment, fail, print};
 use ptc_secrets::{Redactor, Secret};
 use ptc_server::clock;
 use ptc_server::redact;
@@ -8,7 +8,6 @@ use ptc_server::settings::{Level, Settings, flags};
 use ptc_server::start;
 use ptc_server::upstreams;
 use ptc_server::{ListedSession, SharedSessions};
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,22 +28,12 @@ show credentials, too. A snapshot holds the definitions unscrubbed, so protect i
 
 /// Runs the command with the words behind `session`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if arguments
-        .iter()
-        .any(|word| word == "--help" || word == "-h")
-    {
+    if asks_help(arguments) {
         return print(USAGE);
     }
     match run(arguments) {
-        Ok(bytes) => {
-            // A reader that went away has read enough.
-            let _ = std::io::stdout().write_all(&bytes);
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            eprintln!("{message}");
-            ExitCode::FAILURE
-        }
+        Ok(bytes) => print(bytes),
+        Err(message) => fail(message),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `ptc start`: reads the settings and has the server serve. Its help and `ptc docs` are written from the table of flags.
 
-use crate::{environment, print};
+use crate::{asks_help, environment, fail, print};
 use ptc_server::settings::Settings;
 use ptc_server::settings::flags::{FLAGS, FlagKind, Group};
 use ptc_server::start;
@@ -9,26 +9,17 @@ use std::process::ExitCode;
 
 /// Runs the command with the words behind `start`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    if arguments
-        .iter()
-        .any(|word| word == "--help" || word == "-h")
-    {
-        return print(&help());
+    if asks_help(arguments) {
+        return print(help());
     }
     let settings = match Settings::read(arguments, environment) {
         Ok(settings) => settings,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::FAILURE;
-        }
+        Err(message) => return fail(message),
     };
     match start::serve(settings) {
         // Threads of cancelled programs need not be waited for.
         Ok(()) => std::process::exit(0),
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(error),
     }
 }
 
@@ -82,5 +73,5 @@ pub fn docs(_: &[String]) -> ExitCode {
         }
         text.push('\n');
     }
-    print(&text)
+    print(text)
 }

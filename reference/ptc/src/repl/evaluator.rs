@@ -18,6 +18,7 @@ use ptc_secrets::{ConfigDocument, Redactor, Veil};
 use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 
 use super::options::{Display, Options};
+use crate::environment;
 use ptc_server::as_runtime_error;
 use ptc_server::clock;
 use ptc_server::redact;
@@ -360,8 +361,7 @@ fn start_upstreams(
     path: &std::path::Path,
     options: &Options,
 ) -> Result<(tokio::runtime::Runtime, Arc<Runtime>), String> {
-    let env = |name: &str| std::env::var(name).ok();
-    let document = ConfigDocument::read(path, &env).map_err(|fault| fault.to_string())?;
+    let document = ConfigDocument::read(path, &environment).map_err(|fault| fault.to_string())?;
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -376,7 +376,7 @@ fn start_upstreams(
         ..ptc_upstream::Options::default()
     };
     let mut secrets = Redactor::builder();
-    let configured = Configured::read(&document, settings, &mut secrets, &env);
+    let configured = Configured::read(&document, settings, &mut secrets, &environment);
     let configured = configured.map_err(|fault| fault.to_string())?;
     let started = executor.block_on(configured.start(secrets.build()));
     let runtime = started.map_err(|fault| fault.to_string())?;

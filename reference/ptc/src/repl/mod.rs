@@ -10,29 +10,20 @@ mod prompt;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
+use crate::{environment, fail, print};
 use evaluator::{Evaluator, Shown};
 use options::{Options, Wanted};
 
 /// Runs the command with the words behind `repl`.
 pub fn main(arguments: &[String]) -> ExitCode {
-    let options = match options::read(arguments, |name| std::env::var(name).ok()) {
-        Ok(Wanted::Help(text)) => {
-            // A reader that went away has read enough.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            return ExitCode::SUCCESS;
-        }
+    let options = match options::read(arguments, environment) {
+        Ok(Wanted::Help(text)) => return print(text),
         Ok(Wanted::Run(options)) => options,
-        Err(message) => {
-            eprintln!("{message}");
-            return ExitCode::FAILURE;
-        }
+        Err(message) => return fail(message),
     };
     let mut evaluator = match Evaluator::start(&options) {
         Ok(evaluator) => evaluator,
-        Err(message) => {
-            eprintln!("Error starting upstream runtime: {message}");
-            return ExitCode::FAILURE;
-        }
+        Err(message) => return fail(format_args!("Error starting upstream runtime: {message}")),
     };
     let status = in_session(&options, &mut evaluator);
     evaluator.end();
