@@ -25,11 +25,13 @@ pub struct Bundle {
 }
 
 /// Why a bundle can't be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// Not JSON of this shape.
+    #[error("expected a suite bundle: {0}")]
     Malformed(serde_json::Error),
     /// Another format or a version that this runner doesn't know.
+    #[error("expected {FORMAT} version {VERSION}, found {format} version {version}")]
     Unknown {
         /// `format`, as found.
         format: String,
@@ -37,30 +39,14 @@ pub enum BundleError {
         version: u32,
     },
     /// Ids that clash or dangle.
+    #[error("the bundle contradicts itself:{}", lines(.0))]
     Inconsistent(Vec<Misplaced>),
 }
 
-impl std::fmt::Display for BundleError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            BundleError::Malformed(error) => write!(f, "expected a suite bundle: {error}"),
-            BundleError::Unknown { format, version } => {
-                write!(
-                    f,
-                    "expected {FORMAT} version {VERSION}, found {format} version {version}"
-                )
-            }
-            BundleError::Inconsistent(faults) => {
-                f.write_str("the bundle contradicts itself:")?;
-                faults.iter().try_for_each(|fault| {
-                    write!(f, "\n{}:{}: {}", fault.file, fault.line, fault.message)
-                })
-            }
-        }
-    }
+fn lines(faults: &[Misplaced]) -> String {
+    let line = |fault: &Misplaced| format!("\n{}:{}: {}", fault.file, fault.line, fault.message);
+    faults.iter().map(line).collect()
 }
-
-impl std::error::Error for BundleError {}
 
 /// The bundle's text, indented, ending with a newline.
 ///

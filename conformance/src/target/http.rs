@@ -177,12 +177,7 @@ impl HttpLink {
     /// # Errors
     /// When no complete HTTP answer came within `patience`.
     pub async fn post(&self, body: &str, patience: Duration) -> Result<Reply, Fault> {
-        let mut request = self
-            .client
-            .post(&self.url)
-            .headers(self.headers.clone())
-            .timeout(patience)
-            .body(body.to_owned());
+        let mut request = self.request(body, patience);
         {
             let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(id) = &session.id {
@@ -195,6 +190,11 @@ impl HttpLink {
         self.finish(request, patience).await
     }
 
+    fn request(&self, body: &str, patience: Duration) -> reqwest::RequestBuilder {
+        let request = self.client.post(&self.url).headers(self.headers.clone());
+        request.timeout(patience).body(body.to_owned())
+    }
+
     /// Sends `body` outside of the session, with these headers besides those of every request.
     ///
     /// # Errors
@@ -205,12 +205,7 @@ impl HttpLink {
         headers: &[(String, String)],
         patience: Duration,
     ) -> Result<Reply, Fault> {
-        let mut request = self
-            .client
-            .post(&self.url)
-            .headers(self.headers.clone())
-            .timeout(patience)
-            .body(body.to_owned());
+        let mut request = self.request(body, patience);
         for (name, value) in headers {
             request = request.header(name, value);
         }

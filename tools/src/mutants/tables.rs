@@ -267,30 +267,25 @@ impl Finder<'_> {
     }
 }
 
+/// Constants of modules and of types have the same parts, but no common type.
+macro_rules! constant {
+    ($finder:ident, $item:ident) => {
+        let (name, end) = (
+            $item.ident.to_string(),
+            $finder.places.range($item.span()).end,
+        );
+        $finder.constant(&$item.attrs, &$item.vis, name, &$item.ty, &$item.expr, end);
+    };
+}
+
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
-        let end = self.places.range(item.span()).end;
-        self.constant(
-            &item.attrs,
-            &item.vis,
-            item.ident.to_string(),
-            &item.ty,
-            &item.expr,
-            end,
-        );
+        constant!(self, item);
     }
 
     fn visit_impl_item_const(&mut self, item: &'ast syn::ImplItemConst) {
         if self.owner.is_some() {
-            let end = self.places.range(item.span()).end;
-            self.constant(
-                &item.attrs,
-                &item.vis,
-                item.ident.to_string(),
-                &item.ty,
-                &item.expr,
-                end,
-            );
+            constant!(self, item);
         }
     }
 

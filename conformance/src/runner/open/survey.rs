@@ -194,13 +194,7 @@ pub async fn survey(
 ) -> Result<Survey, Stop> {
     let at = |path: &str| initialized.pointer(path);
     let text = |path: &str| at(path).and_then(Value::as_str);
-    let mut view = View {
-        talk,
-        findings,
-        patience,
-        next: 1,
-        survey: Survey::default(),
-    };
+    let mut view = View::new(talk, findings, patience, 1);
     let stateless = at("/result/supportedVersions").is_some();
     let info = match stateless {
         true => "/result/_meta/io.modelcontextprotocol~1serverInfo",
@@ -277,13 +271,7 @@ pub async fn stateless(
     patience: Patience,
     waited: Duration,
 ) -> Survey {
-    let mut view = View {
-        talk,
-        findings,
-        patience,
-        next: 1,
-        survey: Survey::default(),
-    };
+    let mut view = View::new(talk, findings, patience, 1);
     let asked = with_meta(json!({}), &json!({}));
     let Ok(answer) = view.ask("server/discover", Some(&asked), waited).await else {
         return view.survey;
@@ -332,13 +320,7 @@ pub async fn compare(
         for round in 0..COMPARED {
             let mut names = Vec::new();
             for talk in [&mut *used, &mut *fresh] {
-                let mut view = View {
-                    talk,
-                    findings,
-                    patience,
-                    next: 1 + 1000 * (round + 1),
-                    survey: Survey::default(),
-                };
+                let mut view = View::new(talk, findings, patience, 1 + 1000 * (round + 1));
                 names.push(view.pages(method, member).await);
             }
             let [Some(here), Some(there)] = names.as_slice() else {
@@ -378,7 +360,17 @@ struct View<'a> {
     survey: Survey,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    fn new(talk: &'a mut Talk, findings: &'a Arc<Findings>, patience: Patience, next: u64) -> Self {
+        View {
+            talk,
+            findings,
+            patience,
+            next,
+            survey: Survey::default(),
+        }
+    }
+
     /// Binds a name that is not bound yet. Whether it stands for `value` now.
     fn bind(&mut self, name: &str, value: &Value) -> bool {
         let Ok(value) = Json::parse(&value.to_string()) else {

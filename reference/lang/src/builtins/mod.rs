@@ -325,17 +325,9 @@ pub const fn row(
     run: Run,
 ) -> Builtin {
     Builtin {
-        name,
-        id,
-        section,
-        homes,
-        bare: true,
         arity,
         signatures,
-        doc,
-        run: Body::Function(run),
-        settles: Settles::Every,
-        defers: false,
+        ..fixed(name, id, section, homes, doc, Body::Function(run))
     }
 }
 

@@ -154,31 +154,25 @@ fn walk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 }
 
 fn prewalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
-    let [function, form] = args else {
-        return Ok(Value::Nil);
-    };
-    callable(function)?;
-    let form = std::mem::take(form);
-    rewrite(
-        eval,
-        Some(&|eval, form| eval.call1(function, form)),
-        None,
-        form,
-    )
+    rewritten(eval, args, true)
 }
 
 fn postwalk(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
+    rewritten(eval, args, false)
+}
+
+/// A form whose parts a function rewrites, each before its own parts or behind them.
+fn rewritten(eval: &mut Eval<'_>, args: &mut [Value], before: bool) -> Result {
     let [function, form] = args else {
         return Ok(Value::Nil);
     };
     callable(function)?;
     let form = std::mem::take(form);
-    rewrite(
-        eval,
-        None,
-        Some(&|eval, form| eval.call1(function, form)),
-        form,
-    )
+    let call: Visit<'_> = &|eval, form| eval.call1(function, form);
+    match before {
+        true => rewrite(eval, Some(call), None, form),
+        false => rewrite(eval, None, Some(call), form),
+    }
 }
 
 /// Rewrites the keys of every map in a form.

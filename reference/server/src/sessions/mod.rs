@@ -14,7 +14,7 @@ pub mod view;
 
 #[cfg(feature = "checks")]
 pub use shared::Stores;
-pub use shared::{Listed, Message, NewProtocol, Protocol, Shared, StoreFault, examine};
+pub use shared::{Listed, Message, NewProtocol, Protocol, Shared, examine};
 
 use crate::call::Call;
 use crate::clock;

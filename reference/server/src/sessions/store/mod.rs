@@ -19,7 +19,6 @@ pub use crate::settings::store_address::Address;
 pub use seal::Seal;
 
 use super::SessionError;
-use std::fmt;
 use std::time::Duration;
 
 /// What a store knows a session by: a digest of its id, which stays a secret of its owner.
@@ -170,28 +169,22 @@ pub struct Sight {
 }
 
 /// Why a store did not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The session can't be used.
+    #[error("{}", .0.message())]
     Refused(SessionError),
     /// The store can't be reached, or answers what makes no sense.
+    #[error("{0}")]
     Away(String),
     /// Nobody knows whether it was done, though the store is there: the answer was lost, or too much was to be sent in the time.
+    #[error("{0}")]
     Unknown(String),
 }
 
 impl From<SessionError> for Failure {
     fn from(refused: SessionError) -> Self {
         Failure::Refused(refused)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Refused(refused) => f.write_str(refused.message()),
-            Failure::Away(cause) | Failure::Unknown(cause) => f.write_str(cause),
-        }
     }
 }
 
