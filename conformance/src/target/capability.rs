@@ -136,6 +136,41 @@ pub const CAPABILITIES: &[Capability] = &[
         "believes the proxies that `http_trusted_proxy` names",
     ),
     row(
+        "web_pages",
+        Known::Declared,
+        "answers the pages that may call as browsers ask, and refuses what other pages cause",
+    ),
+    row(
+        "fair_rate_limit",
+        Known::Declared,
+        "counts wrong tokens alone, and lets the right one pass during a block",
+    ),
+    row(
+        "prompt_expiry",
+        Known::Declared,
+        "ends protocol sessions when their time is over, not at a later sweep",
+    ),
+    row(
+        "hang_up_cancels",
+        Known::Declared,
+        "cancels a call whose client over HTTP has gone",
+    ),
+    row(
+        "credential_floor",
+        Known::Declared,
+        "refuses credentials that can be guessed, unless `allow_short` is there",
+    ),
+    row(
+        "measured_sizes",
+        Known::Declared,
+        "reckons what a session keeps by the very bytes that were measured of the original",
+    ),
+    row(
+        "path_guard",
+        Known::Declared,
+        "refuses arguments that lead out of the path of their OpenAPI operation, instead of sending them encoded",
+    ),
+    row(
         "isolation",
         Known::Declared,
         "evaluates programs in processes where `isolation` says so",
@@ -159,6 +194,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "setting_warnings",
         Known::Declared,
         "logs a warning for a setting that it passes over",
+    ),
+    row(
+        "command_help",
+        Known::Declared,
+        "tells its use and its version by flags, each command its own",
     ),
     row("repl", Known::Declared, "has the command `repl`"),
     row("doctor", Known::Declared, "has the command `doctor`"),

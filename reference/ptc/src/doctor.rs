@@ -6,7 +6,7 @@ use crate::{asks_help, environment, print};
 use ptc_secrets::Redactor;
 use ptc_server::facts;
 use ptc_server::settings::flags;
-use ptc_server::settings::{HttpSettings, Settings, Warning};
+use ptc_server::settings::{HttpSettings, Level, Settings, Warning};
 use ptc_server::start;
 use ptc_server::upstreams;
 use ptc_server::{Agentic, Server};
@@ -43,6 +43,9 @@ upstream servers with their tools, limits. It serves no requests and changes not
 const OK: &str = "ok  ";
 const WARN: &str = "warn";
 const FAIL: &str = "FAIL";
+
+/// What the log tells beside the findings: they name each warning themselves.
+const LOGGED: Level = Level::Error;
 
 /// Checks the settings in `arguments` and the environment. Exit status 1 when `ptc start` would not start.
 pub fn run(arguments: &[String]) -> ExitCode {
@@ -96,7 +99,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
     let Some(path) = config else {
         findings.note(OK, "upstream servers: none");
         let redactor = findings.redactor.clone();
-        let sinks = ptc_server::install_diagnostics(settings.diagnostics.level, &redactor);
+        let sinks = ptc_server::install_diagnostics(LOGGED, &redactor);
         return limits(
             &Server::new(settings, sinks, redactor, None, agentic),
             findings,
@@ -145,7 +148,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
                 findings.note(WARN, &warning);
             }
             let redactor = runtime.redactor().clone();
-            let sinks = ptc_server::install_diagnostics(settings.diagnostics.level, &redactor);
+            let sinks = ptc_server::install_diagnostics(LOGGED, &redactor);
             let server = Server::new(settings, sinks, redactor, Some(runtime), agentic);
             limits(&server, findings);
             server.shut_down(Some(executor.handle()));

@@ -92,6 +92,8 @@ const COMPACT_ERROR: &[&str] = &[
     "reason",
     "result",
     "session",
+    // Only a refusal of a session that is busy has it.
+    "session_id",
     "status",
     "truncated",
 ];
