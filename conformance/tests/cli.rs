@@ -498,6 +498,66 @@ fn nobody_is_judged_by_the_reference_s_verdict() {
     assert!(said.contains("no target is named"), "{said}");
 }
 
+/// What a stranger looks at first tells how much was asked of the target, and counts nothing that only the harness proves of itself.
+#[test]
+fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
+    let bench = Bench::new();
+    let page = "# Language {#few}\n\n```clj\n(+ 1 2) ;=> 3\n```\n\n````fixture\n# S {#s}\n```clj\n(f) ;=> 1\n```\n=> s/be1f44aa\n````\n\n\
+                - {#few.more requires: lang-1.1} More MUST be there.\n\n```clj\n(+ 2 2) ;=> 4\n```\n";
+    std::fs::remove_file(bench.path("spec/sums.md")).expect("the page");
+    std::fs::create_dir_all(bench.path("spec/lang")).expect("a directory");
+    std::fs::write(bench.path("spec/lang/reader.md"), page).expect("a page");
+    let formats = ["junit", "tap", "markdown", "html", "badge", "badges"];
+    let wanted = formats.map(|name| format!("{name}={}", bench.word(name)));
+    let arguments: Vec<&str> = wanted
+        .iter()
+        .flat_map(|report| ["--report", report])
+        .collect();
+    let (status, text, run) = bench.run(&arguments);
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(run.count(Status::SelfCheck), 1);
+    let read = |name: &str| std::fs::read_to_string(bench.path(name)).expect("a report");
+    for (report, piece) in [
+        ("junit", "checks of the harness itself"),
+        ("tap", "# SKIP checks of the harness itself"),
+        ("markdown", "1 of 2 cases were judged (50 %)"),
+        ("html", "1 of 2 cases were judged (50 %)"),
+        ("badge", "\"message\":\"1/1, 50% of the suite\""),
+        (
+            "badges",
+            "\"language core\":{\"color\":\"yellow\",\"label\":\"PTC-Lisp language core\",\"message\":\"reached in part, 1/1, 1 not claimed\"",
+        ),
+        ("badges", "\"HTTP\":{\"color\":\"lightgrey\""),
+    ] {
+        assert!(
+            read(report).contains(piece),
+            "no {piece:?} in {report}: {}",
+            read(report)
+        );
+    }
+    assert!(text.contains("1 of 2 cases were judged (50 %)"), "{text}");
+}
+
+/// A mutant that no case catches fails the self-test, and so does a name that means none.
+#[test]
+fn a_selftest_proves_something_or_fails() {
+    let bench = Bench::new();
+    let (spec, server) = (bench.word("spec"), scripted());
+    let mutate = |name: &str| {
+        bench.call(&[
+            "selftest", "--stdio", &server, "--suite", &spec, "--mutant", name,
+        ])
+    };
+    let survived = mutate("wrong-result");
+    let text = String::from_utf8_lossy(&survived.stdout).into_owned();
+    assert_eq!(survived.status.code(), Some(1), "{text}");
+    assert!(text.contains("0 of 1 mutants caught (0.0 %)"), "{text}");
+    let unknown = mutate("wrnog-result");
+    assert_eq!(unknown.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(told.contains("did you mean `wrong-result`?"), "{told}");
+}
+
 #[test]
 fn a_slip_in_a_glob_leaves_nothing_out_silently() {
     let bench = Bench::new();
@@ -574,6 +634,23 @@ fn a_case_is_shown_with_its_clause_and_how_to_run_it() {
         "--filter sums.wrong/wrong",
     ] {
         assert!(text.contains(piece), "no {piece:?} in\n{text}");
+    }
+    // Against one's own target, as it is reached.
+    for (flag, target, hand) in [
+        ("--stdio", "my-server -x", "| my-server -x"),
+        ("--testee", "my-adapter", "\"op\":\"lisp_run\""),
+    ] {
+        let spec = bench.word("spec");
+        let output = bench.call(&["show", "sums.wrong/wrong", "--suite", &spec, flag, target]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let through = format!(
+            "ptc-conformance run {flag} {} --suite {spec} --filter sums.wrong/wrong",
+            shell_words::quote(target)
+        );
+        for piece in [hand, through.as_str(), target] {
+            assert!(text.contains(piece), "no {piece:?} in\n{text}");
+        }
+        assert!(!text.contains("ptc start"), "{text}");
     }
     let unknown = bench.call(&["show", "sums.nothing", "--suite", &bench.word("spec")]);
     assert_eq!(unknown.status.code(), Some(2));

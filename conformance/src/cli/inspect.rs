@@ -1,7 +1,7 @@
 //! `list` and `show`: looks into the suite without a target.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::runner::by_hand::{self, Subject};
 use crate::runner::script;
@@ -74,11 +74,33 @@ pub fn capabilities(suite: Option<&Path>) -> Result<(), String> {
 pub fn show(args: &ShowArgs) -> Result<(), String> {
     let suite = load(args.suite.as_deref())?;
     let text = match suite.case(&args.id) {
-        Some(case) => case_page(&suite, case, &subject(args)?),
+        Some(case) => case_page(&suite, case, &subject(args)?, &through(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
     say(&mut std::io::stdout(), &text);
     Ok(())
+}
+
+/// The run of one case, against what the case is shown against.
+fn through(args: &ShowArgs) -> String {
+    let path = |path: &Option<PathBuf>| {
+        path.as_ref()
+            .map(|path| path.to_string_lossy().into_owned())
+    };
+    let mut words = vec!["ptc-conformance".to_owned(), "run".to_owned()];
+    for (name, value) in [
+        ("stdio", args.stdio.clone()),
+        ("url", args.url.clone()),
+        ("testee", args.testee.clone()),
+        ("launch", path(&args.launch)),
+        ("suite", path(&args.suite)),
+    ] {
+        if let Some(value) = value {
+            words.extend([format!("--{name}"), value]);
+        }
+    }
+    words.extend(["--filter".to_owned(), args.id.clone()]);
+    shell_words::join(words)
 }
 
 /// The server that the case is to be shown against: the reference, when none is named.
@@ -102,6 +124,7 @@ fn subject(args: &ShowArgs) -> Result<Subject, String> {
     }
     if let Some(command) = &args.testee {
         subject.testee = words(command)?;
+        subject.is_library = args.stdio.is_none() && args.url.is_none();
     }
     if let Some(url) = &args.url {
         subject.command = None;
@@ -110,7 +133,7 @@ fn subject(args: &ShowArgs) -> Result<Subject, String> {
     Ok(subject)
 }
 
-fn case_page(suite: &Suite, case: &Case, subject: &Subject) -> String {
+fn case_page(suite: &Suite, case: &Case, subject: &Subject, through: &str) -> String {
     let mut text = format!("{} ({}:{})\n\n", case.id, case.file, case.line);
     if let Some(section) = suite.section(&case.section) {
         text.push_str(&format!("# {}\n\n", section.title));
@@ -147,10 +170,7 @@ fn case_page(suite: &Suite, case: &Case, subject: &Subject) -> String {
     if let Some(commands) = by_hand::commands(case, subject) {
         text.push_str(&format!("\nBy hand:\n\n{}\n", indented(&commands)));
     }
-    text.push_str(&format!(
-        "\nThrough the harness:\n\n    ptc-conformance run --filter {}\n",
-        shell_words::quote(&case.id)
-    ));
+    text.push_str(&format!("\nThrough the harness:\n\n    {through}\n"));
     text
 }
 

@@ -514,7 +514,10 @@ fn subject(orders: &Orders) -> Subject {
             subject.command = None;
             subject.url.clone_from(&endpoint.url);
         }
-        Target::Testee { argv } => subject.testee.clone_from(argv),
+        Target::Testee { argv } => {
+            subject.testee.clone_from(argv);
+            subject.is_library = true;
+        }
     }
     subject
 }

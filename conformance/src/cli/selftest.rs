@@ -9,7 +9,7 @@ use clap::Args;
 use crate::mutant::{self, Mutant, Way};
 use crate::runner::start::{Over, Target};
 use crate::runner::{self, Orders, Trials};
-use crate::suite::{Selector, Suite};
+use crate::suite::{Selector, Suite, nearest};
 use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
 use crate::target::{Patience, reference};
@@ -92,6 +92,19 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
     let wanted: Result<Vec<Selector>, String> =
         args.mutant.iter().map(|glob| Selector::new(glob)).collect();
     let wanted = wanted?;
+    for glob in &wanted {
+        // A slip of the pen would try nothing, and find nothing wrong.
+        if !mutant::all().any(|mutant| glob.names(&mutant.name) || glob.names(&mutant.clause)) {
+            let names = mutant::all().flat_map(|mutant| [&mutant.name, &mutant.clause]);
+            let hint = nearest(glob.text(), names.cloned())
+                .map(|name| format!("; did you mean `{name}`?"));
+            return Err(format!(
+                "`{}` matches no mutant and no clause that one breaks{}",
+                glob.text(),
+                hint.unwrap_or_default()
+            ));
+        }
+    }
     let means = |mutant: &&Mutant| {
         wanted.is_empty()
             || wanted

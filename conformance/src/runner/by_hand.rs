@@ -9,6 +9,7 @@ use crate::suite::{
     CallCase, Captures, Case, CaseBody, CliCase, CljCase, Control, HttpAction, HttpCase,
     HttpRequest, TargetSpec, Text, Transport, WireAction, WireCase,
 };
+use crate::target::capability::LISP_RUN;
 use crate::target::launch::Launch;
 use crate::target::link::{self, Evaluation};
 use crate::target::reference;
@@ -31,6 +32,8 @@ pub struct Subject {
     pub command: Option<Vec<String>>,
     /// The adapter for operations of its library.
     pub testee: Vec<String>,
+    /// Whether that adapter is all that there is: programs go to it, too.
+    pub is_library: bool,
     /// How it takes flags and variables.
     pub launch: Launch,
     /// Where it is reached over HTTP.
@@ -43,6 +46,7 @@ impl Default for Subject {
         Self {
             command: Some(reference::command(Path::new(reference::BINARY))),
             testee: vec![word(reference::BINARY), word(reference::TESTEE)],
+            is_library: false,
             launch: Launch::default(),
             url: format!("http://127.0.0.1:{SHOWN_PORT}/mcp"),
         }
@@ -65,6 +69,13 @@ pub fn commands(case: &Case, subject: &Subject) -> Option<String> {
         _ if case.is_open() => return None,
         CaseBody::Http(body) => exchange(body, case, subject, &mut lines)?,
         _ if case.target.transport == Transport::Http => return None,
+        CaseBody::Clj(body) if subject.is_library => {
+            let input = evaluation(body)?.json();
+            lines.push(fed(
+                &[Act::Write(line(link::operation(1, LISP_RUN, &input)))],
+                &shell_words::join(&subject.testee),
+            ));
+        }
         CaseBody::Clj(body) => {
             // The end of input gives a call only a moment more.
             let lasts = case.waits() || !case.target.peers.is_empty();
@@ -106,9 +117,9 @@ enum Act {
     Sleep(String),
 }
 
-fn program(case: &CljCase) -> Option<Vec<u8>> {
+fn evaluation(case: &CljCase) -> Option<Evaluation> {
     let text = |text: &Text| text.string(&Captures::new()).ok();
-    let evaluation = Evaluation {
+    Some(Evaluation {
         program: text(&case.program)?,
         context: match &case.context {
             Some(context) => Some(text(context)?),
@@ -118,8 +129,11 @@ fn program(case: &CljCase) -> Option<Vec<u8>> {
             .ok()
             .map(|schema| schema.to_string()),
         limits: None,
-    };
-    let (method, params) = evaluation.request();
+    })
+}
+
+fn program(case: &CljCase) -> Option<Vec<u8>> {
+    let (method, params) = evaluation(case)?.request();
     Some(line(link::frame(1, method, Some(&params))))
 }
 

@@ -41,7 +41,7 @@ pub use self::case::{
 };
 pub use self::finding::{FINDINGS, finding};
 pub use self::pattern::{Hole, HoleKind, Pattern};
-pub use self::select::{Selector, page_name};
+pub use self::select::{Selector, nearest, page_name};
 pub use self::target::{TargetSpec, Transport};
 pub use self::text::{Captures, Fault, Part, TEXT_BYTES_MAX, Text, Use};
 

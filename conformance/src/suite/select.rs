@@ -93,12 +93,7 @@ impl Selector {
             names.iter().flat_map(dots).collect()
         };
         names.extend(parts);
-        let near = names
-            .into_iter()
-            .map(|name| (strsim::damerau_levenshtein(stem, &name), name))
-            .min()?;
-        let (distance, name) = near;
-        (distance <= NEAR_MAX.max(stem.len() / 3)).then(|| format!("{name}{tail}"))
+        nearest(stem, names).map(|name| format!("{name}{tail}"))
     }
 
     /// Whether it means this case: by its id, one of its clauses, its section, or its page.
@@ -111,6 +106,15 @@ impl Selector {
                 .any(|clause| self.matcher.is_match(clause))
             || self.matcher.is_match(page_name(case))
     }
+}
+
+/// The name that is written most like a word, where one is like it.
+pub fn nearest(word: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
+    let (distance, name) = names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(word, &name), name))
+        .min()?;
+    (distance <= NEAR_MAX.max(word.len() / 3)).then_some(name)
 }
 
 /// The page of a case, as globs name it: `lang.reader`.
