@@ -185,9 +185,10 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         ));
     }
     let pred = a.expr(pred)?;
-    let subject = a.expr(subject)?;
     a.block(|a| {
         let pred_slot = a.scope().slot();
+        // The predicate is kept by now: what the subject binds stands behind it.
+        let subject = a.expr(subject)?;
         let subject_slot = a.scope().slot();
         let mut tests = Vec::with_capacity(clauses.len() / 2);
         let (pairs, default) = clauses.as_chunks::<2>();
