@@ -265,7 +265,7 @@ pub(super) fn case_constant(form: &Form<'_>) -> Result<Value, Error> {
         FormKind::Bool(value) => Ok(Value::Bool(*value)),
         FormKind::Int(value) => Ok(Value::Int(*value)),
         FormKind::BigInt(value) => Ok(Value::integer(value.clone())),
-        FormKind::Float(value) if value.is_finite() => Ok(Value::Float(*value)),
+        FormKind::Float(value) if !value.is_nan() => Ok(Value::Float(*value)),
         FormKind::Str(text) => Ok(Value::str(&**text)),
         FormKind::Keyword(name) => Ok(Value::keyword(*name)),
         FormKind::Vector(items) => {
