@@ -428,29 +428,26 @@ impl<'r> Eval<'r> {
             }
             Combinator::EveryPred => {
                 self.settle_all(args)?;
-                let mut last = Value::Bool(true);
-                for arg in args.iter() {
-                    for predicate in parts {
-                        last = self.call1(predicate, arg.clone())?;
-                        if !last.truthy() {
-                            return Ok(Value::Bool(false));
-                        }
+                for (predicate, arg) in asked(parts, args) {
+                    if !self.call1(predicate, arg.clone())?.truthy() {
+                        return Ok(Value::Bool(false));
                     }
                 }
-                Ok(Value::Bool(last.truthy()))
+                Ok(Value::Bool(true))
             }
             Combinator::SomeFn => {
                 self.settle_all(args)?;
                 let mut last = Value::Nil;
-                for arg in args.iter() {
-                    for function in parts {
-                        last = self.call1(function, arg.clone())?;
-                        if last.truthy() {
-                            return Ok(last);
-                        }
+                for (function, arg) in asked(parts, args) {
+                    last = self.call1(function, arg.clone())?;
+                    if last.truthy() {
+                        return Ok(last);
                     }
                 }
-                Ok(last)
+                Ok(match parts.len() <= TOGETHER && args.len() <= TOGETHER {
+                    true => last,
+                    false => Value::Nil,
+                })
             }
             Combinator::Tool => {
                 let Some(Value::Str(name)) = parts.first() else {
@@ -840,4 +837,28 @@ pub(crate) fn host_fault(fault: HostFault) -> Stop {
         HostFault::Raise { kind, message } => Kind::Host { kind, message }.into(),
         HostFault::Stopped(pulse) => pulse.limit().err().unwrap_or(Limit::Time).into(),
     }
+}
+
+/// Arguments that a predicate of `every-pred` or `some-fn` asks before the next one does, and predicates that ask the arguments
+/// behind those item by item.
+const TOGETHER: usize = 3;
+
+/// Each predicate of `every-pred` or `some-fn` with each argument, in Clojure's order.
+fn asked<'a>(
+    predicates: &'a [Value],
+    args: &'a [Value],
+) -> impl Iterator<Item = (&'a Value, &'a Value)> {
+    let (first, rest) = args.split_at(args.len().min(TOGETHER));
+    let (by_item, by_predicate) = match predicates.len() <= TOGETHER {
+        true => (rest, &rest[..0]),
+        false => (&rest[..0], rest),
+    };
+    let each = move |args: &'a [Value]| {
+        predicates
+            .iter()
+            .flat_map(move |predicate| args.iter().map(move |arg| (predicate, arg)))
+    };
+    let items = by_item.iter();
+    let items = items.flat_map(move |arg| predicates.iter().map(move |predicate| (predicate, arg)));
+    each(first).chain(items).chain(each(by_predicate))
 }
