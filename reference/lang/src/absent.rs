@@ -10,6 +10,11 @@ pub fn instead(name: &str) -> Option<&'static str> {
     INDEX.get(name).copied()
 }
 
+/// Every name of the table.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ABSENT.iter().flat_map(|(names, _)| names.iter().copied())
+}
+
 /// What to write instead of `name`, as a sentence.
 pub fn way_out(name: &str) -> Option<String> {
     let instead = instead(name)?;

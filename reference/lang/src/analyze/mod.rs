@@ -866,7 +866,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         let span = self.unbound[0].1;
         let mut known: Vec<&str> = self.names.all().collect();
         known.extend(self.defined.iter().copied());
-        known.extend(builtins::bare_names().map(|name| -> &str { name }));
+        let bare = builtins::bare_names().map(|name| -> &str { name });
+        known.extend(bare.filter(|name| !name.starts_with('.')));
         known.extend(forms::names().map(|name| -> &str { name }));
         known.extend(self.scopes.names());
         let mut seen = HashSet::new();
@@ -879,12 +880,16 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                 let known = known
                     .iter()
                     .take(if at < SUGGESTIONS_MAX { usize::MAX } else { 0 });
-                // What is known to be absent is no slip of the hand.
-                let slip = crate::absent::instead(name).is_none();
+                // What is known to be absent is no slip of the hand, and neither is what is bound elsewhere.
+                let slip = crate::absent::instead(name).is_none() && !self.scopes.ever_bound(name);
                 let nearest = || suggest::nearest(name, known.copied());
                 (name.clone(), slip.then(nearest).flatten())
             });
-        Kind::Unbound(names.collect()).at(span)
+        let mut error = Kind::Unbound(names.collect()).at(span);
+        let unbound = self.unbound.iter().map(|(name, _)| name);
+        let elsewhere = unbound.filter(|name| self.scopes.ever_bound(name));
+        error.place.bound_elsewhere = elsewhere.take(SUGGESTIONS_MAX).cloned().collect();
+        error
     }
 
     fn regex(&mut self, pattern: &str, span: Span) -> Result<Value, Error> {

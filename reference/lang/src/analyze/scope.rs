@@ -69,6 +69,11 @@ impl Scopes {
         self.names.keys().map(|name| -> &str { name })
     }
 
+    /// Whether `name` was bound anywhere so far.
+    pub fn ever_bound(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
     pub fn current(&mut self) -> &mut FnScope {
         self.functions.last_mut().expect("the top level is a scope")
     }

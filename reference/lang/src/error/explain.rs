@@ -9,7 +9,7 @@ use super::{Error, Found, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::way_out as absent;
 use crate::analyze::ir::Written;
 use crate::analyze::special_forms;
-use crate::builtins::{self, NAMESPACES};
+use crate::builtins::{self, METHODS, NAMESPACES};
 use crate::form::Span;
 use crate::value::Type;
 
@@ -64,16 +64,27 @@ impl Error {
             program.get(..span.start as usize)?,
             program.get(span.start as usize..span.end as usize)?,
         );
-        if let Kind::Unbound(_) = &self.kind {
+        if let Kind::Unbound(names) = &self.kind {
             let behind = program.get(span.end as usize..)?;
-            return (before.ends_with('"') || behind.starts_with('"'))
-                .then(|| "a `\"` inside a string is written `\\\"`".to_owned());
+            if before.ends_with('"') || behind.starts_with('"') {
+                return Some("a `\"` inside a string is written `\\\"`".to_owned());
+            }
+            // A slip in the name of a function that is given an operator is none of its place.
+            let unknown = |(name, near): &(String, Option<String>)| {
+                is_open(name, veil) && near.is_none() && absent(name).is_none()
+            };
+            if before.ends_with('(') {
+                let first = names.first().filter(|name| unknown(name));
+                return first.and_then(|_| infix(behind));
+            }
+            let assigned = first_word(behind.trim_start()) == Some("=") && !before.contains('(');
+            return assigned.then(|| {
+                "a name gets its value by (def name value), or by (let [name value] …) for one form"
+                    .to_owned()
+            });
         }
         let inside = form.strip_prefix('(')?;
-        let head = inside
-            .split(|c: char| c.is_whitespace() || "()[]{}'\"`,;".contains(c))
-            .next()
-            .filter(|head| !head.is_empty() && is_open(head, veil));
+        let head = first_word(inside).filter(|head| is_open(head, veil));
         match &self.kind {
             Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
                 let name = &before[before.trim_end_matches(is_of_name).len()..];
@@ -81,7 +92,10 @@ impl Error {
                     format!("the name of what is called stands inside the brackets: ({name} …)")
                 })
             }
-            Kind::NotCallable(_) => head.and_then(shadowing),
+            Kind::NotCallable(_) => {
+                let behind = head.and_then(|head| inside.strip_prefix(head));
+                behind.and_then(infix).or_else(|| head.and_then(shadowing))
+            }
             Kind::Arity { function, .. }
                 if ["a map", "a set", "a vector"].contains(&&**function) =>
             {
@@ -135,6 +149,7 @@ impl Error {
         }
         if let (Some(argument), Some((function, found))) = (argument, self.kind.cause().refused()) {
             let (argument, met) = (argument + 1, met(found, veil));
+            let function = as_written(form, function, veil);
             let _ = write!(place, "; argument {argument} of `{function}` is {met}");
         }
         let mut items = items.iter().rev();
@@ -155,6 +170,36 @@ impl Within {
         let start = self.source.start as usize;
         program.get(start..start + self.source.text.len()) == Some(&*self.source.text)
     }
+}
+
+/// The name of `function` as the form that calls it writes it, with its namespace.
+fn as_written<'a>(form: &'a str, function: &'a str, veil: &Veil<'_>) -> &'a str {
+    let head = form.strip_prefix('(').and_then(first_word);
+    let qualified = head.filter(|head| {
+        head.strip_suffix(function)
+            .is_some_and(|before| before.ends_with('/'))
+    });
+    qualified
+        .filter(|head| is_open(head, veil))
+        .unwrap_or(function)
+}
+
+/// What `text` begins with, up to a blank or a bracket.
+fn first_word(text: &str) -> Option<&str> {
+    text.split(|c: char| c.is_whitespace() || "()[]{}'\"`,;".contains(c))
+        .next()
+        .filter(|word| !word.is_empty())
+}
+
+/// What to do about an operator that stands behind what it is to work on.
+fn infix(behind: &str) -> Option<String> {
+    const OPERATORS: &[&str] = &[
+        "+", "-", "*", "/", "=", "==", "not=", "<", ">", "<=", ">=", "and", "or", "mod", "rem",
+    ];
+    let operator = first_word(behind.trim_start())?;
+    OPERATORS.contains(&operator).then(|| {
+        format!("an operator stands in front of what it works on: ({operator} a b), not (a {operator} b)")
+    })
 }
 
 /// Whether a name may hold it.
@@ -254,9 +299,7 @@ fn called_around(program: &str, at: usize) -> Option<&str> {
         byte => byte == b'(',
     })?;
     let inside = before.get(open + 1..)?;
-    inside
-        .split(|c: char| c.is_whitespace() || "()[]{}'\"`,;".contains(c))
-        .next()
+    first_word(inside)
 }
 
 /// A form on one line, cut.
@@ -301,17 +344,21 @@ impl Kind {
                     .filter_map(|(name, near)| unbound(name, near.is_some(), place, veil))
                     .collect()
             }
-            Kind::Method(name) | Kind::Member(name) if is_open(name, veil) => {
-                absent(name).into_iter().collect()
-            }
+            Kind::Method(name) | Kind::Member(name) if is_open(name, veil) => absent(name)
+                .or_else(|| elsewhere(name))
+                .into_iter()
+                .collect(),
             Kind::Data { name, known } => vec![entries(name, known, veil)],
             Kind::Type {
                 function,
                 expected,
                 found,
-            } => typed(function, expected, found.kind, place.swapped),
+            } => typed(function, expected, found.kind, place),
             Kind::Value { function, .. } if function == "parse" => one(
                 "take text of another shape apart with (re-matches re s), and make a date of its numbers: (LocalDate/of year month day)",
+            ),
+            Kind::Value { problem, .. } if problem.begin_with("a map takes entries") => one(
+                "give it pairs, as in (into {} [[:a 1] [:b 2]]), or make them, as in (into {} (map (fn [x] [(:id x) x]) rows))",
             ),
             Kind::Value { function, .. } => called_as(function).into_iter().collect(),
             Kind::Arity { function, .. } => called_as(function).into_iter().collect(),
@@ -360,10 +407,34 @@ fn unbound(name: &str, near: bool, place: &Place, veil: &Veil<'_>) -> Option<Str
     if place.in_context.iter().any(|known| known == name) {
         return Some(format!("the context has `{name}`: write data/{name}"));
     }
+    if place.bound_elsewhere.iter().any(|bound| bound == name) {
+        return Some(format!(
+            "`{name}` is bound in another form of the program and ends with it: use it inside of that form, or bind it here"
+        ));
+    }
     let known = || qualified(name).or_else(|| absent(name));
     let known = known().or_else(|| form_as_value(name));
     let known = known.or_else(|| dotted(name));
-    known.or_else(|| (!near).then(|| undefined(name)))
+    if near {
+        return known;
+    }
+    known.or_else(|| {
+        let meant = near_absent(name).unwrap_or_default();
+        Some(undefined(name) + &meant)
+    })
+}
+
+/// What is meant by a slip of the hand in a name that people reach for and that the language does not have.
+fn near_absent(name: &str) -> Option<String> {
+    const LETTERS: std::ops::RangeInclusive<usize> = 5..=40;
+    if !LETTERS.contains(&name.len()) {
+        return None;
+    }
+    let near = crate::absent::names().find(|near| strsim::osa_distance(name, near) == 1)?;
+    let instead = crate::absent::instead(near)?;
+    Some(format!(
+        "; if `{near}` is meant, that is not in this language: {instead}"
+    ))
 }
 
 /// A form that stands where a value is wanted.
@@ -403,17 +474,45 @@ fn dotted(name: &str) -> Option<String> {
 
 /// How a name is written that is known behind a namespace only.
 fn qualified(name: &str) -> Option<String> {
-    let rows = builtins::all().filter(|row| !row.bare && row.member() == name);
-    let homes = rows.flat_map(|row| row.homes);
-    let spelled = homes.filter_map(|home| {
+    let spelled = homes(name, |row| !row.bare);
+    let written = spelled.join(" or ");
+    (!written.is_empty()).then(|| format!("`{name}` stands in a namespace: write {written}"))
+}
+
+/// What is meant by a name behind a namespace that does not have it.
+fn elsewhere(name: &str) -> Option<String> {
+    if name.starts_with('.') {
+        let near = crate::analyze::nearest(name, METHODS.iter().copied())?;
+        return Some(format!("perhaps `{near}` is meant"));
+    }
+    let (namespace, member) = name.split_once('/')?;
+    let known = NAMESPACES.iter();
+    let known = known
+        .clone()
+        .find(|known| known.spellings.contains(&namespace));
+    let members = known.map(|known| builtins::members(known.id));
+    let near = crate::analyze::nearest(member, members.into_iter().flatten());
+    if let Some(near) = near {
+        return Some(format!("perhaps `{namespace}/{near}` is meant"));
+    }
+    let written = homes(member, |_| true).join(" or ");
+    (!written.is_empty()).then(|| format!("`{member}` stands elsewhere: write {written}"))
+}
+
+/// How a member is written in each of its namespaces, of the builtins that `counts` takes.
+fn homes(member: &str, counts: impl Fn(&builtins::Builtin) -> bool) -> Vec<String> {
+    let rows = builtins::all().filter(|row| row.member() == member && counts(row));
+    let spelled = rows.flat_map(|row| row.homes).filter_map(|home| {
         let namespace = NAMESPACES.iter().find(|namespace| namespace.id == *home)?;
-        Some(format!("{}/{name}", namespace.spellings[0]))
+        Some(match namespace.id {
+            builtins::Home::Core => member.to_owned(),
+            _ => format!("{}/{member}", namespace.spellings[0]),
+        })
     });
     let mut spelled: Vec<_> = spelled.collect();
     spelled.sort_unstable();
     spelled.dedup();
-    let written = spelled.join(" or ");
-    (!written.is_empty()).then(|| format!("`{name}` stands in a namespace: write {written}"))
+    spelled
 }
 
 /// The entries that the context has, the one that may be meant instead of `name` first.
@@ -447,6 +546,12 @@ fn entries(name: &str, known: &[String], veil: &Veil<'_>) -> String {
 
 /// How the special form is written that `problem` begins with.
 fn form(problem: &str) -> Option<String> {
+    if problem.starts_with("regex #") && problem.contains("unknown ") {
+        return Some(
+            "a pattern knows (…), (?:…), (?<name>…), (?=…), (?!…), (?<=…), (?<!…), (?>…), \\1, x*, x+, x?, x{2,5}, [a-z], \\d \\w \\s \\b, \\p{L}, and the flags (?i) (?m) (?s) (?x); \\ in front of a sign takes it as it is"
+                .to_owned(),
+        );
+    }
     const WRITTEN: &[(&str, &str)] = &[
         ("let ", "(let [name value …] body …)"),
         ("loop ", "(loop [name value …] … (recur value …))"),
@@ -517,8 +622,17 @@ pub(super) const JOINS: &[&str] = &[
 ];
 
 /// What to do about an argument of the wrong kind.
-fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<String> {
+fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {
     const COMPARES: &[&str] = &["<", ">", "<=", ">=", "max", "min", "max-key", "min-key"];
+    const ASKS: &[&str] = &[
+        "some",
+        "every?",
+        "not-any?",
+        "not-every?",
+        "filter",
+        "filterv",
+        "remove",
+    ];
     const COUNTS: &[&str] = &[
         "+", "-", "*", "/", "inc", "dec", "pos?", "neg?", "zero?", "even?", "odd?", "quot", "rem",
         "mod", "sum", "sum-by", "avg", "avg-by", "abs",
@@ -527,7 +641,7 @@ fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<Stri
     if expected.contains("a path") {
         return vec!["write the path in brackets, as in (get-in m [:a :b])".to_owned()];
     }
-    if swapped {
+    if place.swapped {
         let called = called().into_iter();
         return called
             .map(|called| format!("perhaps the arguments are swapped: {called}"))
@@ -544,6 +658,12 @@ fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<Stri
         }
         Type::String if counts || function == "int" => {
             "make text a number with (parse-long s) or (parse-double s), or join text with (str a b)"
+        }
+        Type::Vector if counts && !place.items.is_empty() => {
+            "an item that is a vector, as an entry of a map is, is taken apart first, as in (fn [[k v]] …)"
+        }
+        Type::Function if counts => {
+            "call the function, as in (f x); a step of -> or ->> with arguments stands in brackets, as in (map inc)"
         }
         Type::Vector | Type::Set if counts => {
             "give the items one by one, as in (apply + xs), or work on each, as in (map inc xs)"
@@ -566,6 +686,27 @@ fn typed(function: &str, expected: &str, found: Type, swapped: bool) -> Vec<Stri
         }
         Type::String if function == "contains?" => {
             "look for a part of a text with (clojure.string/includes? s part)"
+        }
+        Type::String if expected == "an integer" => "make text a number with (parse-long s)",
+        Type::String if expected.contains("a regex") && !expected.contains("string") => {
+            "write a pattern as #\"…\", or make one of text with (re-pattern s)"
+        }
+        Type::Vector | Type::Set if function == "includes?" => {
+            "look for an item with (some #{x} coll), or for a member of a set with (contains? s x)"
+        }
+        Type::Vector if ["keys", "vals"].contains(&function) => {
+            "ask one map, as in (keys (first rows)), or each, as in (map keys rows)"
+        }
+        Type::Integer | Type::Float | Type::String | Type::Boolean
+            if expected == "a function" && ASKS.contains(&function) =>
+        {
+            "a value that is looked for stands in a set, as in (some #{x} coll)"
+        }
+        _ if function == "mapcat" && place.argument.is_none() => {
+            "the function has to give a collection for each item: use map or keep where it gives one value"
+        }
+        _ if function.is_empty() && expected == "a collection" => {
+            "for and doseq go through the items of a collection: a single value goes in brackets, as in [x], and (range n) counts from 0"
         }
         Type::Float if expected.contains("an integer for") => {
             "make it whole with (Math/round x) or (int x), or write it with a directive such as %.2f"

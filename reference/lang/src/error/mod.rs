@@ -115,6 +115,8 @@ pub struct Place {
     pub swapped: bool,
     /// Of the names without a meaning, those that the context has.
     pub in_context: Vec<String>,
+    /// Of the names without a meaning, those that a form elsewhere in the program binds.
+    pub bound_elsewhere: Vec<String>,
     /// What to do about it, where only the place knows.
     pub way_out: Option<String>,
     /// What [`Error::explained`] says, when that was found out elsewhere.
@@ -539,6 +541,7 @@ fn swapped(expected: &str, found: &Found, at: usize, marks: &Marks) -> bool {
             other(&[Type::Function])
         }
         Type::Regex if expects(&["string"]) => other(&[Type::String]),
+        Type::String if expects(&["a regex"]) && !expects(&["string"]) => other(&[Type::Regex]),
         _ => false,
     }
 }

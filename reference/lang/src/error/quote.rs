@@ -125,6 +125,11 @@ impl Words {
         self
     }
 
+    /// Whether the sentence begins with `words`.
+    pub(super) fn begin_with(&self, words: &str) -> bool {
+        self.before.starts_with(words)
+    }
+
     /// The value that it is about.
     pub(super) fn about(&self) -> Option<&Found> {
         self.about.as_deref()

@@ -192,7 +192,9 @@ fn arities(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error> {
             .any(|other| other.count == count && other.open == open)
         {
             return Err(invalid(
-                format!("two arities take {count} arguments"),
+                format!(
+                    "two arities take {count} arguments, and each number of arguments can have one: tell the values apart inside it, as in (if (map? x) … …)"
+                ),
                 params.span,
             ));
         }
