@@ -246,111 +246,53 @@ fn run_agent(options: &Options) -> Result<String, String> {
     }
 }
 
-/// A table of an agent file: its keys, and the tables below them.
-struct Table {
-    keys: &'static [&'static str],
-    below: &'static [(&'static str, &'static Table)],
-}
+/// The tables of an agent file, by their paths, and the keys of each. Other tables have keys of the file's own.
+const TABLES: &[(&str, &str)] = &[
+    (
+        "",
+        "prompt, model, name, signature, output, ptc_transport, ptc_reference, compaction, max_turns, max_tool_calls, timeout, \
+         mission_timeout, turn_budget, max_heap_bytes, memory_limit, memory_strategy, system_prompt, context_descriptions, \
+         upstreams, tools",
+    ),
+    ("system_prompt.", "prefix, suffix"),
+    (
+        "tools.",
+        "name, description, signature, expose, cache, native_result, command, lisp, upstream",
+    ),
+    ("tools.native_result.", "preview, limit"),
+    ("tools.native_result.preview.", "lisp"),
+    ("tools.upstream.", "server, tool"),
+];
 
-const AGENT: Table = Table {
-    keys: &[
-        "prompt",
-        "model",
-        "name",
-        "signature",
-        "output",
-        "ptc_transport",
-        "ptc_reference",
-        "compaction",
-        "max_turns",
-        "max_tool_calls",
-        "timeout",
-        "mission_timeout",
-        "turn_budget",
-        "max_heap_bytes",
-        "memory_limit",
-        "memory_strategy",
-        "system_prompt",
-        "context_descriptions",
-        "upstreams",
-        "tools",
-    ],
-    below: &[
-        (
-            "system_prompt",
-            &Table {
-                keys: &["prefix", "suffix"],
-                below: &[],
-            },
-        ),
-        ("tools", &TOOL),
-    ],
-};
-const TOOL: Table = Table {
-    keys: &[
-        "name",
-        "description",
-        "signature",
-        "expose",
-        "cache",
-        "native_result",
-        "command",
-        "lisp",
-        "upstream",
-    ],
-    below: &[
-        (
-            "native_result",
-            &Table {
-                keys: &["preview", "limit"],
-                below: &[(
-                    "preview",
-                    &Table {
-                        keys: &["lisp"],
-                        below: &[],
-                    },
-                )],
-            },
-        ),
-        (
-            "upstream",
-            &Table {
-                keys: &["server", "tool"],
-                below: &[],
-            },
-        ),
-    ],
-};
-
-/// Refuses keys that mean nothing: a slip of the pen would otherwise change nothing, silently.
+/// Refuses unknown keys: a misspelt one would otherwise be ignored without a word.
 fn check_keys(text: &str) -> Result<(), String> {
-    // What is no TOML at all is told in TOML's words later.
+    // Text that is not TOML is refused in TOML's words later.
     let Ok(document) = toml::de::DeTable::parse(text) else {
         return Ok(());
     };
-    let mut waiting = vec![(document.get_ref(), &AGENT, String::new())];
-    while let Some((table, known, place)) = waiting.pop() {
+    let mut waiting = vec![(document.get_ref(), String::new())];
+    while let Some((table, place)) = waiting.pop() {
+        let Some((_, keys)) = TABLES.iter().find(|(path, _)| *path == place) else {
+            continue;
+        };
+        let known: Vec<&str> = keys.split(", ").collect();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
-            if !known.keys.contains(&name) {
+            if !known.contains(&name) {
                 let line = text[..key.span().start].matches('\n').count() + 1;
-                let near = closest_of(name, known.keys);
-                let hint = near.map_or_else(
-                    || format!("; {} are known", known.keys.join(", ")),
+                let hint = closest_of(name, &known).map_or_else(
+                    || format!("; {keys} are known"),
                     |near| format!("; did you mean {near}?"),
                 );
                 return Err(format!("{line}: unknown key {place}{name}{hint}"));
             }
-            let Some((_, below)) = known.below.iter().find(|(key, _)| *key == name) else {
-                continue;
-            };
             let place = format!("{place}{name}.");
             match value.get_ref() {
-                toml::de::DeValue::Table(table) => waiting.push((table, below, place)),
+                toml::de::DeValue::Table(table) => waiting.push((table, place)),
                 toml::de::DeValue::Array(items) => {
                     for item in items.iter().rev() {
                         if let toml::de::DeValue::Table(table) = item.get_ref() {
-                            waiting.push((table, below, place.clone()));
+                            waiting.push((table, place.clone()));
                         }
                     }
                 }

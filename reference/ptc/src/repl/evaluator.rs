@@ -114,7 +114,7 @@ impl Evaluator {
         let wrong = |cause: String| format!("Error saving {path}: {cause}");
         let bytes = self
             .env
-            .snapshot(SNAPSHOT_BYTES_MAX, &Patience::new())
+            .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
             .map_err(|error| wrong(error.to_string()))?;
         let fresh = format!("{path}.{}.new", ptc_server::token::random(9));
         let written = std::fs::OpenOptions::new()
@@ -144,7 +144,7 @@ impl Evaluator {
             memory_bytes: self.limits.memory_bytes.saturating_mul(4),
             ..self.limits.clone()
         };
-        self.env = Env::restore(&bytes, &limits, &Patience::new())
+        self.env = Env::restore(&bytes, &limits, &Patience::start())
             .map_err(|error| wrong(error.to_string()))?;
         Ok(())
     }

@@ -52,7 +52,7 @@ const READING_BYTES: u64 = 64 << 20;
 pub struct Patience(Instant);
 
 impl Patience {
-    pub fn new() -> Self {
+    pub fn start() -> Self {
         Patience(Instant::now() + PATIENCE)
     }
 }
@@ -97,7 +97,7 @@ impl Head {
 pub fn body(state: &State) -> Result<Vec<u8>, String> {
     let env = state
         .env
-        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::new())
+        .snapshot(SNAPSHOT_BYTES_MAX, &Patience::start())
         .map_err(|error| error.to_string())?;
     let kept = |calls: &VecDeque<Payload>| calls.iter().map(Payload::kept).collect();
     let body = Body {
@@ -123,7 +123,7 @@ pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), 
         ..Limits::default()
     };
     state.env =
-        Env::restore(&body.env, &limits, &Patience::new()).map_err(|error| error.to_string())?;
+        Env::restore(&body.env, &limits, &Patience::start()).map_err(|error| error.to_string())?;
     state.bindings = state.env.definitions().len();
     state.results = usize::try_from(body.results)
         .unwrap_or(0)

@@ -705,7 +705,7 @@ impl Shared {
     /// The same as a snapshot.
     pub fn export(&self, listed: &Listed) -> Result<Vec<u8>, SessionError> {
         let env = self.env_of(listed)?;
-        env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::new())
+        env.snapshot(record::SNAPSHOT_BYTES_MAX, &record::Patience::start())
             .map_err(|_| SessionError::Unkept)
     }
 
