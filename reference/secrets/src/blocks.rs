@@ -234,43 +234,58 @@ impl<'t> Run<'t> {
     }
 }
 
+/// An escape that says a character of a block: where it begins and ends, and what it says.
+pub(crate) type Resolved = (usize, usize, u8);
+
 /// A piece of a text with the escapes resolved that say characters of blocks.
-pub(crate) struct View {
+pub(crate) struct View<'e> {
     /// The text to look for blocks in.
     pub text: Vec<u8>,
-    /// From which byte on, where that stands in the original, and how many bytes it takes; those that follow take one each.
-    places: Vec<(usize, usize, usize)>,
+    /// Where the piece begins in the original, and the escapes in it, with the byte of the text that each says.
+    from: usize,
+    escapes: &'e [Resolved],
+    bytes: Vec<usize>,
 }
 
-impl View {
-    /// Of the piece `around`. `escapes`: where each in it begins and ends, and what it says; in order and apart.
-    pub fn new(original: &[u8], around: Range<usize>, escapes: &[(usize, usize, u8)]) -> Self {
-        let mut view = Self {
-            text: Vec::with_capacity(around.len()),
-            places: vec![(0, around.start, 1)],
-        };
+impl<'e> View<'e> {
+    /// Of the piece `around`. `escapes`: those in it, in order and apart.
+    pub fn new(original: &[u8], around: Range<usize>, escapes: &'e [Resolved]) -> Self {
+        let mut text = Vec::with_capacity(around.len());
+        let mut bytes = Vec::with_capacity(escapes.len());
         let mut done = around.start;
         for &(start, end, byte) in escapes {
-            view.text.extend_from_slice(&original[done..start]);
-            view.places.push((view.text.len(), start, end - start));
-            view.text.push(byte);
-            view.places.push((view.text.len(), end, 1));
+            text.extend_from_slice(&original[done..start]);
+            bytes.push(text.len());
+            text.push(byte);
             done = end;
         }
-        view.text.extend_from_slice(&original[done..around.end]);
-        view
+        text.extend_from_slice(&original[done..around.end]);
+        Self {
+            text,
+            from: around.start,
+            escapes,
+            bytes,
+        }
     }
 
     /// Where in the original a range of the text is written.
     pub fn original(&self, range: Range<usize>) -> Range<usize> {
-        self.span(range.start).start..self.span(range.end - 1).end
+        self.place(range.start).start..self.place(range.end - 1).end
     }
 
-    fn span(&self, byte: usize) -> Range<usize> {
-        let at = self.places.partition_point(|(first, ..)| *first <= byte) - 1;
-        let (first, start, width) = self.places[at];
-        let start = start + (byte - first);
-        start..start + width
+    fn place(&self, byte: usize) -> Range<usize> {
+        let behind = self.bytes.partition_point(|escape| *escape <= byte);
+        let start = match behind.checked_sub(1) {
+            None => self.from + byte,
+            Some(escape) => {
+                let (start, end, _) = self.escapes[escape];
+                match byte - self.bytes[escape] {
+                    0 => return start..end,
+                    more => end + more - 1,
+                }
+            }
+        };
+        start..start + 1
     }
 }
 
@@ -278,7 +293,7 @@ impl View {
 /// `chars`: the least that a block has; places with fewer are left out.
 pub(crate) fn surroundings(
     text: &[u8],
-    escapes: &[(usize, usize, u8)],
+    escapes: &[Resolved],
     chars: usize,
 ) -> Vec<(Range<usize>, Range<usize>)> {
     let mut found: Vec<(Range<usize>, Range<usize>)> = Vec::new();

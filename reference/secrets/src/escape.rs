@@ -6,16 +6,18 @@
 //! and none is preferred: `\u0041` is a backslash, or an `A`.
 //!
 //! Writers are nested in layers: what the first one wrote the second one writes once more, all of it or only what it has to, and
-//! so up to [`DEPTH`]. Layer 0 is the text. The readings of layer n at a place are those of layer n - 1, and the escapes whose
-//! characters are read in layer n - 1, each as deep as it happens to be. They are made when they are asked for, and kept, so that
-//! an escape is parsed once in each layer, whatever other escapes it is a character of. A run of backslashes has a reading for
-//! each of its lengths; these are counted, not kept.
+//! so up to [`DEPTH`]. Layer 0 is the text. An escape is one layer deeper than the deepest of its characters. All of them are
+//! parsed at once, whatever layers they are of: an escape is made of what stands behind its introducer, so places that could go
+//! on with one another are read from the last one to the first, and none twice. A run of backslashes has a reading for each of
+//! its lengths; these are counted, not kept.
 
+use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
 use crate::blocks::digit;
+use crate::watch::Watch;
 
 /// Escapes around a character, one inside another: JSON in JSON in JSON, and one more.
 pub(crate) const DEPTH: u8 = 4;
@@ -26,27 +28,29 @@ const STYLE_DIGITS_MAX: usize = 6;
 /// Letters of the longest name of an entity.
 const NAME_MAX: usize = 32;
 /// Letters of the shortest and the longest name that is known without its semicolon.
-const OPEN_NAME: std::ops::RangeInclusive<usize> = 2..=6;
+const OPEN_NAME: RangeInclusive<usize> = 2..=6;
 /// How many readings an escape usually has at the most, and how many are kept.
 const USUAL: usize = 4;
 const READINGS_MAX: usize = 48;
 /// Ways in which the digits or the letters of one escape are read at the same time.
 const WAYS_MAX: usize = 16;
 
-/// Escapes that are parsed for one, those of its characters among them, each reading of such a character once: writers need half
-/// as many, and text that wants more was made to have many readings.
-const PARSES_MAX: u32 = 2 * 1024;
+/// Escapes that are parsed at one place, each way to begin one once: writers need a few, and text that wants more was made to have
+/// many readings.
+const PARSES_MAX: u32 = 64;
 /// So many are parsed whatever was parsed before.
-const PARSES_MIN: u32 = 2;
-/// Of an escape without introducers in it so many suffice.
-const PLAIN_PARSES_MAX: u32 = 8;
+const PARSES_MIN: u32 = 8;
 /// What one text affords: so many at first, and so many more for each of its bytes.
 const PARSES_SAVED_MAX: u32 = 4 * 1024;
 const PARSES_PER_BYTE: u32 = 2;
-/// Readings that are kept before all are forgotten, and places that are kept apart.
-const KEPT_MAX: usize = 16 * 1024;
-const PLACES_MIN: usize = 64;
-const PLACES_MAX: usize = 4 * 1024;
+/// Bytes without an introducer that an escape may have.
+const REACH: usize = DEPTH as usize * (NAME_MAX + 2);
+/// Bytes of a text that are read at once, and how many of these are read only for the sake of those before them.
+const KNOWN_MAX: usize = 12 * 1024;
+const AHEAD: usize = 4 * 1024;
+/// What is done at each place, and for each escape that is parsed there, in bytes of easy text.
+const WORK_PER_PLACE: usize = 4;
+const WORK_PER_PARSE: usize = 8;
 
 /// The readings of one escape.
 pub(crate) type Readings = SmallVec<[Reading; USUAL]>;
@@ -62,6 +66,8 @@ pub(crate) struct Reading {
     /// writer does not use them for the characters of its own escapes; so this reading is not used as a character of another
     /// escape. Otherwise `\134` (octal for a backslash, or U+0134 of a style sheet) would have twice as many readings in each layer.
     style: bool,
+    /// The first layer that it is read in.
+    layer: u8,
 }
 
 /// Bytes that one escape says: a character, or the two of some entities.
@@ -78,7 +84,7 @@ impl Reading {
         Self::one(b' ', end)
     }
 
-    fn one(byte: u8, end: usize) -> Self {
+    pub fn one(byte: u8, end: usize) -> Self {
         let mut said = [0; SAID_MAX];
         said[0] = byte;
         Self {
@@ -86,7 +92,23 @@ impl Reading {
             said,
             length: 1,
             style: false,
+            layer: 0,
         }
+    }
+
+    fn in_layer(self, layer: u8) -> Self {
+        Self { layer, ..self }
+    }
+
+    /// The same of an escape whose introducer is read in `layer`.
+    fn behind(self, layer: u8) -> Self {
+        self.in_layer(self.layer.max(1 + layer))
+    }
+
+    /// Whether it is the same, in whatever layer.
+    pub fn reads_as(&self, other: &Self) -> bool {
+        (self.end, self.said, self.length, self.style)
+            == (other.end, other.said, other.length, other.style)
     }
 
     /// The single byte that it says, when that is ASCII.
@@ -145,64 +167,64 @@ const SECONDS: [u8; 256] = {
     table
 };
 
+/// By byte: whether an escape that began before may go on with it, or behind it.
+const GOES_ON: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        let byte = at as u8;
+        table[at] = byte.is_ascii_alphanumeric()
+            || introduces(byte)
+            || matches!(byte, b'#' | b';' | b'{' | b'}');
+        at += 1;
+    }
+    table
+};
+
 /// The escapes of one text.
 pub(crate) struct Escapes<'t> {
     text: &'t [u8],
-    /// Whether anybody wants to know of backslashes that are said.
-    backslashes: bool,
-    /// What was read, layer by layer: by place, as far as that is not taken by another one.
+    /// What was read of the places `known`, of which those up to `until` are final: from `known.start` on, one for each byte.
     places: Vec<Place>,
+    known: Range<usize>,
+    until: usize,
     kept: Vec<Reading>,
-    /// How many escapes may still be parsed for the one that is read, and in the text.
+    /// Readings of what stands behind the run of backslashes that was met last, and where that is.
+    rest: Readings,
+    rest_at: usize,
+    /// How many escapes may still be parsed at the place that is read, and in the text.
     left: u32,
     saved: u32,
     /// How many were.
-    pub parsed: u64,
-    /// Up to where the text was credited.
-    credited: usize,
-    /// Whether what was parsed met another introducer, so that it may read otherwise in the next layer.
+    parsed: u64,
+    /// Whether what was parsed met an introducer at a place that is not known, and that may go on with it.
     met: bool,
 }
 
 /// What is kept of one place of the text.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Place {
-    at: usize,
-    /// Once they were made: the readings by what is read, and in which layer.
-    made: [[Option<Kept>; DEPTH as usize]; MADE],
+    /// The escapes that begin here, but backslashes that are said by several of their own.
+    escapes: Kept,
+    /// What an escape is whose introducer is several backslashes before this place, when an escape says its first character.
+    turn: Kept,
 }
 
-/// What is read at a place: an escape, of which layer 0 has none.
-const ESCAPE: usize = 0;
-/// What stands behind several backslashes that are one introducer.
-const REST: usize = 1;
-/// The same, its first character said by an escape. Each of the backslashes before it may be the first of them, so it is read once
-/// for all.
-const TURN: usize = 2;
-const MADE: usize = 3;
-
 /// Some of the readings that are kept.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Kept {
     first: u32,
-    count: u8,
+    count: u32,
 }
 
 impl Kept {
-    fn range(self) -> std::ops::Range<usize> {
+    fn range(self) -> Range<usize> {
         let first = self.first as usize;
-        first..first + usize::from(self.count)
+        first..first + self.count as usize
     }
 }
 
-const NONE: Kept = Kept { first: 0, count: 0 };
-const NOWHERE: Place = Place {
-    at: usize::MAX,
-    made: [[None; DEPTH as usize]; MADE],
-};
-const _: () = assert!(READINGS_MAX <= u8::MAX as usize);
-
-/// The escape that is parsed: what introduced it, and in which layer its other characters are read.
+/// The escape that is parsed: what introduced it, and in which layer that is read.
 #[derive(Clone, Copy)]
 struct Inside {
     introducer: u8,
@@ -212,73 +234,145 @@ struct Inside {
     layer: u8,
 }
 
-/// Behind several backslashes that are one introducer.
+/// Behind several backslashes that are one introducer. Which layer they are read in depends on how many they are.
 const BEHIND_SEVERAL: Inside = Inside {
     introducer: b'\\',
     plain: false,
     layer: 0,
 };
 
-impl Inside {
-    fn in_layer(self, layer: u8) -> Self {
-        Self { layer, ..self }
-    }
+/// A character that an escape is made of, where it ends, and in which layer it is read.
+type Character = (u8, usize, u8);
+
+/// A number that digits say, where these end, and in which layer the deepest of them is read.
+type Ways = SmallVec<[(u32, usize, u8); USUAL]>;
+
+/// The layer in which so many backslashes are one.
+fn layer_of(count: usize) -> u8 {
+    count.next_power_of_two().ilog2() as u8
 }
 
-/// A number that digits say, and where these end.
-type Ways = SmallVec<[(u32, usize); USUAL]>;
-
 impl<'t> Escapes<'t> {
-    /// `backslashes`: whether to tell of them where they are said by several of their own.
-    pub fn new(text: &'t [u8], backslashes: bool) -> Self {
+    pub fn new(text: &'t [u8]) -> Self {
         Self {
             text,
-            backslashes,
             places: Vec::new(),
+            known: 0..0,
+            until: 0,
             kept: Vec::new(),
+            rest: Readings::new(),
+            rest_at: usize::MAX,
             left: 0,
             saved: PARSES_SAVED_MAX,
             parsed: 0,
-            credited: 0,
             met: false,
         }
     }
 
-    /// Adds to `out`, which is empty, the readings of the escape that begins at `at`: every one that the text affords.
-    /// Places are read from left to right.
-    pub fn read(&mut self, at: usize, out: &mut Readings) {
-        if self.read_usual(at, out) {
-            return;
-        }
-        let more = ((at - self.credited) as u64).saturating_mul(u64::from(PARSES_PER_BYTE));
-        self.saved = (u64::from(self.saved) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
-        self.credited = at;
-        let is_plain = self.read_plain(at, out);
-        self.saved = self.saved.saturating_sub(PLAIN_PARSES_MAX - self.left);
-        if is_plain {
-            if self.backslashes && self.text[at] == b'\\' {
-                self.say_backslashes(at, out);
-            }
-            return;
-        }
-        out.clear();
-        if self.kept.len() > KEPT_MAX {
-            self.kept.clear();
-            self.places.fill(NOWHERE);
-        }
-        let allowed = self.saved.clamp(PARSES_MIN, PARSES_MAX);
-        self.left = allowed;
-        let kept = self.layer(at, DEPTH);
-        self.saved = self.saved.saturating_sub(allowed - self.left);
-        out.extend(kept.range().map(|index| self.kept[index]));
-        if self.backslashes && self.text[at] == b'\\' {
-            self.say_backslashes(at, out);
+    /// Adds to `out`, which is empty, the readings of the escape that begins at `at`, but backslashes that are said by several of
+    /// their own: every one that the text affords. Places are read from left to right; nothing is read any more when `watch` is over.
+    #[inline]
+    pub fn read(&mut self, at: usize, out: &mut Readings, watch: &mut Watch<'_>) {
+        if !self.read_usual(at, out) {
+            self.read_unusual(at, out, watch);
         }
     }
 
-    /// Adds the readings of the commonest escapes, which are as [`layer`](Self::layer) gives them: some backslashes before what
-    /// says nothing more than one thing behind them, a percent sign before two digits that say no introducer, or that say a percent
-    /// sign before two such digits. False for every other.
+    #[inline(never)]
+    fn read_unusual(&mut self, at: usize, out: &mut Readings, watch: &mut Watch<'_>) {
+        if at < self.until {
+            return out.extend_from_slice(self.escapes(at));
+        }
+        if self.read_alone(at, out) {
+            return;
+        }
+        out.clear();
+        let (mut last, mut end) = (at, at + 1);
+        let most = self.text.len().min(at + KNOWN_MAX);
+        while end < most && end - last <= REACH && GOES_ON[usize::from(self.text[end])] {
+            if introduces(self.text[end]) {
+                last = end;
+            }
+            end += 1;
+        }
+        self.kept.clear();
+        self.places.clear();
+        self.known = at..end;
+        self.until = match end < at + KNOWN_MAX {
+            true => end,
+            false => end - AHEAD,
+        };
+        let more = (self.until - at) as u64 * u64::from(PARSES_PER_BYTE);
+        self.saved = (u64::from(self.saved) + more).min(u64::from(PARSES_SAVED_MAX)) as u32;
+        self.know(last, watch);
+        out.extend_from_slice(self.escapes(at));
+    }
+
+    /// Adds the readings of the escape at `at`, as far as these hang on no other place; else false.
+    fn read_alone(&mut self, at: usize, out: &mut Readings) -> bool {
+        self.kept.clear();
+        self.places.clear();
+        self.known = at..at;
+        self.met = false;
+        let run = match self.text[at] {
+            b'\\' => self.run(at),
+            _ => 1,
+        };
+        if run == 1 {
+            self.read_all(at, out);
+            return !self.met;
+        }
+        if run > 1 << (DEPTH - 1) || self.plain(at + run).is_none() {
+            return false;
+        }
+        self.left = PARSES_MIN;
+        self.parse(BEHIND_SEVERAL, at + run, out);
+        // What fewer of the backslashes and such an escape behind them say must be the same.
+        let same = |byte: u8| BEHIND_BACKSLASH[usize::from(byte)] == byte;
+        !self.met && out.iter().filter_map(Reading::character).all(same)
+    }
+
+    /// The readings of the escape at a place that is known.
+    fn escapes(&self, at: usize) -> &[Reading] {
+        let place = at.checked_sub(self.known.start);
+        let place = place.and_then(|place| self.places.get(place));
+        place.map_or(&[], |place| &self.kept[place.escapes.range()])
+    }
+
+    /// Reads all places up to `last`, the last one first: whatever an escape is made of stands behind it.
+    fn know(&mut self, last: usize, watch: &mut Watch<'_>) {
+        self.places.resize(self.known.len(), Place::default());
+        self.rest_at = usize::MAX;
+        for at in (self.known.start..=last).rev() {
+            if !introduces(self.text[at]) {
+                continue;
+            }
+            let parsed = self.parsed;
+            let mut out = Readings::new();
+            if !self.read_usual(at, &mut out) {
+                out.clear();
+                self.read_all(at, &mut out);
+            }
+            self.places[at - self.known.start].escapes = self.keep(&out);
+            let parsed = (self.parsed - parsed) as usize;
+            if !watch.affords(WORK_PER_PLACE + parsed * WORK_PER_PARSE) {
+                return;
+            }
+        }
+    }
+
+    fn keep(&mut self, readings: &[Reading]) -> Kept {
+        let kept = Kept {
+            first: self.kept.len() as u32,
+            count: readings.len() as u32,
+        };
+        self.kept.extend_from_slice(readings);
+        kept
+    }
+
+    /// Adds the readings of the commonest escapes, which are as [`read_all`](Self::read_all) gives them: some backslashes before
+    /// what says nothing more than one thing behind them, a percent sign before two digits that say no introducer, or that say a
+    /// percent sign before two such digits. False for every other.
     #[inline]
     fn read_usual(&self, at: usize, out: &mut Readings) -> bool {
         match self.text[at..] {
@@ -286,23 +380,23 @@ impl<'t> Escapes<'t> {
                 let Some(byte) = pair(high, low) else {
                     return false;
                 };
-                let (mut byte, mut end) = (byte, at + 3);
+                let (mut byte, mut end, mut layer) = (byte, at + 3, 1);
                 if byte == b'%' {
                     // Escaped once more.
                     let rest = self.text[end..].first_chunk();
                     let Some(inner) = rest.and_then(|[high, low]| pair(*high, *low)) else {
                         return false;
                     };
-                    out.push(Reading::one(byte, end));
-                    (byte, end) = (inner, end + 2);
+                    out.push(Reading::one(byte, end).in_layer(layer));
+                    (byte, end, layer) = (inner, end + 2, layer + 1);
                 }
                 if introduces(byte) {
                     out.clear();
                     return false;
                 }
-                out.push(Reading::one(byte, end));
+                out.push(Reading::one(byte, end).in_layer(layer));
                 if !byte.is_ascii() {
-                    say_char(u32::from(byte), end, out);
+                    say_char(u32::from(byte), end, layer, out);
                 }
                 true
             }
@@ -317,56 +411,13 @@ impl<'t> Escapes<'t> {
                 }
                 // In each layer one of its own, and as many again as there were.
                 if says != 0 && count < 1 << DEPTH {
-                    out.push(Reading::one(says, at + count + 1));
-                }
-                if self.backslashes && count > 1 {
-                    self.say_backslashes(at, out);
+                    let layer = 1 + count.ilog2() as u8;
+                    out.push(Reading::one(says, at + count + 1).in_layer(layer));
                 }
                 true
             }
             _ => false,
         }
-    }
-
-    /// Adds the readings of an escape of which no character is an introducer, nor behind it one: they are the same in every layer.
-    /// False when one is.
-    fn read_plain(&mut self, at: usize, out: &mut Readings) -> bool {
-        let introducer = self.text[at];
-        let run = match introducer {
-            b'\\' => self.run(at),
-            _ => 1,
-        };
-        (self.met, self.left) = (false, PLAIN_PARSES_MAX);
-        if run > 1 << (DEPTH - 1) || run > 1 && self.plain(at + run).is_none() {
-            return false;
-        }
-        let inside = |introducer, plain| Inside {
-            introducer,
-            plain,
-            layer: 0,
-        };
-        self.parse(inside(introducer, run == 1), at + run, out);
-        // What fewer of the backslashes and such an escape behind them say must be the same.
-        let same = |byte: u8| BEHIND_BACKSLASH[usize::from(byte)] == byte;
-        if run > 1 && !out.iter().filter_map(Reading::character).all(same) {
-            return false;
-        }
-        let (mut next, mut layers) = (0, 1);
-        while !self.met && next < out.len() {
-            // Those that are one layer deeper than those before.
-            let end = out.len();
-            for index in next..end {
-                let outer = out[index];
-                if let Some(introducer) = outer.character().filter(|byte| introduces(*byte)) {
-                    if layers == DEPTH {
-                        return false;
-                    }
-                    self.parse(inside(introducer, false), outer.end, out);
-                }
-            }
-            (next, layers) = (end, layers + 1);
-        }
-        !self.met && self.left > 0
     }
 
     /// How many backslashes stand at `at`; one more than the longest escape of one has, when there are more.
@@ -376,170 +427,84 @@ impl<'t> Escapes<'t> {
         run.take_while(|byte| **byte == b'\\').count()
     }
 
-    /// Adds the readings of the backslashes at `at` as one: two of them, or in each layer as many again.
-    fn say_backslashes(&self, at: usize, out: &mut Readings) {
-        for count in 2..=self.run(at).min(1 << DEPTH) {
-            out.push(Reading::one(b'\\', at + count));
-        }
-    }
-
-    /// The readings of the escape at `at` in a layer, but backslashes that are said by several of their own.
-    fn layer(&mut self, at: usize, layer: u8) -> Kept {
-        let Some(above) = layer.checked_sub(1).map(usize::from) else {
-            return NONE;
+    /// Adds the readings of the escape at `at`, when all places behind it are known.
+    fn read_all(&mut self, at: usize, out: &mut Readings) {
+        let allowed = self.saved.clamp(PARSES_MIN, PARSES_MAX);
+        self.left = allowed;
+        let introducer = self.text[at];
+        let plain = Inside {
+            introducer,
+            plain: true,
+            layer: 0,
         };
-        if !self.text.get(at).copied().is_some_and(introduces) {
-            return NONE;
+        match introducer {
+            b'\\' => match self.run(at) {
+                1 => self.parse(plain, at + 1, out),
+                run => self.behind_run(at, run, out),
+            },
+            _ => self.parse(plain, at + 1, out),
         }
-        if let Some(kept) = self.made(at, ESCAPE, above) {
-            return kept;
-        }
-        // The text affords no more.
-        if self.left == 0 {
-            return NONE;
-        }
-        let before = self.layer(at, layer - 1);
-        let mut out: Readings = before.range().map(|index| self.kept[index]).collect();
-        self.met = false;
-        self.parse_plain(at, layer - 1, &mut out);
-        let mut met = self.met;
-        // An escape that says an introducer may be the beginning of another one.
-        for index in before.range() {
-            let outer = self.kept[index];
-            if let Some(introducer) = outer.character().filter(|byte| introduces(*byte)) {
-                met = true;
-                let inside = Inside {
-                    introducer,
-                    plain: false,
-                    layer: layer - 1,
-                };
-                self.parse(inside, outer.end, &mut out);
-            }
-        }
-        // Of characters that all stand as they are, and no introducer: it is the same in every layer.
-        let introducer = |reading: &Reading| reading.character().is_some_and(introduces);
-        let last = match layer == 1 && !met && !out.iter().any(introducer) {
-            true => usize::from(DEPTH) - 1,
-            false => above,
-        };
-        self.keep(at, ESCAPE, above..=last, &out)
-    }
-
-    /// What was made of a place.
-    fn made(&mut self, at: usize, what: usize, layer: usize) -> Option<Kept> {
-        let place = self.place(at);
-        if place.at != at {
-            *place = Place { at, ..NOWHERE };
-        }
-        place.made[what][layer]
-    }
-
-    /// Keeps what was made of a place, for some layers.
-    fn keep(
-        &mut self,
-        at: usize,
-        what: usize,
-        layers: std::ops::RangeInclusive<usize>,
-        readings: &Readings,
-    ) -> Kept {
-        let kept = Kept {
-            first: self.kept.len() as u32,
-            count: readings.len() as u8,
-        };
-        self.kept.extend(readings.iter().copied());
-        let slot = at % self.places.len();
-        let place = &mut self.places[slot];
-        // Another place may have taken it meanwhile; and readings that were cut short are some of those that there are.
-        if place.at == at && self.left > 0 {
-            place.made[what][layers].fill(Some(kept));
-        }
-        kept
-    }
-
-    /// What is kept of a place, or of another one that it takes the place of.
-    fn place(&mut self, at: usize) -> &mut Place {
-        loop {
-            let count = self.places.len().max(PLACES_MIN);
-            let there = self.places.get(at % count);
-            // What lies before the escape that is read is of no use any more.
-            let taken = |place: &Place| {
-                place.at != at && place.at != usize::MAX && place.at >= self.credited
-            };
-            match there {
-                Some(place) if count == PLACES_MAX || !taken(place) => break,
-                None => self.places = vec![NOWHERE; count],
-                Some(_) => {
-                    let mut more = vec![NOWHERE; count * 2];
-                    for place in self.places.iter().filter(|place| place.at != usize::MAX) {
-                        more[place.at % (count * 2)] = *place;
-                    }
-                    self.places = more;
+        // An escape that says an introducer may be the beginning of another one, which is read in a deeper layer.
+        for layer in 1..DEPTH {
+            let mut next = 0;
+            while let Some(&outer) = out.get(next) {
+                next += 1;
+                if outer.layer == layer
+                    && let Some(introducer) = outer.character().filter(|byte| introduces(*byte))
+                {
+                    let inside = Inside {
+                        introducer,
+                        plain: false,
+                        layer,
+                    };
+                    self.parse(inside, outer.end, out);
                 }
             }
         }
-        let slot = at % self.places.len();
-        &mut self.places[slot]
+        self.saved = self.saved.saturating_sub(allowed - self.left);
     }
 
-    /// Parses the escape whose introducer stands at `at` as it is, and of a run of backslashes those that can be one introducer.
-    fn parse_plain(&mut self, at: usize, layer: u8, out: &mut Readings) {
-        let introducer = self.text[at];
-        let inside = |plain| Inside {
-            introducer,
-            plain,
-            layer,
-        };
-        if introducer != b'\\' {
-            return self.parse(inside(true), at + 1, out);
-        }
-        let (run, most) = (self.run(at), 1 << layer);
-        self.met |= run > 1;
-        if run == 1 {
-            return self.parse(inside(true), at + run, out);
-        }
+    /// Adds the readings of the escapes whose introducer is the run of backslashes at `at`, or the first of them.
+    fn behind_run(&mut self, at: usize, run: usize, out: &mut Readings) {
+        let most = 1 << (DEPTH - 1);
         if run <= most {
-            let rest = self.rest(at + run, layer);
-            self.add_kept(rest, out);
-        }
-        // Or they are fewer, and an escape that begins with the others says the next character.
-        for count in 2..run.min(most + 1) {
-            let turn = self.turn(at + count, layer);
-            self.add_kept(turn, out);
-        }
-    }
-
-    fn add_kept(&self, kept: Kept, out: &mut Readings) {
-        for index in kept.range() {
-            add(self.kept[index], out);
-        }
-    }
-
-    /// The readings of what stands at `at`, behind several backslashes that are one introducer.
-    fn rest(&mut self, at: usize, layer: u8) -> Kept {
-        if let Some(kept) = self.made(at, REST, usize::from(layer)) {
-            return kept;
-        }
-        let mut out = Readings::new();
-        self.parse(BEHIND_SEVERAL.in_layer(layer), at, &mut out);
-        self.keep(at, REST, usize::from(layer)..=usize::from(layer), &out)
-    }
-
-    /// The same, when an escape at `at` says the first character.
-    fn turn(&mut self, at: usize, layer: u8) -> Kept {
-        if let Some(kept) = self.made(at, TURN, usize::from(layer)) {
-            return kept;
-        }
-        let mut out = Readings::new();
-        for index in self.layer(at, layer).range() {
-            let reading = self.kept[index];
-            if let Some(byte) = reading.character()
-                && self.affords()
-            {
-                let inside = BEHIND_SEVERAL.in_layer(layer);
-                self.behind_backslash(inside, byte, reading.end, &mut out);
+            let end = at + run;
+            if self.rest_at != end {
+                let mut rest = Readings::new();
+                self.parse(BEHIND_SEVERAL, end, &mut rest);
+                (self.rest, self.rest_at) = (rest, end);
+            }
+            for reading in &self.rest {
+                add(reading.behind(layer_of(run)), out);
             }
         }
-        self.keep(at, TURN, usize::from(layer)..=usize::from(layer), &out)
+        // Or they are fewer, and an escape that begins with the others says the next character.
+        let next = at + 1 - self.known.start;
+        if next < self.places.len() {
+            self.places[next].turn = self.turn(at + 1);
+        }
+        for count in 2..run.min(most + 1) {
+            let turn = self.places.get(next + count - 1);
+            for reading in &self.kept[turn.map_or(0..0, |place| place.turn.range())] {
+                add(reading.behind(layer_of(count)), out);
+            }
+        }
+    }
+
+    /// The readings of what stands at `at`, behind several backslashes that are one introducer, when an escape says its first
+    /// character.
+    fn turn(&mut self, at: usize) -> Kept {
+        let mut out = Readings::new();
+        let place = at - self.known.start;
+        for index in self.places[place].escapes.range() {
+            let reading = self.kept[index];
+            if let Some(byte) = reading.character().filter(|_| reading.layer < DEPTH)
+                && self.affords()
+            {
+                self.behind_backslash(BEHIND_SEVERAL, (byte, reading.end, reading.layer), &mut out);
+            }
+        }
+        self.keep(&out)
     }
 
     /// Whether one more escape may be parsed, which it then is.
@@ -561,72 +526,80 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// The character at `at` and the byte behind it: as it stands unless it introduces an escape, which must then say ASCII.
+    /// The character at `at`: as it stands unless it introduces an escape, which must then say ASCII.
     #[inline]
-    fn characters(&mut self, inside: Inside, at: usize) -> SmallVec<[(u8, usize); USUAL]> {
+    fn characters(&mut self, inside: Inside, at: usize) -> SmallVec<[Character; USUAL]> {
         let mut found = SmallVec::new();
         match self.text.get(at) {
             None => {}
-            Some(&byte) if !introduces(byte) => found.push((byte, at + 1)),
+            Some(&byte) if !introduces(byte) => found.push((byte, at + 1, 0)),
             Some(&byte) if inside.plain && byte == inside.introducer => {}
             Some(_) => {
                 let wanted = |byte: &u8| match byte {
                     b' ' | b'\t' | b'\n' | b'+' => inside.introducer == b'\\',
                     byte => byte.is_ascii_alphanumeric() || b"#;{}".contains(byte),
                 };
-                // Most say nothing that goes on with an escape, in no layer.
-                let mut usual = Readings::new();
-                if self.read_usual(at, &mut usual)
-                    && !usual
-                        .iter()
-                        .filter_map(Reading::character)
-                        .any(|byte| wanted(&byte))
-                {
+                if !self.is_known(at, &wanted) {
                     return found;
                 }
-                for index in self.layer(at, inside.layer).range() {
-                    let reading = self.kept[index];
-                    if let Some(byte) = reading.character().filter(wanted)
-                        && found.len() < WAYS_MAX
-                        && !found.contains(&(byte, reading.end))
-                    {
-                        found.push((byte, reading.end));
+                for reading in self.escapes(at).iter().filter(|read| read.layer < DEPTH) {
+                    if let Some(byte) = reading.character().filter(wanted) {
+                        found.push((byte, reading.end, reading.layer));
                     }
                 }
-                self.met = true;
             }
         }
         found
     }
 
-    /// Where the character `byte` may end that stands at `at`.
-    fn ends(&mut self, inside: Inside, at: usize, byte: u8) -> SmallVec<[usize; USUAL]> {
+    /// Whether what is read at `at` is known. Where nothing is, most say nothing that is `wanted`.
+    fn is_known(&mut self, at: usize, wanted: &dyn Fn(&u8) -> bool) -> bool {
+        if !self.places.is_empty() || self.met {
+            return !self.places.is_empty();
+        }
+        let mut usual = Readings::new();
+        self.met = !self.read_usual(at, &mut usual)
+            || usual
+                .iter()
+                .filter_map(Reading::character)
+                .any(|byte| wanted(&byte));
+        false
+    }
+
+    /// Where the character `byte` may end that stands at `at`, and in which layer it is read.
+    fn ends(&mut self, inside: Inside, at: usize, byte: u8) -> SmallVec<[(usize, u8); USUAL]> {
         if self.plain(at).is_some_and(|plain| plain != byte) {
             return SmallVec::new();
         }
         let found = self.characters(inside, at).into_iter();
         found
-            .filter(|(found, _)| *found == byte)
-            .map(|(_, end)| end)
+            .filter(|(found, ..)| *found == byte)
+            .map(|(_, end, layer)| (end, layer))
             .collect()
     }
 
     /// The numbers of `least` to `most` digits at `at`, the longest first. Each is as long as it can be; but where another digit is
     /// written as an escape, that may as well be a character of its own.
-    fn digits(&mut self, inside: Inside, at: usize, radix: u32, least: usize, most: usize) -> Ways {
-        self.more_digits(inside, (0, at), radix, least, most)
+    fn digits(
+        &mut self,
+        inside: Inside,
+        (at, layer): (usize, u8),
+        radix: u32,
+        counts: RangeInclusive<usize>,
+    ) -> Ways {
+        self.more_digits(inside, (0, at, layer), radix, counts)
     }
 
     /// [`digits`](Self::digits) behind those that say the number `begun`.
     fn more_digits(
         &mut self,
         inside: Inside,
-        begun: (u32, usize),
+        begun: (u32, usize, u8),
         radix: u32,
-        least: usize,
-        most: usize,
+        counts: RangeInclusive<usize>,
     ) -> Ways {
-        let (mut value, mut end) = begun;
+        let (least, most) = counts.into_inner();
+        let (mut value, mut end, layer) = begun;
         let (mut found, mut open) = (Ways::new(), Ways::new());
         let mut count = 0;
         // Most stand as they are.
@@ -640,34 +613,32 @@ impl<'t> Escapes<'t> {
         }
         if count == most || self.text.get(end).is_none_or(|byte| !introduces(*byte)) {
             if count >= least {
-                found.push((value, end));
+                found.push((value, end, layer));
             }
             return found;
         }
-        open.push((value, end));
+        open.push((value, end, layer));
         for count in count..=most {
             let mut longer = Ways::new();
-            for &(value, at) in &open {
-                let with = |byte: u8| {
-                    let digit = char::from(byte).to_digit(radix)?;
-                    Some(value.saturating_mul(radix).saturating_add(digit))
-                };
-                let (before, plain) = (longer.len(), self.plain(at));
+            for &(value, at, layer) in &open {
+                let before = longer.len();
                 if count < most {
-                    match plain {
-                        Some(byte) => longer.extend(with(byte).map(|value| (value, at + 1))),
-                        None => {
-                            for (byte, end) in self.characters(inside, at) {
-                                longer.extend(with(byte).map(|value| (value, end)));
-                            }
+                    for (byte, end, read) in self.characters(inside, at) {
+                        if let Some(digit) = char::from(byte).to_digit(radix) {
+                            let value = value.saturating_mul(radix).saturating_add(digit);
+                            longer.push((value, end, layer.max(read)));
                         }
                     }
                 }
-                if count >= least && (longer.len() == before || plain.is_none()) {
-                    found.push((value, at));
+                if count >= least && (longer.len() == before || self.plain(at).is_none()) {
+                    found.push((value, at, layer));
                 }
             }
-            longer.truncate(WAYS_MAX);
+            if longer.len() > WAYS_MAX {
+                // Of many ways those count that fewer writers make.
+                longer.sort_by_key(|(.., layer)| *layer);
+                longer.truncate(WAYS_MAX);
+            }
             open = longer;
             if open.is_empty() {
                 break;
@@ -686,29 +657,30 @@ impl<'t> Escapes<'t> {
     }
 
     fn percent(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        for (value, end) in self.digits(inside, at, 16, 2, 2) {
-            say_byte(value, end, out);
+        for (value, end, layer) in self.digits(inside, (at, 0), 16, 2..=2) {
+            say_byte(value, end, inside.around(layer), out);
         }
-        for (byte, end) in self.characters(inside, at) {
+        for (byte, end, layer) in self.characters(inside, at) {
             if matches!(byte, b'u' | b'U') {
-                self.utf16(inside, end, out);
+                self.utf16(inside, (end, layer), out);
             }
         }
     }
 
     /// `XXXX`, and the second half of a pair when it is the first.
-    fn utf16(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        for (first, end) in self.digits(inside, at, 16, 4, 4) {
+    fn utf16(&mut self, inside: Inside, at: (usize, u8), out: &mut Readings) {
+        for (first, end, layer) in self.digits(inside, at, 16, 4..=4) {
             if !(0xD800..0xDC00).contains(&first) {
-                say_char(first, end, out);
+                say_char(first, end, inside.around(layer), out);
                 continue;
             }
-            for letter in self.introducers(inside, end) {
-                for digits in self.ends(inside, letter, b'u') {
-                    for (second, end) in self.digits(inside, digits, 16, 4, 4) {
+            for (letter, read) in self.introducers(inside, end) {
+                for (digits, letter) in self.ends(inside, letter, b'u') {
+                    let layer = layer.max(read).max(letter);
+                    for (second, end, layer) in self.digits(inside, (digits, layer), 16, 4..=4) {
                         if (0xDC00..0xE000).contains(&second) {
                             let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-                            say_char(code, end, out);
+                            say_char(code, end, inside.around(layer), out);
                         }
                     }
                 }
@@ -716,24 +688,23 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// Where one more introducer like that of the escape ends that stands at `at`.
-    fn introducers(&mut self, inside: Inside, at: usize) -> SmallVec<[usize; USUAL]> {
+    /// Where one more introducer like that of the escape ends that stands at `at`, and in which layer it is read.
+    fn introducers(&mut self, inside: Inside, at: usize) -> SmallVec<[(usize, u8); USUAL]> {
         let mut ends = SmallVec::new();
+        self.met |= self.text.get(at).copied().is_some_and(introduces);
         match self.text.get(at) {
             Some(b'\\') if inside.introducer == b'\\' => {
-                let most = self.run(at).min(1 << inside.layer);
-                ends.extend((1..=most).map(|count| at + count));
+                let most = self.run(at).min(1 << (DEPTH - 1));
+                ends.extend((1..=most).map(|count| (at + count, layer_of(count))));
             }
-            Some(byte) if *byte == inside.introducer => ends.push(at + 1),
+            Some(byte) if *byte == inside.introducer => ends.push((at + 1, 0)),
             _ => {}
         }
-        for index in self.layer(at, inside.layer).range() {
-            let reading = self.kept[index];
-            if reading.character() == Some(inside.introducer) {
-                ends.push(reading.end);
+        for reading in self.escapes(at) {
+            if reading.character() == Some(inside.introducer) && reading.layer < DEPTH {
+                ends.push((reading.end, reading.layer));
             }
         }
-        self.met = true;
         ends
     }
 
@@ -742,101 +713,113 @@ impl<'t> Escapes<'t> {
             return;
         };
         if !introduces(next) {
-            return self.behind_backslash(inside, next, at + 1, out);
-        }
-        match next {
-            b'\\' => {
-                for count in 1..=self.run(at).min(1 << inside.layer) {
-                    say_one(b'\\', at + count, out);
-                }
-            }
-            other => say_one(other, at + 1, out),
-        }
-        for index in self.layer(at, inside.layer).range() {
-            let reading = self.kept[index];
-            if let Some(byte) = reading.character()
-                && self.affords()
-            {
-                self.behind_backslash(inside, byte, reading.end, out);
-            }
+            return self.behind_backslash(inside, (next, at + 1, 0), out);
         }
         self.met = true;
+        match next {
+            b'\\' => {
+                for count in 1..=self.run(at).min(1 << (DEPTH - 1)) {
+                    say_one(b'\\', at + count, inside.around(layer_of(count)), out);
+                }
+            }
+            other => say_one(other, at + 1, inside.around(0), out),
+        }
+        for index in self.known_range(at) {
+            let reading = self.kept[index];
+            if let Some(byte) = reading.character().filter(|_| reading.layer < DEPTH)
+                && self.affords()
+            {
+                self.behind_backslash(inside, (byte, reading.end, reading.layer), out);
+            }
+        }
     }
 
-    /// The rest of an escape whose first character behind the backslash is `byte` and ends at `end`.
-    fn behind_backslash(&mut self, inside: Inside, byte: u8, end: usize, out: &mut Readings) {
+    fn known_range(&self, at: usize) -> Range<usize> {
+        let place = at.checked_sub(self.known.start);
+        let place = place.and_then(|place| self.places.get(place));
+        place.map_or(0..0, |place| place.escapes.range())
+    }
+
+    /// The rest of an escape whose first character behind the backslash is given.
+    fn behind_backslash(&mut self, inside: Inside, first: Character, out: &mut Readings) {
+        let (byte, end, layer) = first;
         match byte {
             b'u' | b'x' | b'U' => {
-                for (brace, open) in self.characters(inside, end) {
-                    if brace == b'{' {
-                        for (value, close) in self.digits(inside, open, 16, 1, DIGITS_MAX) {
-                            for end in self.ends(inside, close, b'}') {
-                                say_char(value, end, out);
-                            }
+                for (open, brace) in self.ends(inside, end, b'{') {
+                    let open = (open, layer.max(brace));
+                    for (value, close, layer) in self.digits(inside, open, 16, 1..=DIGITS_MAX) {
+                        for (end, brace) in self.ends(inside, close, b'}') {
+                            say_char(value, end, inside.around(layer.max(brace)), out);
                         }
                     }
                 }
                 match byte {
-                    b'u' => self.utf16(inside, end, out),
+                    b'u' => self.utf16(inside, (end, layer), out),
                     b'x' => {
-                        for (value, end) in self.digits(inside, end, 16, 2, 2) {
-                            say_byte(value, end, out);
+                        for (value, end, layer) in self.digits(inside, (end, layer), 16, 2..=2) {
+                            say_byte(value, end, inside.around(layer), out);
                         }
                     }
                     _ => {
-                        for (value, end) in self.digits(inside, end, 16, 8, 8) {
-                            say_char(value, end, out);
+                        for (value, end, layer) in self.digits(inside, (end, layer), 16, 8..=8) {
+                            say_char(value, end, inside.around(layer), out);
                         }
                     }
                 }
                 return;
             }
-            byte if introduces(byte) || byte == 0 => return say_one(byte, end, out),
+            byte if introduces(byte) || byte == 0 => {
+                return say_one(byte, end, inside.around(layer), out);
+            }
             _ => {}
         }
         if let Some((_, says)) = CONTROLS.iter().find(|(letter, _)| *letter == byte) {
-            say_one(*says, end, out);
+            say_one(*says, end, inside.around(layer), out);
         } else if byte.is_ascii() && !byte.is_ascii_alphanumeric() {
-            say_one(byte, end, out);
+            say_one(byte, end, inside.around(layer), out);
         }
         let Some(first) = digit(byte) else {
             return;
         };
+        let begun = (first, end, layer);
         if first < 8 {
-            for (value, end) in self.more_digits(inside, (first, end), 8, 0, 2) {
-                say_byte(value, end, out);
+            for (value, end, layer) in self.more_digits(inside, begun, 8, 0..=2) {
+                say_byte(value, end, inside.around(layer), out);
             }
         }
-        let most = STYLE_DIGITS_MAX - 1;
-        for (value, end) in self.more_digits(inside, (first, end), 16, 0, most) {
-            say_style(value, end, out);
+        for (value, end, layer) in self.more_digits(inside, begun, 16, 0..=STYLE_DIGITS_MAX - 1) {
+            say_style(value, end, inside.around(layer), out);
             // A blank is put behind it, so that no digit goes on with it; a URL may write that as another character.
-            let blank = |(byte, _): &(u8, usize)| b" \t\n+".contains(byte);
-            for (_, end) in self.characters(inside, end).into_iter().filter(blank) {
-                say_style(value, end, out);
+            for (byte, end, blank) in self.characters(inside, end) {
+                if b" \t\n+".contains(&byte) {
+                    say_style(value, end, inside.around(layer.max(blank)), out);
+                }
             }
         }
     }
 
     fn entity(&mut self, inside: Inside, at: usize, out: &mut Readings) {
-        for (first, next) in self.characters(inside, at) {
-            if first != b'#' {
-                continue;
-            }
-            let mut values = self.digits(inside, next, 10, 1, DIGITS_MAX);
-            for (letter, digits) in self.characters(inside, next) {
+        for (next, layer) in self.ends(inside, at, b'#') {
+            let mut values = self.digits(inside, (next, layer), 10, 1..=DIGITS_MAX);
+            for (letter, digits, read) in self.characters(inside, next) {
                 if matches!(letter, b'x' | b'X') {
-                    values.extend(self.digits(inside, digits, 16, 1, DIGITS_MAX));
+                    let digits = (digits, layer.max(read));
+                    values.extend(self.digits(inside, digits, 16, 1..=DIGITS_MAX));
                 }
             }
-            for (value, end) in values {
-                let behind = self.ends(inside, end, b';');
-                for end in behind.iter().copied() {
-                    say_char(value, end, out);
+            for (value, end, layer) in values {
+                // Without a semicolon it ends where no reader of its layer sees one, nor one more digit.
+                let layer = layer.max(inside.layer);
+                let (mut ends, mut goes_on) = (false, false);
+                for (byte, end, read) in self.characters(inside, end) {
+                    if byte == b';' {
+                        say_char(value, end, inside.around(layer.max(read)), out);
+                    }
+                    ends |= byte == b';' && read <= layer;
+                    goes_on |= byte.is_ascii_hexdigit() && read <= layer;
                 }
-                let digit = |(byte, _): &(u8, usize)| byte.is_ascii_hexdigit();
-                if behind.is_empty() && !self.characters(inside, end).iter().any(digit) {
-                    say_char(value, end, out);
+                if !ends && !goes_on {
+                    say_char(value, end, inside.around(layer), out);
                 }
             }
         }
@@ -848,18 +831,22 @@ impl<'t> Escapes<'t> {
     /// Some names are known without a semicolon too; the longest one counts.
     fn name(&mut self, inside: Inside, at: usize, out: &mut Readings) {
         let mut ways: SmallVec<[Name; 1]> = SmallVec::new();
-        ways.push(Name::at(at));
+        ways.push(Name::at(at, inside.layer));
         let mut next = 0;
         while let Some(mut name) = ways.get(next).copied() {
             next += 1;
             loop {
-                let (byte, end) = match self.plain(name.end) {
-                    Some(byte) => (byte, name.end + 1),
+                let character = match self.plain(name.end) {
+                    Some(byte) => (byte, name.end + 1, 0),
                     None => {
                         let characters = self.characters(inside, name.end);
-                        for (byte, end) in characters.iter().skip(1) {
+                        // Who reads no deeper sees the end of the name here.
+                        if characters.iter().all(|(.., layer)| *layer > name.layer) {
+                            name.say(out);
+                        }
+                        for character in characters.iter().skip(1) {
                             let mut other = name;
-                            if !other.goes_on(*byte, *end) {
+                            if !other.goes_on(*character) {
                                 other.say(out);
                             } else if ways.len() < WAYS_MAX {
                                 ways.push(other);
@@ -871,12 +858,19 @@ impl<'t> Escapes<'t> {
                         }
                     }
                 };
-                if !name.goes_on(byte, end) {
+                if !name.goes_on(character) {
                     break;
                 }
             }
             name.say(out);
         }
+    }
+}
+
+impl Inside {
+    /// The layer of an escape of which the deepest character is read in `layer`.
+    fn around(self, layer: u8) -> u8 {
+        1 + self.layer.max(layer)
     }
 }
 
@@ -887,87 +881,87 @@ struct Name {
     length: usize,
     hash: u32,
     end: usize,
-    /// What the longest known one says, and where it ends.
-    found: Option<(&'static str, usize)>,
+    /// In which layer the deepest of them, or the introducer, is read.
+    layer: u8,
+    /// What the longest known one says, where it ends, and its layer.
+    found: Option<(&'static str, usize, u8)>,
 }
 
 impl Name {
-    fn at(at: usize) -> Self {
+    fn at(at: usize, layer: u8) -> Self {
         Self {
             letters: [0; NAME_MAX],
             length: 0,
             hash: 0,
             end: at,
+            layer,
             found: None,
         }
     }
 
     /// Adds what was found.
     fn say(&self, out: &mut Readings) {
-        if let Some((characters, end)) = self.found {
-            say(characters.as_bytes(), end, false, out);
+        if let Some((characters, end, layer)) = self.found {
+            say(characters.as_bytes(), end, 1 + layer, out);
         }
     }
 
-    /// Takes one more letter, which ends at `end`; false when the name ends before it or with it.
-    fn goes_on(&mut self, byte: u8, end: usize) -> bool {
+    /// Takes one more letter; false when the name ends before it or with it.
+    fn goes_on(&mut self, (byte, end, layer): Character) -> bool {
         let last = byte == b';';
         if self.length == NAME_MAX || !(last || byte.is_ascii_alphanumeric()) {
             return false;
         }
         self.letters[self.length] = byte;
         (self.length, self.end) = (self.length + 1, end);
+        self.layer = self.layer.max(layer);
         self.hash = Names::hash(self.hash, byte);
         if (last || OPEN_NAME.contains(&self.length))
             && let Some(characters) = NAMES.get(self.hash, &self.letters[..self.length])
         {
-            self.found = Some((characters, end));
+            self.found = Some((characters, end, self.layer));
         }
         !last
     }
 }
 
-fn say(text: &[u8], end: usize, style: bool, out: &mut Readings) {
+fn say(text: &[u8], end: usize, layer: u8, out: &mut Readings) {
     let mut said = [0; SAID_MAX];
     if let Some(place) = said.get_mut(..text.len()) {
         place.copy_from_slice(text);
         let length = text.len() as u8;
-        add(
-            Reading {
-                end,
-                said,
-                length,
-                style,
-            },
-            out,
-        );
-    }
-}
-
-fn say_char(code: u32, end: usize, out: &mut Readings) {
-    if let Some(character) = char::from_u32(code) {
-        say(
-            character.encode_utf8(&mut [0; 4]).as_bytes(),
+        let reading = Reading {
             end,
-            false,
-            out,
-        );
+            said,
+            length,
+            style: false,
+            layer,
+        };
+        add(reading, out);
     }
 }
 
-fn say_style(code: u32, end: usize, out: &mut Readings) {
+fn say_char(code: u32, end: usize, layer: u8, out: &mut Readings) {
     if let Some(character) = char::from_u32(code) {
-        say(
-            character.encode_utf8(&mut [0; 4]).as_bytes(),
-            end,
-            true,
-            out,
-        );
+        let said = character.encode_utf8(&mut [0; 4]).len();
+        let mut reading = Reading::one(0, end).in_layer(layer);
+        character.encode_utf8(&mut reading.said);
+        reading.length = said as u8;
+        add(reading, out);
     }
 }
 
-fn say_one(byte: u8, end: usize, out: &mut Readings) {
-    add(Reading::one(byte, end), out);
+fn say_style(code: u32, end: usize, layer: u8, out: &mut Readings) {
+    if let Some(character) = char::from_u32(code) {
+        let mut reading = Reading::one(0, end).in_layer(layer);
+        reading.length = character.encode_utf8(&mut reading.said).len() as u8;
+        reading.style = true;
+        add(reading, out);
+    }
+}
+
+fn say_one(byte: u8, end: usize, layer: u8, out: &mut Readings) {
+    add(Reading::one(byte, end).in_layer(layer), out);
 }
 
 /// The byte that two hexadecimal digits say.
@@ -977,19 +971,29 @@ fn pair(high: u8, low: u8) -> Option<u8> {
 }
 
 /// A byte as it is, and the character of that number: both are written so.
-fn say_byte(value: u32, end: usize, out: &mut Readings) {
+fn say_byte(value: u32, end: usize, layer: u8, out: &mut Readings) {
     if let Ok(byte) = u8::try_from(value) {
-        say_one(byte, end, out);
+        say_one(byte, end, layer, out);
         if !byte.is_ascii() {
-            say_char(value, end, out);
+            say_char(value, end, layer, out);
         }
     }
 }
 
+/// Adds a reading unless it is there, or is read too deep; it is of the layer in which it can be read first.
 #[inline]
 fn add(reading: Reading, out: &mut Readings) {
-    if out.len() < READINGS_MAX && !out.contains(&reading) {
+    if reading.layer > DEPTH {
+        return;
+    }
+    if let Some(other) = out.iter_mut().find(|other| other.reads_as(&reading)) {
+        other.layer = other.layer.min(reading.layer);
+    } else if out.len() < READINGS_MAX {
         out.push(reading);
+    } else if let Some(deepest) = out.iter_mut().max_by_key(|other| other.layer)
+        && reading.layer < deepest.layer
+    {
+        *deepest = reading;
     }
 }
 

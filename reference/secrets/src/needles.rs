@@ -6,7 +6,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKi
 use zeroize::Zeroizing;
 
 use crate::escape::{self, Escapes, Reading, Readings};
-use crate::paths::Paths;
+use crate::paths::{InRun, Paths};
 use crate::prefixes::{Beginning, NOTHING, Prefixes};
 use crate::skip::Skip;
 use crate::watch::Watch;
@@ -18,6 +18,8 @@ const QUICK_PATTERNS_MAX: usize = 64;
 /// Places where a secret could start and did not, before and per so many bytes of text, after which skipping is given up: text
 /// full of near misses must not cost more than one pass of the automaton.
 const MISSES_MIN: usize = 64;
+/// Bytes that are searched between two looks at the clock.
+const STRETCH: usize = 64 * 1024;
 const BYTES_PER_MISS: usize = 512;
 /// A run of backslashes that is longer than this, and than any that a secret may be written with, begins no escape but at its end.
 const BACKSLASHES_MIN: usize = 48;
@@ -25,9 +27,8 @@ const BACKSLASHES_MIN: usize = 48;
 const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
 /// Bytes behind an introducer that are looked at one by one.
 const NEAR_BYTES: usize = 12;
-/// What is done about an escape, for each that is parsed for it and for each way to it, in bytes of easy text.
+/// What is done about an escape, and for each way to it, in bytes of easy text.
 const WORK_PER_ESCAPE: usize = 4;
-const WORK_PER_PARSE: usize = 8;
 const WORK_PER_WAY: usize = 2;
 /// Bytes of the pieces of secrets that stand before an escape.
 const GRAM: usize = 3;
@@ -176,7 +177,7 @@ impl Needles {
     /// Whether a secret of `least` bytes or more stands in `text` as it is.
     pub fn stands_in(&self, text: &[u8], least: usize) -> bool {
         let mut found = false;
-        self.standing(text, least, &mut |_| found = true);
+        self.standing(text, least, &mut |_| found = true, &mut Watch::patient());
         found
     }
 
@@ -199,10 +200,32 @@ impl Needles {
     }
 
     /// The places of secrets of `least` bytes or more that stand in `text` as they are; what overlaps may be told as one.
-    pub fn standing(&self, text: &[u8], least: usize, hit: &mut dyn FnMut(Range<usize>)) {
+    pub fn standing(
+        &self,
+        text: &[u8],
+        least: usize,
+        hit: &mut dyn FnMut(Range<usize>),
+        watch: &mut Watch<'_>,
+    ) {
         let mut misses = MISSES_MIN + text.len() / BYTES_PER_MISS;
-        let mut from = 0;
-        while let Some(found) = self.next(text, from, &mut misses) {
+        let (mut from, mut until) = (0, 0);
+        loop {
+            if from >= until {
+                // What begins before `until` ends in this stretch.
+                until = text.len().min(from + STRETCH);
+                if from == until || !watch.affords(until - from) {
+                    return;
+                }
+            }
+            let stretch = &text[..text.len().min(until + self.longest)];
+            let Some(found) = self.next(stretch, from, &mut misses) else {
+                from = until;
+                continue;
+            };
+            if found.start() >= until {
+                from = until;
+                continue;
+            }
             // Behind it begins what may begin inside of it: those are followed together.
             let mut state = self.prefixes.whole(found.pattern().as_usize());
             let (mut at, mut end) = (found.end(), found.end());
@@ -212,6 +235,9 @@ impl Needles {
                 0..0
             };
             while at < text.len() && at - (state.depth as usize) < end {
+                if !watch.affords(1) {
+                    return;
+                }
                 state = self.prefixes.behind(state, text[at]);
                 at += 1;
                 let says = self.prefixes.says(state) as usize;
@@ -271,73 +297,51 @@ impl Needles {
         let Some(mut at) = introducers.next() else {
             return;
         };
-        let mut paths = Paths::new(&self.prefixes, text, least);
-        let mut before = Before {
+        let mut walk = Walk {
             needles: self,
             text,
-            at: 0,
-            state: NOTHING,
+            escapes: Escapes::new(text),
+            paths: Paths::new(&self.prefixes, text, least),
+            before: Before {
+                needles: self,
+                text,
+                at: 0,
+                state: NOTHING,
+            },
+            readings: Readings::new(),
         };
-        let mut escapes = Escapes::new(text, self.bytes[usize::from(b'\\')]);
-        let mut readings = Readings::new();
+        let backslashes = self.bytes[usize::from(b'\\')];
         // Where the run of backslashes ends that was met last.
         let mut run_end = 0;
         loop {
             let reads = match text[at] {
-                b'+' => !paths.is_clear() || self.may_be_blank(text, at),
+                b'+' => !walk.paths.is_clear() || self.may_be_blank(text, at),
                 b'\\' => {
-                    if at >= run_end {
+                    let is_first = at >= run_end;
+                    if is_first {
                         let run = text[at..].iter().take_while(|byte| **byte == b'\\');
                         run_end = at + run.count();
                     }
-                    run_end - at < self.backslashes && begins_escape(text, at)
+                    if is_first && backslashes {
+                        let first = at.max(run_end.saturating_sub(self.backslashes));
+                        walk.run(first..run_end, hit, passed, watch);
+                    }
+                    !backslashes && run_end - at < self.backslashes && begins_escape(text, at)
                 }
                 _ => begins_escape(text, at),
             };
             if reads {
-                let parsed = escapes.parsed;
-                self.read(&mut escapes, text, at, &mut readings);
-                let parsed = (escapes.parsed - parsed) as usize;
-                if !watch.affords(
-                    WORK_PER_ESCAPE + parsed * WORK_PER_PARSE + paths.open() * WORK_PER_WAY,
-                ) {
-                    return;
-                }
-                if !paths.is_clear() {
-                    paths.reach(at, hit);
-                }
-                let begun = before.escape(at, &readings);
-                if begun.is_some() || !paths.is_clear() {
-                    paths.escape(at, begun, &readings, hit);
-                }
-                if text[at] != b'+' && !readings.is_empty() {
-                    passed(at, &readings);
-                }
+                walk.escape(at, hit, passed, watch);
+            }
+            if watch.is_over() {
+                return;
             }
             match introducers.next() {
                 Some(next) => at = next,
                 None => break,
             }
         }
-        paths.end(hit);
-    }
-
-    /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
-    fn read(&self, escapes: &mut Escapes, text: &[u8], at: usize, readings: &mut Readings) {
-        readings.clear();
-        if text[at] != b'+' {
-            escapes.read(at, readings);
-        }
-        if self.blanks {
-            for at in 0..readings.len() {
-                if readings[at].ascii() == Some(b'+') {
-                    readings.push(Reading::blank(readings[at].end));
-                }
-            }
-            if text[at] == b'+' {
-                readings.push(Reading::blank(at + 1));
-            }
-        }
+        walk.paths.end(hit);
     }
 
     /// Whether the `+` at `at` may be a blank of a secret of which nothing before is escaped.
@@ -451,6 +455,90 @@ impl Iterator for Introducers<'_> {
 fn begins_escape(text: &[u8], at: usize) -> bool {
     let next = text.get(at + 1);
     next.is_some_and(|next| escape::may_begin(text[at], *next))
+}
+
+/// A walk through the escapes of a text.
+struct Walk<'n> {
+    needles: &'n Needles,
+    text: &'n [u8],
+    escapes: Escapes<'n>,
+    paths: Paths<'n>,
+    before: Before<'n>,
+    readings: Readings,
+}
+
+impl Walk<'_> {
+    /// Passes the escape at `at`.
+    #[inline]
+    fn escape(
+        &mut self,
+        at: usize,
+        hit: &mut dyn FnMut(Range<usize>),
+        passed: &mut dyn FnMut(usize, &[Reading]),
+        watch: &mut Watch<'_>,
+    ) {
+        self.read(at, watch);
+        watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
+        if !self.paths.is_clear() {
+            self.paths.reach(at, hit);
+        }
+        let begun = self.before.escape(at, &self.readings);
+        if begun.is_some() || !self.paths.is_clear() {
+            self.paths.escape(at, begun, &self.readings, hit);
+        }
+        if self.text[at] != b'+' && !self.readings.is_empty() {
+            passed(at, &self.readings);
+        }
+    }
+
+    /// Passes a run of backslashes of which each may be one of a secret's.
+    #[inline(never)]
+    fn run(
+        &mut self,
+        run: Range<usize>,
+        hit: &mut dyn FnMut(Range<usize>),
+        passed: &mut dyn FnMut(usize, &[Reading]),
+        watch: &mut Watch<'_>,
+    ) {
+        let mut in_run: Vec<InRun> = Vec::new();
+        for at in run.start.max(run.end.saturating_sub(BACKSLASHES_EACH))..run.end {
+            self.read(at, watch);
+            for reading in &self.readings {
+                let same = |(_, other, _): &&InRun| other.reads_as(reading);
+                let before = in_run.iter().rev().find(same).map(|(at, ..)| *at);
+                in_run.push((at, *reading, before));
+            }
+            if !self.readings.is_empty() {
+                passed(at, &self.readings);
+            }
+            watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
+        }
+        self.paths.reach(run.start, hit);
+        let here = in_run.iter().take_while(|(at, ..)| *at == run.start);
+        let mut here: Readings = here.map(|(_, reading, _)| *reading).collect();
+        here.push(Reading::one(b'\\', run.start + 1));
+        let begun = self.before.escape(run.start, &here);
+        self.paths.run(run, begun, &in_run, hit);
+    }
+
+    /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
+    fn read(&mut self, at: usize, watch: &mut Watch<'_>) {
+        let (text, readings) = (self.text, &mut self.readings);
+        readings.clear();
+        if text[at] != b'+' {
+            self.escapes.read(at, readings, watch);
+        }
+        if self.needles.blanks {
+            for at in 0..readings.len() {
+                if readings[at].ascii() == Some(b'+') {
+                    readings.push(Reading::blank(readings[at].end));
+                }
+            }
+            if text[at] == b'+' {
+                readings.push(Reading::blank(at + 1));
+            }
+        }
+    }
 }
 
 /// What stands before the escapes of a text as it is and begins a secret.

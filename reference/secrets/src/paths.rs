@@ -1,12 +1,15 @@
 //! Follows secrets along the ways in which a text with escapes can be read. An escape leads on from where it begins to where each
 //! of its readings ends, every other byte to the next one; what the automaton of the secrets says of the text read so far is a
-//! state at a place, and whatever leads to the same state at the same place is one. So each place is passed once, whatever begins
-//! at how many places before it. Knows nothing of how escapes are written.
+//! state at a place, and whatever leads to the same state at the same place is one; so is a way that has read the end of what
+//! another has. So each place is passed a few times, whatever begins at how many places before it. Knows nothing of how escapes
+//! are written.
 
 use std::ops::Range;
 
-use crate::escape::{Reading, Readings};
-use crate::prefixes::{Beginning, Prefixes};
+use smallvec::SmallVec;
+
+use crate::escape::{DEPTH, Reading, Readings};
+use crate::prefixes::{Beginning, NOTHING, Prefixes};
 
 /// States that are followed at the same time: as many as eight backslashes side by side have that are escaped four times, and many
 /// more than other text of writers has.
@@ -16,7 +19,7 @@ const OPEN_FEW: usize = 6;
 /// So many are compared in about the time of a step.
 const COMPARED_PER_STEP: usize = 64;
 /// Steps that a text affords: so many at first and at the most, and so many more for each of its bytes.
-const STEPS_SAVED_MAX: u32 = 128 * 1024;
+const STEPS_SAVED_MAX: u32 = 32 * 1024;
 const STEPS_PER_BYTE: u32 = 12;
 /// Escapes on the ways of a text that are remembered before those are forgotten on which nothing stands any more.
 const CRUMBS_MIN: usize = 4096;
@@ -48,13 +51,21 @@ struct Crumb {
     /// Where it begins, and how many bytes it says.
     at: usize,
     said: u32,
+    /// It is a run of backslashes, each of the bytes said by some of them.
+    run: bool,
 }
+
+/// Backslashes that say one.
+const BACKSLASHES_EACH: usize = 1 << DEPTH;
+
+/// What an escape in a run of backslashes may be, and the place before that where it may as well begin.
+pub(crate) type InRun = (usize, Reading, Option<usize>);
 
 /// The ways that are followed, and what of each is asked most beside them, so that several are compared at once.
 struct Ways {
     ways: Vec<Open>,
-    /// By way: a hash of its place and its state.
-    marks: [u32; OPEN_MAX],
+    /// By way: its place, or one that looks the same.
+    places: [u32; OPEN_MAX],
     /// By way: the depth of its state; `u32::MAX` behind the last one.
     depths: [u32; OPEN_MAX],
 }
@@ -67,13 +78,9 @@ impl Ways {
     fn new() -> Self {
         Self {
             ways: Vec::new(),
-            marks: [0; OPEN_MAX],
+            places: [0; OPEN_MAX],
             depths: [u32::MAX; OPEN_MAX],
         }
-    }
-
-    fn mark(way: &Open) -> u32 {
-        (way.at as u32).wrapping_mul(0x9E37_79B1) ^ way.state.number()
     }
 
     /// Adds one, for which there is room.
@@ -84,7 +91,7 @@ impl Ways {
 
     fn set(&mut self, index: usize, way: Open) {
         self.ways[index] = way;
-        self.marks[index] = Self::mark(&way);
+        self.places[index] = way.at as u32;
         self.depths[index] = way.state.depth;
     }
 
@@ -92,27 +99,25 @@ impl Ways {
     fn take(&mut self, index: usize) {
         let last = self.ways.len() - 1;
         self.ways.swap_remove(index);
-        self.marks[index] = self.marks[last];
+        self.places[index] = self.places[last];
         self.depths[index] = self.depths[last];
         self.depths[last] = u32::MAX;
     }
 
-    /// The way that is at the place of `new`, and has read what that has.
-    fn met_by(&self, new: &Open) -> Option<usize> {
-        let mark = Self::mark(new);
+    /// The first way from `from` on that is at `at`.
+    fn at(&self, at: usize, from: usize) -> Option<usize> {
+        let (chunks, _) = self.places.as_chunks::<COMPARED>();
         let used = self.ways.len().div_ceil(COMPARED);
-        let (chunks, _) = self.marks.as_chunks::<COMPARED>();
+        let mut from = from;
         for (chunk, first) in chunks.iter().zip((0..).step_by(COMPARED)).take(used) {
-            if !chunk
-                .iter()
-                .fold(false, |any, known| any | (*known == mark))
-            {
+            let is_there = |any, place: &u32| any | (*place == at as u32);
+            if first + COMPARED <= from || !chunk.iter().fold(false, is_there) {
                 continue;
             }
             let last = self.ways.len().min(first + COMPARED);
-            let met = |way: &Open| way.at == new.at && way.state == new.state;
-            if let Some(index) = self.ways[first..last].iter().position(met) {
-                return Some(first + index);
+            from = from.max(first);
+            if let Some(index) = self.ways[from..last].iter().position(|way| way.at == at) {
+                return Some(from + index);
             }
         }
         None
@@ -201,22 +206,7 @@ impl<'n> Paths<'n> {
         if self.crumbs.len() > self.crumbs_max {
             self.forget();
         }
-        let mut next = 0;
-        let mut here: smallvec::SmallVec<[Open; 4]> = smallvec::SmallVec::new();
-        while let Some(&open) = self.open.ways.get(next) {
-            match open.at == at {
-                true => {
-                    // Two ways to the same place may have met there only now.
-                    let same = |other: &&mut Open| other.state == open.state;
-                    match here.iter_mut().find(same) {
-                        Some(other) => *other = self.earlier(*other, open),
-                        None => here.push(open),
-                    }
-                    self.open.take(next);
-                }
-                false => next += 1,
-            }
-        }
+        let mut here = self.take(at);
         // What was read up to here as it stands is at the end of a way that has as much of it.
         let told = |state: &Beginning| here.iter().any(|open| state.depth <= open.plain);
         if let Some(state) = begun.filter(|state| !told(state)) {
@@ -242,6 +232,130 @@ impl<'n> Paths<'n> {
         if self.is_clear() {
             self.crumbs.clear();
         }
+    }
+
+    /// Leads on from the places of the run of backslashes at `run`, of which the first was [`reach`](Self::reach)ed, as
+    /// [`escape`](Self::escape) does from one: a backslash of a secret is said by any number of them up to [`BACKSLASHES_EACH`],
+    /// so that how many are said where is told by counting. `readings`: what else is said in the run.
+    pub fn run(
+        &mut self,
+        run: Range<usize>,
+        begun: Option<Beginning>,
+        readings: &[InRun],
+        hit: &mut dyn FnMut(Range<usize>),
+    ) {
+        if self.crumbs.len() > self.crumbs_max {
+            self.forget();
+        }
+        let mut here = self.take(run.end - 1);
+        let begun = begun.unwrap_or(NOTHING);
+        let told = |open: &Open| open.at == run.start && begun.depth <= open.plain;
+        if !here.iter().any(told) {
+            here.push(Open {
+                at: run.start,
+                state: begun,
+                plain: begun.depth,
+                crumb: START,
+                from: run.start - begun.depth as usize,
+                loose: false,
+            });
+        }
+        for open in here {
+            self.along(open, run.end, readings, hit);
+        }
+        if self.is_clear() {
+            self.crumbs.clear();
+        }
+    }
+
+    /// Leads one way on through the run of backslashes in which it is, and which ends at `end`.
+    fn along(
+        &mut self,
+        open: Open,
+        end: usize,
+        readings: &[InRun],
+        hit: &mut dyn FnMut(Range<usize>),
+    ) {
+        let (mut way, mut said) = (open, 0);
+        loop {
+            let next = self.prefixes.behind(way.state, b'\\');
+            // However many more are said, what was read begins the same.
+            let last = next == way.state;
+            let least = open.at + said as usize;
+            let most = match last {
+                true => end,
+                false => end.min(open.at + said as usize * BACKSLASHES_EACH),
+            };
+            for (at, reading, before) in readings {
+                if (least..=most).contains(at) && before.is_none_or(|before| before < least) {
+                    self.read(Open { at: *at, ..way }, reading, hit);
+                }
+            }
+            if said > 0 {
+                let says = self.prefixes.says(way.state);
+                if says >= self.least && says > 0 {
+                    let begin = self.begin(&Open { at: least, ..way }, says);
+                    self.find(begin..most, hit);
+                }
+                if most == end {
+                    self.add(Open { at: end, ..way });
+                }
+            }
+            self.steps = self.steps.saturating_sub(1);
+            if last || least == end || next.depth == 0 {
+                return;
+            }
+            said += 1;
+            self.crumbs.push(Crumb {
+                before: open.crumb,
+                plain: open.plain,
+                at: open.at,
+                said,
+                run: true,
+            });
+            way = Open {
+                at: open.at,
+                state: next,
+                plain: 0,
+                crumb: self.crumbs.len() as u32 - 1,
+                from: open.from,
+                loose: open.loose || next.depth < open.state.depth + said,
+            };
+        }
+    }
+
+    /// Takes out all ways to the places up to `last`, but those that met there only now and for which another suffices.
+    fn take(&mut self, last: usize) -> SmallVec<[Open; 4]> {
+        let mut next = 0;
+        let mut here: SmallVec<[Open; 4]> = SmallVec::new();
+        while let Some(&open) = self.open.ways.get(next) {
+            if open.at > last {
+                next += 1;
+                continue;
+            }
+            self.open.take(next);
+            let mut open = open;
+            let mut known = 0;
+            let suffices = loop {
+                let Some(mut other) = here.get(known).copied() else {
+                    break false;
+                };
+                if other.at == open.at {
+                    if self.suffices(&mut other, &mut open) {
+                        break true;
+                    }
+                    if self.suffices(&mut open, &mut other) {
+                        here.swap_remove(known);
+                        continue;
+                    }
+                }
+                known += 1;
+            };
+            if !suffices {
+                here.push(open);
+            }
+        }
+        here
     }
 
     /// Tells what was found last.
@@ -286,6 +400,7 @@ impl<'n> Paths<'n> {
             plain: open.plain,
             at: open.at,
             said,
+            run: false,
         };
         self.crumbs.push(crumb);
         let (from, loose) = match state.depth <= said {
@@ -312,9 +427,17 @@ impl<'n> Paths<'n> {
         // All that are open are compared with it.
         let compared = self.open.ways.len() / COMPARED_PER_STEP;
         self.steps = self.steps.saturating_sub(compared as u32);
-        if let Some(index) = self.open.met_by(&new) {
-            let earlier = self.earlier(self.open.ways[index], new);
-            return self.open.set(index, earlier);
+        let (mut new, mut from) = (new, 0);
+        while let Some(index) = self.open.at(new.at, from) {
+            let mut other = self.open.ways[index];
+            self.steps = self.steps.saturating_sub(1);
+            if self.suffices(&mut other, &mut new) {
+                return self.open.set(index, other);
+            }
+            match self.suffices(&mut new, &mut other) {
+                true => self.open.take(index),
+                false => from = index + 1,
+            }
         }
         let most = match self.steps {
             0 => OPEN_FEW,
@@ -330,18 +453,32 @@ impl<'n> Paths<'n> {
         }
     }
 
-    /// Of two ways that meet the one on which what was read begins earlier; the first when both do where the other does.
-    fn earlier(&mut self, mut one: Open, mut other: Open) -> Open {
-        for open in [&mut one, &mut other] {
-            if open.loose {
-                open.from = self.begin(open, open.state.depth);
-                open.loose = false;
-            }
+    /// Whether all that is found on the way `short` is found on `long`, which meets it, and begins no later there.
+    fn suffices(&mut self, long: &mut Open, short: &mut Open) -> bool {
+        if !self.prefixes.ends_with(long.state, short.state) {
+            return false;
         }
-        match other.from < one.from {
-            true => other,
-            false => one,
+        // What begins earlier is of use only where what follows is known to the text's end.
+        if self.steps == 0 {
+            return true;
         }
+        let begin = self.begins(short);
+        let length = short.state.depth;
+        let other = match length == long.state.depth {
+            true => self.begins(long),
+            false if length <= long.plain => long.at - length as usize,
+            false => self.begin(long, length),
+        };
+        other <= begin
+    }
+
+    /// Where what was read on a way begins.
+    fn begins(&mut self, open: &mut Open) -> usize {
+        if open.loose {
+            open.from = self.begin(open, open.state.depth);
+            open.loose = false;
+        }
+        open.from
     }
 
     /// Tells of a secret that ends here and has an escape in it.
@@ -358,6 +495,11 @@ impl<'n> Paths<'n> {
             return;
         }
         let place = self.begin(open, says)..open.at;
+        self.find(place, hit);
+    }
+
+    /// Tells of what was found last, unless `place` overlaps it.
+    fn find(&mut self, place: Range<usize>, hit: &mut dyn FnMut(Range<usize>)) {
         if place.start < self.found.end && self.found.start < place.end {
             self.found.start = self.found.start.min(place.start);
             self.found.end = self.found.end.max(place.end);
@@ -372,10 +514,16 @@ impl<'n> Paths<'n> {
     /// Where the last `length` bytes begin that were read; somewhat before when the text has used up its steps.
     fn begin(&mut self, open: &Open, length: u32) -> usize {
         let (mut rest, mut crumb) = (length - open.plain, open.crumb);
+        let mut end = open.at - open.plain as usize;
         while let Some(&escape) = self.crumbs.get(crumb as usize)
             && self.steps > 0
         {
             self.steps -= 1;
+            if rest <= escape.said && escape.run {
+                // The bytes before it are said by one backslash each, or its own by as many as can say one.
+                let least = escape.at + (escape.said - rest) as usize;
+                return least.max(end.saturating_sub(rest as usize * BACKSLASHES_EACH));
+            }
             if rest <= escape.said {
                 return escape.at;
             }
@@ -385,6 +533,7 @@ impl<'n> Paths<'n> {
             }
             rest -= escape.plain;
             crumb = escape.before;
+            end = escape.at - escape.plain as usize;
         }
         open.from
     }

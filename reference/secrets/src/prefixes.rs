@@ -12,13 +12,6 @@ pub(crate) struct Beginning {
     pub depth: u32,
 }
 
-impl Beginning {
-    /// Another one for each.
-    pub fn number(self) -> u32 {
-        self.node
-    }
-}
-
 /// Nothing that begins a secret.
 pub(crate) const NOTHING: Beginning = Beginning { node: 0, depth: 0 };
 
@@ -32,6 +25,9 @@ struct Node {
     others: Table,
     /// The byte that leads to the next node, if any does.
     next: Option<u8>,
+    /// A number, such that those of all nodes that end with this one are from it up to `ends`.
+    begins: u32,
+    ends: u32,
 }
 
 /// Where bytes lead, by their high bits: the number of a [`Block`] of blocks. Bytes that are in none lead to nothing.
@@ -63,6 +59,8 @@ impl Prefixes {
             says: 0,
             others: EMPTY,
             next: None,
+            begins: 0,
+            ends: 0,
         };
         let mut prefixes = Self {
             nodes: vec![root],
@@ -111,7 +109,7 @@ impl Prefixes {
         // Of each node the longest shorter beginning that it ends with, and once somebody asks, the table of all bytes.
         let mut shorter = vec![0; edges.len()];
         let mut all: Vec<Option<Table>> = vec![None; edges.len()];
-        for node in order {
+        for &node in &order {
             let Edge { from, byte } = edges[node as usize];
             let ends_with = match self.nodes[node as usize].depth {
                 0 | 1 => 0,
@@ -136,6 +134,25 @@ impl Prefixes {
             node.others = table;
             // A secret that ends here is longer than those that it ends with.
             node.says = node.says.max(says);
+        }
+        // Of the tree in which each node stands below the longest one that it ends with: first how many stand below each, then
+        // where these begin.
+        for &node in order.iter().rev() {
+            self.nodes[node as usize].ends += 1;
+            if node > 0 {
+                let below = self.nodes[node as usize].ends;
+                self.nodes[shorter[node as usize] as usize].ends += below;
+            }
+        }
+        let mut free = vec![0; edges.len()];
+        for &node in &order {
+            let shorter = shorter[node as usize] as usize;
+            let count = self.nodes[node as usize].ends;
+            let begins = free[shorter];
+            free[shorter] += count;
+            free[node as usize] = begins + 1;
+            let node = &mut self.nodes[node as usize];
+            (node.begins, node.ends) = (begins, begins + count);
         }
     }
 
@@ -192,6 +209,12 @@ impl Prefixes {
         self.nodes.len() * size_of::<Node>()
             + self.blocks.len() * size_of::<Block>()
             + self.wholes.len() * size_of::<u32>()
+    }
+
+    /// Whether what was read up to `state` ends with what was read up to `other`.
+    pub fn ends_with(&self, state: Beginning, other: Beginning) -> bool {
+        let other = &self.nodes[other.node as usize];
+        (other.begins..other.ends).contains(&self.nodes[state.node as usize].begins)
     }
 
     /// Whether a secret begins with `byte`.
@@ -268,6 +291,23 @@ mod tests {
                     longest(said),
                     "{secrets:?}, {text:?}, {at}"
                 );
+            }
+            let mut states = vec![(NOTHING, String::new())];
+            for secret in &secrets {
+                let (mut state, mut read) = (NOTHING, String::new());
+                for character in secret.chars() {
+                    read.push(character);
+                    let mut bytes = [0; 4];
+                    for byte in character.encode_utf8(&mut bytes).bytes() {
+                        state = prefixes.behind(state, byte);
+                    }
+                    states.push((state, read.clone()));
+                }
+            }
+            for (one, read) in &states {
+                for (other, end) in &states {
+                    assert_eq!(prefixes.ends_with(*one, *other), read.ends_with(end));
+                }
             }
             for (index, secret) in secrets.iter().enumerate() {
                 assert_eq!(prefixes.whole(index).depth as usize, secret.len());

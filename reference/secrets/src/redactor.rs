@@ -25,7 +25,7 @@ use memchr::memmem;
 use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;
 
-use crate::blocks::{self, Run, Scratch, View};
+use crate::blocks::{self, Resolved, Run, Scratch, View};
 use crate::escape::Reading;
 use crate::needles::Needles;
 use crate::scrubbed::{Scrub, Scrubbed};
@@ -365,12 +365,9 @@ impl Finder {
         places: &mut Vec<Range<usize>>,
         watch: &mut Watch<'_>,
     ) {
-        if !watch.affords(text.len()) {
-            return;
-        }
         self.needles
-            .standing(text, least, &mut |place| places.push(place));
-        let mut escapes: Vec<(usize, usize, u8)> = Vec::new();
+            .standing(text, least, &mut |place| places.push(place), watch);
+        let mut escapes: Vec<Resolved> = Vec::new();
         let (mut found, mut resolved) = (Vec::new(), 0);
         self.needles.escaped(
             text,
@@ -387,7 +384,7 @@ impl Finder {
                     Some((at, reading.end, reading.character().filter(says)?))
                 };
                 // Blocks are made of sextets; everything else only stands between them.
-                let best = |(_, end, byte): &(usize, usize, u8)| (*end, blocks::is_sextet(*byte));
+                let best = |(_, end, byte): &Resolved| (*end, blocks::is_sextet(*byte));
                 let longest = readings.iter().filter_map(belongs).max_by_key(best);
                 if let Some(escape) = longest {
                     resolved = escape.1;
@@ -403,13 +400,16 @@ impl Finder {
         }
         self.search_blocks(text, blocks, &mut |place| places.push(place), watch);
         let chars = self.block_bytes * 4 / 3;
+        if !watch.affords(escapes.len()) {
+            return;
+        }
         for (around, which) in blocks::surroundings(text, &escapes, chars) {
+            if !watch.affords(around.len()) {
+                return;
+            }
             let view = View::new(text, around, &escapes[which]);
             let mut hit = |place| places.push(view.original(place));
             self.search_blocks(&view.text, blocks, &mut hit, watch);
-            if watch.is_over() {
-                return;
-            }
         }
     }
 

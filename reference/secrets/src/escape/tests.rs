@@ -10,12 +10,27 @@ fn names_without_a_semicolon_have_as_many_letters_as_is_said() {
     assert_eq!(lengths.last(), Some(OPEN_NAME.end()));
 }
 
+fn read(text: &str) -> Readings {
+    let mut readings = Readings::new();
+    let mut escapes = Escapes::new(text.as_bytes());
+    escapes.read(0, &mut readings, &mut Watch::patient());
+    readings
+}
+
+fn said(text: &str) -> Vec<String> {
+    let readings = read(text);
+    let whole = readings.iter().filter(|reading| reading.end == text.len());
+    whole
+        .map(|reading| String::from_utf8_lossy(reading.said()).into_owned())
+        .collect()
+}
+
 /// What is read at once reads as it would otherwise: texts of some characters, up to eleven of them.
 #[test]
 fn usual_escapes_are_read_as_all_are() {
     let letters = b"\\\\\\%%2f5nq0uxe\"&&;#amp";
     let mut random = fastrand::Rng::with_seed(5);
-    let (mut usual, mut plain) = (0, 0);
+    let (mut usual, mut alone) = (0, 0);
     for _ in 0..300_000 {
         // Some begin with a long run of backslashes.
         let run = match random.usize(..4) {
@@ -29,36 +44,35 @@ fn usual_escapes_are_read_as_all_are() {
             continue;
         }
         let mut quick = Readings::new();
-        let mut escapes = Escapes::new(&text, false);
-        if escapes.read_usual(0, &mut quick) {
+        let mut escapes = Escapes::new(&text);
+        let is_usual = escapes.read_usual(0, &mut quick);
+        if is_usual {
             usual += 1;
-        } else if escapes.read_plain(0, &mut quick) {
-            plain += 1;
+        } else if escapes.read_alone(0, &mut quick) {
+            alone += 1;
         } else {
             continue;
         }
-        escapes.left = PARSES_MAX;
-        let mut slow: Vec<Reading> = escapes
-            .layer(0, DEPTH)
-            .range()
-            .map(|index| escapes.kept[index])
-            .collect();
-        let order = |reading: &Reading| (reading.end, reading.said);
+        let mut slow = Readings::new();
+        escapes.known = 0..text.len();
+        escapes.places = vec![Place::default(); text.len()];
+        for at in (0..text.len()).rev().filter(|at| introduces(text[*at])) {
+            slow.clear();
+            escapes.read_all(at, &mut slow);
+            escapes.places[at].escapes = escapes.keep(&slow);
+        }
+        // The layer is asked for only where an escape is one of another's characters.
+        if !is_usual {
+            let forget = |reading: &mut Reading| reading.layer = 0;
+            quick.iter_mut().chain(&mut slow).for_each(forget);
+        }
+        let order = |reading: &Reading| (reading.end, reading.said, reading.style);
         slow.sort_by_key(order);
         quick.sort_by_key(order);
         assert_eq!(quick[..], slow[..], "{}", String::from_utf8_lossy(&text));
     }
     assert!(usual > 10_000, "only {usual} were usual");
-    assert!(plain > 10_000, "only {plain} were plain");
-}
-
-fn said(text: &str) -> Vec<String> {
-    let mut readings = Readings::new();
-    Escapes::new(text.as_bytes(), true).read(0, &mut readings);
-    let whole = readings.iter().filter(|reading| reading.end == text.len());
-    whole
-        .map(|reading| String::from_utf8_lossy(reading.said()).into_owned())
-        .collect()
+    assert!(alone > 10_000, "only {alone} stood alone");
 }
 
 #[test]
@@ -114,6 +128,14 @@ fn every_escape_says_its_character() {
         ("\\\\x7\\x31", "q"),
         ("&amp;#&#x35;7;", "9"),
         ("&#%357;", "9"),
+        // Eight digits of which each has several readings in deeper layers.
+        (
+            "\\\\\\u0075\\u0030\\u0030\\u0035\\u0043\\\\\\u0075\\u0030\\u0030\\u0035\\u0035\\\\\\u0030\\u0036\
+             \\u0030\\\\\\u0030\\u0036\\u0030\\\\\\u0030\\u0036\\u0030\\\\\\u0075\\u0030\\u0030\\u0033\\u0030\
+             \\\\\\u0030\\u0036\\u0030\\\\\\u0030\\u0036\\u0030\\u0032\\\\\\u0055\\u0030\\u0030\\u0030\\u0030\
+             \\u0030\\u0030\\u0036\\u0032",
+            "+",
+        ),
     ] {
         assert!(
             said(text).contains(&expected.to_owned()),
@@ -135,8 +157,7 @@ fn every_escape_says_its_character() {
         "\\x7\\x31",
         "&#&#x35;7;",
     ] {
-        let mut readings = Readings::new();
-        Escapes::new(text.as_bytes(), true).read(0, &mut readings);
+        let readings = read(text);
         assert!(readings.is_empty(), "{text}: {readings:?}");
         assert_eq!(said(text), Vec::<String>::new(), "{text}");
     }
