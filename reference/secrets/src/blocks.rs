@@ -462,7 +462,16 @@ pub(crate) fn belongs(before: &[u8], byte: u8, joined: bool) -> bool {
         b'\t' | b' ' if matches!(before, [.., b'\n' | b'\t' | b' ']) => true,
         b'\t' => joined,
         b'=' | b'\r' | b'\n' => joined || after(|byte| is_sextet(byte) || byte == b'\r', 1),
-        byte => SEPARATORS.contains(&byte) && (joined || after(|byte| byte.is_ascii_hexdigit(), 2)),
+        byte => {
+            // Behind a pair, or behind the first of two that stand there.
+            let pair = match before {
+                [pair @ .., first] if SEPARATORS.contains(first) => pair,
+                pair => pair,
+            };
+            let digits = pair.last_chunk::<2>();
+            let is_pair = digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+            SEPARATORS.contains(&byte) && (joined || is_pair)
+        }
     }
 }
 

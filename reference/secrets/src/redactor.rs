@@ -377,8 +377,8 @@ impl Finder {
                 if blocks == 0 || at < resolved {
                     return;
                 }
-                // Right behind an escape, or one character behind it: that may stand inside a block.
-                let joined = resolved > 0 && at <= resolved + 1;
+                // Right behind an escape, or a digit and a separator behind it: that may stand inside a block.
+                let joined = resolved > 0 && at <= resolved + 2;
                 let belongs = |reading: &Reading| {
                     let says = |byte: &u8| blocks::belongs(&text[..at], *byte, joined);
                     Some((at, reading.end, reading.character().filter(says)?))
