@@ -39,7 +39,9 @@ const WAYS_MAX: usize = 16;
 /// many readings.
 const PARSES_MAX: u32 = 64;
 /// So many are parsed whatever was parsed before.
-const PARSES_MIN: u32 = 8;
+const PARSES_MIN: u32 = 2;
+/// Of an escape that hangs on no other place so many suffice.
+const PARSES_ALONE: u32 = 8;
 /// What one text affords: so many at first, and so many more for each of its bytes.
 const PARSES_SAVED_MAX: u32 = 4 * 1024;
 const PARSES_PER_BYTE: u32 = 2;
@@ -319,13 +321,14 @@ impl<'t> Escapes<'t> {
             _ => 1,
         };
         if run == 1 {
+            self.saved = self.saved.max(PARSES_ALONE);
             self.read_all(at, out);
             return !self.met;
         }
         if run > 1 << (DEPTH - 1) || self.plain(at + run).is_none() {
             return false;
         }
-        self.left = PARSES_MIN;
+        self.left = PARSES_ALONE;
         self.parse(BEHIND_SEVERAL, at + run, out);
         // What fewer of the backslashes and such an escape behind them say must be the same.
         let same = |byte: u8| BEHIND_BACKSLASH[usize::from(byte)] == byte;
