@@ -39,6 +39,11 @@ const BYTES_PER_SECOND: usize = 4 << 20;
 /// An exchange of fewer bytes that is not done in time is the server's fault; a larger one may be its own.
 const MANY_BYTES: usize = 256 << 10;
 
+/// Elements of the largest answer. Each becomes a value of its own, many times as large as the few bytes that it may have.
+const ELEMENTS_MAX: usize = 512 << 10;
+/// Bytes of the longest line of an answer: all but texts, whose length is told before them. A long one is read again for each piece of it.
+const LINE_BYTES_MAX: usize = 16 << 10;
+
 /// How long an answer is waited for before the executor's other work gets another thread, which costs more than a store nearby takes to
 /// answer.
 const PROMPT: Duration = Duration::from_micros(250);
@@ -52,6 +57,7 @@ fn time_of(bytes: usize) -> Duration {
 /// A connection to a server.
 pub struct Wire {
     stream: Stream,
+    elements: Elements,
     parser: Parser,
     /// Bytes of the largest answer.
     answer_bytes_max: usize,
@@ -74,6 +80,75 @@ struct Bounded {
     moved: usize,
     /// The last wait was over within [`PROMPT`].
     is_near: bool,
+}
+
+fn too_large() -> io::Error {
+    io::Error::other("its answer is too large")
+}
+
+/// Where a server's answers are: in a line or in a text, and how many elements one of them has had.
+#[derive(Default)]
+struct Elements {
+    count: usize,
+    /// Bytes of the line so far.
+    line_bytes: usize,
+    /// Whether the line says how long a text behind it is, and how long as far as it was read.
+    text: Option<usize>,
+    /// Bytes of a text, and of the end of its line, that are still to come.
+    text_left: usize,
+}
+
+impl Elements {
+    /// Follows what was read, before anything is made of it.
+    fn follow(&mut self, mut read: &[u8]) -> io::Result<()> {
+        while !read.is_empty() {
+            let text = self.text_left.min(read.len());
+            self.text_left -= text;
+            read = &read[text..];
+            let Some((byte, behind)) = read.split_first() else {
+                break;
+            };
+            read = behind;
+            match (byte, self.text) {
+                (b'\n', text) => {
+                    self.text_left = text.map_or(0, |bytes| bytes.saturating_add(2));
+                    (self.text, self.line_bytes) = (None, 0);
+                    self.count += 1;
+                    continue;
+                }
+                (b'$' | b'=' | b'!', _) if self.line_bytes == 0 => self.text = Some(0),
+                (b'0'..=b'9', Some(bytes)) => {
+                    let digit = usize::from(byte - b'0');
+                    self.text = Some(bytes.saturating_mul(10).saturating_add(digit));
+                }
+                (b'\r', _) => {}
+                // Nothing, which has the length -1.
+                _ => self.text = None,
+            }
+            self.line_bytes += 1;
+            if self.line_bytes > LINE_BYTES_MAX {
+                return Err(too_large());
+            }
+        }
+        match self.count > ELEMENTS_MAX {
+            true => Err(too_large()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A stream whose elements are counted.
+struct Followed<'a> {
+    stream: &'a mut Stream,
+    elements: &'a mut Elements,
+}
+
+impl Read for Followed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        self.elements.follow(&buffer[..count])?;
+        Ok(count)
+    }
 }
 
 impl Bounded {
@@ -135,7 +210,7 @@ impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(self.left);
         if most == 0 && !buffer.is_empty() {
-            return Err(io::Error::other("its answer is too large"));
+            return Err(too_large());
         }
         let count = loop {
             self.wait(PollFlags::POLLIN)?;
@@ -293,6 +368,7 @@ impl Server {
         };
         let mut wire = Wire {
             stream,
+            elements: Elements::default(),
             parser: Parser::new(),
             answer_bytes_max,
             database: self.database,
@@ -362,6 +438,7 @@ impl Wire {
     /// When it does not leave in time.
     pub fn send(&mut self, packed: &[u8]) -> Result<(), RedisError> {
         let bytes_max = self.answer_bytes_max;
+        self.elements.count = 0;
         let bounded = self.stream.bounded_mut();
         bounded.left = bytes_max;
         bounded.ends += time_of(packed.len());
@@ -379,12 +456,17 @@ impl Wire {
     /// When nothing comes, or what is no answer.
     pub fn next(&mut self, within: Duration) -> Result<Value, RedisError> {
         self.within(within);
+        self.elements.count = 0;
         self.stream.bounded_mut().left = self.answer_bytes_max;
         self.read()
     }
 
     fn read(&mut self) -> Result<Value, RedisError> {
-        let read = self.parser.parse_value(&mut self.stream);
+        let followed = Followed {
+            stream: &mut self.stream,
+            elements: &mut self.elements,
+        };
+        let read = self.parser.parse_value(followed);
         // Whatever is still on its way would pass for the answer to the next question.
         self.is_open &= read.is_ok();
         read

@@ -181,6 +181,41 @@ fn an_answer_that_is_too_large_is_given_up_for_who_asked() {
     }
 }
 
+/// Each element becomes a value, and a line is read again for each piece of it: hundreds of times as much work and room as their bytes.
+#[test]
+fn an_answer_of_more_elements_or_longer_lines_than_any_is_given_up_early() {
+    for (begin, bytes) in [
+        ("*2000000000\r\n", "_\r\n"),
+        ("*2000000000\r\n", "*0\r\n"),
+        ("*2000000000\r\n", "*1\r\n$1\r\n\n\r\n"),
+        ("*2000000000\r\n", "$-1\r\n"),
+        ("%2000000000\r\n", ":1\r\n"),
+        ("+", "x"),
+        ("-ERR ", "x"),
+        ("(", "9"),
+    ] {
+        let many = bytes.repeat(1 << 10).into_bytes();
+        let store = Fake::endless(begin, many, Duration::ZERO).open("redis", "");
+        let since = Instant::now();
+        let answer = store.sweep();
+        let told = format!("{answer:?}");
+        assert!(told.contains("too large"), "{begin:?} {bytes:?}: {told}");
+        // Its bytes alone would have 32 s.
+        let took = since.elapsed();
+        assert!(took < SOON / 2, "{begin:?} {bytes:?}: {took:?}");
+    }
+    // As many texts as a list of thousands of sessions has, some of them long, are taken.
+    let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let texts = text("ok") + &text(&"\r\n$9:".repeat(100)).repeat(30_000);
+    let many = Fake::scripts(format!("*30001\r\n{texts}").into_bytes());
+    let store = many.open("redis", "");
+    for _ in 0..2 {
+        // It is no number, which is nonsense, and was read to its end.
+        away(store.sweep(), "texts");
+    }
+    assert_eq!(many.connections.load(Ordering::Acquire), 1);
+}
+
 const LEASE_FENCE: u64 = 7;
 
 fn lease() -> Lease {
