@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Read as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use ptc_agent::{
@@ -70,6 +70,8 @@ Exit status: 0 for an answer, 1 for a run that failed or an agent that is wrong,
 
 /// Milliseconds of a command or of a PTC-Lisp function.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long is waited for the rest of its output once a command has ended.
+const REST_WAIT: Duration = Duration::from_secs(1);
 /// Bytes read of a command's output.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Characters of a command's error output that are shown to the model.
@@ -434,10 +436,11 @@ fn transcribed(message: &Message, redactor: &Redactor) -> String {
                         lines.push(format!("  → {} ({})", call.name, call.id));
                         say(&mut lines, program);
                     }
-                    None => lines.push(format!(
-                        "  → {} {} ({})",
-                        call.name, call.arguments, call.id
-                    )),
+                    None => {
+                        let arguments = redactor.scrub_str(&call.arguments);
+                        let arguments = clipped(&arguments, TRANSCRIPT_CHARS_MAX);
+                        lines.push(format!("  → {} {arguments} ({})", call.name, call.id));
+                    }
                 }
             }
         }
@@ -569,60 +572,79 @@ fn run_command(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| ToolFault::new(format!("cannot start {}: {error}", words[0])))?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // A command that does not read its input may still answer.
-            let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
-        });
-        let errors = scope.spawn(move || drain(stderr, OUTPUT_BYTES_MAX));
-        let output = scope.spawn(move || drain(stdout, OUTPUT_BYTES_MAX));
-        let deadline = Instant::now() + TOOL_TIMEOUT;
-        let status = loop {
-            match child.try_wait() {
-                Ok(Some(status)) => break Some(status),
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(2))
-                }
-                _ => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    break None;
-                }
-            }
-        };
-        let output = output.join().unwrap_or_default();
-        let errors = errors.join().unwrap_or_default();
-        match status {
-            None => Err(ToolFault::new(format!(
-                "the command took longer than {} s",
-                TOOL_TIMEOUT.as_secs()
-            ))),
-            Some(status) if status.success() => Ok(match serde_json::from_str(output.trim()) {
-                Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
-                Err(_) => Value::str(redactor.scrub(output).into_inner()),
-            }),
-            Some(status) => {
-                let errors = redactor.scrub(errors);
-                let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
-                let detail = if detail.is_empty() {
-                    status.to_string()
-                } else {
-                    detail
-                };
-                Err(ToolFault::new(detail))
+    let stdin = child.stdin.take();
+    std::thread::spawn(move || {
+        // A command that does not read its input may still answer.
+        let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+    });
+    let (output, errors) = (
+        Gathered::of(child.stdout.take()),
+        Gathered::of(child.stderr.take()),
+    );
+    let deadline = Instant::now() + TOOL_TIMEOUT;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(ToolFault::new(format!(
+                    "the command took longer than {} s",
+                    TOOL_TIMEOUT.as_secs()
+                )));
             }
         }
-    })
+    };
+    let rest_until = Instant::now() + REST_WAIT;
+    if status.success() {
+        let output = output.text(rest_until);
+        return Ok(match serde_json::from_str(output.trim()) {
+            Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
+            Err(_) => Value::str(redactor.scrub(output).into_inner()),
+        });
+    }
+    let errors = redactor.scrub(errors.text(rest_until));
+    let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
+    let detail = if detail.is_empty() {
+        status.to_string()
+    } else {
+        detail
+    };
+    Err(ToolFault::new(detail))
 }
 
-fn drain(pipe: Option<impl std::io::Read>, bytes_max: u64) -> String {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        // What was read until the pipe broke is what there is.
-        let _ = pipe.take(bytes_max).read_to_end(&mut bytes);
+/// What a command says, as far as it was read. The thread that reads may outlive the command: what that left running may hold its output
+/// open for ever, and nobody can end a read.
+struct Gathered {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Has no sender any more once all is read.
+    ended: mpsc::Receiver<()>,
+}
+
+impl Gathered {
+    fn of(pipe: Option<impl std::io::Read + Send + 'static>) -> Self {
+        let (reads, ended) = mpsc::channel();
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (mut pipe, into) = (pipe.map(|pipe| pipe.take(OUTPUT_BYTES_MAX)), bytes.clone());
+        std::thread::spawn(move || {
+            let mut piece = vec![0; 64 * 1024];
+            // What was read until the pipe broke is what there is.
+            while let Some(Ok(count @ 1..)) = pipe.as_mut().map(|pipe| pipe.read(&mut piece)) {
+                let mut bytes = into.lock().unwrap_or_else(PoisonError::into_inner);
+                bytes.extend_from_slice(&piece[..count]);
+            }
+            drop(reads);
+        });
+        Gathered { bytes, ended }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+
+    fn text(self, until: Instant) -> String {
+        let left = until.saturating_duration_since(Instant::now());
+        let _ = self.ended.recv_timeout(left);
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
 }
 
 /// A function of one argument, called with it. What it makes of what was scrubbed is scrubbed again.
