@@ -65,6 +65,13 @@ fn tools() -> Vec<Json> {
     ]
 }
 
+/// An answer that calls so many tools, as either provider writes it.
+fn many_calls(count: usize) -> Json {
+    let call = json!({ "type": "tool_use", "id": "a", "name": "rows" });
+    let calls = vec![call; count];
+    json!({ "content": calls, "choices": [{ "message": { "tool_calls": calls } }] })
+}
+
 fn ask(model: &dyn Llm) -> Result<LlmReply, LlmErrorKind> {
     let (messages, tools) = (history(), tools());
     let request = LlmRequest {
@@ -213,6 +220,10 @@ fn faults_of_a_provider() {
             LlmErrorKind::Malformed,
         ),
         (
+            ResponseTemplate::new(200).set_body_json(many_calls(257)),
+            LlmErrorKind::Malformed,
+        ),
+        (
             ResponseTemplate::new(200).set_delay(Duration::from_secs(3)),
             LlmErrorKind::Timeout,
         ),
@@ -279,4 +290,19 @@ fn errors_never_show_the_key() {
     let error = model.complete(&request).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Unavailable);
     assert!(!error.to_string().contains("key-of-the-test"), "{error}");
+}
+
+#[test]
+fn many_calls_of_one_answer_are_taken() {
+    let (runtime, server) = provider();
+    let answer = ResponseTemplate::new(200).set_body_json(many_calls(256));
+    let mock = Mock::given(method("POST")).respond_with(answer);
+    runtime.block_on(mock.mount(&server));
+    let models: [Box<dyn Llm>; 2] = [
+        Box::new(ChatCompletions::new(options(&server, bearer(), 1)).unwrap()),
+        Box::new(AnthropicMessages::new(options(&server, bearer(), 1)).unwrap()),
+    ];
+    for model in models {
+        assert_eq!(ask(&*model).unwrap().tool_calls.len(), 256);
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::http::{Poster, ProviderOptions};
+use super::http::{Poster, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// The format demands a bound of the answer; this one when the request has none.
@@ -118,15 +118,17 @@ fn read_answer(answer: &Json) -> Option<LlmReply> {
                 .content
                 .get_or_insert_default()
                 .push_str(text("text").unwrap_or_default()),
-            Some("tool_use") => reply.tool_calls.push(ToolCall {
-                id: text("id").map(str::to_owned),
-                name: text("name").unwrap_or_default().to_owned(),
-                args: block.get("input").cloned(),
-                args_error: match block.get("input") {
-                    None | Some(Json::Object(_) | Json::Null) => None,
-                    Some(_) => Some(ARGUMENTS_NOT_OBJECT.to_owned()),
-                },
-            }),
+            Some("tool_use") if reply.tool_calls.len() <= TOOL_CALLS_MAX => {
+                reply.tool_calls.push(ToolCall {
+                    id: text("id").map(str::to_owned),
+                    name: text("name").unwrap_or_default().to_owned(),
+                    args: block.get("input").cloned(),
+                    args_error: match block.get("input") {
+                        None | Some(Json::Object(_) | Json::Null) => None,
+                        Some(_) => Some(ARGUMENTS_NOT_OBJECT.to_owned()),
+                    },
+                })
+            }
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::http::{Poster, ProviderOptions};
+use super::http::{Poster, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// A model behind `POST {base_url}/chat/completions`.
@@ -60,7 +60,11 @@ fn read_answer(answer: &Json) -> Option<LlmReply> {
             .get("content")
             .and_then(Json::as_str)
             .map(str::to_owned),
-        tool_calls: calls.filter_map(Json::as_object).map(read_call).collect(),
+        tool_calls: calls
+            .filter_map(Json::as_object)
+            .take(TOOL_CALLS_MAX + 1)
+            .map(read_call)
+            .collect(),
         tokens: Tokens::read(answer, "prompt_tokens", "completion_tokens"),
     })
 }

@@ -10,6 +10,8 @@ use super::{LlmError, LlmErrorKind, LlmReply};
 
 /// Longest answer read from a provider: several times what models write, for as a tree it takes twenty times its bytes.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Calls of one answer: each is made, and told back to the provider. An adapter reads one more at most.
+pub(super) const TOOL_CALLS_MAX: usize = 256;
 /// Bytes of the longest error text of a provider that is passed on, as a whole.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// A provider that asks for a longer pause is not waited for.
@@ -113,10 +115,15 @@ impl Poster {
         read: fn(&Json) -> Option<LlmReply>,
         lacks: &str,
     ) -> Result<LlmReply, LlmError> {
-        read(&self.post(body, timeout)?).ok_or_else(|| {
-            let message = format!("the provider's answer has no {lacks}");
-            LlmError::new(LlmErrorKind::Malformed, message)
-        })
+        let malformed = |message| LlmError::new(LlmErrorKind::Malformed, message);
+        let reply = read(&self.post(body, timeout)?)
+            .ok_or_else(|| malformed(format!("the provider's answer has no {lacks}")))?;
+        match reply.tool_calls.len() > TOOL_CALLS_MAX {
+            true => Err(malformed(format!(
+                "the provider's answer calls more than {TOOL_CALLS_MAX} tools"
+            ))),
+            false => Ok(reply),
+        }
     }
 
     /// Posts `body` and gives the decoded answer of a 2xx.
