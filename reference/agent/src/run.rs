@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ptc_lang::value::Map;
 use ptc_lang::{Env, Value};
@@ -161,6 +161,16 @@ pub fn chat(
     })
 }
 
+/// What a run that takes too long says, and each of its calls that is not made any more.
+pub(crate) const MISSION_OVER: &str = "Mission timeout exceeded";
+
+fn mission_over() -> RunFailure {
+    RunFailure {
+        reason: "mission_timeout",
+        message: MISSION_OVER.to_owned(),
+    }
+}
+
 /// The state of a run.
 pub(crate) struct Run<'a> {
     pub mode: Mode,
@@ -281,7 +291,7 @@ impl<'a> Run<'a> {
                 cache: self.options.prompt_cache,
                 schema,
                 max_tokens: None,
-                timeout: None,
+                timeout: self.time_left(),
             };
             self.emit(
                 "llm.start",
@@ -290,6 +300,7 @@ impl<'a> Run<'a> {
             );
             let reply = match self.options.llm.complete(&request) {
                 Ok(reply) => reply,
+                Err(_) if self.is_over() => return Err(mission_over()),
                 Err(error) => {
                     return Err(RunFailure {
                         reason: "llm_error",
@@ -340,14 +351,20 @@ impl<'a> Run<'a> {
         if self.turn > self.agent.turn_budget {
             return failed("turn_budget_exhausted", "Turn budget exhausted".to_owned());
         }
-        if self
-            .agent
-            .mission_timeout
-            .is_some_and(|limit| self.started.elapsed() >= limit)
-        {
-            return failed("mission_timeout", "Mission timeout exceeded".to_owned());
+        match self.is_over() {
+            true => Err(mission_over()),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// What is left of the run's time, where that is limited.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        let limit = self.agent.mission_timeout?;
+        Some(limit.saturating_sub(self.started.elapsed()))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.time_left().is_some_and(|left| left.is_zero())
     }
 
     fn take_turn(&mut self, reply: &LlmReply) -> TurnEnd {

@@ -19,7 +19,7 @@ use crate::call::invoke;
 use crate::llm::{LlmReply, Message, ToolCall};
 use crate::preview::{lenient_json, native_preview};
 use crate::program::{ProgramEnd, ProgramHost, ProgramRun, retained_bytes, run_program};
-use crate::run::{Mode, Run, memory};
+use crate::run::{MISSION_OVER, Mode, Run, memory};
 use crate::step::{CallRecord, RunFailure};
 use crate::telemetry::{Layer, ToolCallFacts};
 use crate::tool::Tool;
@@ -171,6 +171,11 @@ impl Run<'_> {
                 self.tell_rejected(&call.name);
                 let error = format!("Tool call limit reached (max: {limit})");
                 skipped.push((id, tool_error(error)));
+                continue;
+            }
+            if self.is_over() {
+                self.tell_rejected(&call.name);
+                skipped.push((id, tool_error(MISSION_OVER.to_owned())));
                 continue;
             }
             self.native_calls += 1;
@@ -366,20 +371,22 @@ impl Run<'_> {
 
     /// Runs a program and describes it to the model.
     fn evaluate(&mut self, program: &str, record: &mut CallRecord) -> Evaluated {
+        let own = self.agent.program_timeout;
+        let timeout = self.time_left().map_or(own, |left| left.min(own));
         let host = ProgramHost {
             tools: &self.callable,
             names: &self.callable_names,
             cache: &self.cache,
             telemetry: self.options.telemetry,
             scrubber: self.options.scrubber,
-            deadline: Instant::now() + self.agent.program_timeout,
+            deadline: Instant::now() + timeout,
             budget: self.budget(),
         };
         let ran = run_program(
             program,
             &self.env,
             &host,
-            self.agent.program_timeout,
+            timeout,
             self.agent.program_heap_bytes,
         );
         let ProgramRun { end, prints, env } = ran;
