@@ -368,6 +368,8 @@ impl Finder {
         self.needles
             .standing(text, least, &mut |place| places.push(place), watch);
         let mut escapes: Vec<Resolved> = Vec::new();
+        // Those that say a letter, or a line end or tab: which one, and the latter.
+        let mut ambiguous: Vec<(usize, u8)> = Vec::new();
         let (mut found, mut resolved) = (Vec::new(), 0);
         self.needles.escaped(
             text,
@@ -388,6 +390,13 @@ impl Finder {
                 let longest = readings.iter().filter_map(belongs).max_by_key(best);
                 if let Some(escape) = longest {
                     resolved = escape.1;
+                    let blank = |other: &Resolved| {
+                        other.1 == escape.1 && matches!(other.2, b'\n' | b'\r' | b'\t')
+                    };
+                    let other = readings.iter().filter_map(belongs).find(blank);
+                    if let Some((.., byte)) = other.filter(|_| blocks::is_sextet(escape.2)) {
+                        ambiguous.push((escapes.len(), byte));
+                    }
                     escapes.push(escape);
                 }
             },
@@ -399,11 +408,30 @@ impl Finder {
             return;
         }
         self.search_blocks(text, blocks, &mut |place| places.push(place), watch);
+        self.search_escaped_blocks(text, blocks, &escapes, places, watch);
+        // `\\x6e` is the letter of one writer and the line end of another. A text has one writer, so two views find its blocks.
+        if !ambiguous.is_empty() {
+            for (index, byte) in ambiguous {
+                escapes[index].2 = byte;
+            }
+            self.search_escaped_blocks(text, blocks, &escapes, places, watch);
+        }
+    }
+
+    /// Adds the places of secrets in blocks that have one of `escapes` in them.
+    fn search_escaped_blocks(
+        &self,
+        text: &[u8],
+        blocks: u8,
+        escapes: &[Resolved],
+        places: &mut Vec<Range<usize>>,
+        watch: &mut Watch<'_>,
+    ) {
         let chars = self.block_bytes * 4 / 3;
         if !watch.affords(escapes.len()) {
             return;
         }
-        for (around, which) in blocks::surroundings(text, &escapes, chars) {
+        for (around, which) in blocks::surroundings(text, escapes, chars) {
             if !watch.affords(around.len()) {
                 return;
             }

@@ -171,6 +171,41 @@ fn blocks_are_found_in_indented_lines() {
     assert_eq!(redactor.scrub_str(&text), "x\n    [REDACTED]\n");
 }
 
+/// `\\x5c\\x6e` is a line end whose characters were escaped; `\\\\x6e` is also the letter, escaped twice.
+#[test]
+fn escapes_of_line_ends_and_of_letters_are_both_read() {
+    use base64::Engine as _;
+    let secret = "canary-nnn-0123456789-rt";
+    let block = base64::engine::general_purpose::STANDARD.encode(secret);
+    let (first, rest) = block.split_at(12);
+    let escaped =
+        |end: &str, write: fn(char) -> String| -> String { end.chars().map(write).collect() };
+    let writers: [fn(char) -> String; 4] = [
+        |c| format!("\\x{:02x}", c as u32),
+        |c| format!("\\u{:04x}", c as u32),
+        |c| format!("%{:02X}", c as u32),
+        |c| format!("&#{};", c as u32),
+    ];
+    for write in writers {
+        for end in ["\\n", "\\r\\n", "\\n\\t", "\\n  "] {
+            let text = format!("<{first}{}{rest}>", escaped(end, write));
+            check(&[secret], &text, "<[REDACTED]>");
+            let whole = escaped(&format!("{first}{end}{rest}"), write);
+            check(&[secret], &format!("<{whole}>"), "<[REDACTED]>");
+        }
+    }
+    for letter in block.char_indices().filter(|(_, c)| "nrt".contains(*c)) {
+        let (at, c) = letter;
+        let text = format!(
+            "<{}\\\\x{:02x}{}>",
+            &block[..at],
+            c as u32,
+            &block[at + 1..]
+        );
+        check(&[secret], &text, "<[REDACTED]>");
+    }
+}
+
 #[test]
 fn a_split_secret_is_found_at_every_cut() {
     let redactor = redactor(&["split-secret", "secret-two", "s"]);
