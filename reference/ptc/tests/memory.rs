@@ -350,6 +350,46 @@ fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
     );
 }
 
+#[test]
+fn what_sessions_held_goes_back_to_the_system() {
+    // As many as one client may have.
+    const SESSIONS: usize = 16;
+    for isolation in ["thread", "process"] {
+        let mut server = Server::start(&[
+            "--sessions",
+            "--max-session-binding-bytes",
+            "1000000",
+            "--isolation",
+            isolation,
+        ]);
+        let before = server.memory("VmRSS");
+        let ids: Vec<Value> = (0..SESSIONS)
+            .map(|_| {
+                let started = server.call("lisp_session_start", &json!({}));
+                let id = started["result"]["structuredContent"]["session_id"].clone();
+                let program = "(def v (vec (map str (range 40000)))) (count v)";
+                let arguments = json!({"session_id": id, "program": program});
+                let reply = server.call("lisp_session_eval", &arguments);
+                assert_eq!(reply["result"]["isError"], false, "{reply}");
+                id
+            })
+            .collect();
+        let held = server.memory("VmRSS").saturating_sub(before);
+        for id in ids {
+            server.call("lisp_session_close", &json!({"session_id": id}));
+        }
+        assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
+        let left = server.memory("VmRSS").saturating_sub(before);
+        println!(
+            "{isolation}: of {} KB that sessions held, {} KB are left",
+            held / 1024,
+            left / 1024
+        );
+        assert!(held > LEFT_BYTES_MAX, "{isolation}: only {held} bytes");
+        assert!(left <= LEFT_BYTES_MAX, "{isolation}: {left} bytes are left");
+    }
+}
+
 /// Where the kernel refuses memory, allocation fails, and that would end the process: it says `busy` instead.
 #[test]
 fn nothing_ends_the_server_under_a_limit_of_the_kernel() {

@@ -23,7 +23,7 @@ use crate::settings::{HistoryCap, SessionSettings};
 use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
 use ptc_lang::value::{Held, Map};
-use ptc_lang::{Env, Value};
+use ptc_lang::{Env, Value, heap};
 use ptc_protocol::members::{
     HistoryNotice, LimitExceeded, SessionLimits, SessionSummary, TurnSummary,
 };
@@ -51,6 +51,8 @@ const RESULTS_MAX: usize = 3;
 /// Bytes that a session may really hold for each byte of its limit on memory. What is stored is reckoned at a compact
 /// encoding (`mcp.sessions.kept`); in memory values have headers, functions their code, and regexes what they compiled.
 const HELD_TIMES: u64 = 4;
+/// A session that held less is not worth the time that giving memory back to the system takes.
+const GIVEN_BACK_BYTES_MIN: u64 = 256 << 10;
 /// Closed ids that are remembered, to be told from ids that never were.
 const CLOSED_MAX: usize = 1024;
 
@@ -932,6 +934,18 @@ impl Turn {
             state.running = running;
         }
         Ok(())
+    }
+}
+
+/// What a session held goes back to the system, else the process keeps it for good: programs that run later use other arenas.
+impl Drop for Session {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let held = state.env.held_bytes();
+        drop(std::mem::take(&mut state.env));
+        if held >= GIVEN_BACK_BYTES_MIN {
+            heap::give_back();
+        }
     }
 }
 
