@@ -116,8 +116,14 @@ fn written(builtin: &Builtin) -> String {
     }
 }
 
-/// What is wrong with what `error` says of `program`, which calls `name` with values of these `kinds`.
-fn fault(name: &str, kinds: &[&str], program: &str, error: &Error) -> Option<String> {
+/// What is wrong with what `error` says of `program`, which calls `name` as `written` with values of these `kinds`.
+fn fault(
+    name: &str,
+    written: &str,
+    kinds: &[&str],
+    program: &str,
+    error: &Error,
+) -> Option<String> {
     let message = error.message();
     let explained = error.explained(program, &|text: &str| text.to_owned());
     let said = message
@@ -146,7 +152,11 @@ fn fault(name: &str, kinds: &[&str], program: &str, error: &Error) -> Option<Str
         let told = known || !error.place.items.is_empty() || equals.count() > 1;
         return (!told).then(|| format!("names no argument: {message}"));
     };
-    let words = format!("argument {} of `{name}` is {}", at + 1, found.kind.word());
+    let words = format!(
+        "argument {} of `{written}` is {}",
+        at + 1,
+        found.kind.word()
+    );
     if kinds.get(at) != Some(&found.kind.word()) {
         return Some(format!("speaks of argument {} where {message}", at + 1));
     }
@@ -176,7 +186,7 @@ fn errors_name_the_function_and_the_argument_that_it_refused() {
                 if matches!(&error.kind, Kind::Type { .. }) && error.place.argument.is_some() {
                     refused.insert(builtin.name);
                 }
-                if let Some(fault) = fault(builtin.name, &kinds, &program, &error) {
+                if let Some(fault) = fault(builtin.name, &name, &kinds, &program, &error) {
                     faults.entry(builtin.name).or_insert((program, fault));
                 }
             }

@@ -9,7 +9,7 @@ use super::{Error, Found, Kind, NAMES_MAX, Place, Veil, Within};
 use crate::absent::way_out as absent;
 use crate::analyze::ir::Written;
 use crate::analyze::special_forms;
-use crate::builtins::{self, METHODS, NAMESPACES};
+use crate::builtins::{self, METHODS, NAMESPACES, Namespace};
 use crate::form::Span;
 use crate::value::Type;
 
@@ -175,13 +175,26 @@ impl Within {
 /// The name of `function` as the form that calls it writes it, with its namespace.
 fn as_written<'a>(form: &'a str, function: &'a str, veil: &Veil<'_>) -> &'a str {
     let head = form.strip_prefix('(').and_then(first_word);
-    let qualified = head.filter(|head| {
-        head.strip_suffix(function)
-            .is_some_and(|before| before.ends_with('/'))
-    });
+    let qualified = head.filter(|head| is_qualified(head, function));
     qualified
         .filter(|head| is_open(head, veil))
         .unwrap_or(function)
+}
+
+/// Whether `head` is `function` behind a namespace, however that is spelled.
+fn is_qualified(head: &str, function: &str) -> bool {
+    let Some((home, member)) = head.rsplit_once('/') else {
+        return false;
+    };
+    match function.rsplit_once('/') {
+        None => member == function,
+        Some((own, name)) => {
+            let is_same = |namespace: &Namespace| {
+                namespace.spellings.contains(&home) && namespace.spellings.contains(&own)
+            };
+            member == name && NAMESPACES.iter().any(is_same)
+        }
+    }
 }
 
 /// What `text` begins with, up to a blank or a bracket.
