@@ -207,6 +207,10 @@ impl SessionStore {
             None => {}
             Some(shared) => {
                 let here = self.is_here(session);
+                // Ended by the next sweep, which tells why.
+                if here && self.expiry(session, now) == Some(Expired::Ttl) {
+                    return Err(Missing::Unknown);
+                }
                 match shared.find_protocol(&session.id, &session.owner_hash) {
                     Ok((protocol, left)) => self.keep(session, &protocol, left, now)?,
                     Err(SessionError::Away) if here => {}
