@@ -36,7 +36,13 @@ fn main() {
                 "serverInfo": {"name": "scripted", "version": fault}
             }),
             Some("tools/list") => {
-                json!({"tools": [{"name": "lisp_eval", "inputSchema": {"type": "object"}}]})
+                let takes_schemas = json!({"output_schema": {"type": "object"}});
+                let properties = match fault.as_str() {
+                    "ignores-schemas" => takes_schemas,
+                    _ => json!({}),
+                };
+                let input = json!({"type": "object", "properties": properties});
+                json!({"tools": [{"name": "lisp_eval", "inputSchema": input}]})
             }
             _ => {
                 let program = request["params"]["arguments"]["program"].as_str();
@@ -72,6 +78,13 @@ fn misbehave(fault: &str, calls: u64) {
         }
         "slow" => std::thread::sleep(Duration::from_millis(30)),
         "silent" => std::thread::sleep(Duration::from_secs(300)),
+        // Of all processes, the first that comes to it.
+        "stalls-once" if calls == 3 => {
+            let mark = std::env::args().nth(2).unwrap_or_default();
+            if std::fs::File::create_new(mark).is_ok() {
+                std::thread::sleep(Duration::from_secs(300));
+            }
+        }
         "crashes" if calls == 3 => {
             eprintln!("the third call is my undoing");
             std::process::exit(9);

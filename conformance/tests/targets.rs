@@ -284,6 +284,44 @@ fn a_target_that_falls_silent_is_given_up_after_three_waits() {
 }
 
 #[test]
+fn a_case_that_ran_out_of_time_is_tried_once_more_alone_and_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("stalled");
+    let target = scripted(&format!("stalls-once {}", mark.display()));
+    let seen = check(&target, &["--jobs", "1"]);
+    assert!(mark.is_file(), "no call stalled: {}", seen.output);
+    assert_eq!(seen.statuses(), [Status::Pass; 5], "{}", seen.output);
+    let run = seen.run.as_ref().expect("a report was written");
+    let notes = run.cases.iter().flat_map(|case| &case.unobserved);
+    let notes: Vec<&String> = notes.filter(|note| note.contains("again")).collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let says = ["tried again alone", "no answer within 3000 ms"];
+    assert!(says.iter().all(|says| notes[0].contains(says)), "{notes:?}");
+}
+
+/// A value that is asked for as text and as JSON.
+const SCHEMA_PAGE: &str = "# Sums {#sums}\n\n```clj\n(+ 50 5)\n;=> 55\n;json 55\n```\n";
+
+#[test]
+fn a_server_without_output_schemas_is_judged_by_its_text_in_part() {
+    let seen = check_page(SCHEMA_PAGE, &scripted("right"), &[]);
+    assert_eq!(seen.statuses(), [Status::Pass], "{}", seen.output);
+    assert!(
+        seen.output.contains("1 passed (1 of them in part"),
+        "{}",
+        seen.output
+    );
+}
+
+#[test]
+fn a_schema_that_a_server_passes_over_is_named() {
+    let seen = check_page(SCHEMA_PAGE, &scripted("ignores-schemas"), &[]);
+    assert_eq!(seen.statuses(), [Status::Fail], "{}", seen.output);
+    let asked = "no `validated`, though the call asked for it with the output_schema {\"type\":\"integer\"}";
+    assert!(seen.output.contains(asked), "{}", seen.output);
+}
+
+#[test]
 fn a_crash_is_survived_and_the_run_goes_on() {
     // Every server dies at its third call, whichever that is.
     let seen = check(&scripted("crashes"), &["--jobs", "1"]);

@@ -1,6 +1,7 @@
 //! Runs cases that are one request each: many at a time, over as few starts of the target as possible.
 //! When a target breaks in company, the cases that were in flight are tried again alone, so that the right one is blamed.
-//! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass.
+//! When none breaks it alone, the first one tells how it broke: a target that fails now and then does not pass. Only a wait that ran out
+//! is believed to be the machine's doing then, and told beside the pass.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,10 +113,13 @@ impl Suspects {
     fn settle(&mut self, session: &Session) {
         let explained = std::mem::take(&mut self.explained);
         for (index, (case, in_company, alone)) in self.cleared.drain(..).enumerate() {
-            let told = if explained || index > 0 {
-                alone
-            } else {
-                in_company.not_seen_alone()
+            let told = match in_company.verdict {
+                _ if explained || index > 0 => alone,
+                // A busy machine may be why: what counts is how it ended alone.
+                Verdict::TimedOut { .. } | Verdict::Silent { .. } => {
+                    alone.tried_again(&in_company.verdict.message())
+                }
+                _ => in_company.not_seen_alone(),
             };
             session.report(case, told);
         }

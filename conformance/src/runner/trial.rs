@@ -132,11 +132,7 @@ impl Trial {
     /// A fault that a case met among others, when it met none alone.
     pub fn not_seen_alone(mut self) -> Self {
         self.seen_alone = true;
-        if let Verdict::Crashed { detail }
-        | Verdict::TimedOut { detail }
-        | Verdict::Silent { detail }
-        | Verdict::Junk { detail } = &mut self.verdict
-        {
+        if let Verdict::Crashed { detail } | Verdict::Junk { detail } = &mut self.verdict {
             detail.push_str(" (asked again alone, of a target just started, it was answered)");
         }
         self
