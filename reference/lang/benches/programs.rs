@@ -50,24 +50,19 @@ const SESSION_BYTES: usize = 1_000_000;
 
 /// A session of a megabyte, written and read.
 fn snapshots(criterion: &mut Criterion) {
-    let rows = (0..15_000).map(|id| {
-        format!(
-            "{{:id {id} :name \"customer number {id}\" :open true :total {}.5}}",
-            id * 7
-        )
-    });
-    let mut env = Env::new();
-    for (at, row) in rows.enumerate() {
-        let program = format!("(def row{at} {row})");
-        env = run(&Program::new(program), &env, &Limits::default(), &Nowhere).1;
-    }
-    let all = "(defn total [x] (:total x)) (def f (let [k 2] (fn [x] (* k (total x)))))";
-    env = run(&Program::new(all), &env, &Limits::default(), &Nowhere).1;
-    let bytes = env.snapshot(usize::MAX, &Nowhere).expect("written");
+    let mut program: String = (0..15_000)
+        .map(|id| {
+            let total = id * 7;
+            format!("(def row{id} {{:id {id} :name \"customer number {id}\" :open true :total {total}.5}})\n")
+        })
+        .collect();
+    program.push_str("(defn total [x] (:total x)) (def f (let [k 2] (fn [x] (* k (total x)))))");
     let limits = Limits {
         memory_bytes: 1 << 30,
         ..Limits::default()
     };
+    let env = run(&Program::new(program), &Env::new(), &limits, &Nowhere).1;
+    let bytes = env.snapshot(usize::MAX, &Nowhere).expect("written");
     assert!(bytes.len() >= SESSION_BYTES, "{} bytes", bytes.len());
     let [write, read] = SNAPSHOTS;
     let mut group = criterion.benchmark_group(SNAPSHOT_GROUP);
