@@ -262,7 +262,8 @@ fn transports_of_one_target_are_told_apart_merged_and_compared() {
     let difference = bench.call(&["diff", &alone, &both]);
     let said = String::from_utf8_lossy(&difference.stdout);
     assert!(
-        said.contains("added: 6") && said.contains("over HTTP"),
+        said.contains("added: 0\n")
+            && said.contains("only the second run has cases over HTTP: 6\n"),
         "{said}"
     );
     let part = bench.word("part.json");
@@ -523,6 +524,7 @@ fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
         ("markdown", "1 of 2 cases were judged (50 %)"),
         ("html", "1 of 2 cases were judged (50 %)"),
         ("badge", "\"message\":\"1/1, 50% of the suite\""),
+        ("badge", "\"color\":\"yellowgreen\""),
         (
             "badges",
             "\"language core\":{\"color\":\"yellow\",\"label\":\"PTC-Lisp language core\",\"message\":\"reached in part, 1/1, 1 not claimed\"",
@@ -536,6 +538,10 @@ fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {
         );
     }
     assert!(text.contains("1 of 2 cases were judged (50 %)"), "{text}");
+    assert!(
+        text.contains("conforms; 50 % of the cases judged ("),
+        "{text}"
+    );
 }
 
 /// A mutant that no case catches fails the self-test, and so does a name that means none.

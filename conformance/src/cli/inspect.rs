@@ -1,7 +1,7 @@
 //! `list` and `show`: looks into the suite without a target.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::runner::by_hand::{self, Subject};
 use crate::runner::script;
@@ -9,11 +9,11 @@ use crate::suite::{Case, Suite};
 use crate::target::capability::{CAPABILITIES, Known};
 use crate::target::launch::Launch;
 
-use super::{ListArgs, ListFormat, ShowArgs, load, say};
+use super::{ListArgs, ListFormat, ShowArgs, SuiteOption, say};
 
 /// Lists the selected cases.
 pub fn list(args: &ListArgs) -> Result<(), String> {
-    let suite = load(args.suite.suite.as_deref())?;
+    let suite = args.suite.suite.load()?;
     let places = args.suite.selection()?.places(&suite)?;
     let cases = places.iter().map(|place| &suite.cases[*place]);
     let mut text = String::new();
@@ -42,8 +42,8 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
 }
 
 /// Lists the capabilities, with the number of cases that need each.
-pub fn capabilities(suite: Option<&Path>) -> Result<(), String> {
-    let suite = load(suite)?;
+pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
+    let suite = suite.load()?;
     let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
     for case in &suite.cases {
         let needs: BTreeSet<&str> = case.needs().collect();
@@ -72,7 +72,7 @@ pub fn capabilities(suite: Option<&Path>) -> Result<(), String> {
 
 /// Shows a case, or what a clause or section holds.
 pub fn show(args: &ShowArgs) -> Result<(), String> {
-    let suite = load(args.suite.as_deref())?;
+    let suite = args.suite.load()?;
     let text = match suite.case(&args.id) {
         Some(case) => case_page(&suite, case, &subject(args)?, &through(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
@@ -93,7 +93,7 @@ fn through(args: &ShowArgs) -> String {
         ("url", args.url.clone()),
         ("testee", args.testee.clone()),
         ("launch", path(&args.launch)),
-        ("suite", path(&args.suite)),
+        ("suite", path(&args.suite.path)),
     ] {
         if let Some(value) = value {
             words.extend([format!("--{name}"), value]);

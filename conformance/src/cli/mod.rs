@@ -47,11 +47,7 @@ enum Command {
     /// List the cases: id, kind, level, place
     List(ListArgs),
     /// List what a target can have, how that is known, and how many cases each capability unlocks
-    Capabilities {
-        /// A directory of fixtures, or an exported bundle; default: the specification of this workspace
-        #[arg(long, value_name = "PATH")]
-        suite: Option<PathBuf>,
-    },
+    Capabilities(SuiteOption),
     /// Show a case: prose, clause, case, and how to run it by hand
     Show(ShowArgs),
     /// Write the suite as one JSON bundle
@@ -101,12 +97,40 @@ enum Command {
     },
 }
 
+/// Where the suite is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SuiteOption {
+    /// A directory of fixtures, or an exported bundle; default: the specification around here, else the one built in
+    #[arg(long = "suite", value_name = "PATH")]
+    path: Option<PathBuf>,
+}
+
+impl SuiteOption {
+    /// The suite that is named; else the specification of the workspace around here, or the one that this executable carries.
+    fn load(&self) -> Result<Suite, String> {
+        let path = match &self.path {
+            Some(path) => path.clone(),
+            None => match reference::workspace() {
+                Ok(root) => root.join("spec"),
+                Err(_) => {
+                    return fixture::carried().map_err(|error| first_lines(&error.to_string()));
+                }
+            },
+        };
+        if path.is_dir() {
+            return fixture::load(&path).map_err(|error| first_lines(&error.to_string()));
+        }
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
 /// Where the suite is, and which cases of it are meant.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SuiteArgs {
-    /// A directory of fixtures, or an exported bundle; default: the specification around here, else the one built in
-    #[arg(long, value_name = "PATH")]
-    suite: Option<PathBuf>,
+    #[command(flatten)]
+    suite: SuiteOption,
     /// Only cases whose id, clause, section or page (lang.reader) matches; repeatable
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
@@ -159,16 +183,14 @@ struct ShowArgs {
     /// How that server is started: a launch template (spec/protocol/launch.md)
     #[arg(long, value_name = "FILE")]
     launch: Option<PathBuf>,
-    /// A directory of fixtures, or an exported bundle
-    #[arg(long, value_name = "PATH")]
-    suite: Option<PathBuf>,
+    #[command(flatten)]
+    suite: SuiteOption,
 }
 
 #[derive(Debug, Args)]
 struct ExportArgs {
-    /// A directory of fixtures, or an exported bundle
-    #[arg(long, value_name = "PATH")]
-    suite: Option<PathBuf>,
+    #[command(flatten)]
+    suite: SuiteOption,
     /// What to write
     #[arg(long, value_enum, default_value = "bundle")]
     what: ExportWhat,
@@ -193,7 +215,7 @@ pub fn main() -> ExitCode {
     let status = match cli.command {
         Command::Run(args) => with_runtime(|stop| run::run(*args, stop)),
         Command::List(args) => inspect::list(&args).map(|()| PASSED),
-        Command::Capabilities { suite } => inspect::capabilities(suite.as_deref()).map(|()| PASSED),
+        Command::Capabilities(suite) => inspect::capabilities(&suite).map(|()| PASSED),
         Command::Show(args) => inspect::show(&args).map(|()| PASSED),
         Command::Export(args) => export(&args).map(|()| PASSED),
         Command::Selftest(args) => with_runtime(|stop| async {
@@ -289,7 +311,7 @@ async fn interrupted() {
 
 fn export(args: &ExportArgs) -> Result<(), String> {
     let text = match args.what {
-        ExportWhat::Bundle => bundle::write(&load(args.suite.as_deref())?)
+        ExportWhat::Bundle => bundle::write(&args.suite.load()?)
             .map_err(|error| format!("the suite cannot be written: {error}"))?,
         ExportWhat::BundleSchema => bundle::schema(),
         ExportWhat::ReportSchema => Run::schema(),
@@ -347,11 +369,7 @@ fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     }
     say(
         &mut std::io::stdout(),
-        &format!(
-            "{}\n{}\n",
-            whole.summary().join("\n"),
-            whole.conclusion().words()
-        ),
+        &format!("{}\n{}\n", whole.summary().join("\n"), whole.headline()),
     );
     Ok(status(&whole))
 }
@@ -378,23 +396,6 @@ fn peers(path: &Path) -> Result<(), String> {
     let mut rest = String::new();
     let _ended = std::io::Read::read_to_string(&mut std::io::stdin(), &mut rest);
     Ok(())
-}
-
-/// The suite at `path`; else the specification of the workspace around here, or the one that this executable carries.
-fn load(path: Option<&Path>) -> Result<Suite, String> {
-    let path = match path {
-        Some(path) => path.to_path_buf(),
-        None => match reference::workspace() {
-            Ok(root) => root.join("spec"),
-            Err(_) => return fixture::carried().map_err(|error| first_lines(&error.to_string())),
-        },
-    };
-    if path.is_dir() {
-        return fixture::load(&path).map_err(|error| first_lines(&error.to_string()));
-    }
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn first_lines(message: &str) -> String {

@@ -24,7 +24,7 @@ use crate::target::launch::Launch;
 use crate::target::reference;
 use crate::verdict::Verdict;
 
-use super::{Stop, SuiteArgs, UNABLE, load, record, say, status};
+use super::{Stop, SuiteArgs, UNABLE, record, say, status};
 
 /// The baseline of the reference, below the workspace.
 const REFERENCE_BASELINE: &str = "reference/expected_failures.toml";
@@ -170,7 +170,7 @@ impl Pass {
 /// Runs the suite, and gives the exit status.
 pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     check(&args)?;
-    let suite = Arc::new(load(args.suite.suite.as_deref())?);
+    let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
     let mut places = selection.places(&suite)?;
     places.retain(|place| args.profile.holds(&suite.cases[*place]));
@@ -596,7 +596,7 @@ fn rerun(args: &RunArgs, transport: Option<Transport>) -> String {
         chosen.map(|transport| transport.word().to_owned()),
     );
     add("launch", path(&args.launch));
-    add("suite", path(&args.suite.suite));
+    add("suite", path(&args.suite.suite.path));
     if args.profile == Profile::Mcp {
         add("profile", Some("mcp".to_owned()));
     }

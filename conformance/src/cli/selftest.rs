@@ -14,7 +14,7 @@ use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
 use crate::target::{Patience, reference};
 
-use super::{FAILED, PASSED, load, say};
+use super::{FAILED, PASSED, SuiteOption, say};
 
 /// Waits for a mutant, in milliseconds: a mutant that keeps silent is not to be waited for long.
 const REPLY_MS: u64 = 3000;
@@ -37,9 +37,8 @@ pub struct SelftestArgs {
     /// The reference, built already
     #[arg(long, value_name = "PATH", conflicts_with = "stdio")]
     reference: Option<PathBuf>,
-    /// A directory of fixtures, or an exported bundle
-    #[arg(long, value_name = "PATH")]
-    suite: Option<PathBuf>,
+    #[command(flatten)]
+    suite: SuiteOption,
     /// Only mutants whose name or clause matches; repeatable
     #[arg(long, value_name = "GLOB")]
     mutant: Vec<String>,
@@ -81,7 +80,7 @@ pub fn mutate(args: &MutateArgs) -> Result<u8, String> {
 
 /// Tries every mutant on the cases of the clause that it breaks, and prints what became of it.
 pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
-    let suite = Arc::new(load(args.suite.as_deref())?);
+    let suite = Arc::new(args.suite.load()?);
     let command = match (&args.stdio, &args.reference) {
         (Some(text), _) => {
             shell_words::split(text).map_err(|error| format!("`{text}`: {error}"))?

@@ -5,6 +5,10 @@ use serde_json::json;
 use super::conclusion::{Conclusion, judged_share, percent};
 use super::{Run, Status, levels};
 
+/// The colour of a target that passes all that it is asked, by the share of the cases that are, in percent: the first that
+/// is reached. Below all of them stands `yellowgreen`.
+const BRIGHTNESS: &[(usize, &str)] = &[(95, "brightgreen"), (75, "green")];
+
 pub fn render(run: &Run) -> String {
     let passed = run.count(Status::Pass);
     let judged = passed
@@ -15,14 +19,17 @@ pub fn render(run: &Run) -> String {
             .count()
         + run.count(Status::ExpectedFailure)
         + run.count(Status::Warning);
+    let share = percent(judged_share(run));
     let color = match run.conclusion() {
         Conclusion::DoesNotConform | Conclusion::Interrupted => "red",
         Conclusion::NoEvidence => "lightgrey",
         Conclusion::AsExpected(_) => "yellow",
         _ if passed < judged => "yellow",
-        Conclusion::Conforms | Conclusion::ConformsInPart => "brightgreen",
+        Conclusion::Conforms | Conclusion::ConformsInPart => BRIGHTNESS
+            .iter()
+            .find(|(least, _)| *least <= share)
+            .map_or("yellowgreen", |(_, color)| *color),
     };
-    let share = percent(judged_share(run));
     let message = match share {
         100 => format!("{passed}/{judged}"),
         share => format!("{passed}/{judged}, {share}% of the suite"),

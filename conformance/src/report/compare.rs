@@ -19,6 +19,8 @@ pub struct Difference {
     pub added: Vec<String>,
     /// Only in the first run.
     pub removed: Vec<String>,
+    /// Cases over a transport that only one of the runs has, in a sentence each.
+    pub unmatched: Vec<String>,
     /// What the second run says of those that fail, by id; behind it what the first said, where that was something else.
     pub messages: BTreeMap<String, (String, Option<String>)>,
 }
@@ -35,9 +37,21 @@ const CRASHES: &[&str] = &[
 /// Compares two runs. Where neither has more than one transport, the transport does not matter.
 pub fn difference(old: &Run, new: &Run) -> Difference {
     let by_transport = [old, new].iter().any(|run| run.transports().len() > 1);
-    let before = by_key(old, by_transport);
-    let after = by_key(new, by_transport);
+    let mut before = by_key(old, by_transport);
+    let mut after = by_key(new, by_transport);
     let mut difference = Difference::default();
+    if by_transport {
+        let (of_old, of_new) = (old.transports(), new.transports());
+        let sides = [
+            (&mut before, of_new, "first"),
+            (&mut after, of_old, "second"),
+        ];
+        for (cases, of_other, run) in sides {
+            difference
+                .unmatched
+                .extend(set_apart(cases, &of_other, run));
+        }
+    }
     for (key, now) in &after {
         let kind = match before.get(key) {
             None => &mut difference.added,
@@ -107,6 +121,9 @@ impl Difference {
                 }
             }
         }
+        for sentence in &self.unmatched {
+            text.push_str(&format!("{sentence}\n"));
+        }
         text
     }
 }
@@ -147,6 +164,31 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
     }
     whole.partial = whole.cases.len() != whole.suite_cases * whole.transports().len().max(1);
     Ok(whole)
+}
+
+/// Takes the cases over transports that the other run lacks out of a run, and says how many there are of each.
+fn set_apart(
+    cases: &mut BTreeMap<Key<'_>, &CaseRecord>,
+    of_other: &[Option<Transport>],
+    run: &str,
+) -> Vec<String> {
+    let mut counts: BTreeMap<Option<Transport>, usize> = BTreeMap::new();
+    cases.retain(|(_, transport), _| {
+        let is_there = of_other.contains(transport);
+        if !is_there {
+            *counts.entry(*transport).or_default() += 1;
+        }
+        is_there
+    });
+    counts
+        .into_iter()
+        .map(|(transport, count)| {
+            let over = transport.map_or("without a transport".to_owned(), |transport| {
+                format!("over {}", transport.words())
+            });
+            format!("only the {run} run has cases {over}: {count}")
+        })
+        .collect()
 }
 
 /// What a case is known by.

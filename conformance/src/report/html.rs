@@ -62,7 +62,7 @@ struct Square<'a> {
 /// When the template cannot be filled, which it always can with text.
 pub fn render(run: &Run, difference: Option<(&str, &Difference)>) -> Result<String, String> {
     let page = Page {
-        verdict: capitalized(&run.conclusion().words()),
+        verdict: capitalized(&run.headline()),
         class: if run.conclusion().is_good() {
             "pass"
         } else {

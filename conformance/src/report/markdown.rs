@@ -9,7 +9,7 @@ const CAUSES_MAX: usize = 20;
 const CASES_OF_CAUSE_MAX: usize = 50;
 
 pub fn render(run: &Run) -> String {
-    let verdict = run.conclusion().words();
+    let verdict = run.headline();
     let subject = levels::subject(run);
     let mut text = format!("## {subject} conformance: {verdict}\n\n");
     text.push_str(&format!("Target: `{}`", run.target));

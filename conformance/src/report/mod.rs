@@ -265,6 +265,18 @@ impl Run {
         Conclusion::of(self)
     }
 
+    /// What the run proves, and of how much of the suite where that is not all of it.
+    pub fn headline(&self) -> String {
+        let conclusion = self.conclusion();
+        let words = conclusion.words();
+        match percent(judged_share(self)) {
+            share @ ..100 if conclusion.is_good() => {
+                format!("{words}; {share} % of the cases judged")
+            }
+            _ => words,
+        }
+    }
+
     /// Whether something failed that nothing excuses.
     pub fn has_failures(&self) -> bool {
         !self.complaints.is_empty() || self.cases.iter().any(|case| case.status.is_failure())

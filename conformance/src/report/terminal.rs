@@ -65,7 +65,7 @@ pub fn verdict(run: &Run) -> String {
         text,
         "{}\n{} ({:.1} s against {})",
         run.summary().join("\n"),
-        paint.paint(&conclusion.words()),
+        paint.paint(&run.headline()),
         run.duration_ms as f64 / 1000.0,
         Visible(&run.target)
     );
