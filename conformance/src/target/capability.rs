@@ -161,6 +161,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "refuses credentials that can be guessed, unless `allow_short` is there",
     ),
     row(
+        "bounded_files",
+        Known::Declared,
+        "reads no more of a file that its start names than that may have",
+    ),
+    row(
         "measured_sizes",
         Known::Declared,
         "reckons what a session keeps by the very bytes that were measured of the original",

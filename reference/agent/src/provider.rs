@@ -150,7 +150,7 @@ pub fn open_model(
 /// It cannot be read, or a line is no record.
 pub fn open_replay(path: &Path) -> Result<Replay, LlmError> {
     let config = |message: String| LlmError::new(LlmErrorKind::Config, message);
-    let text = std::fs::read_to_string(path)
+    let text = ptc_secrets::read_text(path, ptc_secrets::DATA_BYTES_MAX)
         .map_err(|error| config(format!("{}: {error}", path.display())))?;
     Replay::parse(&text, false).map_err(|message| config(format!("{}: {message}", path.display())))
 }

@@ -1,6 +1,6 @@
 //! `ptc eval`: runs a program from the shell, with diagnostics that point into its text. Knows nothing of MCP.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
@@ -68,9 +68,8 @@ fn wanted(arguments: &[String]) -> Result<Wanted, String> {
             "--context" => wanted.context = Some(context(value("a file")?)?),
             "--json" => wanted.as_json = true,
             "-" => {
-                let mut text = String::new();
-                let read = std::io::stdin().read_to_string(&mut text);
-                read.map_err(|error| format!("cannot read standard input: {error}"))?;
+                let text = ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
+                    .map_err(|error| format!("cannot read standard input: {error}"))?;
                 program(&mut wanted, "standard input", text)?;
             }
             flag if flag.starts_with('-') && flag.len() > 1 && !starts_program(&flag[1..]) => {
@@ -84,7 +83,8 @@ fn wanted(arguments: &[String]) -> Result<Wanted, String> {
                 }
             }
             file => {
-                let text = std::fs::read_to_string(file).map_err(|error| {
+                let read = ptc_secrets::read_text(file, ptc_secrets::PROGRAM_BYTES_MAX);
+                let text = read.map_err(|error| {
                     let hint = match is_program(file) {
                         true => format!("; did you mean -e {}?", shell_quoted(file)),
                         false => String::new(),
@@ -123,8 +123,8 @@ fn program(wanted: &mut Wanted, name: &str, text: String) -> Result<(), String> 
 }
 
 fn context(file: &str) -> Result<Map, String> {
-    let text =
-        std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?;
+    let text = ptc_secrets::read_text(file, ptc_secrets::DATA_BYTES_MAX)
+        .map_err(|error| format!("cannot read {file}: {error}"))?;
     match json::from_str(&text) {
         Ok(Value::Map(map)) => Ok(map),
         Ok(other) => {

@@ -2,14 +2,14 @@
 //! Knows JSON text and the `credentials` block; knows nothing of what an upstream entry means.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
 
+use crate::file::{Unread, read_text};
 use crate::redactor::Redactor;
-use crate::source::{CredentialFault, Credentials, io_words, json_kind};
+use crate::source::{CredentialFault, Credentials, json_kind};
 
 /// A config larger than this is a mistake.
 const CONFIG_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -80,24 +80,15 @@ impl ConfigDocument {
             member: String::new(),
             message,
         };
-        let meta = fs::metadata(path)
-            .map_err(|e| refuse(format!("upstreams config: {}", io_words(&e))))?;
-        if meta.is_dir() {
-            return Err(refuse(
-                "upstreams config: illegal operation on a directory".into(),
-            ));
-        }
-        if meta.len() > CONFIG_BYTES_MAX {
-            return Err(refuse(format!(
-                "upstreams config is {} bytes, exceeding {CONFIG_BYTES_MAX}",
-                meta.len()
-            )));
-        }
-        let bytes =
-            fs::read(path).map_err(|e| refuse(format!("upstreams config: {}", io_words(&e))))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            drop(Zeroizing::new(e.into_bytes()));
-            refuse("upstreams config is not UTF-8 text".into())
+        let text = read_text(path, CONFIG_BYTES_MAX).map_err(|unread| {
+            refuse(match unread {
+                Unread::TooLong {
+                    bytes: Some(bytes),
+                    bytes_max,
+                } => format!("upstreams config is {bytes} bytes, exceeding {bytes_max}"),
+                Unread::NotText => "upstreams config is not UTF-8 text".into(),
+                other => format!("upstreams config: {}", other.words()),
+            })
         })?;
         Self::parse(path, text, env)
     }

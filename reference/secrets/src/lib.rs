@@ -1,12 +1,13 @@
 //! Credentials and the redactor: the only crate that sees the bytes of a secret.
 //!
 //! Everything else holds a [`Secret`] it cannot print, an [`AuthHeaders`] it can only hand to an HTTP client, and text that
-//! has been through the [`Redactor`]. Knows nothing of transports, programs or replies.
+//! has been through the [`Redactor`]. Files that a start names are read here, bounded. Knows nothing of transports, programs or replies.
 
 mod auth;
 mod blocks;
 mod document;
 mod escape;
+mod file;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
@@ -24,6 +25,10 @@ mod watch;
 
 pub use auth::{AuthFault, AuthHeaders, Emitter, RESERVED_AUTH_HEADERS, Scheme};
 pub use document::{ConfigDocument, ConfigFault, LineColumn};
+pub use file::{
+    DATA_BYTES_MAX, PROGRAM_BYTES_MAX, SETTINGS_BYTES_MAX, Unread, read_file, read_standard_input,
+    read_text,
+};
 pub use redactor::{MARKER, Redactor, RedactorBuilder, SCRUB_TIME_MAX};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};

@@ -2,13 +2,12 @@
 //! Knows nothing of upstreams.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
 use crate::auth::register_pairs;
+use crate::file::{Unread, read_file};
 use crate::redactor::RedactorBuilder;
 use crate::secret::{SECRET_BYTES_MIN, Secret};
 
@@ -247,37 +246,9 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 fn from_file(name: &str, path: &str) -> Result<Secret, BindingFault> {
     let fault = |cause: String| (Some("path"), format!("credential {name}: {cause}"));
-    let path = PathBuf::from(path);
-    let meta = fs::metadata(&path).map_err(|e| fault(io_words(&e)))?;
-    if meta.is_dir() {
-        return Err(fault("illegal operation on a directory".into()));
-    }
-    if meta.len() > FILE_BYTES_MAX {
-        return Err(fault(format!(
-            "file is {} bytes, exceeding {FILE_BYTES_MAX}",
-            meta.len()
-        )));
-    }
-    let bytes = Zeroizing::new(fs::read(&path).map_err(|e| fault(io_words(&e)))?);
-    let text = std::str::from_utf8(&bytes).map_err(|_| fault("file is not UTF-8 text".into()))?;
+    let bytes = read_file(path, FILE_BYTES_MAX).map_err(|unread| fault(unread.words()))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| fault(Unread::NotText.words()))?;
     Ok(Secret::new(text.trim_end().to_owned()))
-}
-
-/// An I/O failure in lower-case words without the operating system's number.
-pub(crate) fn io_words(error: &std::io::Error) -> String {
-    use std::io::ErrorKind;
-    match error.kind() {
-        ErrorKind::NotFound => "no such file or directory".into(),
-        ErrorKind::PermissionDenied => "permission denied".into(),
-        ErrorKind::IsADirectory => "illegal operation on a directory".into(),
-        _ => {
-            let text = error.to_string();
-            text.split(" (os error")
-                .next()
-                .unwrap_or(&text)
-                .to_lowercase()
-        }
-    }
 }
 
 /// What a value of a config is called in diagnostics.

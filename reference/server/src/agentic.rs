@@ -2,12 +2,11 @@
 //! Knows nothing of calls.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use ptc_agent::{Llm, LlmError, key_variables, open_model};
-use ptc_secrets::{RedactorBuilder, Secret};
+use ptc_secrets::{RedactorBuilder, Secret, Unread};
 use ptc_upstream::{CatalogMode, Runtime, Tool};
 use serde_json::{Map, Value as Json, json};
 
@@ -54,8 +53,8 @@ pub struct Agentic {
 pub enum AgenticFault {
     #[error("agentic_subagent_config: {0}")]
     PlannerSettings(String),
-    #[error("agentic_capability_summary: cannot read {path}: {}", cause(.error))]
-    SummaryUnread { path: String, error: std::io::Error },
+    #[error("agentic_capability_summary: cannot read {path}: {}", .error.words())]
+    SummaryUnread { path: String, error: Unread },
     #[error("agentic_capability_summary: {path} is {bytes} bytes, exceeding configured cap {cap}")]
     SummaryTooLong { path: String, bytes: u64, cap: u64 },
     #[error("agentic configuration invalid: --agentic-allow-writes requires --agentic.")]
@@ -98,17 +97,17 @@ impl Agentic {
             agentic.read_config(path)?;
         }
         if let Some(path) = &settings.capability_summary {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| AgenticFault::SummaryUnread {
-                    path: path.clone(),
-                    error,
-                })?;
-            let (bytes, cap) = (text.len() as u64, settings.capability_summary_bytes);
-            if bytes > cap {
-                let path = path.clone();
-                return Err(AgenticFault::SummaryTooLong { path, bytes, cap });
-            }
-            agentic.summary = Some(text);
+            let cap = settings.capability_summary_bytes;
+            let read = ptc_secrets::read_text(path, cap);
+            agentic.summary = Some(read.map_err(|error| match (path.clone(), error) {
+                (
+                    path,
+                    Unread::TooLong {
+                        bytes: Some(bytes), ..
+                    },
+                ) => AgenticFault::SummaryTooLong { path, bytes, cap },
+                (path, error) => AgenticFault::SummaryUnread { path, error },
+            })?);
         }
         Ok(agentic)
     }
@@ -204,8 +203,8 @@ impl Agentic {
 
     fn read_config(&mut self, path: &str) -> Result<(), AgenticFault> {
         let fault = AgenticFault::PlannerSettings;
-        let text = std::fs::read_to_string(Path::new(path))
-            .map_err(|error| fault(format!("cannot read {path}: {}", cause(&error))))?;
+        let text = ptc_secrets::read_text(path, ptc_secrets::SETTINGS_BYTES_MAX)
+            .map_err(|error| fault(format!("cannot read {path}: {}", error.words())))?;
         let config: Json = serde_json::from_str(&text)
             .map_err(|error| fault(format!("malformed JSON in {path}: {error}")))?;
         let Json::Object(config) = config else {
@@ -281,14 +280,6 @@ impl Agentic {
             }
         }
         Ok(())
-    }
-}
-
-fn cause(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => error.to_string(),
     }
 }
 

@@ -16,6 +16,8 @@ use super::prompt::command_names;
 
 /// Lines of history that are kept.
 const HISTORY_LINES: usize = 1000;
+/// A longer file is not the history of anybody's typing.
+const HISTORY_BYTES_MAX: u64 = 16 << 20;
 
 /// One thing that came from the user.
 pub enum Input {
@@ -39,10 +41,14 @@ impl Editor {
         let editor = terminal.then(terminal_editor).flatten();
         let mut editor = Self {
             terminal: editor,
-            history: history_file(),
+            history: history_file().filter(|path| {
+                // The first session has none.
+                std::fs::metadata(path).map_or(true, |file| {
+                    file.is_file() && file.len() <= HISTORY_BYTES_MAX
+                })
+            }),
         };
         if let (Some(terminal), Some(path)) = (&mut editor.terminal, &editor.history) {
-            // The first session has none.
             let _ = terminal.load_history(path);
         }
         editor

@@ -7,7 +7,7 @@ pub(crate) mod evaluator;
 pub(crate) mod options;
 mod prompt;
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use crate::{environment, fail, print};
@@ -99,24 +99,11 @@ fn println_out(line: &str) {
 }
 
 fn read_file(path: &str) -> Result<String, ()> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let words = match error.kind() {
-            std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
-            std::io::ErrorKind::IsADirectory => "illegal operation on a directory".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => error.to_string(),
-        };
-        eprintln!("Error reading {path}: {words}");
-    })
+    ptc_secrets::read_text(path, ptc_secrets::PROGRAM_BYTES_MAX)
+        .map_err(|unread| eprintln!("Error reading {path}: {}", unread.words()))
 }
 
 fn read_stdin() -> Result<String, ()> {
-    let mut text = String::new();
-    match std::io::stdin().read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(error) => {
-            eprintln!("Error reading standard input: {error}");
-            Err(())
-        }
-    }
+    ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
+        .map_err(|unread| eprintln!("Error reading standard input: {unread}"))
 }

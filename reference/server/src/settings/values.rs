@@ -75,7 +75,7 @@ impl Values {
             .or_else(|| environment("PTC_RUNNER_MCP_ENV_FILE"))
             .filter(|path| !path.is_empty());
         if let Some(path) = env_file {
-            let text = std::fs::read_to_string(&path)
+            let text = ptc_secrets::read_text(&path, ptc_secrets::SETTINGS_BYTES_MAX)
                 .map_err(|error| format!("--env-file: cannot read {path}: {error}"))?;
             file = env_lines(&text);
         }

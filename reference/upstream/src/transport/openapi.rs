@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use http::{HeaderMap, StatusCode};
 use ptc_rpc::{Json, JsonKind, JsonText};
-use ptc_secrets::{AuthHeaders, Emitter};
+use ptc_secrets::{AuthHeaders, Emitter, Unread};
 
 use super::carrier::Carrier;
 use super::http_client::{HttpClient, body, set_trace, status_fault, within};
@@ -163,18 +163,15 @@ impl Service {
 }
 
 fn read_schema(path: &std::path::Path, cap: usize) -> Result<Vec<u8>, WorldFault> {
-    let fault = |words: &str| WorldFault::unavailable(format!("schema_file: {words}"));
-    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => fault("no such file or directory"),
-        _ => fault(&error.to_string()),
+    let read = ptc_secrets::read_file(path, cap as u64);
+    let mut bytes = read.map_err(|unread| {
+        let words = match unread {
+            Unread::TooLong { .. } => "schema exceeds byte cap".to_owned(),
+            other => other.words(),
+        };
+        WorldFault::unavailable(format!("schema_file: {words}"))
     })?;
-    if meta.is_dir() {
-        return Err(fault("illegal operation on a directory"));
-    }
-    if meta.len() > cap as u64 {
-        return Err(fault("schema exceeds byte cap"));
-    }
-    std::fs::read(path).map_err(|error| fault(&error.to_string()))
+    Ok(std::mem::take(&mut *bytes))
 }
 
 async fn answer(

@@ -89,6 +89,8 @@ impl Entry {
 
 /// How long an operation waits for another process's.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A pipe in place of a file would have who opens it wait for its other end.
+const UNWAITING: i32 = libc::O_NONBLOCK | libc::O_NOCTTY;
 /// Between two looks at the lock.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Bodies that nothing names are removed once they are so old: nobody is about to commit them.
@@ -165,6 +167,7 @@ impl Directory {
             .truncate(false)
             .write(true)
             .mode(0o600)
+            .custom_flags(UNWAITING)
             .open(self.path.join("lock"))?;
         let since = Instant::now();
         loop {
@@ -203,6 +206,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .truncate(true)
         .write(true)
         .mode(0o600)
+        .custom_flags(UNWAITING)
         .open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -468,9 +472,14 @@ pub fn look(path: &Path) -> Result<Sight, String> {
 
 /// Reads a file where there is one, but no more of it than it may have: another program may have made it as large as the disk.
 fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-    let Some(file) = present(File::open(path))? else {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(UNWAITING);
+    let Some(file) = present(options.open(path))? else {
         return Ok(None);
     };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
     let mut bytes = Vec::new();
     file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > bytes_max {

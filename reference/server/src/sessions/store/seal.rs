@@ -31,7 +31,8 @@ impl Seal {
     /// # Errors
     /// The path and what is wrong.
     pub fn from_file(path: &str) -> Result<Self, String> {
-        let bytes = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+        let bytes = ptc_secrets::read_file(path, ptc_secrets::SETTINGS_BYTES_MAX)
+            .map_err(|error| format!("cannot read {path}: {error}"))?;
         let keys = keys(&bytes).ok_or_else(|| {
             format!(
                 "{path} holds no key: it is 32 bytes, best as 64 hex digits (openssl rand -hex 32); at most {KEYS_MAX} of them, a line each"

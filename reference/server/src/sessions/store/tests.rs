@@ -423,6 +423,22 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     let told = second.read(&Key::of("nobody"), &owner, None).err();
     let cause = "it is larger than 16777216 bytes";
     assert_eq!(told, Some(Failure::Away(cause.into())));
+    // A pipe in place of a file, which nobody writes to, is none either.
+    let pipe = |name: &str| {
+        let path = directory.path().join("store/programs").join(name);
+        std::fs::remove_file(&path).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    };
+    for name in [format!("{}.head", other.as_str()), "logins".into()] {
+        pipe(&name);
+    }
+    assert_eq!(second.read(&other, &owner, None).err(), unreadable);
+    assert_eq!(second.login_succeeded("source"), Ok(()));
+    for name in ["closed", "lock"] {
+        pipe(name);
+        let told = second.read(&Key::of("nobody"), &owner, None).err();
+        assert!(matches!(told, Some(Failure::Away(_))), "{name}: {told:?}");
+    }
     std::fs::write(directory.path().join("file"), b"").unwrap();
     assert!(
         open(

@@ -1,0 +1,250 @@
+//! Reads files that somebody named, each with a bound: a device without an end, a log of gigabytes or a pipe that nobody writes to is
+//! a mistake, and is said as one. Knows nothing of what they hold.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use zeroize::Zeroizing;
+
+/// How long a pipe or a device may take to say all of it.
+pub const READ_TIME_MAX: Duration = Duration::from_secs(10);
+/// Bytes of a file of settings: options, keys, variables.
+pub const SETTINGS_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of a program.
+pub const PROGRAM_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of data for programs, and of recordings.
+pub const DATA_BYTES_MAX: u64 = 64 << 20;
+
+/// Between two looks at a source that had nothing to read.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Bytes read at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub enum Unread {
+    Io(std::io::Error),
+    Directory,
+    /// It has more bytes than it may; how many, where that is known.
+    TooLong {
+        bytes: Option<u64>,
+        bytes_max: u64,
+    },
+    /// A pipe or a device that had not ended in time.
+    Endless,
+    NotText,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unread::Io(error) => error.fmt(f),
+            Unread::Directory => f.write_str("illegal operation on a directory"),
+            Unread::TooLong { bytes, bytes_max } => match bytes {
+                Some(bytes) => write!(f, "file is {bytes} bytes, exceeding {bytes_max}"),
+                None => write!(
+                    f,
+                    "it goes on beyond {bytes_max} bytes, the most that it may have"
+                ),
+            },
+            Unread::Endless => write!(
+                f,
+                "it is no regular file, and had not ended within {} s",
+                READ_TIME_MAX.as_secs()
+            ),
+            Unread::NotText => f.write_str("file is not UTF-8 text"),
+        }
+    }
+}
+
+impl std::error::Error for Unread {}
+
+impl Unread {
+    /// In lower-case words without the operating system's number.
+    pub fn words(&self) -> String {
+        let Unread::Io(error) = self else {
+            return self.to_string();
+        };
+        match error.kind() {
+            ErrorKind::NotFound => "no such file or directory".into(),
+            ErrorKind::PermissionDenied => "permission denied".into(),
+            ErrorKind::IsADirectory => "illegal operation on a directory".into(),
+            _ => {
+                let text = error.to_string();
+                text.split(" (os error")
+                    .next()
+                    .unwrap_or(&text)
+                    .to_lowercase()
+            }
+        }
+    }
+}
+
+/// The bytes of the file at `path`, at most `bytes_max` of them. They are wiped when they go.
+///
+/// # Errors
+/// [`Unread`].
+pub fn read_file(path: impl AsRef<Path>, bytes_max: u64) -> Result<Zeroizing<Vec<u8>>, Unread> {
+    read_file_in(path.as_ref(), bytes_max, READ_TIME_MAX)
+}
+
+fn read_file_in(path: &Path, bytes_max: u64, time: Duration) -> Result<Zeroizing<Vec<u8>>, Unread> {
+    // Opening a pipe would wait for somebody who writes to it, and a terminal would become this process's own.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .map_err(Unread::Io)?;
+    let meta = file.metadata().map_err(Unread::Io)?;
+    if meta.is_dir() {
+        return Err(Unread::Directory);
+    }
+    if meta.len() > bytes_max {
+        return Err(Unread::TooLong {
+            bytes: Some(meta.len()),
+            bytes_max,
+        });
+    }
+    // Room for all of it: bytes that move when there is too little of it stay behind.
+    let room = usize::try_from(meta.len()).unwrap_or(0);
+    let until = (!meta.is_file()).then(|| Instant::now() + time);
+    let is_pipe = meta.file_type().is_fifo();
+    read_within(file, room, bytes_max, |got| {
+        let Some(until) = until else {
+            return Ok(Next::Ends);
+        };
+        if Instant::now() >= until {
+            return Err(Unread::Endless);
+        }
+        // A pipe that nobody has opened yet looks like one that everybody has left.
+        let begins = is_pipe && got == Some(0);
+        Ok(match got {
+            Some(_) if !begins => Next::Ends,
+            Some(_) | None => {
+                std::thread::sleep(PAUSE);
+                Next::Read
+            }
+        })
+    })
+}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+/// [`Unread`].
+pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> Result<String, Unread> {
+    text_of(&read_file(path, bytes_max)?)
+}
+
+/// The text of standard input, however long that takes.
+///
+/// # Errors
+/// [`Unread`].
+pub fn read_standard_input(bytes_max: u64) -> Result<String, Unread> {
+    let input = std::io::stdin().lock();
+    text_of(&read_within(input, 0, bytes_max, |got| {
+        Ok(match got {
+            Some(_) => Next::Ends,
+            None => {
+                std::thread::sleep(PAUSE);
+                Next::Read
+            }
+        })
+    })?)
+}
+
+fn text_of(bytes: &[u8]) -> Result<String, Unread> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Unread::NotText)?;
+    Ok(text.to_owned())
+}
+
+/// What is done about a source that has nothing to read at the moment.
+enum Next {
+    Read,
+    Ends,
+}
+
+/// Reads `source` to its end. `dry` is told that there is nothing to read: `Some` of how much was read where it looks like the end, `None`
+/// where more may come.
+fn read_within(
+    mut source: impl Read,
+    room: usize,
+    bytes_max: u64,
+    dry: impl Fn(Option<usize>) -> Result<Next, Unread>,
+) -> Result<Zeroizing<Vec<u8>>, Unread> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+    let mut piece = Zeroizing::new(vec![0; PIECE_BYTES]);
+    loop {
+        let next = match source.read(&mut piece) {
+            Ok(0) => dry(Some(bytes.len()))?,
+            Ok(count) => {
+                bytes.extend_from_slice(&piece[..count]);
+                Next::Read
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Next::Read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => dry(None)?,
+            Err(error) => return Err(Unread::Io(error)),
+        };
+        if let Next::Ends = next {
+            return Ok(bytes);
+        }
+        if bytes.len() as u64 > bytes_max {
+            return Err(Unread::TooLong {
+                bytes: None,
+                bytes_max,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::io::Write as _;
+
+    #[test]
+    fn what_has_no_end_is_not_read_for_ever() {
+        let endless = read_file("/dev/zero", 1 << 20).unwrap_err().to_string();
+        assert!(endless.contains("beyond 1048576 bytes"), "{endless}");
+        assert!(matches!(read_file("/dev", 9), Err(Unread::Directory)));
+        assert_eq!(read_text("/dev/null", 9).unwrap(), "");
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        let writes = path.clone();
+        let writer = std::thread::spawn(move || {
+            let mut pipe = File::options().write(true).open(writes).unwrap();
+            pipe.write_all(b"one ").unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            pipe.write_all(b"two").unwrap();
+        });
+        assert_eq!(read_text(&path, 7).unwrap(), "one two");
+        writer.join().unwrap();
+        let nobody = read_file_in(&path, 7, Duration::from_millis(20));
+        assert!(matches!(nobody, Err(Unread::Endless)));
+    }
+
+    #[test]
+    fn the_bound_is_the_last_that_is_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "12345").unwrap();
+        assert_eq!(read_text(&path, 5).unwrap(), "12345");
+        let refused = read_text(&path, 4).unwrap_err().to_string();
+        assert_eq!(refused, "file is 5 bytes, exceeding 4");
+        std::fs::write(&path, b"\xff").unwrap();
+        assert!(matches!(read_text(&path, 5), Err(Unread::NotText)));
+    }
+}
