@@ -3,7 +3,7 @@
 //! Serves nothing and changes nothing; upstream servers are started and stopped.
 
 use crate::{asks_help, environment, print};
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use ptc_server::facts;
 use ptc_server::settings::flags;
 use ptc_server::settings::{HttpSettings, Level, Settings, Warning};
@@ -72,7 +72,9 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Ok(settings) => settings,
         Err(message) => return findings.note(FAIL, &message),
     };
-    findings.redactor = start::secrets(&settings).build();
+    findings.redactor = start::secrets(&settings)
+        .build()
+        .each_for_at_most(SCRUB_TIME_MAX);
     findings.note(OK, "flags and environment");
     for warning in &settings.warnings {
         findings.note(WARN, &words(warning));
@@ -110,7 +112,7 @@ fn examine(arguments: &[String], findings: &mut Findings) {
         Ok(configured) => configured,
         Err(fault) => return findings.note(FAIL, &format!("upstream servers: {fault}")),
     };
-    findings.redactor = secrets.build();
+    findings.redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     let executor = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,7 +1,7 @@
 //! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
 use crate::{asks_help, environment, fail, print};
-use ptc_secrets::{Redactor, Secret};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
 use ptc_server::redact;
 use ptc_server::settings::{Level, Settings, flags};
@@ -79,6 +79,7 @@ fn run(arguments: &[String]) -> Result<Vec<u8>, String> {
                 .map_err(|refused| refused.message().to_owned())?;
             let mut text = row(&listed, &redactor);
             for (name, value, _) in env.definitions() {
+                let redactor = redactor.for_at_most(SCRUB_TIME_MAX);
                 let value = redact::value(value, &redactor);
                 let value = ptc_lang::print::preview(&value, SHOWN_ITEMS, SHOWN_CHARS);
                 text.push_str(&format!("{name} = {value}\n"));
@@ -116,15 +117,15 @@ fn redactor(settings: &Settings, whole: bool) -> Result<Redactor, String> {
         secrets.add(&Secret::new(token));
     }
     let Some(path) = upstreams::config_path(settings) else {
-        return Ok(secrets.build());
+        return Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX));
     };
     match upstreams::read(&path, settings, &mut secrets) {
-        Ok(_) => Ok(secrets.build()),
+        Ok(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
         Err(fault) if whole => Err(format!(
             "{fault}\nSo credentials of upstream servers can't be kept out of what is shown; --unscrubbed shows it all the same"
         )),
         // Those that were read before are known.
-        Err(_) => Ok(secrets.build()),
+        Err(_) => Ok(secrets.build().each_for_at_most(SCRUB_TIME_MAX)),
     }
 }
 

@@ -16,9 +16,11 @@
 //! Every step reads a text a bounded number of times, whatever it holds. Knows nothing of where text comes from.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use memchr::memmem;
@@ -52,6 +54,8 @@ const REACH_BYTES_MIN: usize = 16 * 1024;
 const HELD_FACTOR: usize = 4;
 /// Zeros that an exponent may stand for in a secret.
 const EXPONENT_ZEROS_MAX: usize = 512;
+/// One of so many questions for the time is asked of the system.
+const QUESTIONS_PASSED_ON: usize = 8;
 /// How often a text is looked through again because a marker and what stands beside it could be a form together.
 const PASSES_MAX: usize = 4;
 
@@ -61,6 +65,8 @@ pub struct Redactor {
     inner: Option<Arc<Finder>>,
     /// Whether there is time for more; without it there always is.
     patience: Option<Patience>,
+    /// The time that each text or value may take where nobody else says whether there is more.
+    each: Option<Duration>,
 }
 
 type Patience = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -101,7 +107,7 @@ impl Redactor {
     /// Scrubs a value by its own rules (see [`Scrub`]) and marks it as fit to leave the process.
     pub fn scrub<T: Scrub>(&self, mut value: T) -> Scrubbed<T> {
         if !self.is_empty() {
-            value.scrub_in_place(self);
+            value.scrub_in_place(self.clocked().as_ref().unwrap_or(self));
         }
         Scrubbed::seal(value)
     }
@@ -113,7 +119,32 @@ impl Redactor {
         Self {
             inner: self.inner.clone(),
             patience: Some(Arc::new(goes_on)),
+            each: self.each,
         }
+    }
+
+    /// A redactor that looks for the same in each text or value, which [`patient`](Self::patient) or
+    /// [`for_at_most`](Self::for_at_most) says no more of, until the thread has worked for `time` on it.
+    #[must_use]
+    pub fn each_for_at_most(self, time: Duration) -> Self {
+        Self {
+            each: Some(time),
+            ..self
+        }
+    }
+
+    /// The redactor for one text or value, where its time is not told otherwise. Most texts are short, and asking what a thread has
+    /// worked takes longer than they do, so only one question of some is passed on.
+    fn clocked(&self) -> Option<Self> {
+        let time = self
+            .each
+            .filter(|_| self.patience.is_none() && !self.is_empty())?;
+        let (asked, until) = (AtomicUsize::new(0), OnceLock::new());
+        Some(self.patient(move || {
+            let asked = asked.fetch_add(1, Ordering::Relaxed) + 1;
+            let passed_on = asked.is_multiple_of(QUESTIONS_PASSED_ON);
+            !passed_on || worked() < *until.get_or_init(|| worked() + time)
+        }))
     }
 
     /// A redactor that looks for the same until this thread has worked for `time`: for what a client or an upstream wrote and no
@@ -134,11 +165,12 @@ impl Redactor {
 
     /// Scrubs text; borrows it unchanged when nothing matches.
     pub fn scrub_str<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if let Some(goes_on) = &self.patience {
-            let mut look = || goes_on().then_some(()).ok_or(());
-            return self
-                .scrub_within(text, &mut look)
-                .unwrap_or_else(|()| Cow::Owned(MARKER.to_owned()));
+        if let Some(clocked) = self.clocked() {
+            return clocked.scrub_str(text);
+        }
+        if self.patience.is_some() {
+            let scrubbed = self.scrub_within(text, &mut || Ok::<_, Infallible>(()));
+            return scrubbed.unwrap_or_else(|never| match never {});
         }
         let clean = self.inner.as_ref();
         match clean.and_then(|finder| finder.clean(text.as_bytes(), &mut Watch::patient())) {
@@ -160,10 +192,11 @@ impl Redactor {
         let Some(finder) = &self.inner else {
             return Ok(Cow::Borrowed(text));
         };
-        let mut stopped = None;
+        let (mut stopped, mut late) = (None, false);
         let mut goes_on = || {
+            late = self.is_out_of_time();
             stopped = look().err();
-            stopped.is_none()
+            stopped.is_none() && !late
         };
         let (mut clean, mut copied, mut done) = (String::new(), 0, 0);
         while done < text.len() {
@@ -190,6 +223,9 @@ impl Redactor {
         if let Some(stopped) = stopped {
             return Err(stopped);
         }
+        if late {
+            return Ok(Cow::Owned(MARKER.to_owned()));
+        }
         if copied == 0 {
             return Ok(Cow::Borrowed(text));
         }
@@ -199,6 +235,9 @@ impl Redactor {
 
     /// What `search` finds; `None` when there was no time for all of it.
     fn in_time<T>(&self, search: impl FnOnce(&mut Watch<'_>) -> T) -> Option<T> {
+        if let Some(clocked) = self.clocked() {
+            return clocked.in_time(search);
+        }
         let Some(goes_on) = self.patience.as_ref().filter(|_| !self.is_empty()) else {
             return Some(search(&mut Watch::patient()));
         };
@@ -390,12 +429,13 @@ impl Finder {
                 let longest = readings.iter().filter_map(belongs).max_by_key(best);
                 if let Some(escape) = longest {
                     resolved = escape.1;
-                    let blank = |other: &Resolved| {
-                        other.1 == escape.1 && matches!(other.2, b'\n' | b'\r' | b'\t')
-                    };
-                    let other = readings.iter().filter_map(belongs).find(blank);
-                    if let Some((.., byte)) = other.filter(|_| blocks::is_sextet(escape.2)) {
-                        ambiguous.push((escapes.len(), byte));
+                    if blocks::is_sextet(escape.2) {
+                        let blank = |other: &Resolved| {
+                            other.1 == escape.1 && matches!(other.2, b'\n' | b'\r' | b'\t')
+                        };
+                        if let Some((.., byte)) = readings.iter().filter_map(belongs).find(blank) {
+                            ambiguous.push((escapes.len(), byte));
+                        }
                     }
                     escapes.push(escape);
                 }
@@ -571,7 +611,7 @@ impl RedactorBuilder {
         };
         Redactor {
             inner: Some(Arc::new(finder)),
-            patience: None,
+            ..Redactor::default()
         }
     }
 }

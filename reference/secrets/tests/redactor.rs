@@ -736,3 +736,22 @@ fn a_redactor_without_time_shows_nothing() {
     let empty = Redactor::empty().patient(|| false);
     assert_eq!(empty.scrub_str("plain"), "plain");
 }
+
+/// Where nobody else says how long it may take, each text and value has its own time.
+#[test]
+fn each_text_has_a_time_of_its_own() {
+    let time = Duration::from_millis(1);
+    let slow = "&#92;".repeat(1_000_000);
+    let hurried = redactor(&[&"\\".repeat(32)]).each_for_at_most(time);
+    assert_eq!(hurried.scrub_str(&slow), "[REDACTED]");
+    assert_eq!(hurried.scrub(slow.clone()).into_inner(), "[REDACTED]");
+    assert!(hurried.finds_secret_in(&slow));
+    assert_eq!(hurried.scrub_str("plain"), "plain");
+    let lines: Vec<String> = (0..100).map(|_| slow[..100_000].to_owned()).collect();
+    let clean = hurried.scrub(lines).into_inner();
+    assert_eq!(clean.last().unwrap(), "[REDACTED]");
+    // Who has other patience is asked alone.
+    assert!(!hurried.patient(|| true).is_out_of_time());
+    let empty = Redactor::empty().each_for_at_most(Duration::ZERO);
+    assert_eq!(empty.scrub_str(&slow), slow);
+}

@@ -15,7 +15,7 @@ use crate::transport::http::{self, ListenFault};
 use crate::transport::signals;
 use crate::transport::stdio;
 use crate::upstreams;
-use ptc_secrets::{ConfigFault, Redactor, RedactorBuilder, Scrubbed};
+use ptc_secrets::{ConfigFault, Redactor, RedactorBuilder, SCRUB_TIME_MAX, Scrubbed};
 use ptc_upstream::StartFault;
 use std::fs::File;
 use std::io;
@@ -105,7 +105,7 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     };
     let configured = config.map(|path| upstreams::read(&path, &settings, &mut secrets));
     let configured = configured.transpose()?;
-    let redactor = secrets.build();
+    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     let sinks = diagnostics::install(settings.diagnostics.level, &redactor);
     let upstreams = match (&executor, configured) {
         (Some(executor), Some(configured)) => {

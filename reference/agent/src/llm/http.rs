@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ptc_secrets::{AuthHeaders, Redactor, Scrubbed};
+use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX, Scrubbed};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
 
@@ -190,7 +190,8 @@ impl Poster {
             }
             answer.extend_from_slice(&chunk);
         }
-        let answer = serde_json::from_slice(&answer).map(|json: Json| self.redactor.scrub(json));
+        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+        let answer = serde_json::from_slice(&answer).map(|json: Json| redactor.scrub(json));
         if status.is_success() {
             return answer.map(Scrubbed::into_inner).map_err(|error| {
                 let message = format!("the provider's answer is not JSON: {error}");

@@ -14,7 +14,7 @@ use ptc_lang::{
 };
 use ptc_protocol::Payload;
 use ptc_protocol::members::{ReplResult, UpstreamCall};
-use ptc_secrets::{ConfigDocument, Redactor, Veil};
+use ptc_secrets::{ConfigDocument, Redactor, SCRUB_TIME_MAX, Veil};
 use ptc_upstream::{Cancel, Configured, Entry, ProgramCalls, Runtime};
 
 use super::options::{Display, Options};
@@ -139,7 +139,8 @@ impl Evaluator {
     /// The sentence that says why not; everything is as it was then.
     pub fn restore(&mut self, path: &str) -> Result<(), String> {
         let wrong = |cause: String| format!("Error restoring {path}: {cause}");
-        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let bytes = ptc_secrets::read_file(path, SNAPSHOT_BYTES_MAX as u64)
+            .map_err(|error| wrong(error.to_string()))?;
         let limits = Limits {
             memory_bytes: self.limits.memory_bytes.saturating_mul(4),
             ..self.limits.clone()
@@ -151,7 +152,7 @@ impl Evaluator {
 
     /// A value as anyone may see it.
     pub fn clean<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
-        redact::value(value, &self.redactor)
+        redact::value(value, &self.redactor.for_at_most(SCRUB_TIME_MAX))
     }
 
     /// What messages about `program` may quote of it.
@@ -250,7 +251,8 @@ impl Evaluator {
             Ended::Value(value) | Ended::Return(value) => {
                 self.env = env;
                 self.env.remember(value.clone());
-                let value = redact::value(&value, &self.redactor);
+                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let value = redact::value(&value, &redactor);
                 let shown = match &*value {
                     Value::Str(doc)
                         if self.typed && self.display == Display::Value && asks_doc(text) =>
@@ -266,7 +268,8 @@ impl Evaluator {
                 }
             }
             Ended::Fail(value) => {
-                let value = redact::value(&value, &self.redactor);
+                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                let value = redact::value(&value, &redactor);
                 failure("fail", &print::readable(&value))
             }
             Ended::Error(error) => {
@@ -378,7 +381,8 @@ fn start_upstreams(
     let mut secrets = Redactor::builder();
     let configured = Configured::read(&document, settings, &mut secrets, &environment);
     let configured = configured.map_err(|fault| fault.to_string())?;
-    let started = executor.block_on(configured.start(secrets.build()));
+    let started =
+        executor.block_on(configured.start(secrets.build().each_for_at_most(SCRUB_TIME_MAX)));
     let runtime = started.map_err(|fault| fault.to_string())?;
     Ok((executor, runtime))
 }

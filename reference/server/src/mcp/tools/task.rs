@@ -14,7 +14,7 @@ use ptc_lang::error::Limit;
 use ptc_lang::meter::Watch;
 use ptc_lang::{Env, Value};
 use ptc_rpc::{Json as Frame, JsonKind, JsonText};
-use ptc_secrets::Scrubbed;
+use ptc_secrets::{SCRUB_TIME_MAX, Scrubbed};
 use ptc_upstream::{Entry, ProgramCalls, feedback_block, ptc_metrics};
 use serde_json::Map;
 
@@ -412,7 +412,8 @@ impl World for Upstreams<'_> {
     }
 
     fn scrub(&self, text: String) -> String {
-        self.server.redactor.scrub(text).into_inner()
+        let redactor = self.server.redactor.for_at_most(SCRUB_TIME_MAX);
+        redactor.scrub(text).into_inner()
     }
 
     fn scrub_value(&self, value: &Value, watch: &dyn Watch) -> Result<Value, Limit> {
