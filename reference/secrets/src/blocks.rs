@@ -7,7 +7,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 /// What may stand between the pairs of digits of a dump, and before each.
-const SEPARATORS: &[u8] = b":-,. _|";
+const SEPARATORS: &[u8] = b":-,. _|+";
 /// Most bytes of it.
 const SEPARATOR_BYTES_MAX: usize = 4;
 

@@ -462,8 +462,13 @@ impl<'n> Paths<'n> {
         if self.steps == 0 {
             return true;
         }
-        let begin = self.begins(short);
         let length = short.state.depth;
+        // What goes on from inside of what was found last prolongs it, wherever it begins there.
+        let least = (length as usize * 3).div_ceil(4);
+        if short.from >= self.found.start && long.at < self.found.end + least {
+            return true;
+        }
+        let begin = self.begins(short);
         let other = match length == long.state.depth {
             true => self.begins(long),
             false if length <= long.plain => long.at - length as usize,
