@@ -4,7 +4,7 @@
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,10 @@ use ptc_lang::error::Quote;
 use ptc_lang::value::Map;
 use ptc_lang::{Ended, Env, Host, Limits, Program, Pulse, Value};
 use ptc_protocol::{json_to_value, to_json_value};
-use ptc_secrets::{Redactor, scrub_json_text};
-use ptc_upstream::{Cancel, ProgramCalls, Runtime};
+use ptc_secrets::{
+    DATA_BYTES_MAX, Redactor, SCRUB_TIME_MAX, SETTINGS_BYTES_MAX, read_text, scrub_json_text,
+};
+use ptc_upstream::{Cancel, KeptCommand, ProgramCalls, Runtime};
 use serde_json::Value as Json;
 
 use crate::{asks_help, environment, fail, print};
@@ -76,6 +78,9 @@ const REST_WAIT: Duration = Duration::from_secs(1);
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Characters of a command's error output that are shown to the model.
 const ERROR_CHARS_MAX: usize = 500;
+/// Processor time that scrubbing one answer, result or record may take: all that a command may write takes less, unless it is made to be
+/// slow to look through.
+const SCRUB_TIME: Duration = Duration::from_secs(2);
 /// How long one request to a model may take.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Characters of a text in the transcript.
@@ -164,7 +169,7 @@ impl Options {
 }
 
 fn run_agent(options: &Options) -> Result<String, String> {
-    let text = read(&options.file)?;
+    let text = read(&options.file, SETTINGS_BYTES_MAX)?;
     check_keys(&text).map_err(|problem| format!("{}:{problem}", options.file.display()))?;
     let mut config: Json =
         toml::from_str(&text).map_err(|error| format!("{}: {error}", options.file.display()))?;
@@ -192,7 +197,7 @@ fn run_agent(options: &Options) -> Result<String, String> {
             Some(read.map_err(|fault| fault.to_string())?)
         }
     };
-    let redactor = secrets.build();
+    let redactor = secrets.build().each_for_at_most(SCRUB_TIME_MAX);
     ptc_server::install_diagnostics(Level::Error, &redactor);
     let started =
         configured.map(|configured| executor.block_on(configured.start(redactor.clone())));
@@ -347,8 +352,10 @@ struct Veiled {
 
 impl Llm for Veiled {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
-        let scrub = |text: String| self.redactor.scrub(text).into_inner();
-        match self.model.complete(request) {
+        let answer = self.model.complete(request);
+        let redactor = self.redactor.for_at_most(SCRUB_TIME);
+        let scrub = |text: String| redactor.scrub(text).into_inner();
+        match answer {
             Ok(reply) => Ok(LlmReply {
                 content: reply.content.map(scrub),
                 tool_calls: reply
@@ -357,7 +364,7 @@ impl Llm for Veiled {
                     .map(|call| ToolCall {
                         id: call.id.map(scrub),
                         name: scrub(call.name),
-                        args: call.args.map(|args| self.redactor.scrub(args).into_inner()),
+                        args: call.args.map(|args| redactor.scrub(args).into_inner()),
                         args_error: call.args_error.map(scrub),
                     })
                     .collect(),
@@ -373,11 +380,12 @@ impl Llm for Veiled {
 
 impl Scrubber for Veiled {
     fn text(&self, text: &str) -> String {
-        self.redactor.scrub_str(text).into_owned()
+        let redactor = self.redactor.for_at_most(SCRUB_TIME);
+        redactor.scrub_str(text).into_owned()
     }
 
     fn value(&self, value: &Value) -> Value {
-        redact::value(value, &self.redactor).into_owned()
+        redact::value(value, &self.redactor.for_at_most(SCRUB_TIME)).into_owned()
     }
 }
 
@@ -395,7 +403,7 @@ impl<W: Write> Write for VeiledLines<W> {
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
                 let line = String::from_utf8_lossy(&line);
-                let clean = scrub_json_text(&line, &self.redactor);
+                let clean = scrub_json_text(&line, &self.redactor.for_at_most(SCRUB_TIME));
                 self.sink.write_all(clean.as_bytes())?;
             }
         }
@@ -416,6 +424,7 @@ fn show(message: &Message, redactor: &Redactor) {
 /// A message as the transcript has it: who speaks, then what is said, programs and results on lines of their own;
 /// scrubbed before it is cut.
 fn transcribed(message: &Message, redactor: &Redactor) -> String {
+    let redactor = &redactor.for_at_most(SCRUB_TIME);
     let mut lines = Vec::new();
     let say = |lines: &mut Vec<String>, text: &str| say(lines, &redactor.scrub_str(text));
     match message {
@@ -489,12 +498,12 @@ fn clipped(text: &str, chars_max: usize) -> String {
     }
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+fn read(path: &Path, bytes_max: u64) -> Result<String, String> {
+    read_text(path, bytes_max).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn object(path: &Path) -> Result<Map, String> {
-    let json: Json = serde_json::from_str(&read(path)?)
+    let json: Json = serde_json::from_str(&read(path, DATA_BYTES_MAX)?)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     match json_to_value(&json) {
         Value::Map(map) => Ok(map),
@@ -564,14 +573,9 @@ fn run_command(
     } else {
         directory
     };
-    let mut child = Command::new(&words[0])
-        .args(&words[1..])
-        .current_dir(directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
+    let mut kept = KeptCommand::start(words, directory)
         .map_err(|error| ToolFault::new(format!("cannot start {}: {error}", words[0])))?;
+    let child = &mut kept.process;
     let stdin = child.stdin.take();
     std::thread::spawn(move || {
         // A command that does not read its input may still answer.
@@ -587,8 +591,7 @@ fn run_command(
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
             _ => {
-                let _ = child.kill();
-                let _ = child.wait();
+                kept.end();
                 return Err(ToolFault::new(format!(
                     "the command took longer than {} s",
                     TOOL_TIMEOUT.as_secs()
@@ -599,12 +602,14 @@ fn run_command(
     let rest_until = Instant::now() + REST_WAIT;
     if status.success() {
         let output = output.text(rest_until);
+        let redactor = redactor.for_at_most(SCRUB_TIME);
         return Ok(match serde_json::from_str(output.trim()) {
             Ok(json) => json_to_value(&redactor.scrub::<Json>(json)),
             Err(_) => Value::str(redactor.scrub(output).into_inner()),
         });
     }
-    let errors = redactor.scrub(errors.text(rest_until));
+    let errors = errors.text(rest_until);
+    let errors = redactor.for_at_most(SCRUB_TIME).scrub(errors);
     let detail: String = errors.trim().chars().take(ERROR_CHARS_MAX).collect();
     let detail = if detail.is_empty() {
         status.to_string()
@@ -614,7 +619,7 @@ fn run_command(
     Err(ToolFault::new(detail))
 }
 
-/// What a command says, as far as it was read. The thread that reads may outlive the command: what that left running may hold its output
+/// What a command says, as far as it was read. The thread that reads may outlive the command: what got away from it may hold its output
 /// open for ever, and nobody can end a read.
 struct Gathered {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -664,6 +669,7 @@ fn lisp_function(source: &str, redactor: &Redactor) -> ToolFn {
             ..Limits::default()
         };
         let (outcome, _) = ptc_lang::run(&program, &env, &limits, &host);
+        let redactor = redactor.for_at_most(SCRUB_TIME);
         let veil = |quoted: &str| redactor.scrub_str(quoted).into_owned();
         match outcome.ended {
             Ended::Value(value) | Ended::Return(value) => {

@@ -1,7 +1,9 @@
-//! `ptc agent run` on the example that the README tells people to run.
+//! `ptc agent run` on the example that the README tells people to run, and the processes that its tools leave.
 #![allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_example_plays_and_shows_its_transcript() {
@@ -22,4 +24,76 @@ fn the_example_plays_and_shows_its_transcript() {
         transcript.contains("result: user=> {:total 1842}"),
         "{transcript}"
     );
+}
+
+/// Three processes that end by nothing but a signal that they can't catch: the command, a child, and one that left its group.
+const FAMILY: &str = r#"
+stubborn='trap "" TERM HUP INT; echo $$ >> pids; while :; do sleep 1000; done'
+sh -c "$stubborn" &
+setsid sh -c "$stubborn" &
+eval "$stubborn"
+"#;
+
+/// Starts an agent whose one tool is that family, and waits until all of it is there.
+fn start_family(home: &Path) -> std::process::Child {
+    let words = serde_json::to_string(&["sh", "-c", FAMILY]).unwrap();
+    let agent = format!("prompt = \"Go\"\n[[tools]]\nname = \"go\"\ncommand = {words}\n");
+    std::fs::write(home.join("agent.toml"), agent).unwrap();
+    let replay = concat!(
+        r#"{"content":null,"tool_calls":[{"id":"c1","name":"go","args":{}}]}"#,
+        "\n\"Done.\"\n"
+    );
+    std::fs::write(home.join("replay.jsonl"), replay).unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_ptc"))
+        .args("agent run agent.toml --replay replay.jsonl --transcript".split(' '))
+        .current_dir(home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    soon("the family is there", || pids(home).len() == 3);
+    run
+}
+
+fn pids(home: &Path) -> Vec<String> {
+    let pids = std::fs::read_to_string(home.join("pids")).unwrap_or_default();
+    pids.lines().map(str::to_owned).collect()
+}
+
+fn all_ended(home: &Path) -> bool {
+    pids(home).iter().all(|id| {
+        std::fs::read_to_string(format!("/proc/{id}/stat"))
+            .is_ok_and(|stat| stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X']))
+            || !Path::new(&format!("/proc/{id}")).exists()
+    })
+}
+
+fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < until, "not seen in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
+    let home = tempfile::tempdir().unwrap();
+    let run = start_family(home.path()).wait_with_output().unwrap();
+    let told = String::from_utf8(run.stderr).unwrap();
+    assert!(told.contains("the command took longer than 30 s"), "{told}");
+    assert!(run.status.success(), "{told}");
+    assert!(all_ended(home.path()), "{:?}", pids(home.path()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_does_not_outlive_a_run_that_is_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let mut run = start_family(home.path());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    soon("none of the family is left", || all_ended(home.path()));
 }

@@ -42,7 +42,7 @@ pub use runtime::{Configured, Driver, Options, Runtime, SnapshotMode, StartFault
 pub use tool::{PackedJson, Tool, Toolset};
 pub use trace_context::TraceContext;
 pub use transport::carrier::{Carried, Carrier};
-pub use transport::child::{Child, End, Group, Kept, Launcher, Life};
+pub use transport::child::{Child, End, Group, Kept, KeptCommand, Launcher, Life};
 #[cfg(target_os = "linux")]
 pub use transport::keeper;
 pub use transport::stdio::StdioConfig;

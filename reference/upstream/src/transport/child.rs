@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -71,7 +73,16 @@ pub struct Kept;
 impl Launcher for Kept {
     fn launch(&self, config: &StdioConfig) -> Result<Child, WorldFault> {
         use super::keeper::{END_NOW, SELF, WORD};
-        runnable(config)?;
+        let path = match config.env.get("PATH") {
+            Some(path) => Some(OsString::from(path)),
+            None => std::env::var_os("PATH"),
+        };
+        runnable(&config.command, path.as_deref(), config.cd.as_deref()).map_err(|errno| {
+            match errno {
+                Errno::EACCES => not_executable(config),
+                _ => not_found(config),
+            }
+        })?;
         let mut command = Command::new(SELF);
         command
             .args([WORD, &std::process::id().to_string(), &config.command])
@@ -87,6 +98,64 @@ impl Launcher for Kept {
 /// Elsewhere nothing tells a process that its parent died.
 #[cfg(not(target_os = "linux"))]
 pub use OperatingSystem as Kept;
+
+/// A command that runs once, in `directory`, with pipes for its streams. Whatever it starts ends with it, as below [`Kept`]; the thread
+/// that starts it has to live as long as it may.
+pub struct KeptCommand {
+    pub process: std::process::Child,
+}
+
+/// How long a keeper that was told to end everything may take.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl KeptCommand {
+    /// # Errors
+    /// That the command is not there or can't be run.
+    pub fn start(words: &[String], directory: &Path) -> std::io::Result<Self> {
+        let (name, arguments) = words.split_first().ok_or(Errno::ENOENT)?;
+        let mut command;
+        #[cfg(target_os = "linux")]
+        {
+            use super::keeper::{SELF, WORD};
+            let path = std::env::var_os("PATH");
+            runnable(name, path.as_deref(), Some(directory))?;
+            command = std::process::Command::new(SELF);
+            command.args([WORD, &std::process::id().to_string(), name]);
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            command = std::process::Command::new(name);
+        }
+        use std::os::unix::process::CommandExt as _;
+        command
+            .args(arguments)
+            .current_dir(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let process = command.spawn()?;
+        Ok(KeptCommand { process })
+    }
+
+    /// Ends it and what it started.
+    pub fn end(mut self) {
+        let id = Pid::from_raw(self.process.id().cast_signed());
+        #[cfg(target_os = "linux")]
+        let told = kill(id, super::keeper::END_NOW);
+        #[cfg(not(target_os = "linux"))]
+        let told = killpg(id, Signal::SIGKILL);
+        let until = Instant::now() + END_TIME_MAX;
+        while told.is_ok() && Instant::now() < until {
+            match self.process.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                _ => return,
+            }
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
 
 /// A process and whether it is over: its id may be another's from then on.
 struct Started {
@@ -227,13 +296,8 @@ fn spawned(command: &mut Command) -> std::io::Result<tokio::process::Child> {
 
 /// Whether the command can be run at all; otherwise a keeper would have to say so.
 #[cfg(target_os = "linux")]
-fn runnable(config: &StdioConfig) -> Result<(), WorldFault> {
-    let path = match config.env.get("PATH") {
-        Some(path) => Some(OsString::from(path)),
-        None => std::env::var_os("PATH"),
-    };
-    let candidates = candidates(&config.command, path.as_deref(), config.cd.as_deref());
-    let files: Vec<PathBuf> = candidates
+fn runnable(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> nix::Result<()> {
+    let files: Vec<PathBuf> = candidates(command, path, cd)
         .into_iter()
         .filter(|path| path.is_file())
         .collect();
@@ -241,8 +305,8 @@ fn runnable(config: &StdioConfig) -> Result<(), WorldFault> {
         |path: &PathBuf| nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok();
     match files.iter().any(executable) {
         true => Ok(()),
-        false if files.is_empty() => Err(not_found(config)),
-        false => Err(not_executable(config)),
+        false if files.is_empty() => Err(Errno::ENOENT),
+        false => Err(Errno::EACCES),
     }
 }
 
