@@ -309,6 +309,60 @@ fn nobody_reads_the_memory_of_a_server() {
     assert_eq!(owner, 0);
 }
 
+/// Each call that asks the directory waits for its lock; the others don't, nor does what cancels them.
+#[test]
+fn who_asks_no_store_waits_for_none() {
+    let mut served = Served::start(&script("", ""), |command| {
+        command.args(["--sessions", "--session-store", "file:store"]);
+    });
+    let call = |id: u32, tool: &str, arguments: Value| {
+        let params = json!({ "name": tool, "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+    };
+    let started = served.ask(
+        "tools/call",
+        &json!({ "name": "lisp_session_start", "arguments": {} }),
+    );
+    let session = started["result"]["structuredContent"]["session_id"].clone();
+    let lock = std::fs::File::options()
+        .write(true)
+        .open(served.home.path().join("store/programs/lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    let turn = json!({ "session_id": session, "program": "(def a 1)" });
+    let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 11 } });
+    let frames = [
+        call(10, "lisp_session_list", json!({})),
+        call(11, "lisp_session_eval", turn.clone()),
+        cancelled,
+        call(12, "lisp_eval", json!({ "program": "(+ 1 2)" })),
+    ];
+    for frame in frames {
+        writeln!(served.input.as_ref().unwrap(), "{frame}").unwrap();
+    }
+    let mut answered = || -> Value {
+        let line = served.output.next().expect("the server answers").unwrap();
+        serde_json::from_str(&line).unwrap()
+    };
+    let first = answered();
+    assert_eq!(first["id"], 12, "{first}");
+    let second = answered();
+    assert_eq!(second["id"], 10, "{second}");
+    assert!(
+        second.to_string().contains("session_store_unavailable"),
+        "{second}"
+    );
+    lock.unlock().unwrap();
+    // The turn that was cancelled left nothing, and holds nothing.
+    let last = call(13, "lisp_session_eval", turn);
+    writeln!(served.input.as_ref().unwrap(), "{last}").unwrap();
+    let third: Value = serde_json::from_str(&served.output.next().unwrap().unwrap()).unwrap();
+    assert_eq!(third["id"], 13, "{third}");
+    assert_ne!(third["result"]["isError"], true, "{third}");
+    served.input = None;
+    assert!(served.output.next().is_none(), "nothing else was answered");
+}
+
 /// Traces may hold what programs were given.
 #[test]
 fn trace_files_are_their_owners_alone() {

@@ -43,6 +43,8 @@ pub struct RequestContext {
     pub trace: Option<TraceContext>,
     /// Where a transport does something for the request before it is handled, and it may become a call.
     pub arrival: Option<Arrival>,
+    /// It waited since it was read, and when it was, the connection did not drain.
+    pub arrived_in_time: bool,
 }
 
 pub struct Connection {

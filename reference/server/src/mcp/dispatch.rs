@@ -160,6 +160,12 @@ pub fn runs_program(frame: &Frame<'_>) -> Option<Id> {
     frame.request_id()
 }
 
+/// Whether the handling of a request asks a store, and so may wait for it.
+pub fn asks_store(server: &Server, frame: &Frame<'_>) -> bool {
+    let asks = |name: Cow<'_, str>| tools::is_of_sessions(&name);
+    server.sessions.shared().is_some() && called_tool(frame).is_some_and(asks)
+}
+
 /// Whether a request begins a turn in a session of programs. Where a store keeps sessions, that turn's first request to it says of the
 /// session of the protocol, too, whether it is there.
 pub fn begins_turn(frame: &Frame<'_>) -> bool {
@@ -313,7 +319,10 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         }
         Cancelled::Arriving => {
             tracing::info!(event = "cancelled_in_flight");
-            wait_until_arrived(connection, &id, Shared::PATIENCE);
+            // On stdio what comes next waits in line behind it.
+            if connection.transport != Transport::Stdio {
+                wait_until_arrived(connection, &id, Shared::PATIENCE);
+            }
         }
         Cancelled::InFlight(answer) => {
             tracing::info!(event = "cancelled_in_flight");
@@ -493,7 +502,7 @@ fn tools_call(
     let refuse = |refusal: Refusal| reply(ToolReply::new(refusal.payload(), view));
     let since = Instant::now();
     started(server, given.as_deref());
-    if connection.is_draining() {
+    if connection.is_draining() && !place.context.arrived_in_time {
         tracing::info!(event = "tools_call_rejected_shutting_down");
         return refuse(Refusal::ShuttingDown);
     }

@@ -2,5 +2,6 @@
 
 pub mod http;
 mod intake;
+mod lane;
 pub mod signals;
 pub mod stdio;

@@ -1,15 +1,17 @@
 //! The stdio transport: newline-framed JSON-RPC in, replies out, and the ways that it all ends.
 //!
 //! The reading thread answers cheap requests itself, and runs a program when no other call is in flight; programs answer
-//! from the thread that runs them. Nothing but frames goes to stdout. Knows nothing of methods.
+//! from the thread that runs them. Calls that ask a store are handled beside it. Nothing but frames goes to stdout. Knows nothing of
+//! methods.
 
 use crate::call::Answer;
 use crate::evaluation::pool::Job;
 use crate::mcp::connection::{Connection, RequestContext, Transport};
-use crate::mcp::dispatch::{Handled, handle};
+use crate::mcp::dispatch::{Handled, asks_store, handle, runs_program};
 use crate::render::reply::Reply;
 use crate::server::Server;
 use crate::transport::intake::{self, Next, Source};
+use crate::transport::lane::Lane;
 use ptc_rpc::{Document, Frame, FrameFault, Framer, Line, RpcError};
 use ptc_secrets::Scrubbed;
 use std::io::{self, Read, Write};
@@ -20,6 +22,8 @@ use std::time::Duration;
 const END_OF_INPUT_GRACE: Duration = Duration::from_millis(100);
 /// Time that calls in flight get to finish after `exit`.
 const EXIT_GRACE: Duration = Duration::from_millis(2000);
+/// Time that calls get that still ask a store at the end of input.
+const ASKING_GRACE: Duration = Duration::from_secs(10);
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -33,8 +37,10 @@ pub fn serve(
     output: Box<dyn Write + Send>,
 ) -> io::Result<()> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
+    let lane = Arc::new(Mutex::new(Lane::default()));
     let frames = Frames {
         server: server.clone(),
+        lane: lane.clone(),
         connection: connection.clone(),
         output: Output::new(output),
         input,
@@ -42,6 +48,9 @@ pub fn serve(
         chunk: vec![0; CHUNK_BYTES],
     };
     let ended = intake::read(frames, server.pool.clone())?;
+    lane.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .finish(ASKING_GRACE);
     end(&connection, ended);
     Ok(())
 }
@@ -51,6 +60,7 @@ struct Frames {
     server: Arc<Server>,
     connection: Arc<Connection>,
     output: Arc<Output>,
+    lane: Arc<Mutex<Lane>>,
     input: Box<dyn Read + Send>,
     framer: Framer,
     chunk: Vec<u8>,
@@ -73,6 +83,7 @@ impl Source for Frames {
             server,
             connection,
             output,
+            lane,
             input,
             framer,
             chunk,
@@ -91,7 +102,7 @@ impl Source for Frames {
             let mut last = None;
             let whole = framer.feed(&chunk[..read], |line| {
                 start(server, last.take());
-                match take(server, connection, output, line) {
+                match take(server, connection, output, lane, line) {
                     Taken::Done => true,
                     Taken::Call(job) => {
                         last = Some(job);
@@ -130,8 +141,13 @@ fn take(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     output: &Arc<Output>,
+    lane: &Mutex<Lane>,
     line: Line<'_>,
 ) -> Taken {
+    let bytes = match line {
+        Line::Whole(bytes) => bytes,
+        Line::TooLong => &[],
+    };
     let document = match line {
         Line::Whole(bytes) => Document::read(bytes).map_err(FrameFault::from),
         Line::TooLong => {
@@ -144,16 +160,27 @@ fn take(
     };
     let frame = document.as_ref().map_err(|fault| *fault);
     let handled = match frame.and_then(|document| Frame::of(document.json())) {
+        Ok(frame) if asks_store(server, &frame) && !connection.is_draining() => {
+            let context = RequestContext {
+                arrival: runs_program(&frame).map(|key| connection.arrive(&key)),
+                arrived_in_time: true,
+                ..RequestContext::default()
+            };
+            let bytes = bytes.to_vec();
+            let (server, connection, output) = (server.clone(), connection.clone(), output.clone());
+            let mut lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
+            lane.add(
+                bytes.len(),
+                Box::new(move || ask(&server, &connection, &output, &context, &bytes)),
+            );
+            return Taken::Done;
+        }
         Ok(frame) => handle(
             server,
             connection,
             &RequestContext::default(),
             &frame,
-            || {
-                let output = output.clone();
-                let answer: Answer = Box::new(move |reply| output.send(&reply));
-                answer
-            },
+            || answer(output),
         ),
         Err(FrameFault::Malformed) => Handled::Now(Reply::error(None, RpcError::PARSE)),
         Err(FrameFault::NotAnObject) => Handled::Now(Reply::error(None, RpcError::INVALID_REQUEST)),
@@ -172,6 +199,33 @@ fn take(
             Taken::Exit
         }
     }
+}
+
+/// On a thread that may wait: handles the call in `bytes`, whose program, if there is one, runs in the pool.
+fn ask(
+    server: &Arc<Server>,
+    connection: &Arc<Connection>,
+    output: &Arc<Output>,
+    context: &RequestContext,
+    bytes: &[u8],
+) {
+    let document = Document::read(bytes).map_err(FrameFault::from);
+    let frame = document.as_ref().map_err(|fault| *fault);
+    let Ok(frame) = frame.and_then(|document| Frame::of(document.json())) else {
+        return;
+    };
+    match handle(server, connection, context, &frame, || answer(output)) {
+        Handled::Later(_, job) => start(server, Some(job)),
+        Handled::Now(reply) | Handled::Exit(Some(reply)) => {
+            output.send(&server.redactor.scrub(reply));
+        }
+        Handled::Silent | Handled::Exit(None) => {}
+    }
+}
+
+fn answer(output: &Arc<Output>) -> Answer {
+    let output = output.clone();
+    Box::new(move |reply| output.send(&reply))
 }
 
 fn end(connection: &Arc<Connection>, ended: Ended) {

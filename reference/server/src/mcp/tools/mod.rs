@@ -184,8 +184,13 @@ impl Tool {
 
 /// The tool that a call names. Session tools are known even where they are not listed, to say that they are disabled.
 pub fn find(server: &Server, name: &str) -> Option<&'static Tool> {
-    let known = |tool: &&Tool| (tool.listed)(server) || tool.name.starts_with("lisp_session_");
+    let known = |tool: &&Tool| (tool.listed)(server) || is_of_sessions(tool.name);
     TOOLS.iter().filter(known).find(|tool| tool.name == name)
+}
+
+/// Whether the tool of that name is about sessions of programs.
+pub fn is_of_sessions(name: &str) -> bool {
+    name.starts_with("lisp_session_")
 }
 
 /// Whether the tool of that name runs programs.

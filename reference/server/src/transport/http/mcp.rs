@@ -368,7 +368,7 @@ impl Exchange<'_> {
             trace: self
                 .header(&TRACE_PARENT)
                 .and_then(|parent| TraceContext::new(parent, self.header(&TRACE_STATE))),
-            arrival: None,
+            ..RequestContext::default()
         }
     }
 
