@@ -81,6 +81,8 @@ pub struct State {
     results: usize,
     turn: u64,
     memory_bytes: u64,
+    /// What the last turn left, with all that it takes in memory.
+    held_bytes: u64,
     prints: VecDeque<String>,
     tool_calls: VecDeque<Payload>,
     upstream_calls: VecDeque<Payload>,
@@ -557,7 +559,8 @@ impl Sessions {
             )?;
         }
         drop(definitions);
-        let held = env.held_bytes().div_ceil(HELD_TIMES);
+        let held_bytes = env.held_bytes();
+        let held = held_bytes.div_ceil(HELD_TIMES);
         within("max_memory_bytes", held, settings.memory_bytes, None)?;
         let mut notices = Vec::new();
         env.remember(self.history_entry(leaving.value, &leaving.shown, &mut notices, watch)?);
@@ -566,6 +569,7 @@ impl Sessions {
         state.bindings = definitions_count;
         state.results = (state.results + 1).min(RESULTS_MAX);
         state.memory_bytes = memory_bytes;
+        state.held_bytes = held_bytes;
         state.turn += 1;
         state.prints.extend(leaving.prints);
         keep_newest(&mut state.prints, settings.prints, |prints| {
@@ -722,6 +726,7 @@ impl State {
             results: 0,
             turn: 0,
             memory_bytes: size::of_named(std::iter::empty()),
+            held_bytes: 0,
             prints: VecDeque::new(),
             tool_calls: VecDeque::new(),
             upstream_calls: VecDeque::new(),
@@ -941,9 +946,8 @@ impl Turn {
 impl Drop for Session {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let held = state.env.held_bytes();
         drop(std::mem::take(&mut state.env));
-        if held >= GIVEN_BACK_BYTES_MIN {
+        if state.held_bytes >= GIVEN_BACK_BYTES_MIN {
             heap::give_back();
         }
     }

@@ -125,6 +125,7 @@ pub fn restore(state: &mut State, body: &[u8], memory_bytes: u64) -> Result<(), 
     state.env =
         Env::restore(&body.env, &limits, &Patience::start()).map_err(|error| error.to_string())?;
     state.bindings = state.env.definitions().len();
+    state.held_bytes = state.env.held_bytes();
     state.results = usize::try_from(body.results)
         .unwrap_or(0)
         .min(super::RESULTS_MAX);
