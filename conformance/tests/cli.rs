@@ -163,6 +163,9 @@ fn a_should_warns_unless_the_run_is_strict() {
         statuses(&run)[3..],
         [Status::Warning, Status::Warning, Status::Fail]
     );
+    // Nor does it end a run that the first failure ends.
+    let (status, text, _) = bench.run(&["--fail-fast", "--jobs", "1"]);
+    assert_eq!(status, Some(1), "{text}");
     let (_, _, strict) = bench.run(&["--strict"]);
     assert_eq!(statuses(&strict)[3..], [Status::Fail; 3]);
 }

@@ -15,7 +15,7 @@ use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal
 use crate::runner::by_hand::Subject;
 use crate::runner::start::{Over, Target};
 use crate::runner::trial::Trial;
-use crate::runner::{self, Orders, Trials};
+use crate::runner::{self, FailFast, Orders, Trials};
 use crate::suite::{Case, Suite, page_name};
 use crate::target::Patience;
 use crate::target::claims::{Claims, Declaration};
@@ -211,12 +211,14 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
             continue;
         }
         let pass = Pass { transport, rounds };
-        let failed = places
-            .iter()
-            .filter_map(|place| pass.verdict(*place))
-            .any(Verdict::is_failure);
+        let ended = orders.fail_fast.is_some_and(|which| {
+            let mut tried = places
+                .iter()
+                .filter_map(|place| Some((*place, pass.verdict(*place)?)));
+            tried.any(|(place, verdict)| which.ends(&suite, place, verdict))
+        });
         passes.push(pass);
-        if interrupted || (failed && args.fail_fast) {
+        if interrupted || ended {
             break;
         }
     }
@@ -421,7 +423,10 @@ fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
         claims,
         patience,
         jobs: args.jobs.unwrap_or(processors).max(1),
-        fail_fast: args.fail_fast,
+        fail_fast: args.fail_fast.then_some(match args.strict {
+            true => FailFast::Any,
+            false => FailFast::Required,
+        }),
         tools: args.tools.clone(),
     })
 }

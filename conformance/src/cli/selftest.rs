@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::mutant::{self, Mutant, Way};
 use crate::runner::start::{Over, Target};
-use crate::runner::{self, Orders, Trials};
+use crate::runner::{self, FailFast, Orders, Trials};
 use crate::suite::{Selector, Suite, nearest};
 use crate::target::claims::Claims;
 use crate::target::launch::{Launch, PatienceMs};
@@ -223,7 +223,7 @@ async fn try_one(
     ];
     argv.extend(command.iter().cloned());
     let mut orders = orders(argv, mutant.way);
-    orders.fail_fast = true;
+    orders.fail_fast = Some(FailFast::Any);
     let mut trials = Trials::new();
     runner::run(Arc::clone(suite), &mine, orders, &mut trials, |_| {}).await;
     let failed = trials.iter().find(|(_, trial)| trial.verdict.is_failure());
@@ -254,7 +254,7 @@ fn orders(argv: Vec<String>, way: Way) -> Orders {
         claims: Claims::everything(),
         patience,
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
-        fail_fast: false,
+        fail_fast: None,
         tools: TOOLS.map(str::to_owned).to_vec(),
     }
 }

@@ -27,7 +27,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use crate::judge;
-use crate::suite::{BlockKind, Case, CaseBody, Suite, TargetSpec, Transport};
+use crate::suite::{BlockKind, Case, CaseBody, Level, Suite, TargetSpec, Transport};
 use crate::target::Patience;
 use crate::target::capability;
 use crate::target::claims::Claims;
@@ -61,10 +61,27 @@ pub struct Orders {
     pub patience: Patience,
     /// Servers that run at the same time.
     pub jobs: usize,
-    /// Whether the first failure ends the run.
-    pub fail_fast: bool,
+    /// Whether the first failure ends the run, and which is one.
+    pub fail_fast: Option<FailFast>,
     /// Tools of any MCP server that open cases may call, whatever they say of themselves: `NAME`, or `NAME={…}` with arguments.
     pub tools: Vec<String>,
+}
+
+/// Which failures end a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailFast {
+    /// Those of a MUST: what is only advised warns.
+    Required,
+    /// All.
+    Any,
+}
+
+impl FailFast {
+    /// Whether a case that came out so ends the run.
+    pub fn ends(self, suite: &Suite, place: usize, verdict: &Verdict) -> bool {
+        let counts = self == Self::Any || suite.level(&suite.cases[place]) == Level::Must;
+        counts && verdict.is_failure()
+    }
 }
 
 impl Orders {
@@ -184,8 +201,7 @@ pub async fn run(
     let mut stopped = false;
     while let Some((case, trial)) = tried.recv().await {
         seen(&trial);
-        if fail_fast
-            && trial.verdict.is_failure()
+        if fail_fast.is_some_and(|which| which.ends(&suite, case, &trial.verdict))
             && let Some(session) = judge_over.upgrade()
         {
             session.over.store(true, Ordering::Relaxed);

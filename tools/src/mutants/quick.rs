@@ -131,7 +131,7 @@ impl Quick {
                 ..Patience::default()
             },
             jobs: 1,
-            fail_fast: false,
+            fail_fast: None,
             tools: Vec::new(),
         };
         let asker = Asker::new(Arc::clone(&suite), orders);
