@@ -333,7 +333,7 @@ impl Held<'_> {
     fn read(&self, key: &Key, part: &str, bytes_max: usize) -> Answer<Option<Vec<u8>>> {
         let name = format!("{}.{part}", key.as_str());
         match read(&self.path.join(&name), bytes_max) {
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Err(error) if is_faulty(&error) => {
                 let cause = format!("{name}: {error}");
                 tracing::error!(event = "session_unreadable", cause, key = key.as_str());
                 Err(SessionError::Unreadable.into())
@@ -391,7 +391,7 @@ impl Failures {
     /// What is damaged counts as none: it only makes a block come later.
     fn read(directory: &Path) -> io::Result<Self> {
         let bytes = match read(&directory.join(FAILURES), FACTS_BYTES_MAX) {
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
+            Err(error) if is_faulty(&error) => None,
             read => read?,
         };
         let all = bytes.and_then(|bytes| minicbor::decode(&bytes).ok());
@@ -478,7 +478,7 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         return Ok(None);
     };
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
     }
     let mut bytes = Vec::new();
     file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
@@ -487,6 +487,14 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
     }
     Ok(Some(bytes))
+}
+
+/// Whether what was read is at fault itself: too large, or no file.
+fn is_faulty(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData
+    )
 }
 
 /// What was read, where there was something to read.
