@@ -97,7 +97,7 @@ fn watch_over(server: Pid, command: &[String]) -> ExitCode {
     let mut ending = false;
     loop {
         let status = match signals.wait() {
-            Ok(Signal::SIGCHLD) => match reap(child) {
+            Ok(Signal::SIGCHLD) => match reap(child).child {
                 None => continue,
                 status => {
                     if !descendants().is_empty() {
@@ -150,21 +150,34 @@ fn release_streams() {
     }
 }
 
-/// Takes every child that ended off the kernel's list; how `child` ended, if it is among them.
-fn reap(child: Pid) -> Option<WaitStatus> {
-    let mut found = None;
+struct Reaped {
+    /// How the command ended, if it was among them.
+    child: Option<WaitStatus>,
+    others_left: bool,
+}
+
+/// Takes every child that ended off the kernel's list.
+fn reap(child: Pid) -> Reaped {
+    let mut reaped = Reaped {
+        child: None,
+        others_left: false,
+    };
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => return found,
-            Ok(status) if status.pid() == Some(child) => found = Some(status),
+            Ok(WaitStatus::StillAlive) => {
+                reaped.others_left = true;
+                return reaped;
+            }
+            Ok(status) if status.pid() == Some(child) => reaped.child = Some(status),
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => return found,
+            Err(_) => return reaped,
         }
     }
 }
 
 /// Kills everything that descends from this process; how `child` ended, if it had not before. Those that run are held first: a
-/// process that forks faster than it is killed would get away for ever.
+/// process that forks faster than it is killed would get away for ever. Nobody is left to be reaped: where process 1 is no init,
+/// as in many containers, what this process leaves would stay a zombie, whose id looks alive.
 fn end_all(child: Pid) -> Option<WaitStatus> {
     let mut ended = None;
     for _ in 0..ROUNDS_MAX {
@@ -183,8 +196,9 @@ fn end_all(child: Pid) -> Option<WaitStatus> {
         for found in descendants() {
             let _ = kill(found.id, Signal::SIGKILL);
         }
-        ended = reap(child).or(ended);
-        if descendants().is_empty() {
+        let reaped = reap(child);
+        ended = reaped.child.or(ended);
+        if !reaped.others_left && descendants().is_empty() {
             break;
         }
         std::thread::sleep(PAUSE);
