@@ -426,6 +426,40 @@ fn an_interrupted_run_writes_what_it_saw() {
     }
 }
 
+/// What was about to be tried when the signal came is not started any more.
+#[test]
+fn an_interrupted_run_starts_no_more_targets() {
+    let marker = &marked("starting");
+    let directory = tempfile::tempdir().expect("a directory");
+    let asks = (0..2_000).map(|id| {
+        format!(
+            "```wire\n-> {{\"jsonrpc\": \"2.0\", \"id\": {id}, \"method\": \"ping\"}}\n<- within 60s {{\"id\": {id}}}\n```\n\n"
+        )
+    });
+    let page = format!("{PAGE}\n{}", asks.collect::<String>());
+    let mut child = harness(
+        directory.path(),
+        &page,
+        &scripted(&format!("spawns {marker}")),
+        &[],
+    )
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()
+    .expect("the harness starts");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while alive(marker).len() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let run = Run::read(&directory.path().join("report.json")).expect("a report");
+    assert!(run.count(Status::NotRun) > 100, "{run:?}");
+    assert_eq!(left_behind(marker), Vec::<String>::new());
+}
+
 #[test]
 fn a_url_that_nobody_serves_is_said_once() {
     // Bound and closed again: nobody listens there.

@@ -277,7 +277,6 @@ fn with_runtime<W: Future<Output = Result<u8, String>>>(
         });
         let status = work(Stop(receiver)).await;
         watch.abort();
-        process::kill_all();
         if !process::all_gone(std::time::Duration::from_secs(5)).await {
             return Err("a child of the harness could not be ended".to_owned());
         }

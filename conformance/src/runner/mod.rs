@@ -191,7 +191,9 @@ pub async fn run(
     let fail_fast = orders.fail_fast;
     let planned = selected.to_vec();
     let playing = Arc::clone(&session);
-    let director = tokio::spawn(async move {
+    // Ends when the run is dropped, and starts no more servers.
+    let mut director = JoinSet::new();
+    director.spawn(async move {
         let server = direct(&playing, &planned, orders).await;
         drop(playing);
         server
@@ -209,11 +211,13 @@ pub async fn run(
         }
         trials.insert(case, trial);
     }
-    let told = director.await;
+    let told = director.join_next().await;
     if !stopped {
         // What became of nothing counts as a failure, or a harness that breaks would find everything in order.
-        let why = told.as_ref().err().map(ToString::to_string);
-        let why = why.unwrap_or_else(|| "its task broke off".to_owned());
+        let why = match &told {
+            Some(Err(error)) => error.to_string(),
+            _ => "its task broke off".to_owned(),
+        };
         for place in selected {
             trials
                 .entry(*place)
@@ -221,15 +225,15 @@ pub async fn run(
         }
     }
     match told {
-        Ok(Ok(server)) => RunEnd {
+        Some(Ok(Ok(server))) => RunEnd {
             server,
             unable: None,
         },
-        Ok(Err(unable)) => RunEnd {
+        Some(Ok(Err(unable))) => RunEnd {
             server: None,
             unable: Some(unable),
         },
-        Err(_) => RunEnd {
+        Some(Err(_)) | None => RunEnd {
             server: None,
             unable: None,
         },

@@ -266,10 +266,12 @@ pub fn kill_all() {
     }
 }
 
-/// Waits until every child has been reaped, at most `patience`. Returns whether none is left.
+/// Kills every child and waits until all have been reaped, at most `patience`. Returns whether none is left.
 pub async fn all_gone(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     while !live().is_empty() {
+        // A task that was told to end may have been starting one just then.
+        kill_all();
         if Instant::now() > deadline {
             return false;
         }
