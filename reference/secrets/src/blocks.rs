@@ -346,6 +346,9 @@ fn extent_behind(text: &[u8], mut line: bool) -> usize {
         }
         run += more;
         line = text[run - 1] == b'\n';
+        if !line {
+            break;
+        }
     }
     run.max(alike(text.iter(), IN_DUMP))
 }
@@ -447,6 +450,11 @@ fn shift(bytes: &[u8], first: usize, count: usize, shifted: &mut Vec<u8>) {
     shifted.clear();
     let pairs = high.iter().zip(low).take(count);
     shifted.extend(pairs.map(|(high, low)| high << bits | low >> (8 - bits)));
+}
+
+/// True for a byte that [`belongs`] to a block somewhere.
+pub(crate) fn may_belong(byte: u8) -> bool {
+    is_sextet(byte) || SEPARATORS.contains(&byte) || b"\t \r\n=".contains(&byte)
 }
 
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its

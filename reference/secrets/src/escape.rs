@@ -271,11 +271,12 @@ impl<'t> Escapes<'t> {
         }
     }
 
-    /// Adds to `out`, which is empty, the readings of the escape that begins at `at`, but backslashes that are said by several of
-    /// their own: every one that the text affords. Places are read from left to right; nothing is read any more when `watch` is over.
+    /// Adds to `out`, which is empty, the readings of the escape that begins at `at` and does not say just [`one`](Self::one) thing,
+    /// but backslashes that are said by several of their own: every one that the text affords. Places are read from left to right;
+    /// nothing is read any more when `watch` is over.
     #[inline]
     pub fn read(&mut self, at: usize, out: &mut Readings, watch: &mut Watch<'_>) {
-        if !self.read_usual(at, out) {
+        if !self.read_some(at, out) {
             self.read_unusual(at, out, watch);
         }
     }
@@ -373,11 +374,19 @@ impl<'t> Escapes<'t> {
         kept
     }
 
-    /// Adds the readings of the commonest escapes, which are as [`read_all`](Self::read_all) gives them: some backslashes before
-    /// what says nothing more than one thing behind them, a percent sign before two digits that say no introducer, or that say a
-    /// percent sign before two such digits. False for every other.
-    #[inline]
+    /// Adds the readings of the commonest escapes, which are as [`read_all`](Self::read_all) gives them. False for every other.
     fn read_usual(&self, at: usize, out: &mut Readings) -> bool {
+        match self.one(at) {
+            Some(one) => out.push(one),
+            None => return self.read_some(at, out),
+        }
+        true
+    }
+
+    /// The same of those that don't say [`one`](Self::one) thing: backslashes that say nothing, a percent sign before two digits that
+    /// say a byte of several, or a percent sign before two more that say no introducer.
+    #[inline]
+    fn read_some(&self, at: usize, out: &mut Readings) -> bool {
         match self.text[at..] {
             [b'%', high, low, ..] => {
                 let Some(byte) = pair(high, low) else {
@@ -404,22 +413,34 @@ impl<'t> Escapes<'t> {
                 true
             }
             [b'\\', ..] => {
-                let count = self.run(at);
-                let Some(&byte) = self.text.get(at + count) else {
-                    return false;
-                };
-                let says = BEHIND_BACKSLASH[usize::from(byte)];
-                if says == SEVERAL {
-                    return false;
-                }
-                // In each layer one of its own, and as many again as there were.
-                if says != 0 && count < 1 << DEPTH {
-                    let layer = 1 + count.ilog2() as u8;
-                    out.push(Reading::one(says, at + count + 1).in_layer(layer));
-                }
-                true
+                let behind = self.text.get(at + self.run(at)).copied();
+                behind.is_some_and(|byte| BEHIND_BACKSLASH[usize::from(byte)] != SEVERAL)
             }
             _ => false,
+        }
+    }
+
+    /// The reading of an escape that has one, as far as that is told soon: some backslashes before what says nothing more than one
+    /// thing behind them, a percent sign before two digits that say ASCII but no introducer.
+    #[inline]
+    pub fn one(&self, at: usize) -> Option<Reading> {
+        match self.text[at..] {
+            [b'%', high, low, ..] => {
+                let byte = pair(high, low).filter(|byte| byte.is_ascii() && !introduces(*byte))?;
+                Some(Reading::one(byte, at + 3).in_layer(1))
+            }
+            [b'\\', ..] => {
+                let count = self.run(at);
+                let byte = self.text.get(at + count).copied()?;
+                let says = BEHIND_BACKSLASH[usize::from(byte)];
+                if matches!(says, 0 | SEVERAL) || count >= 1 << DEPTH {
+                    return None;
+                }
+                // In each layer one of its own, and as many again as there were.
+                let layer = 1 + count.ilog2() as u8;
+                Some(Reading::one(says, at + count + 1).in_layer(layer))
+            }
+            _ => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Anchored, Input, Match, MatchKind, StartKind};
 use zeroize::Zeroizing;
 
+use crate::blocks;
 use crate::escape::{self, Escapes, Reading, Readings};
 use crate::paths::{InRun, Paths};
 use crate::prefixes::{Beginning, NOTHING, Prefixes};
@@ -25,8 +26,9 @@ const BYTES_PER_MISS: usize = 512;
 const BACKSLASHES_MIN: usize = 48;
 /// Backslashes that say one.
 const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
-/// Bytes behind an introducer that are looked at one by one.
-const NEAR_BYTES: usize = 12;
+/// Bytes that are looked at together, and how many times so many behind an introducer.
+const WORD: usize = 8;
+const NEAR_WORDS: usize = 2;
 /// What is done about an escape, and for each way to it, in bytes of easy text.
 const WORK_PER_ESCAPE: usize = 4;
 const WORK_PER_WAY: usize = 2;
@@ -45,6 +47,8 @@ pub(crate) struct Needles {
     bytes: [bool; 256],
     /// Those that forms of them may be written in.
     written: [bool; 256],
+    /// Those that are of use where an escape says them: theirs, and those of blocks.
+    noted: [bool; 256],
     /// What secrets begin with, two bytes of it and a gram, and what they have before any of their bytes.
     pairs: Box<[u64; PAIR_WORDS]>,
     heads: Grams,
@@ -138,8 +142,9 @@ impl Needles {
             skip,
             bytes,
             written: std::array::from_fn(|byte| {
-                bytes[byte] || matches!(byte as u8, b' '..=b'~' | b'\n' | b'\r')
+                bytes[byte] || matches!(byte as u8, b' '..=b'~' | b'\n' | b'\r' | b'\t')
             }),
+            noted: std::array::from_fn(|byte| bytes[byte] || blocks::may_belong(byte as u8)),
             pairs,
             heads,
             grams,
@@ -181,22 +186,31 @@ impl Needles {
         found
     }
 
-    /// Whether so many bytes side by side could be a form of a secret of `least` bytes and more: its own ones, and the printable
-    /// ones and line ends that escapes and blocks are made of.
-    pub fn has_written(&self, text: &[u8], least: usize) -> bool {
+    /// The stretches of `text` in which a form of a secret of `least` bytes and more could be written: of its own bytes, and of the
+    /// printable ones, line ends and tabs that escapes and blocks are made of.
+    pub fn written<'t>(
+        &self,
+        text: &'t [u8],
+        least: usize,
+    ) -> impl Iterator<Item = Range<usize>> + use<'_, 't> {
+        let is_other = |byte: &u8| !self.written[usize::from(*byte)];
         // Some entities say more bytes than they are written in, by a fifth.
         let window = (least * 3 / 4).max(1);
         let mut at = 0;
-        while let Some(piece) = text.get(at..at + window) {
-            match piece
-                .iter()
-                .rposition(|byte| !self.written[usize::from(*byte)])
-            {
-                Some(other) => at += other + 1,
-                None => return true,
+        std::iter::from_fn(move || {
+            loop {
+                let piece = text.get(at..at + window)?;
+                if let Some(other) = piece.iter().rposition(is_other) {
+                    at += other + 1;
+                    continue;
+                }
+                let behind = &text[at + window..];
+                let more = behind.iter().position(is_other).unwrap_or(behind.len());
+                let found = at..at + window + more;
+                at = found.end + 1;
+                return Some(found);
             }
-        }
-        false
+        })
     }
 
     /// The places of secrets of `least` bytes or more that stand in `text` as they are; what overlaps may be told as one.
@@ -272,12 +286,15 @@ impl Needles {
         if let Some(skip) = &self.skip {
             while *misses > 0 {
                 from = skip.candidate(text, from)?;
-                let found = self.matcher.find(at(from).anchored(Anchored::Yes));
-                if found.is_some() {
-                    return found;
+                // No secret is shorter than its head where there is a table to skip by.
+                if self.heads.has(&text[from..], 0) {
+                    let found = self.matcher.find(at(from).anchored(Anchored::Yes));
+                    if found.is_some() {
+                        return found;
+                    }
+                    *misses -= 1;
                 }
                 from += 1;
-                *misses -= 1;
             }
         }
         self.matcher.find(at(from))
@@ -397,24 +414,81 @@ fn pair(first: u8, second: u8) -> usize {
 struct Introducers<'t> {
     text: &'t [u8],
     blanks: bool,
-    at: usize,
-    /// Bytes behind the last one that are looked at one by one: where an escape stands, another is near.
+    /// The highest bit of each byte behind `word` bytes of the text that is one, and that was not told yet.
+    found: u64,
+    word: usize,
+    /// Words that are still looked at one by one: where an escape stands, another is near.
     near: usize,
-    /// The first of each kind behind those that were looked at one by one.
+    /// The first of each kind behind those.
     escape: usize,
     blank: usize,
 }
 
 impl<'t> Introducers<'t> {
     fn new(text: &'t [u8], blanks: bool) -> Self {
-        Self {
+        let mut introducers = Self {
             text,
             blanks,
-            at: 0,
-            near: NEAR_BYTES,
+            found: 0,
+            word: 0,
+            near: NEAR_WORDS,
             escape: 0,
             blank: 0,
+        };
+        introducers.found = introducers.in_word();
+        introducers
+    }
+
+    /// Those of the word that begins at `word`.
+    fn in_word(&self) -> u64 {
+        let rest = &self.text[self.word..];
+        let word = rest.first_chunk().copied().unwrap_or_else(|| {
+            let mut word = [0; WORD];
+            word[..rest.len()].copy_from_slice(rest);
+            word
+        });
+        let word = u64::from_le_bytes(word);
+        let mut found = bytes_of(word, b'%') | bytes_of(word, b'\\') | bytes_of(word, b'&');
+        if self.blanks {
+            found |= bytes_of(word, b'+');
         }
+        found
+    }
+
+    /// Goes on to the next word that has one; false when none has.
+    fn go_on(&mut self) -> bool {
+        let text = self.text;
+        while self.near > 0 {
+            self.near -= 1;
+            self.word += WORD;
+            if self.word >= text.len() {
+                return false;
+            }
+            self.found = self.in_word();
+            if self.found != 0 {
+                return true;
+            }
+        }
+        let from = self.word + WORD;
+        if from >= text.len() {
+            return false;
+        }
+        let far = |found: Option<usize>| found.map_or(text.len(), |found| from + found);
+        if self.escape < from {
+            self.escape = far(memchr::memchr3(b'%', b'\\', b'&', &text[from..]));
+        }
+        if self.blanks && self.blank < from {
+            self.blank = far(memchr::memchr(b'+', &text[from..]));
+        }
+        self.word = match self.blanks {
+            true => self.escape.min(self.blank),
+            false => self.escape,
+        };
+        if self.word >= text.len() {
+            return false;
+        }
+        self.found = self.in_word();
+        true
     }
 }
 
@@ -422,33 +496,24 @@ impl Iterator for Introducers<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        let text = self.text;
-        let near = text.len().min(self.at + self.near);
-        let mut found = (self.at..near).find(|at| {
-            let byte = text[*at];
-            escape::introduces(byte) || byte == b'+' && self.blanks
-        });
-        if found.is_none() {
-            let far = |found: Option<usize>| found.map_or(text.len(), |found| near + found);
-            if self.escape < near {
-                self.escape = far(memchr::memchr3(b'%', b'\\', b'&', &text[near..]));
-            }
-            if self.blanks && self.blank < near {
-                self.blank = far(memchr::memchr(b'+', &text[near..]));
-            }
-            let first = match self.blanks {
-                true => self.escape.min(self.blank),
-                false => self.escape,
-            };
-            found = (first < text.len()).then_some(first);
+        if self.found == 0 && !self.go_on() {
+            return None;
         }
-        self.at = found.map_or(text.len(), |found| found + 1);
-        self.near = match found.is_some_and(|found| text[found] == b'+') {
-            true => 0,
-            false => NEAR_BYTES,
+        let at = self.word + self.found.trailing_zeros() as usize / 8;
+        self.found &= self.found - 1;
+        self.near = match self.text[at] {
+            b'+' => 0,
+            _ => NEAR_WORDS,
         };
-        found
+        Some(at)
     }
+}
+
+/// The highest bit of each byte of `word` that is `byte`.
+fn bytes_of(word: u64, byte: u8) -> u64 {
+    const LOW: u64 = u64::from_ne_bytes([0x7F; WORD]);
+    let other = word ^ u64::from_ne_bytes([byte; WORD]);
+    !((other & LOW) + LOW | other | LOW)
 }
 
 /// Whether the introducer at `at` begins an escape, as far as can be told at once.
@@ -477,7 +542,14 @@ impl Walk<'_> {
         passed: &mut dyn FnMut(usize, &[Reading]),
         watch: &mut Watch<'_>,
     ) {
-        self.read(at, watch);
+        // Most say what no secret has and no block is made of.
+        let one = self.escapes.one(at);
+        let dull = |one: Reading| !self.needles.noted[usize::from(one.said()[0])];
+        if self.paths.is_clear() && one.is_some_and(dull) {
+            watch.affords(WORK_PER_ESCAPE);
+            return;
+        }
+        self.read(at, one, watch);
         watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
         if !self.paths.is_clear() {
             self.paths.reach(at, hit);
@@ -502,7 +574,7 @@ impl Walk<'_> {
     ) {
         let mut in_run: Vec<InRun> = Vec::new();
         for at in run.start.max(run.end.saturating_sub(BACKSLASHES_EACH))..run.end {
-            self.read(at, watch);
+            self.read(at, self.escapes.one(at), watch);
             for reading in &self.readings {
                 let same = |(_, other, _): &&InRun| other.reads_as(reading);
                 let before = in_run.iter().rev().find(same).map(|(at, ..)| *at);
@@ -521,12 +593,15 @@ impl Walk<'_> {
         self.paths.run(run, begun, &in_run, hit);
     }
 
-    /// The readings of the escape at `at`. A form writes a blank as `+`, which may be escaped in turn.
-    fn read(&mut self, at: usize, watch: &mut Watch<'_>) {
+    /// The readings of the escape at `at`, which may say `one` thing. A form writes a blank as `+`, which may be escaped in turn.
+    #[inline]
+    fn read(&mut self, at: usize, one: Option<Reading>, watch: &mut Watch<'_>) {
         let (text, readings) = (self.text, &mut self.readings);
         readings.clear();
-        if text[at] != b'+' {
-            self.escapes.read(at, readings, watch);
+        match one {
+            Some(one) => readings.push(one),
+            None if text[at] != b'+' => self.escapes.read(at, readings, watch),
+            None => {}
         }
         if self.needles.blanks {
             for at in 0..readings.len() {

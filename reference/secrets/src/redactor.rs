@@ -426,7 +426,10 @@ impl Finder {
                 };
                 // Blocks are made of sextets; everything else only stands between them.
                 let best = |(_, end, byte): &Resolved| (*end, blocks::is_sextet(*byte));
-                let longest = readings.iter().filter_map(belongs).max_by_key(best);
+                let longest = match readings {
+                    [reading] => belongs(reading),
+                    several => several.iter().filter_map(belongs).max_by_key(best),
+                };
                 if let Some(escape) = longest {
                     resolved = escape.1;
                     if blocks::is_sextet(escape.2) {
@@ -518,11 +521,18 @@ impl Finder {
     /// The places in what a block says.
     fn within(&self, bytes: &[u8], blocks: u8, watch: &mut Watch<'_>) -> Vec<Range<usize>> {
         let mut places = Vec::new();
-        // Most of what is decoded says nothing: no form is written in it.
-        if !watch.affords(bytes.len()) || !self.needles.has_written(bytes, self.block_bytes) {
+        if !watch.affords(bytes.len()) {
             return places;
         }
-        self.search(bytes, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
+        // Most of what is decoded says nothing: no form is written in it.
+        for stretch in self.needles.written(bytes, self.block_bytes) {
+            let known = places.len();
+            let (from, said) = (stretch.start, &bytes[stretch]);
+            self.search(said, blocks - 1, BLOCK_BYTES_MIN, &mut places, watch);
+            for place in &mut places[known..] {
+                *place = from + place.start..from + place.end;
+            }
+        }
         places
     }
 }
