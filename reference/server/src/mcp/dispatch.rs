@@ -278,7 +278,7 @@ fn unknown_method(server: &Server, name: Option<&str>) {
     );
 }
 
-/// A name from outside, short enough for a log line.
+/// A name from outside, short enough for a log line or a message.
 fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
     const NAME_BYTES_MAX: usize = 256;
     let clean = server.redactor.scrub_str(name);
@@ -520,9 +520,9 @@ fn tools_call(
         }
     };
     let Some(tool) = tool else {
-        let shown = server.redactor.scrub_str(&name).into_owned();
+        let shown = bounded(server, &name).into_owned();
         let refusal = Refusal::UnknownTool {
-            name: name.into_owned(),
+            name: shown.clone(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
         };
         let payload = refusal.payload();
