@@ -36,9 +36,8 @@ fn main() {
                 "serverInfo": {"name": "scripted", "version": fault}
             }),
             Some("tools/list") => {
-                let takes_schemas = json!({"output_schema": {"type": "object"}});
                 let properties = match fault.as_str() {
-                    "ignores-schemas" => takes_schemas,
+                    "ignores-schemas" => json!({"output_schema": {"type": "object"}}),
                     _ => json!({}),
                 };
                 let input = json!({"type": "object", "properties": properties});

@@ -2,7 +2,7 @@
 //! on a thread of their own, while the reading thread reads on. Knows nothing of frames.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What is to be done for a request. Programs that it is about run elsewhere.
@@ -14,10 +14,11 @@ const BYTES_MAX: usize = 16 << 20;
 /// Native stack of the thread: what a session holds is written on it.
 const STACK_BYTES: usize = crate::evaluation::pool::STACK_BYTES;
 
-/// The thread is started with the first errand, and ends with the last handle.
+/// The thread is started with the first errand, and ends with the lane.
 #[derive(Default)]
 pub struct Lane {
-    shared: Option<Arc<Shared>>,
+    /// None when there can be no thread.
+    shared: OnceLock<Option<Arc<Shared>>>,
 }
 
 #[derive(Default)]
@@ -37,11 +38,8 @@ struct State {
 
 impl Lane {
     /// Does `errand`, which holds so many bytes, when those before it are done.
-    pub fn add(&mut self, bytes: usize, errand: Errand) {
-        if self.shared.is_none() {
-            self.shared = Shared::start();
-        }
-        match &self.shared {
+    pub fn add(&self, bytes: usize, errand: Errand) {
+        match self.shared.get_or_init(Shared::start) {
             Some(shared) => shared.add(bytes, errand),
             // Without a thread who reads has to wait.
             None => errand(),
@@ -50,7 +48,7 @@ impl Lane {
 
     /// Waits until all is done, at most `patience`.
     pub fn finish(&self, patience: Duration) {
-        if let Some(shared) = &self.shared {
+        if let Some(Some(shared)) = self.shared.get() {
             let busy = |state: &mut State| state.busy || !state.errands.is_empty();
             // Who is out of patience goes on without what is left.
             let _waited = shared
@@ -62,7 +60,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if let Some(shared) = &self.shared {
+        if let Some(Some(shared)) = self.shared.get() {
             shared.lock().over = true;
             shared.changed.notify_all();
         }
@@ -133,7 +131,7 @@ mod tests {
 
     #[test]
     fn errands_are_done_in_order_and_one_that_fails_ends_none_of_them() {
-        let mut lane = Lane::default();
+        let lane = Lane::default();
         let (sender, done) = channel();
         for number in 0..1000 {
             let sender = sender.clone();
@@ -151,7 +149,7 @@ mod tests {
 
     #[test]
     fn who_adds_waits_for_room_only() {
-        let mut lane = Lane::default();
+        let lane = Lane::default();
         let (go, may_go) = sync_channel::<()>(0);
         lane.add(
             BYTES_MAX,

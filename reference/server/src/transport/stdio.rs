@@ -37,7 +37,7 @@ pub fn serve(
     output: Box<dyn Write + Send>,
 ) -> io::Result<()> {
     let connection = Connection::new("stdio".into(), Transport::Stdio, usize::MAX);
-    let lane = Arc::new(Mutex::new(Lane::default()));
+    let lane = Arc::<Lane>::default();
     let frames = Frames {
         server: server.clone(),
         lane: lane.clone(),
@@ -48,9 +48,7 @@ pub fn serve(
         chunk: vec![0; CHUNK_BYTES],
     };
     let ended = intake::read(frames, server.pool.clone())?;
-    lane.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .finish(ASKING_GRACE);
+    lane.finish(ASKING_GRACE);
     end(&connection, ended);
     Ok(())
 }
@@ -60,7 +58,7 @@ struct Frames {
     server: Arc<Server>,
     connection: Arc<Connection>,
     output: Arc<Output>,
-    lane: Arc<Mutex<Lane>>,
+    lane: Arc<Lane>,
     input: Box<dyn Read + Send>,
     framer: Framer,
     chunk: Vec<u8>,
@@ -141,7 +139,7 @@ fn take(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
     output: &Arc<Output>,
-    lane: &Mutex<Lane>,
+    lane: &Lane,
     line: Line<'_>,
 ) -> Taken {
     let bytes = match line {
@@ -168,7 +166,6 @@ fn take(
             };
             let bytes = bytes.to_vec();
             let (server, connection, output) = (server.clone(), connection.clone(), output.clone());
-            let mut lane = lane.lock().unwrap_or_else(PoisonError::into_inner);
             lane.add(
                 bytes.len(),
                 Box::new(move || ask(&server, &connection, &output, &context, &bytes)),
