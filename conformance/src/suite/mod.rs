@@ -94,7 +94,7 @@ pub struct Clause {
     pub requires: BTreeSet<String>,
 }
 
-/// How binding a clause is: the first of the three words that its sentence uses; MUST without them.
+/// How binding a clause is: the strongest of the three words that its sentence uses; MUST without them.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -792,9 +792,6 @@ impl<'t> Escapes<'t> {
                 }
                 return;
             }
-            byte if introduces(byte) || byte == 0 => {
-                return say_one(byte, end, inside.around(layer), out);
-            }
             _ => {}
         }
         if let Some((_, says)) = CONTROLS.iter().find(|(letter, _)| *letter == byte) {
