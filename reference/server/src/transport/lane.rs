@@ -159,7 +159,8 @@ mod tests {
             lane.add(BYTES_MAX / ERRANDS_MAX, Box::new(|| ()));
         }
         lane.finish(Duration::from_millis(1));
-        assert!(lane.shared.as_ref().unwrap().lock().busy);
+        let shared = lane.shared.get().and_then(Option::as_ref).unwrap();
+        assert!(shared.lock().busy);
         let (added, is_added) = channel();
         let waits = std::thread::spawn(move || {
             lane.add(1, Box::new(|| ()));
