@@ -29,9 +29,10 @@ const STYLE_DIGITS_MAX: usize = 6;
 const NAME_MAX: usize = 32;
 /// Letters of the shortest and the longest name that is known without its semicolon.
 const OPEN_NAME: RangeInclusive<usize> = 2..=6;
-/// How many readings an escape usually has at the most, and how many are kept.
+/// How many readings an escape usually has at the most, and how many are kept: octal digits that are octal escapes in turn, four deep,
+/// have nearly a hundred.
 const USUAL: usize = 4;
-const READINGS_MAX: usize = 48;
+const READINGS_MAX: usize = 128;
 /// Ways in which the digits or the letters of one escape are read at the same time.
 const WAYS_MAX: usize = 16;
 
