@@ -502,6 +502,40 @@ fn nobody_is_judged_by_the_reference_s_verdict() {
     assert!(said.contains("no target is named"), "{said}");
 }
 
+/// A part of the suite reaches no level, whatever it shows.
+#[test]
+fn a_part_of_the_suite_reaches_no_level() {
+    let bench = Bench::new();
+    std::fs::create_dir_all(bench.path("spec/lang")).expect("a directory");
+    let page = "# Language {#few}\n\n- {#few.one} One MUST be.\n\n```clj\n(+ 1 2) ;=> 3\n```\n\n- {#few.two} Two MUST be.\n\n```clj\n(+ 2 2) ;=> 4\n```\n";
+    std::fs::write(bench.path("spec/lang/reader.md"), page).expect("a page");
+    let formats = ["markdown", "html", "badges"];
+    let wanted = formats.map(|name| format!("{name}={}", bench.word(name)));
+    let mut arguments: Vec<&str> = wanted
+        .iter()
+        .flat_map(|report| ["--report", report])
+        .collect();
+    arguments.extend(["--filter", "few.one"]);
+    let (status, text, _) = bench.run(&arguments);
+    assert_eq!(status, Some(0), "{text}");
+    let read = |name: &str| std::fs::read_to_string(bench.path(name)).expect("a report");
+    for report in formats {
+        let told = read(report);
+        assert!(!told.contains("reached, 1/1"), "{told}");
+        assert!(
+            told.contains("passed in the part that was run, 1/1"),
+            "{told}"
+        );
+    }
+    assert!(
+        read("badges").contains(
+            "\"language core\":{\"color\":\"lightgrey\",\"label\":\"PTC-Lisp language core\""
+        ),
+        "{}",
+        read("badges")
+    );
+}
+
 /// What a stranger looks at first tells how much was asked of the target, and counts nothing that only the harness proves of itself.
 #[test]
 fn badges_and_reports_tell_the_share_and_count_the_harness_apart() {

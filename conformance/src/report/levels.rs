@@ -100,12 +100,14 @@ pub struct Standing {
     pub unclaimed: usize,
     /// Cases that were not run, or cannot be seen on this target.
     pub unseen: usize,
+    /// Only a part of the suite was run: nothing is reached by that.
+    pub partial: bool,
 }
 
 impl Standing {
-    /// Whether everything that was judged passed, and something was.
+    /// Whether the whole suite was asked, something of the level was judged, and all of that passed.
     pub fn is_reached(&self) -> bool {
-        self.failed == 0 && self.passed > 0
+        !self.partial && self.failed == 0 && self.passed > 0
     }
 
     /// As tables and badges print it.
@@ -116,6 +118,7 @@ impl Standing {
             (true, 0) => format!("reached, {share}"),
             (true, unclaimed) => format!("reached in part, {share}, {unclaimed} not claimed"),
             (false, _) if of == 0 => "not shown".to_owned(),
+            (false, _) if self.failed == 0 => format!("passed in the part that was run, {share}"),
             (false, _) => format!("not reached, {share}"),
         }
     }
@@ -147,6 +150,7 @@ pub fn standings(run: &Run) -> Vec<Standing> {
             failed: 0,
             unclaimed: 0,
             unseen: 0,
+            partial: run.partial,
         };
         for case in run.cases.iter().filter(|case| level.holds(&case.page)) {
             match case.status {
