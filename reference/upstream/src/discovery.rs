@@ -31,10 +31,7 @@ pub(crate) fn answer(program: &ProgramCalls, request: &Discovery<'_>) -> Answer 
             limit,
             offset,
         } => dir(program, server, *limit, *offset),
-        Discovery::Doc { reference } => {
-            let render = |server: &str, tool: &Tool| Value::from(docs::render(server, tool));
-            described(program, "doc", reference, render)
-        }
+        Discovery::Doc { reference } => described(program, "doc", reference, doc),
         Discovery::Meta { reference } => described(program, "meta", reference, meta),
     }
 }
@@ -165,7 +162,7 @@ fn described(
     program: &ProgramCalls,
     form: &str,
     reference: &str,
-    render: impl Fn(&str, &Tool) -> Value,
+    tell: impl Fn(&ProgramCalls, &str, &Tool) -> Answer,
 ) -> Answer {
     let parts = reference
         .split_once('/')
@@ -185,12 +182,42 @@ fn described(
     let Some(tool) = tools.get(name) else {
         return program.no_tool(server, name, &tools);
     };
-    let value = render(&program.scrubbed(server), tool);
-    let fits = json_bytes(&value) <= program.runtime().limits().catalog_result_bytes_max;
+    tell(program, &program.scrubbed(server), tool)
+}
+
+/// Made once for a tool, and for one tool at a time: however many programs ask, one schema is read.
+fn doc(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
+    if tool.doc.get().is_none() {
+        let runtime = program.runtime();
+        let _alone = program.wait(runtime.alone())?;
+        tool.doc.get_or_init(|| {
+            let most = runtime.limits().catalog_result_bytes_max;
+            let text = docs::render(server, tool, most)?;
+            (string_bytes(&text) <= most).then(|| text.into())
+        });
+    }
+    let text = tool.doc.get().and_then(Option::as_ref);
+    Ok(text.map_or(Value::Nil, |text| Value::str(&**text)))
+}
+
+fn meta(program: &ProgramCalls, server: &str, tool: &Tool) -> Answer {
+    let most = program.runtime().limits().catalog_result_bytes_max;
+    let parts = [
+        &tool.input_schema,
+        &tool.output_schema,
+        &tool.annotations,
+        &tool.ptc,
+    ];
+    // What is far too long is not read before that is seen.
+    if parts.iter().map(|part| part.text().len()).sum::<usize>() / 2 > most {
+        return Ok(Value::Nil);
+    }
+    let value = described_in_full(server, tool);
+    let fits = json_bytes(&value) <= most;
     Ok(if fits { value } else { Value::Nil })
 }
 
-fn meta(server: &str, tool: &Tool) -> Value {
+fn described_in_full(server: &str, tool: &Tool) -> Value {
     let part = |json: &PackedJson| ptc_lang::json::from_str(json.text()).unwrap_or_default();
     let mut entries = vec![
         ("server", Value::from(server)),

@@ -1,13 +1,22 @@
 //! The text of `doc` about an upstream's tool. Knows scrubbed tools; knows nothing of servers or budgets.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::label::{arguments, required_keys, result_label, shown_key};
 use crate::prose::{DOC_GRAPHEMES_MAX, one_line};
-use crate::tool::Tool;
+use crate::tool::{PackedJson, Tool};
 
-/// The documentation of one tool: what it does, its arguments, a call to edit, and what it returns.
-pub(crate) fn render(server: &str, tool: &Tool) -> String {
+/// The documentation of one tool: what it does, its arguments, a call to edit, and what it returns. None when it is seen at once to
+/// be longer than so many bytes.
+pub(crate) fn render(server: &str, tool: &Tool, bytes_max: usize) -> Option<String> {
+    if names_bytes(&tool.input_schema) > bytes_max {
+        return None;
+    }
     let mut out = format!("{server}/{}\n", tool.name);
     let description = one_line(&tool.description, DOC_GRAPHEMES_MAX);
     if !description.is_empty() {
@@ -53,5 +62,16 @@ pub(crate) fn render(server: &str, tool: &Tool) -> String {
         placeholders.join(" "),
         result_label(&tool.output_schema.read()),
     ));
-    out
+    Some(out)
+}
+
+/// Bytes of the names of a schema's properties, told without making a tree of it, which takes many times its text.
+fn names_bytes(schema: &PackedJson) -> usize {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow, default)]
+        properties: HashMap<Cow<'a, str>, &'a RawValue>,
+    }
+    let object: Option<Object<'_>> = serde_json::from_str(schema.text()).ok();
+    object.map_or(0, |object| object.properties.keys().map(|name| name.len()).sum())
 }

@@ -236,6 +236,7 @@ impl Configured {
             options,
             executor,
             warnings: self.warnings,
+            alone: tokio::sync::Mutex::default(),
         });
         match runtime.start_all().await {
             Ok(()) => Ok(runtime),
@@ -254,9 +255,16 @@ pub struct Runtime {
     options: Options,
     executor: Executor,
     warnings: Vec<String>,
+    /// Held while something is made of a tool that takes much memory for a moment.
+    alone: tokio::sync::Mutex<()>,
 }
 
 impl Runtime {
+    /// Waits until nobody else makes something of a tool that takes much memory for a moment, and keeps others from it.
+    pub(crate) async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.alone.lock().await
+    }
+
     /// The scrub set of the process.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ptc_secrets::{Redactor, Scrub};
 use serde_json::Value;
@@ -123,6 +123,8 @@ pub struct Tool {
     pub annotations: PackedJson,
     /// `_ptc`: transport, operationId, method and path of an OpenAPI tool; otherwise null.
     pub ptc: PackedJson,
+    /// What `doc` says, made when it is asked for first; none when it is too long.
+    pub(crate) doc: OnceLock<Option<Arc<str>>>,
 }
 
 /// The tools of one upstream, in its order.
@@ -192,6 +194,7 @@ fn shown(tool: &RawTool, redactor: &Redactor) -> Tool {
         output_schema: tool.output_schema.clone(),
         annotations: tool.annotations.clone(),
         ptc: tool.ptc.clone(),
+        doc: OnceLock::new(),
     };
     if !redactor.is_empty() {
         shown.name.scrub_in_place(redactor);
