@@ -12,7 +12,7 @@ use crate::sessions::Shared;
 use crate::sessions::store::Address;
 use crate::settings::{HttpSettings, Settings};
 use crate::transport::http::{self, ListenFault};
-use crate::transport::signals;
+use crate::transport::signals::{self, Signals};
 use crate::transport::stdio;
 use crate::upstreams;
 use ptc_secrets::{ConfigFault, Redactor, RedactorBuilder, SCRUB_TIME_MAX, Scrubbed};
@@ -93,6 +93,8 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
         let written: Vec<&Path> = traces.into_iter().chain(store).collect();
         crate::evaluation::isolation::confine_server(&written);
     }
+    // An upstream may take its time to start. What was started ends with this process.
+    let signals = Signals::watch(|| std::process::exit(0));
     // Plain stdio needs no executor, and starts quicker without.
     let executor = match config.is_some() || settings.http.is_some() {
         true => Some(
@@ -134,8 +136,8 @@ pub fn serve(settings: Settings) -> Result<(), StartError> {
     }
     let handle = executor.as_ref().map(|executor| executor.handle().clone());
     let served = match (&executor, server.settings.http.clone()) {
-        (Some(executor), Some(http)) => serve_http(executor, server.clone(), http),
-        _ => serve_stdio(&server, handle.clone()),
+        (Some(executor), Some(http)) => serve_http(executor, server.clone(), http, &signals),
+        _ => serve_stdio(&server, handle.clone(), &signals),
     };
     server.shut_down(handle.as_ref());
     served
@@ -163,9 +165,10 @@ fn serve_http(
     executor: &tokio::runtime::Runtime,
     server: Arc<Server>,
     settings: HttpSettings,
+    signals: &Signals,
 ) -> Result<(), StartError> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    signals::watch(move || {
+    signals.call(move || {
         // A second signal finds the drain under way.
         let _ = stop.send(true);
     });
@@ -176,9 +179,10 @@ fn serve_http(
 fn serve_stdio(
     server: &Arc<Server>,
     executor: Option<tokio::runtime::Handle>,
+    signals: &Signals,
 ) -> Result<(), StartError> {
     let ending = server.clone();
-    signals::watch(move || {
+    signals.call(move || {
         ending.shut_down(executor.as_ref());
         std::process::exit(0);
     });

@@ -1,5 +1,7 @@
 //! SIGTERM, SIGINT and SIGHUP, waited for on a thread of their own. Knows nothing of what they end.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use nix::sys::signal::{SigSet, Signal};
 
 /// Holds the signals back from every thread started afterwards. Call first, on the main thread.
@@ -8,16 +10,29 @@ pub fn hold() {
     let _ = terminating().thread_block();
 }
 
-/// Calls `each` for every signal that comes.
-pub fn watch(mut each: impl FnMut() + Send + 'static) {
-    let _ = std::thread::Builder::new()
-        .name("signals".into())
-        .stack_size(128 << 10)
-        .spawn(move || {
-            while terminating().wait().is_ok() {
-                each();
-            }
-        });
+/// What a signal does, which changes once the server serves.
+pub struct Signals(Arc<Mutex<Box<dyn FnMut() + Send>>>);
+
+impl Signals {
+    /// Calls `each` for every signal that comes.
+    pub fn watch(each: impl FnMut() + Send + 'static) -> Self {
+        let each: Arc<Mutex<Box<dyn FnMut() + Send>>> = Arc::new(Mutex::new(Box::new(each)));
+        let called = each.clone();
+        let _ = std::thread::Builder::new()
+            .name("signals".into())
+            .stack_size(128 << 10)
+            .spawn(move || {
+                while terminating().wait().is_ok() {
+                    called.lock().unwrap_or_else(PoisonError::into_inner)();
+                }
+            });
+        Self(each)
+    }
+
+    /// Calls `each` from now on.
+    pub fn call(&self, each: impl FnMut() + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(each);
+    }
 }
 
 fn terminating() -> SigSet {

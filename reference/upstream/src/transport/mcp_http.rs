@@ -165,8 +165,10 @@ impl Connection for HttpConnection {
     }
 
     async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
+        // Of all pages together.
+        let limits = self.handshake_limits();
         listing::list_all(|params| async move {
-            self.request("tools/list", None, &params, self.handshake_limits())
+            self.request("tools/list", None, &params, limits)
                 .await
                 .map_err(at_handshake)
         })

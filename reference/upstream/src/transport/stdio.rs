@@ -174,9 +174,11 @@ impl StdioConnection {
 
 impl Connection for StdioConnection {
     async fn list_tools(&self) -> Result<Vec<RawTool>, WorldFault> {
+        // Of all pages together.
+        let limits = self.handshake_limits();
         listing::list_all(|params| async move {
             let params = self.dress(&params, None);
-            self.request("tools/list", &params, self.handshake_limits())
+            self.request("tools/list", &params, limits)
                 .await
                 .map_err(at_handshake)
         })
