@@ -335,7 +335,7 @@ impl Finder {
     }
 
     /// The same, when the places of all forms are known.
-    fn cleaned(
+    pub(crate) fn cleaned(
         &self,
         text: &[u8],
         places: &[Range<usize>],

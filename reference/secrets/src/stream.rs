@@ -1,5 +1,6 @@
 //! Scrubbing text that arrives in chunks: line by line, and no line before it is certain that no secret goes on in the next.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +76,16 @@ impl StreamScrubber {
         let mut watch = Watch::new(&mut goes_on);
         if !watch.is_over() {
             self.held.extend_from_slice(chunk);
-            let decided = decides(&self.held, finder, &mut watch);
-            let clean = finder.clean(&self.held[..decided], &mut watch);
+            let mut decided = decides(&self.held, finder, &mut watch);
+            let mut places = Vec::new();
+            if decided > 0 {
+                // What begins before that may end behind it, a secret of several lines for one.
+                places = finder.places(&self.held, &mut watch);
+                let across = |place: &&Range<usize>| place.start < decided && decided < place.end;
+                decided = places.iter().find(across).map_or(decided, |place| place.end);
+                places.retain(|place| place.end <= decided);
+            }
+            let clean = finder.cleaned(&self.held[..decided], &places, &mut watch);
             if !watch.is_over() {
                 out.extend_from_slice(clean.as_deref().unwrap_or(&self.held[..decided]));
                 self.held.drain(..decided);
