@@ -509,8 +509,13 @@ fn tools_call(
     log_bodies(params);
     let observers = &server.observers;
     let trace = trace_of(params, place.context);
+    // What nobody knows may be of any length, and is told and traced in part.
+    let shown = match tool {
+        Some(tool) => Cow::Borrowed(tool.name),
+        None => bounded(server, &name),
+    };
     let called = Called {
-        name: &name,
+        name: &shown,
         known: tools::names().find(|own| *own == name),
     };
     let observed = observers.see(&place.caller(), called, params, trace.as_ref());
@@ -520,9 +525,8 @@ fn tools_call(
         }
     };
     let Some(tool) = tool else {
-        let shown = bounded(server, &name).into_owned();
         let refusal = Refusal::UnknownTool {
-            name: shown.clone(),
+            name: shown.clone().into_owned(),
             known: tools::listed(server).map(|tool| tool.name).collect(),
         };
         let payload = refusal.payload();

@@ -520,6 +520,11 @@ impl Shared {
     }
 }
 
+/// What an upstream may say while no call waits before it is read slowly, and the pause behind each piece then: one that floods would
+/// keep a processor busy for ever.
+const UNASKED_BYTES_MAX: usize = 1024 * 1024;
+const UNASKED_PAUSE: Duration = Duration::from_millis(20);
+
 /// Largest line that is read when no call waits: notifications.
 const IDLE_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
@@ -567,6 +572,7 @@ async fn read_until_end(
 ) -> WorldFault {
     let mut lines = Lines::default();
     let mut chunk = vec![0u8; 64 * 1024];
+    let mut unasked = 0;
     let mut exit: Option<std::io::Result<ExitStatus>> = None;
     loop {
         let read = if exit.is_some() {
@@ -594,6 +600,13 @@ async fn read_until_end(
             }
             Event::Cut(cut) => shared.take_cut(cut, cap),
         });
+        unasked = match shared.lock().calls.is_empty() {
+            true => count.saturating_add(unasked),
+            false => 0,
+        };
+        if unasked > UNASKED_BYTES_MAX {
+            tokio::time::sleep(UNASKED_PAUSE).await;
+        }
     }
     if exit.is_none() {
         // Its output ended first: usually because it is just exiting.
@@ -649,7 +662,10 @@ async fn log_stderr(server: String, stderr: impl AsyncRead + Unpin, redactor: Re
     if left == 0 {
         tracing::warn!(event = "upstream_stderr_dropped", server);
         // What was held back may be the beginning of a credential.
-        let _ = tokio::io::copy(&mut reader, &mut tokio::io::sink()).await;
+        let mut rest = vec![0u8; 64 * 1024];
+        while let Ok(1..) = reader.read(&mut rest).await {
+            tokio::time::sleep(UNASKED_PAUSE).await;
+        }
     }
 }
 
