@@ -226,14 +226,19 @@ impl Held<'_> {
         let Some(bytes) = self.read(key, HEAD, FACTS_BYTES_MAX)? else {
             return Ok(None);
         };
+        let sound = bytes
+            .split_last_chunk()
+            .filter(|(entry, sum)| **sum == checksum(key, entry));
+        let entry = sound.and_then(|(entry, _)| minicbor::decode(entry).ok());
         // A damaged one is kept, so that it can be repaired.
-        let entry = minicbor::decode(&bytes).map_err(|_| SessionError::Unreadable)?;
-        Ok(Some(entry))
+        Ok(Some(entry.ok_or(SessionError::Unreadable)?))
     }
 
     /// Replaces what is judged by. A lease need not survive the machine; a commit does.
     fn put(&self, key: &Key, entry: &Entry, lasting: bool) -> Answer<()> {
-        let bytes = minicbor::to_vec(entry).map_err(|error| Failure::Away(error.to_string()))?;
+        let mut bytes =
+            minicbor::to_vec(entry).map_err(|error| Failure::Away(error.to_string()))?;
+        bytes.extend(checksum(key, &bytes));
         let fresh = self.path.join("fresh");
         write(&fresh, &bytes)?;
         std::fs::rename(&fresh, self.head_path(key))?;
@@ -470,11 +475,26 @@ pub fn look(path: &Path) -> Result<Sight, String> {
     })
 }
 
-/// Reads a file where there is one, but no more of it than it may have: another program may have made it as large as the disk.
+/// What stands behind an entry: a flipped bit, or another session's entry, is not taken for it.
+fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(key.as_str().as_bytes());
+    hasher.update(entry);
+    hasher.finalize().to_be_bytes()
+}
+
+/// Reads a file where there is one, but no more of it than it may have: another program may have made it as large as the disk, or a
+/// link to somewhere else.
 fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(UNWAITING);
-    let Some(file) = present(options.open(path))? else {
+    options
+        .read(true)
+        .custom_flags(UNWAITING | libc::O_NOFOLLOW);
+    let opened = options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
+        _ => error,
+    });
+    let Some(file) = present(opened)? else {
         return Ok(None);
     };
     if !file.metadata()?.is_file() {
@@ -489,11 +509,13 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Whether what was read is at fault itself: too large, or no file.
+/// Whether what was read is at fault itself: too large, no file, or not for us.
 fn is_faulty(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData
+        io::ErrorKind::FileTooLarge
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::PermissionDenied
     )
 }
 
