@@ -82,7 +82,10 @@ impl StreamScrubber {
                 // What begins before that may end behind it, a secret of several lines for one.
                 places = finder.places(&self.held, &mut watch);
                 let across = |place: &&Range<usize>| place.start < decided && decided < place.end;
-                decided = places.iter().find(across).map_or(decided, |place| place.end);
+                decided = places
+                    .iter()
+                    .find(across)
+                    .map_or(decided, |place| place.end);
                 places.retain(|place| place.end <= decided);
             }
             let clean = finder.cleaned(&self.held[..decided], &places, &mut watch);

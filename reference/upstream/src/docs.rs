@@ -73,5 +73,7 @@ fn names_bytes(schema: &PackedJson) -> usize {
         properties: HashMap<Cow<'a, str>, &'a RawValue>,
     }
     let object: Option<Object<'_>> = serde_json::from_str(schema.text()).ok();
-    object.map_or(0, |object| object.properties.keys().map(|name| name.len()).sum())
+    object.map_or(0, |object| {
+        object.properties.keys().map(|name| name.len()).sum()
+    })
 }

@@ -490,10 +490,12 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
     options
         .read(true)
         .custom_flags(UNWAITING | libc::O_NOFOLLOW);
-    let opened = options.open(path).map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
-        _ => error,
-    });
+    let opened = options
+        .open(path)
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
+            _ => error,
+        });
     let Some(file) = present(opened)? else {
         return Ok(None);
     };
@@ -513,9 +515,7 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
 fn is_faulty(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::FileTooLarge
-            | io::ErrorKind::InvalidData
-            | io::ErrorKind::PermissionDenied
+        io::ErrorKind::FileTooLarge | io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied
     )
 }
 

@@ -391,10 +391,34 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
         second.read(&key, &owner, None).unwrap().body.as_deref(),
         Some(&b"b"[..])
     );
-    // Half a file is no session that never was, and no trouble for others.
+    // No flipped bit is taken for another session, another life or another owner.
     let head = directory
         .path()
         .join(format!("store/programs/{}.head", key.as_str()));
+    let sound = std::fs::read(&head).unwrap();
+    for at in 0..sound.len() * 8 {
+        let mut flipped = sound.clone();
+        flipped[at / 8] ^= 1 << (at % 8);
+        std::fs::write(&head, flipped).unwrap();
+        let told = second.read(&key, &owner, None).err();
+        assert_eq!(told, Some(SessionError::Unreadable.into()), "bit {at}");
+    }
+    std::fs::write(&head, &sound).unwrap();
+    assert!(second.read(&key, &owner, None).is_ok());
+    // Nor is the entry of another session, or a link, and neither is any trouble for others.
+    let foreign = Key::of("foreign");
+    let place = directory.path().join("store/programs");
+    let place = place.join(format!("{}.head", foreign.as_str()));
+    std::fs::write(&place, &sound).unwrap();
+    let told = second.read(&foreign, &owner, None).err();
+    assert_eq!(told, Some(SessionError::Unreadable.into()));
+    std::fs::remove_file(&place).unwrap();
+    std::os::unix::fs::symlink(&place, &place).unwrap();
+    let told = second.read(&foreign, &owner, None).err();
+    assert_eq!(told, Some(SessionError::Unreadable.into()));
+    assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
+    std::fs::remove_file(&place).unwrap();
+    // Half a file is no session that never was, and no trouble for others.
     std::fs::write(&head, b"\x8a").unwrap();
     assert_eq!(
         second.read(&key, &owner, None).err(),
