@@ -280,13 +280,20 @@ fn unknown_method(server: &Server, name: Option<&str>) {
 
 /// A name from outside, short enough for a log line or a message.
 fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
-    const NAME_BYTES_MAX: usize = 256;
-    let clean = server.redactor.scrub_str(name);
-    match clean.len() <= NAME_BYTES_MAX {
-        true => clean,
+    match server.redactor.scrub_str(name) {
+        Cow::Borrowed(clean) => in_part(clean),
+        Cow::Owned(clean) => Cow::Owned(in_part(&clean).into_owned()),
+    }
+}
+
+/// The beginning of what a client may write at any length.
+fn in_part(text: &str) -> Cow<'_, str> {
+    const BYTES_MAX: usize = 256;
+    match text.len() <= BYTES_MAX {
+        true => Cow::Borrowed(text),
         false => Cow::Owned(format!(
             "{}…",
-            crate::render::profile::prefix(&clean, NAME_BYTES_MAX)
+            crate::render::profile::prefix(text, BYTES_MAX)
         )),
     }
 }
@@ -762,6 +769,7 @@ fn stopped(
 /// The span that a request's events belong to; an id that is null is as good as none.
 fn request_span(id: &Id) -> Span {
     let id = (!id.is_null()).then(|| id.plain());
+    let id = id.as_deref().map(in_part);
     tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
 

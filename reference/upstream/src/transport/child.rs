@@ -326,8 +326,14 @@ fn candidates(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> Vec<Pat
     files.collect()
 }
 
+/// Who writes arguments behind the command may write a credential there: it is told without them.
 fn not_found(config: &StdioConfig) -> WorldFault {
-    WorldFault::unavailable(format!("command not found: {}", config.command))
+    WorldFault::unavailable(match config.command.split_once(char::is_whitespace) {
+        None => format!("command not found: {}", config.command),
+        Some((command, _)) => {
+            format!("command not found: {command} and what stands behind it; arguments belong into args")
+        }
+    })
 }
 
 fn not_executable(config: &StdioConfig) -> WorldFault {

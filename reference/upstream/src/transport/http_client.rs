@@ -1,6 +1,7 @@
 //! The outbound HTTP client: headers, same-origin redirects, bodies with a cap, failures in words. Knows nothing of MCP.
 
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,6 +129,11 @@ fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
         true => Client::builder(),
         false => Client::builder().tls_certs_only([]),
     };
+    // What the environment says of proxies is for other machines: one would be shown the credentials.
+    let builder = match is_here(&remote.url) {
+        true => builder.no_proxy(),
+        false => builder,
+    };
     builder
         .connect_timeout(remote.connect_timeout)
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
@@ -143,6 +149,19 @@ fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
         }))
         .build()
         .map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
+}
+
+/// Whether a URL leads to this very machine.
+fn is_here(url: &str) -> bool {
+    let url = reqwest::Url::parse(url).ok();
+    let Some(host) = url.as_ref().and_then(reqwest::Url::host_str) else {
+        return false;
+    };
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Option<IpAddr> = address.parse().ok();
+    address.is_some_and(|address| address.is_loopback())
+        || host == "localhost"
+        || host.ends_with(".localhost")
 }
 
 /// Why there is no client, and what to do about it.
