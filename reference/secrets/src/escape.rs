@@ -44,7 +44,7 @@ const PARSES_MIN: u32 = 2;
 /// Of an escape that hangs on no other place so many suffice.
 const PARSES_ALONE: u32 = 8;
 /// What one text affords: so many at first, and so many more for each of its bytes.
-const PARSES_SAVED_MAX: u32 = 4 * 1024;
+const PARSES_SAVED_MAX: u32 = 16 * 1024;
 const PARSES_PER_BYTE: u32 = 2;
 /// Bytes without an introducer that an escape may have.
 const REACH: usize = DEPTH as usize * (NAME_MAX + 2);

@@ -755,3 +755,46 @@ fn each_text_has_a_time_of_its_own() {
     let empty = Redactor::empty().each_for_at_most(Duration::ZERO);
     assert_eq!(empty.scrub_str(&slow), slow);
 }
+
+/// Backslashes around backslashes, four deep, all of a credential or one character of it: each layer writes every character that it has
+/// to, and others as it likes, in any of its ways. Octal digits have the most readings.
+#[test]
+fn backslash_escapes_are_followed_four_deep() {
+    let secret = "canary-abcdef-0123456789";
+    let redactor = redactor(&[secret]);
+    let mut random = fastrand::Rng::with_seed(4);
+    let mut layer = |text: &str, ways: usize, share: f64| -> String {
+        let mut write = |sign: char| {
+            let code = u32::from(sign);
+            if sign != '\\' && random.f64() > share {
+                return sign.to_string();
+            }
+            match random.usize(..ways) {
+                0 => format!("\\{code:03o}"),
+                1 => format!("\\x{code:02x}"),
+                2 => format!("\\u{code:04x}"),
+                3 => format!("\\u{{{code:x}}}"),
+                _ => format!("\\U{code:08x}"),
+            }
+        };
+        text.chars().map(&mut write).collect()
+    };
+    for (ways, share) in [(1, 0.3), (1, 0.6), (1, 1.0), (2, 0.6), (2, 1.0), (5, 0.3)] {
+        for at in 0..secret.len() {
+            let mut one = secret[at..=at].to_owned();
+            for depth in 0..4 {
+                one = layer(&one, ways, if depth == 0 { 1.0 } else { share });
+            }
+            let text = format!("<{}{one}{}>", &secret[..at], &secret[at + 1..]);
+            assert_eq!(redactor.scrub_str(&text), "<[REDACTED]>", "{text}");
+        }
+    }
+    for _ in 0..20 {
+        let mut all = secret.to_owned();
+        for _ in 0..4 {
+            all = layer(&all, 2, 0.3);
+        }
+        let text = format!("<{all}>");
+        assert_eq!(redactor.scrub_str(&text), "<[REDACTED]>", "{text}");
+    }
+}

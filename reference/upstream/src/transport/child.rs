@@ -331,7 +331,9 @@ fn not_found(config: &StdioConfig) -> WorldFault {
     WorldFault::unavailable(match config.command.split_once(char::is_whitespace) {
         None => format!("command not found: {}", config.command),
         Some((command, _)) => {
-            format!("command not found: {command} and what stands behind it; arguments belong into args")
+            format!(
+                "command not found: {command} and what stands behind it; arguments belong into args"
+            )
         }
     })
 }
