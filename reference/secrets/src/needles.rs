@@ -513,7 +513,7 @@ impl Iterator for Introducers<'_> {
 fn bytes_of(word: u64, byte: u8) -> u64 {
     const LOW: u64 = u64::from_ne_bytes([0x7F; WORD]);
     let other = word ^ u64::from_ne_bytes([byte; WORD]);
-    !((other & LOW) + LOW | other | LOW)
+    !(((other & LOW) + LOW) | other | LOW)
 }
 
 /// Whether the introducer at `at` begins an escape, as far as can be told at once.
