@@ -130,6 +130,19 @@ fn alive(marker: &str) -> Vec<String> {
         .collect()
 }
 
+/// Waits until a run has started a target of `marker`, whose own command line holds it as well.
+fn until_started(marker: &str) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while alive(marker).len() < 2 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn send(child: &std::process::Child, signal: nix::sys::signal::Signal) {
+    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+    nix::sys::signal::kill(id, signal).expect("it runs");
+}
+
 /// Processes of `marker` that stay. One that was killed a moment ago may still have to be given a processor to end on.
 fn left_behind(marker: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -376,13 +389,9 @@ fn an_interrupted_run_takes_its_targets_down() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the harness starts");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while alive(marker).len() < 2 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_started(marker);
     assert_eq!(zombies_of(child.id()), Vec::<String>::new());
-    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
-    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    send(&child, nix::sys::signal::Signal::SIGINT);
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
     assert_eq!(left_behind(marker), Vec::<String>::new());
@@ -410,13 +419,9 @@ fn an_interrupted_run_writes_what_it_saw() {
         .stdout(Stdio::null())
         .spawn()
         .expect("the harness starts");
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while alive(marker).len() < 2 && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until_started(marker);
         std::thread::sleep(Duration::from_millis(500));
-        let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
-        nix::sys::signal::kill(id, signal).expect("it runs");
+        send(&child, signal);
         assert_eq!(child.wait().expect("it ends").code(), Some(130));
         let run = Run::read(&directory.path().join("report.json")).expect("a report");
         assert!(run.interrupted && run.partial);
@@ -447,13 +452,9 @@ fn an_interrupted_run_starts_no_more_targets() {
     .stderr(Stdio::null())
     .spawn()
     .expect("the harness starts");
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while alive(marker).len() < 2 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until_started(marker);
     std::thread::sleep(Duration::from_millis(200));
-    let id = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
-    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+    send(&child, nix::sys::signal::Signal::SIGTERM);
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     let run = Run::read(&directory.path().join("report.json")).expect("a report");
     assert!(run.count(Status::NotRun) > 100, "{run:?}");
