@@ -195,7 +195,7 @@ pub fn handle(
         return notification(server, connection, name.as_deref(), frame.params);
     };
     let known = method(name.as_deref());
-    let _request = request_span(&id).entered();
+    let _request = request_span(server, &id).entered();
     let scene = Scene {
         server,
         connection,
@@ -278,22 +278,17 @@ fn unknown_method(server: &Server, name: Option<&str>) {
     );
 }
 
-/// A name from outside, short enough for a log line or a message.
-fn bounded<'a>(server: &Server, name: &'a str) -> Cow<'a, str> {
-    match server.redactor.scrub_str(name) {
-        Cow::Borrowed(clean) => in_part(clean),
-        Cow::Owned(clean) => Cow::Owned(in_part(&clean).into_owned()),
-    }
-}
+/// Bytes of a name or an id from outside that a log line or a message shows.
+const SHOWN_BYTES_MAX: usize = 256;
 
-/// The beginning of what a client may write at any length.
-fn in_part(text: &str) -> Cow<'_, str> {
-    const BYTES_MAX: usize = 256;
-    match text.len() <= BYTES_MAX {
-        true => Cow::Borrowed(text),
+/// A name or an id from outside, short enough for a log line or a message: scrubbed, and cut afterwards.
+fn bounded<'a>(server: &Server, text: &'a str) -> Cow<'a, str> {
+    let clean = server.redactor.scrub_str(text);
+    match clean.len() <= SHOWN_BYTES_MAX {
+        true => clean,
         false => Cow::Owned(format!(
             "{}…",
-            crate::render::profile::prefix(text, BYTES_MAX)
+            crate::render::profile::prefix(&clean, SHOWN_BYTES_MAX)
         )),
     }
 }
@@ -310,7 +305,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         tracing::debug!(event = "notifications_cancelled");
         return Handled::Silent;
     };
-    let _request = request_span(&id).entered();
+    let _request = request_span(server, &id).entered();
     tracing::debug!(event = "notifications_cancelled");
     match connection.cancel(&id) {
         Cancelled::Unknown => {
@@ -767,9 +762,13 @@ fn stopped(
 }
 
 /// The span that a request's events belong to; an id that is null is as good as none.
-fn request_span(id: &Id) -> Span {
+fn request_span(server: &Server, id: &Id) -> Span {
     let id = (!id.is_null()).then(|| id.plain());
-    let id = id.as_deref().map(in_part);
+    // A short one is scrubbed where the log is written; every request comes past here.
+    let id = id.as_deref().map(|id| match id.len() <= SHOWN_BYTES_MAX {
+        true => Cow::Borrowed(id),
+        false => bounded(server, id),
+    });
     tracing::info_span!(REQUEST_SPAN, request_id = id.as_deref())
 }
 
@@ -848,7 +847,7 @@ pub fn handle_stateless(
         Ok(_) => {}
     }
     let name = frame.method_name();
-    let _request = request_span(&id).entered();
+    let _request = request_span(server, &id).entered();
     let scene = Scene {
         server,
         connection,
