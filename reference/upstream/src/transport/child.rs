@@ -326,16 +326,13 @@ fn candidates(command: &str, path: Option<&OsStr>, cd: Option<&Path>) -> Vec<Pat
     files.collect()
 }
 
-/// Who writes arguments behind the command may write a credential there: it is told without them.
+/// Who writes arguments into the command may write a credential there, with blanks inside of it: no word of several is told.
 fn not_found(config: &StdioConfig) -> WorldFault {
-    WorldFault::unavailable(match config.command.split_once(char::is_whitespace) {
-        None => format!("command not found: {}", config.command),
-        Some((command, _)) => {
-            format!(
-                "command not found: {command} and what stands behind it; arguments belong into args"
-            )
-        }
-    })
+    let command = match config.command.contains(char::is_whitespace) {
+        true => "its words are taken for the name of one file; arguments belong into args",
+        false => &config.command,
+    };
+    WorldFault::unavailable(format!("command not found: {command}"))
 }
 
 fn not_executable(config: &StdioConfig) -> WorldFault {
