@@ -206,7 +206,9 @@ fn exchange(case: &HttpCase, of: &Case, subject: &Subject, lines: &mut Vec<Strin
     for step in &case.steps {
         match &step.action {
             HttpAction::Request(request) => lines.push(curl(request, &origin)?),
-            HttpAction::Raw { .. } | HttpAction::HangUp { .. } => return None,
+            HttpAction::Raw { .. } | HttpAction::HangUp { .. } | HttpAction::HalfClose { .. } => {
+                return None;
+            }
             HttpAction::Control(Control::Wait { ms } | Control::Silence { ms }) => {
                 let seconds = std::time::Duration::from_millis(*ms).as_secs_f64();
                 lines.push(format!("sleep {seconds}"));

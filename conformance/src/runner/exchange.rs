@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -122,6 +123,8 @@ struct Play<'a> {
 struct Exchange {
     tag: Option<String>,
     state: State,
+    /// Told once when the client shall close its sending side.
+    sends: Option<oneshot::Sender<()>>,
 }
 
 enum State {
@@ -203,17 +206,21 @@ impl Play<'_> {
                 let found = self.find(Some(tag));
                 let exchange = found.map(|found| self.open.remove(found));
                 let Some(State::Due(task)) = exchange.map(|exchange| exchange.state) else {
-                    return Err(differs(
-                        line,
-                        "exchange",
-                        "one that is waited for",
-                        "none is open",
-                    ));
+                    return Err(none_is_open(line));
                 };
                 // With the task goes its connection.
                 task.abort();
                 let _cancelled = task.await;
                 Ok(())
+            }
+            HttpAction::HalfClose { tag } => {
+                self.record.note(&format!("[{tag}] will send no more"));
+                let found = self.find(Some(tag));
+                let sends = found.and_then(|found| self.open[found].sends.take());
+                match sends.map(|sends| sends.send(())) {
+                    Some(Ok(())) => Ok(()),
+                    Some(Err(())) | None => Err(none_is_open(line)),
+                }
             }
             HttpAction::Control(control) => {
                 self.settle().await;
@@ -251,11 +258,13 @@ impl Play<'_> {
         };
         self.record.sent(&bytes);
         let start = self.patience.start;
+        let (sends, half_close) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut connection = RawConnection::open(&address, start).await?;
             // A server may answer and close before it has read everything.
             let sent = connection.send(&bytes, EXCHANGE_MAX).await;
-            match connection.receive(to_head, EXCHANGE_MAX).await {
+            let answer = connection.receive_and_half_close(to_head, EXCHANGE_MAX, half_close);
+            match answer.await {
                 Err(fault) => Err(sent.err().unwrap_or(fault)),
                 Ok(answer) => Ok((answer, connection)),
             }
@@ -265,6 +274,7 @@ impl Play<'_> {
         self.open.push(Exchange {
             tag,
             state: State::Due(task),
+            sends: Some(sends),
         });
         Ok(())
     }
@@ -462,6 +472,10 @@ fn streamed(answer: &HttpMessage) -> Option<Vec<u8>> {
             .is_ok_and(|json| json.get("id").is_some() && json.get("method").is_none())
     };
     events.into_iter().find(is_response).map(String::into_bytes)
+}
+
+fn none_is_open(line: u32) -> Stop {
+    differs(line, "exchange", "one that is waited for", "none is open")
 }
 
 async fn finish(state: &mut State, waited: Duration) {

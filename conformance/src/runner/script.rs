@@ -152,6 +152,7 @@ fn http(body: &HttpCase, lines: &mut Vec<String>) {
                 lines.push(format!("<- {}nothing", tag(named)));
             }
             HttpAction::HangUp { tag } => lines.push(format!("hang up [{tag}]")),
+            HttpAction::HalfClose { tag } => lines.push(format!("half close [{tag}]")),
             HttpAction::Control(step) => lines.push(control(step)),
         }
     }

@@ -592,6 +592,11 @@ pub enum HttpAction {
         /// The exchange.
         tag: String,
     },
+    /// `half close [a]`: says on the connection of a tagged exchange that no more will be sent; its answer is waited for.
+    HalfClose {
+        /// The exchange.
+        tag: String,
+    },
     /// What all transports share.
     Control(Control),
 }

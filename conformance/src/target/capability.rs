@@ -156,6 +156,11 @@ pub const CAPABILITIES: &[Capability] = &[
         "cancels a call whose client over HTTP has gone",
     ),
     row(
+        "half_closed_clients",
+        Known::Declared,
+        "answers a client over HTTP that has said that it will send no more",
+    ),
+    row(
         "credential_floor",
         Known::Declared,
         "refuses credentials that can be guessed, unless `allow_short` is there",

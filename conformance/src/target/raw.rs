@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fault::Fault;
@@ -17,7 +19,9 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 /// A socket to an HTTP server. It stays open between exchanges as long as the server keeps it open.
 #[derive(Debug)]
 pub struct RawConnection {
-    stream: TcpStream,
+    reader: OwnedReadHalf,
+    /// None while an answer is waited for that may be asked for no more; closes its side when it is dropped.
+    writer: Option<OwnedWriteHalf>,
     address: String,
     read: Vec<u8>,
 }
@@ -36,8 +40,10 @@ impl RawConnection {
         stream
             .set_nodelay(true)
             .map_err(|error| failed(format!("{address}: {error}")))?;
+        let (reader, writer) = stream.into_split();
         Ok(Self {
-            stream,
+            reader,
+            writer: Some(writer),
             address: address.to_owned(),
             read: Vec::new(),
         })
@@ -49,8 +55,11 @@ impl RawConnection {
     /// When the server does not take them within `patience`.
     pub async fn send(&mut self, bytes: &[u8], patience: Duration) -> Result<(), Fault> {
         let written = tokio::time::timeout(patience, async {
-            self.stream.write_all(bytes).await?;
-            self.stream.flush().await
+            let Some(writer) = &mut self.writer else {
+                return Err(std::io::ErrorKind::NotConnected.into());
+            };
+            writer.write_all(bytes).await?;
+            writer.flush().await
         });
         match written.await {
             Ok(Ok(())) => Ok(()),
@@ -71,6 +80,34 @@ impl RawConnection {
         let deadline = Instant::now() + patience;
         let received = tokio::time::timeout_at(deadline, self.reply(to_head)).await;
         received.unwrap_or(Err(Fault::NoReply { waited: patience }))
+    }
+
+    /// Reads one answer as [`Self::receive`] does, and closes the sending side meanwhile as soon as `half_close` is told.
+    ///
+    /// # Errors
+    /// As [`Self::receive`].
+    pub async fn receive_and_half_close(
+        &mut self,
+        to_head: bool,
+        patience: Duration,
+        half_close: oneshot::Receiver<()>,
+    ) -> Result<HttpMessage, Fault> {
+        let mut writer = self.writer.take();
+        let closing = async {
+            if half_close.await.is_ok()
+                && let Some(writer) = &mut writer
+            {
+                // A connection that is gone shows where its answer is read.
+                let _gone = writer.shutdown().await;
+            }
+            std::future::pending::<std::convert::Infallible>().await
+        };
+        let answer = tokio::select! {
+            answer = self.receive(to_head, patience) => answer,
+            never = closing => match never {},
+        };
+        self.writer = writer;
+        answer
     }
 
     /// What else comes within `patience`, or before the server closes the connection: no more than its beginning.
@@ -184,7 +221,7 @@ impl RawConnection {
 
     async fn more(&mut self) -> Result<bool, Fault> {
         let mut chunk = [0; 16 << 10];
-        match self.stream.read(&mut chunk).await {
+        match self.reader.read(&mut chunk).await {
             Ok(0) => Ok(false),
             Ok(read) => {
                 self.read.extend_from_slice(&chunk[..read]);

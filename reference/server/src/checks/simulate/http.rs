@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::transport::http::accept;
 use crate::transport::http::endpoint::Endpoint;
-use crate::transport::http::stream::HangUp;
+use crate::transport::http::stream::{Closed, HangUp};
 use axum::serve::Listener;
 use ptc_secrets::Redactor;
 use serde_json::{Value, json};
@@ -186,8 +186,11 @@ struct ServerEnd {
 }
 
 impl HangUp for ServerEnd {
-    fn has_hung_up(&self) -> bool {
-        self.hung_up.load(Ordering::SeqCst)
+    fn closed(&self) -> Closed {
+        match self.hung_up.load(Ordering::SeqCst) {
+            true => Closed::Sending,
+            false => Closed::Nothing,
+        }
     }
 }
 

@@ -131,6 +131,8 @@ pub(crate) async fn converse(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)
+        // A client that said all that it wants to is answered; that one has gone the stream finds out.
+        .half_close(true)
         .max_buf_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);

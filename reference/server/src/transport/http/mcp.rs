@@ -334,7 +334,7 @@ impl Exchange<'_> {
         id: Option<Id>,
         receiver: oneshot::Receiver<Scrubbed<Reply>>,
     ) -> Response {
-        let _watched = self.peer.activity.call();
+        let _watched = self.peer.activity.call(self.head.version);
         let mut guard = CancelOnDrop {
             connection,
             call: Some(call),

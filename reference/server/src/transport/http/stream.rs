@@ -1,6 +1,8 @@
-//! A connection's bytes, ended when its peer doesn't take what is written, or has gone while a call of its own runs.
+//! A connection's bytes, ended when its peer doesn't take what is written, or has gone while a call of its own runs. A peer that
+//! closed its sending side alone is still there: it is asked with an interim response, which a connection that is gone refuses.
 //! Knows nothing of what the bytes say.
 
+use axum::http::Version;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -13,33 +15,49 @@ use tokio::time::{Instant, Sleep};
 
 /// How often a peer is looked after while a call runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often one that will send no more is asked whether it still reads, in looks.
+const ASK_EVERY: u32 = 10;
+/// What it is asked with: every client passes over it, and most know no other interim response.
+const ASKED: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Time that a peer gets to hang up after the last response, and bytes that are passed over meanwhile. A connection that is
 /// closed with bytes unread is reset, and the reset can overtake the response.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
+/// How much of a connection its peer has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    Nothing,
+    /// It will send no more. Whether it still reads shows when something is written.
+    Sending,
+    /// It refused what was written.
+    Both,
+}
+
 /// A stream that knows whether its peer will send no more, without reading what it sent before.
 pub trait HangUp {
-    /// Whether the peer has closed its side.
-    fn has_hung_up(&self) -> bool;
+    /// What the peer has closed.
+    fn closed(&self) -> Closed;
 }
 
 impl HangUp for TcpStream {
-    fn has_hung_up(&self) -> bool {
+    fn closed(&self) -> Closed {
         // The end shows in the readiness at once, behind bytes that nobody reads; reading shows it only behind them.
         let mut context = Context::from_waker(Waker::noop());
-        match pin!(self.ready(Interest::READABLE)).poll(&mut context) {
-            Poll::Ready(Ok(ready)) => ready.is_read_closed(),
-            Poll::Ready(Err(_)) => true,
-            Poll::Pending => false,
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match pin!(self.ready(interest)).poll(&mut context) {
+            Poll::Ready(Ok(ready)) if ready.is_write_closed() => Closed::Both,
+            Poll::Ready(Ok(ready)) if ready.is_read_closed() => Closed::Sending,
+            Poll::Ready(Err(_)) => Closed::Both,
+            Poll::Ready(Ok(_)) | Poll::Pending => Closed::Nothing,
         }
     }
 }
 
 /// In memory nobody knows before everything is read.
 impl HangUp for tokio::io::DuplexStream {
-    fn has_hung_up(&self) -> bool {
-        false
+    fn closed(&self) -> Closed {
+        Closed::Nothing
     }
 }
 
@@ -47,6 +65,8 @@ impl HangUp for tokio::io::DuplexStream {
 #[derive(Default)]
 pub struct Activity {
     calls: AtomicUsize,
+    /// Whether what was asked last is answered in a version that has interim responses.
+    has_interim: AtomicBool,
     ending: AtomicBool,
 }
 
@@ -54,8 +74,10 @@ pub struct Activity {
 pub struct Call<'a>(&'a Activity);
 
 impl Activity {
-    /// A call runs until the guard is dropped.
-    pub fn call(&self) -> Call<'_> {
+    /// A call that came in this version of HTTP runs until the guard is dropped.
+    pub fn call(&self, version: Version) -> Call<'_> {
+        let has_interim = version >= Version::HTTP_11;
+        self.has_interim.store(has_interim, Ordering::Relaxed);
         self.calls.fetch_add(1, Ordering::Relaxed);
         Call(self)
     }
@@ -81,6 +103,8 @@ pub struct WatchedStream<S> {
     write_deadline: Option<Pin<Box<Sleep>>>,
     /// When the peer is looked after next; running while a call runs.
     look: Option<Pin<Box<Sleep>>>,
+    /// Looks since the peer closed its sending side.
+    looks_since: u32,
     /// Since the write side is closed: when the wait for the peer ends, and how much may still come.
     linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
@@ -94,6 +118,7 @@ impl<S> WatchedStream<S> {
             write_timeout,
             write_deadline: None,
             look: None,
+            looks_since: 0,
             linger: None,
         }
     }
@@ -116,17 +141,32 @@ impl<S> WatchedStream<S> {
     }
 }
 
-impl<S: HangUp> WatchedStream<S> {
+impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
     fn look(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         if self.activity.calls.load(Ordering::Relaxed) == 0 {
             self.look = None;
+            self.looks_since = 0;
             return Ok(());
         }
         let look = self
             .look
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
         while look.as_mut().poll(context).is_ready() {
-            if self.stream.has_hung_up() {
+            let gone = match self.stream.closed() {
+                Closed::Nothing => false,
+                Closed::Both => true,
+                Closed::Sending => {
+                    let asks = self.looks_since.is_multiple_of(ASK_EVERY)
+                        && self.activity.has_interim.load(Ordering::Relaxed);
+                    self.looks_since += 1;
+                    // The call's response has not begun, and the HTTP library looks when all that it wrote has left.
+                    asks && match Pin::new(&mut self.stream).poll_write(context, ASKED) {
+                        Poll::Ready(asked) => asked.ok() != Some(ASKED.len()),
+                        Poll::Pending => false,
+                    }
+                }
+            };
+            if gone {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             look.as_mut().reset(Instant::now() + LOOK_EVERY);
@@ -173,8 +213,8 @@ impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S>
     /// The HTTP library flushes once all is written, and each time that it is woken with nothing to write: the moment to look.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.look(context)?;
         ready!(Pin::new(&mut this.stream).poll_flush(context))?;
+        this.look(context)?;
         this.write_deadline = None;
         Poll::Ready(Ok(()))
     }
