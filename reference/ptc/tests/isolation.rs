@@ -9,7 +9,9 @@ mod support;
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -280,6 +282,66 @@ fn what_kills_a_process_costs_its_own_call_and_no_other() {
     soon("the processes that died were replaced", || {
         server.workers().len() >= 20
     });
+}
+
+/// A process's socket, taken into this one.
+#[allow(
+    unsafe_code,
+    reason = "the kernel's number for a file of another process"
+)]
+fn socket_of(pid: i32) -> UnixStream {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: both calls take numbers alone, and what they return is a new file or an error.
+    let taken = unsafe {
+        let process = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+        assert!(process >= 0, "{}", std::io::Error::last_os_error());
+        let process = OwnedFd::from_raw_fd(process);
+        let file = libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), 0, 0) as i32;
+        assert!(file >= 0, "{}", std::io::Error::last_os_error());
+        OwnedFd::from_raw_fd(file)
+    };
+    UnixStream::from(taken)
+}
+
+#[test]
+fn what_happens_to_an_idle_one_costs_no_call_at_all() {
+    let mut server = Server::start(&["--max-concurrent-calls", "3"]);
+    let mut pipe = Pipe::to(&mut server);
+    type Harm = fn(i32);
+    let harms: [(&str, Harm); 6] = [
+        ("stopped", |pid| kill(pid, "-STOP")),
+        ("what is no frame", |pid| {
+            socket_of(pid).write_all(&[0xff; 10]).unwrap();
+        }),
+        ("half a frame", |pid| {
+            socket_of(pid).write_all(&[100, 0, 0, 0]).unwrap();
+        }),
+        ("an old answer", |pid| {
+            socket_of(pid)
+                .write_all(&[4, 0, 0, 0, 0x82, 2, 0x81, 0x60])
+                .unwrap();
+        }),
+        ("no more to read", |pid| {
+            socket_of(pid).shutdown(Shutdown::Write).unwrap();
+        }),
+        ("closed", |pid| {
+            socket_of(pid).shutdown(Shutdown::Both).unwrap();
+        }),
+    ];
+    for (name, harm) in harms {
+        for at_once in [true, false] {
+            soon("processes are ready", || server.workers().len() >= 3);
+            server.workers().into_iter().for_each(harm);
+            if !at_once {
+                std::thread::sleep(Duration::from_millis(1500));
+            }
+            for _ in 0..4 {
+                let answer = pipe.eval("(+ 1 2)");
+                assert_eq!(answer["result"], "user=> 3", "{name}: {answer}");
+                assert!(answer.get("prints").is_none(), "{name}: {answer}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -262,6 +262,12 @@ pub struct Inbox {
 const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Inbox {
+    /// Whether nothing was read that was not given away.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+
     /// The next frame that is there as a whole.
     ///
     /// # Errors

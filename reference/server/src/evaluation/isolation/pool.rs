@@ -2,7 +2,7 @@
 //! Knows nothing of MCP, and believes nothing that they say.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ptc_lang::error::{self, known_code};
 use ptc_lang::form::Span;
 use ptc_lang::heap::Account;
@@ -26,10 +27,16 @@ use super::{EvaluationContext, IsolationFault, Terms};
 const GRACE: Duration = Duration::from_millis(100);
 /// How often it is looked whether a program may go on.
 const TICK: Duration = Duration::from_millis(5);
-/// Time that a process has to get ready.
+/// Time that a process has to get ready: so often what the last one took, and within bounds. One that hangs keeps others from being started.
+const READY_WITHIN_TIMES: u32 = 10;
+const READY_WITHIN_LEAST: Duration = Duration::from_secs(2);
 const READY_WITHIN: Duration = Duration::from_secs(20);
-/// Time that a process has to take a frame in.
-const TAKEN_WITHIN: Duration = Duration::from_secs(2);
+/// Time that a process may let pass without taking anything in of a frame.
+const TAKEN_WITHIN: Duration = Duration::from_millis(500);
+/// Time that a process has to say that it begins, as a share of the program's, and within bounds: then another one is tried.
+const BEGUN_WITHIN_SHARE: u32 = 4;
+const BEGUN_WITHIN_LEAST: Duration = Duration::from_millis(50);
+const BEGUN_WITHIN_MOST: Duration = Duration::from_secs(1);
 /// Seconds of processor time after which a process is replaced. What it may use at most is this and one program more.
 const CPU_SECONDS: u64 = 600;
 /// Threads of a program: its own, and those of `pmap`.
@@ -217,12 +224,11 @@ impl Processes {
                 shared: &self.shared,
                 worker: Some(worker),
             };
-            // One that died while it was idle costs no call.
+            // What happened to one while it was idle costs no call.
             let Some(worker) = &mut guard.worker else {
                 continue;
             };
-            let alive = matches!(worker.child.try_wait(), Ok(None));
-            if alive && io::Write::write_all(&mut &worker.stream, run).is_ok() {
+            if worker.is_fit() && io::Write::write_all(&mut &worker.stream, run).is_ok() {
                 return Ok(guard);
             }
         }
@@ -254,15 +260,16 @@ impl Shared {
 /// Starts a process whenever one is missing, as long as there is a server.
 fn keep_ready(shared: &Weak<Shared>) {
     const LOOK_EVERY: Duration = Duration::from_secs(1);
+    let mut ready_within = READY_WITHIN;
     loop {
         let Some(shared) = shared.upgrade() else {
             return;
         };
         let mut state = shared.lock();
-        // Idle ones that died are missing too.
-        state
-            .idle
-            .retain_mut(|worker| matches!(worker.child.try_wait(), Ok(None)));
+        // Idle ones that can't be used are missing too.
+        for mut worker in state.idle.extract_if(.., |worker| !worker.is_fit()) {
+            worker.end();
+        }
         if state.closed {
             return;
         }
@@ -271,7 +278,13 @@ fn keep_ready(shared: &Weak<Shared>) {
             continue;
         }
         drop(state);
-        let started = Worker::start(shared.terms);
+        let began = Instant::now();
+        let started = Worker::start(shared.terms, ready_within);
+        ready_within = match started {
+            Ok(_) => (began.elapsed() * READY_WITHIN_TIMES).max(READY_WITHIN_LEAST),
+            Err(_) => ready_within * 2,
+        }
+        .min(READY_WITHIN);
         let mut state = shared.lock();
         match started {
             Ok((worker, landlock)) => {
@@ -294,7 +307,7 @@ fn keep_ready(shared: &Weak<Shared>) {
 
 impl Worker {
     /// Starts a process and waits until it is confined; whether Landlock holds it as a whole.
-    fn start(terms: Terms) -> Result<(Worker, bool), String> {
+    fn start(terms: Terms, ready_within: Duration) -> Result<(Worker, bool), String> {
         let told = |error: io::Error| error.to_string();
         let (stream, other) = UnixStream::pair().map_err(told)?;
         let program_seconds = terms.time_ms.div_ceil(1000).saturating_add(1);
@@ -320,7 +333,7 @@ impl Worker {
             inbox: Inbox::default(),
             spent: Duration::ZERO,
         };
-        match worker.ready() {
+        match worker.ready(ready_within) {
             Ok(landlock) => Ok((worker, landlock)),
             Err(problem) => {
                 let status = worker.end();
@@ -332,12 +345,10 @@ impl Worker {
         }
     }
 
-    fn ready(&mut self) -> Result<bool, String> {
+    fn ready(&mut self, within: Duration) -> Result<bool, String> {
         const FRAME_BYTES: usize = 4096;
         let told = |error: io::Error| error.to_string();
-        self.stream
-            .set_read_timeout(Some(READY_WITHIN))
-            .map_err(told)?;
+        self.stream.set_read_timeout(Some(within)).map_err(told)?;
         let confinement = loop {
             match self.inbox.next(FRAME_BYTES).map_err(told)? {
                 Some(Up::Ready(confinement)) => break confinement,
@@ -354,6 +365,20 @@ impl Worker {
             .set_write_timeout(Some(TAKEN_WITHIN))
             .map_err(told)?;
         Ok(confinement.landlock)
+    }
+
+    /// Whether a program can be given to it: it runs, is not stopped, and said nothing while nobody asked.
+    fn is_fit(&self) -> bool {
+        use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+        let watched = WaitPidFlag::WEXITED
+            | WaitPidFlag::WSTOPPED
+            | WaitPidFlag::WNOHANG
+            | WaitPidFlag::WNOWAIT;
+        let pid = i32::try_from(self.child.id()).map(nix::unistd::Pid::from_raw);
+        let runs = pid
+            .is_ok_and(|pid| matches!(waitid(Id::Pid(pid), watched), Ok(WaitStatus::StillAlive)));
+        let mut socket = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+        runs && self.inbox.is_empty() && poll(&mut socket, PollTimeout::ZERO) == Ok(0)
     }
 
     /// Kills it, and tells how it ended, which may have been earlier.
@@ -444,7 +469,7 @@ enum Broken {
     /// It said what no such process says.
     Lied(&'static str),
     Gone,
-    /// Its socket ended before it began: it died while it was idle.
+    /// It did not begin: it died, was stopped or was spoiled while it was idle.
     Unbegun,
 }
 
@@ -464,10 +489,14 @@ impl Conversation<'_> {
         let questions_max = self.asked.limits.workers.saturating_add(1);
         let mut printed = 0_usize;
         let mut began = false;
-        let gone = |began: bool| match began {
-            true => Broken::Gone,
+        // A process that has not begun asked nothing of anybody: whatever is wrong with it, another one can be tried.
+        let unless_unbegun = |began: bool, broken: Broken| match began {
+            true => broken,
             false => Broken::Unbegun,
         };
+        let now = Instant::now();
+        let share = self.asked.deadline.saturating_duration_since(now) / BEGUN_WITHIN_SHARE;
+        let begun_by = now + share.clamp(BEGUN_WITHIN_LEAST, BEGUN_WITHIN_MOST);
         let mut kill_at = self.asked.deadline + GRACE;
         let mut cancelled = false;
         let mut looked = Instant::now();
@@ -488,6 +517,9 @@ impl Conversation<'_> {
                             self.say(&writing, &Down::Cancel);
                         }
                     }
+                    if !began && !cancelled && now >= begun_by && now < kill_at {
+                        return Err(Broken::Unbegun);
+                    }
                     if now >= kill_at {
                         return Err(Broken::Stopped(match cancelled {
                             true => Pulse::Cancelled,
@@ -497,18 +529,24 @@ impl Conversation<'_> {
                 }
                 let frame = match worker.inbox.next::<Up>(self.asked.bytes_max) {
                     Ok(Some(frame)) => frame,
-                    Err(_) => return Err(Broken::Lied("it sent what is no frame")),
+                    Err(_) => {
+                        let lied = Broken::Lied("it sent what is no frame");
+                        return Err(unless_unbegun(began, lied));
+                    }
                     Ok(None) => match worker.inbox.fill(&worker.stream) {
                         Ok(true) => continue,
-                        Ok(false) => return Err(gone(began)),
+                        Ok(false) => return Err(unless_unbegun(began, Broken::Gone)),
                         Err(error) => match error.kind() {
                             io::ErrorKind::WouldBlock
                             | io::ErrorKind::TimedOut
                             | io::ErrorKind::Interrupted => continue,
-                            _ => return Err(gone(began)),
+                            _ => return Err(unless_unbegun(began, Broken::Gone)),
                         },
                     },
                 };
+                if !began && !matches!(frame, Up::Began) {
+                    return Err(Broken::Unbegun);
+                }
                 match frame {
                     Up::Done(done) => {
                         return match open.load(Ordering::Acquire) {
