@@ -1,7 +1,10 @@
 //! Compact canonical text of JSON that was checked.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::hash::BuildHasher;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
 use crate::view::{Cursor, Skips, float_of};
 use crate::write::{write_float, write_string};
@@ -15,8 +18,53 @@ enum Seen {
     None,
     One(usize, usize),
     Few(Vec<(usize, usize)>),
-    #[allow(clippy::box_collection, reason = "an object's names stay small")]
-    Many(Box<HashSet<Box<[u8]>>>),
+    Many(Box<Names>),
+}
+
+/// Where names stand in what is written, found by their hash: none is kept a second time. One table grows at a time, and each stays so
+/// small that this takes no millisecond.
+struct Names {
+    hasher: RandomState,
+    tables: Vec<HashTable<(usize, usize)>>,
+}
+
+impl Names {
+    /// Names that one table holds before there are more tables.
+    const FIRST_MAX: usize = 4_096;
+    const TABLES: usize = 64;
+
+    fn new() -> Names {
+        Names {
+            hasher: RandomState::default(),
+            tables: vec![HashTable::new()],
+        }
+    }
+
+    /// True when `out[place]` is a name seen for the first time.
+    fn insert(&mut self, out: &[u8], place: (usize, usize)) -> bool {
+        let Names { hasher, tables } = self;
+        let hash = |&(from, to): &(usize, usize)| hasher.hash_one(&out[from..to]);
+        // The table's own hash takes the highest bits and the lowest ones.
+        let table_of = |hash: u64, tables: usize| (hash >> 32) as usize % tables;
+        if let [only] = &mut tables[..]
+            && only.len() >= Self::FIRST_MAX
+        {
+            let first = std::mem::take(only);
+            tables.resize_with(Self::TABLES, HashTable::new);
+            for place in first {
+                let hashed = hash(&place);
+                tables[table_of(hashed, Self::TABLES)].insert_unique(hashed, place, hash);
+            }
+        }
+        let hashed = hash(&place);
+        let at = table_of(hashed, tables.len());
+        let same = |&(from, to): &(usize, usize)| out[from..to] == out[place.0..place.1];
+        if tables[at].find(hashed, same).is_some() {
+            return false;
+        }
+        tables[at].insert_unique(hashed, place, hash);
+        true
+    }
 }
 
 impl Seen {
@@ -34,16 +82,20 @@ impl Seen {
             Seen::Few(few) if few.iter().any(|&(from, to)| out[from..to] == *name) => return false,
             Seen::Few(few) if few.len() < Self::FEW => few.push(place),
             Seen::Few(few) => {
-                let mut many: HashSet<Box<[u8]>> =
-                    few.iter().map(|&(from, to)| out[from..to].into()).collect();
-                many.insert(name.into());
+                let mut many = Names::new();
+                for &earlier in few.iter().chain([&place]) {
+                    many.insert(out, earlier);
+                }
                 *self = Seen::Many(Box::new(many));
             }
-            Seen::Many(many) => return many.insert(name.into()),
+            Seen::Many(many) => return many.insert(out, place),
         }
         true
     }
 }
+
+/// Bytes between two questions whether to go on.
+const LOOK_BYTES: usize = 8 << 10;
 
 /// The containers that compact output is inside of: a byte for each, and the names of those that are objects.
 #[derive(Default)]
@@ -70,15 +122,17 @@ impl OpenContainers {
     }
 }
 
-/// Appends the compact text of `json`; `name` is told each name at its top.
-pub(crate) fn compact(
+/// Appends the compact text of `json`; `name` is told each name at its top, `goes_on` how many bytes were read since it was asked last.
+pub(crate) fn compact<E>(
     json: Json<'_>,
     out: &mut Vec<u8>,
     skips: &mut Skips,
     mut name: impl FnMut(&str),
-) {
+    mut goes_on: impl FnMut(usize) -> Result<(), E>,
+) -> Result<(), E> {
     let mut scanner = Cursor::new(json, 0);
     let mut open = OpenContainers::default();
+    let mut told = 0;
     loop {
         match scanner.peek() {
             Some(bracket @ (b'{' | b'[')) => {
@@ -91,8 +145,12 @@ pub(crate) fn compact(
         }
         loop {
             let Some(&top) = open.brackets.last() else {
-                return;
+                return Ok(());
             };
+            if scanner.at - told >= LOOK_BYTES {
+                goes_on(scanner.at - told)?;
+                told = scanner.at;
+            }
             let (closing, empty) = (
                 top & !OpenContainers::EMPTY,
                 top & OpenContainers::EMPTY != 0,

@@ -96,6 +96,43 @@ fn many_members_keep_the_first_of_each() {
 }
 
 #[test]
+fn of_very_many_members_the_first_of_a_name_stays() {
+    // More than one table of names holds.
+    const NAMES: usize = 20_000;
+    let member = |n: usize, of: usize| format!("\"k{}\":{of}", n * 7_919 % NAMES);
+    let members: Vec<String> = (0..2 * NAMES).map(|n| member(n, n / NAMES)).collect();
+    let object = format!("{{{}}}", members.join(","));
+    let kept: Vec<String> = (0..NAMES).map(|n| member(n, 0)).collect();
+    assert_eq!(check(&object), format!("{{{}}}", kept.join(",")));
+}
+
+#[test]
+fn reading_and_writing_ask_whether_to_go_on() {
+    let rows = format!("[{}]", vec!["{\"a\":[1,\"b\\n\"]}"; 20_000].join(", "));
+    let deep = "[".repeat(200_000) + &"]".repeat(200_000);
+    for text in [rows, deep] {
+        // Each of them takes microseconds at most.
+        let mut asked = 0;
+        let mut count = |_: usize| -> Result<(), ()> {
+            asked += 1;
+            Ok(())
+        };
+        let json = parse_while(text.as_bytes(), &mut count).unwrap();
+        let compact = json.compact_while(&mut count).unwrap();
+        assert!(asked > text.len() / 10_000, "{asked} questions");
+        assert_eq!(compact, json.compact());
+        let never = |_: usize| Err("no");
+        assert_eq!(
+            parse_while(text.as_bytes(), never),
+            Err(Unread::Stopped("no"))
+        );
+        assert_eq!(json.compact_while(never), Err("no"));
+    }
+    let malformed = parse_while(b"[1,]", |_| Ok::<(), ()>(()));
+    assert_eq!(malformed, Err(Unread::Malformed(Malformed { offset: 3 })));
+}
+
+#[test]
 fn looking_into_values() {
     let json = parse(br#"{"a":{"b":[1,"x\ny",true]},"a":null,"n":9007199254740993}"#).unwrap();
     let list = json.get("a").and_then(|a| a.get("b")).unwrap();

@@ -1,6 +1,7 @@
 //! A view of checked JSON text, navigated in place.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Deref;
 
@@ -18,12 +19,46 @@ use crate::{compact, write};
 /// # Errors
 /// [`Malformed`] with the offset of the first byte that cannot be read.
 pub fn parse(bytes: &[u8]) -> Result<Json<'_>, Malformed> {
-    let (text, _) = check(bytes, false)?;
+    parse_while(bytes, always).map_err(Malformed::from)
+}
+
+/// [`parse`] as long as `goes_on`, which is told of the parts that were read since it was asked last, says so: it is asked far more often
+/// than once in a millisecond.
+///
+/// # Errors
+/// [`Unread`].
+pub fn parse_while<E>(
+    bytes: &[u8],
+    goes_on: impl FnMut(usize) -> Result<(), E>,
+) -> Result<Json<'_>, Unread<E>> {
+    let (text, _) = check(bytes, false, goes_on)?;
     Ok(Json {
         text,
         at: 0,
         skips: &[],
     })
+}
+
+/// Why a text was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread<E> {
+    Malformed(Malformed),
+    /// It was told not to go on, and why.
+    Stopped(E),
+}
+
+impl From<Unread<Infallible>> for Malformed {
+    fn from(unread: Unread<Infallible>) -> Malformed {
+        match unread {
+            Unread::Malformed(malformed) => malformed,
+            Unread::Stopped(never) => match never {},
+        }
+    }
+}
+
+/// Goes on whatever comes.
+fn always(_: usize) -> Result<(), Infallible> {
+    Ok(())
 }
 
 /// [`parse`] of text that is looked into more than once: large containers in it are stepped over without being read again.
@@ -39,7 +74,7 @@ impl<'t> Document<'t> {
     /// # Errors
     /// [`Malformed`].
     pub fn read(bytes: &'t [u8]) -> Result<Document<'t>, Malformed> {
-        let (text, skips) = check(bytes, true)?;
+        let (text, skips) = check(bytes, true, always)?;
         Ok(Document { text, skips })
     }
 
@@ -190,32 +225,70 @@ impl Skips {
 }
 
 /// The value that `bytes` hold, and where in it large containers stand when that is wanted.
-fn check(bytes: &[u8], skipping: bool) -> Result<(&str, Vec<Skip>), Malformed> {
-    let text = std::str::from_utf8(bytes).map_err(|error| Malformed {
-        offset: error.valid_up_to(),
-    })?;
+fn check<E>(
+    bytes: &[u8],
+    skipping: bool,
+    goes_on: impl FnMut(usize) -> Result<(), E>,
+) -> Result<(&str, Vec<Skip>), Unread<E>> {
+    let malformed = |offset| Unread::Malformed(Malformed { offset });
+    let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.valid_up_to()))?;
     let text = text.trim_matches(|letter| u8::try_from(letter).is_ok_and(is_space));
     let before = text.as_ptr() as usize - bytes.as_ptr() as usize;
     let mut checker = Checker {
         open: Vec::new(),
         skips: Skips::of(if skipping { text.len() } else { 0 }),
+        until_look: PARTS_BETWEEN_LOOKS,
+        goes_on,
     };
     match scan(text, &mut checker) {
         Ok(()) => Ok((text, checker.skips.found)),
-        Err(stopped) => Err(Malformed {
-            offset: before + stopped.offset,
+        Err(Stopped { why, offset }) => Err(match why {
+            CheckEnded::Malformed => malformed(before + offset),
+            CheckEnded::Stopped(why) => Unread::Stopped(why),
         }),
     }
 }
 
-/// Remembers which containers are open, and where the large ones stand.
-struct Checker {
-    open: Vec<Container>,
-    skips: Skips,
+/// Parts that are checked between two questions whether to go on.
+const PARTS_BETWEEN_LOOKS: usize = 1_024;
+
+/// Why a check ended early.
+enum CheckEnded<E> {
+    Malformed,
+    Stopped(E),
 }
 
-impl<'t> Visitor<'t> for Checker {
-    type Stop = SyntaxError;
+impl<E> From<SyntaxError> for CheckEnded<E> {
+    fn from(_: SyntaxError) -> Self {
+        CheckEnded::Malformed
+    }
+}
+
+/// Remembers which containers are open, and where the large ones stand.
+struct Checker<G> {
+    open: Vec<Container>,
+    skips: Skips,
+    until_look: usize,
+    goes_on: G,
+}
+
+impl<G> Checker<G> {
+    #[inline]
+    fn part<E>(&mut self) -> Result<(), CheckEnded<E>>
+    where
+        G: FnMut(usize) -> Result<(), E>,
+    {
+        self.until_look -= 1;
+        if self.until_look > 0 {
+            return Ok(());
+        }
+        self.until_look = PARTS_BETWEEN_LOOKS;
+        (self.goes_on)(PARTS_BETWEEN_LOOKS).map_err(CheckEnded::Stopped)
+    }
+}
+
+impl<'t, E, G: FnMut(usize) -> Result<(), E>> Visitor<'t> for Checker<G> {
+    type Stop = CheckEnded<E>;
 
     #[inline]
     fn inside(&self) -> Option<Container> {
@@ -223,40 +296,40 @@ impl<'t> Visitor<'t> for Checker {
     }
 
     #[inline]
-    fn open(&mut self, container: Container, at: usize) -> Result<(), SyntaxError> {
+    fn open(&mut self, container: Container, at: usize) -> Result<(), Self::Stop> {
         self.skips.open(self.open.len(), at);
         self.open.push(container);
-        Ok(())
+        self.part()
     }
 
     #[inline]
-    fn close(&mut self, end: usize) -> Result<(), SyntaxError> {
+    fn close(&mut self, end: usize) -> Result<(), Self::Stop> {
         self.open.pop();
         self.skips.close(self.open.len(), end);
+        self.part()
+    }
+
+    #[inline]
+    fn name(&mut self, _: Quoted<'t>) -> Result<(), Self::Stop> {
         Ok(())
     }
 
     #[inline]
-    fn name(&mut self, _: Quoted<'t>) -> Result<(), SyntaxError> {
-        Ok(())
-    }
-
-    #[inline]
-    fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), SyntaxError> {
+    fn scalar(&mut self, scalar: Scalar<'t>) -> Result<(), Self::Stop> {
         match scalar {
-            Scalar::Float(text) if !float_of(text).is_finite() => Err(SyntaxError::Number),
-            _ => Ok(()),
+            Scalar::Float(text) if !float_of(text).is_finite() => Err(CheckEnded::Malformed),
+            _ => self.part(),
         }
     }
 
     #[inline]
-    fn piece(&mut self, _: &'t str) -> Result<(), SyntaxError> {
-        Ok(())
+    fn piece(&mut self, _: &'t str) -> Result<(), Self::Stop> {
+        self.part()
     }
 
     #[inline]
-    fn letter(&mut self, _: char) -> Result<(), SyntaxError> {
-        Ok(())
+    fn letter(&mut self, _: char) -> Result<(), Self::Stop> {
+        self.part()
     }
 }
 
@@ -418,8 +491,24 @@ impl<'a> Json<'a> {
         passes::count(Pass::Copied, self.text.len());
         let mut out = Vec::with_capacity(self.text.len());
         let mut skips = Skips::of(self.text.len());
-        compact::compact(self, &mut out, &mut skips, name);
+        let Ok(()) = compact::compact(self, &mut out, &mut skips, name, always);
         JsonText::made(out, skips.found)
+    }
+
+    /// [`Json::compact`] as long as `goes_on`, which is told of the bytes that were read since it was asked last, says so: it is asked
+    /// far more often than once in a millisecond.
+    ///
+    /// # Errors
+    /// What `goes_on` says.
+    pub fn compact_while<E>(
+        self,
+        goes_on: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<JsonText, E> {
+        passes::count(Pass::Copied, self.text.len());
+        let mut out = Vec::with_capacity(self.text.len());
+        let mut skips = Skips::of(self.text.len());
+        compact::compact(self, &mut out, &mut skips, |_| {}, goes_on)?;
+        Ok(JsonText::made(out, skips.found))
     }
 
     /// The same text, to be kept.

@@ -16,7 +16,7 @@ use crate::meter::{Unwatched, Watch};
 use crate::print;
 use crate::sink::{Over, Sink};
 use crate::value::shape::watched;
-use crate::value::{Entries, Items, Map, Text, Value, key_cmp};
+use crate::value::{ENTRY_STEPS, Entries, Items, Map, Text, Value, key_cmp, sort_by};
 
 /// Which of two entries with the same key an object keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -377,8 +377,11 @@ impl<'t, 'w> Builder<'t, 'w> {
         ask::<(Value, Value)>(2 * (self.entries.len() - start))?;
         let mut entries: Vec<_> = self.entries.drain(start..).collect();
         if self.duplicates == Duplicates::First {
-            entries.sort_by(|a, b| key_cmp(&a.0, &b.0));
-            entries.dedup_by(|later, earlier| later.0 == earlier.0);
+            sort_by(&mut entries, |(key, _)| key, key_cmp);
+            entries.dedup_by(|later, earlier| {
+                clock::goes_on(ENTRY_STEPS);
+                later.0 == earlier.0
+            });
         }
         Ok(Value::Map(Map::from(entries)))
     }
@@ -393,7 +396,7 @@ impl<'t, 'w> Builder<'t, 'w> {
         })
     }
 
-    /// Looks at memory now and then.
+    /// Looks at memory and the clock now and then.
     #[inline]
     fn look(&mut self) -> Result<(), Problem> {
         self.until_look -= 1;
@@ -438,6 +441,8 @@ impl<'t> Visitor<'t> for Builder<'t, '_> {
             None => return Ok(()),
         };
         self.open.pop();
+        // Of nested containers one closes behind the other.
+        self.look()?;
         self.place(value)
     }
 

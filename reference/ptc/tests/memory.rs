@@ -316,6 +316,35 @@ fn frames_are_held_a_bounded_number_of_times() {
 }
 
 #[test]
+fn a_context_that_nests_is_charged_while_it_is_read() {
+    const DEPTH: usize = 300_000;
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        for isolation in ["thread", "process"] {
+            let mut server =
+                Server::start(&["--isolation", isolation, "--max-concurrent-calls", "1"]);
+            let frame = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"lisp_eval","arguments":{{"program":"1","context":{{"t":{}1{}}}}}}}}}"#,
+                open.repeat(DEPTH),
+                close.repeat(DEPTH)
+            );
+            let before = server.memory("VmHWM");
+            let answer = text(&server.send(&frame));
+            let grown = server.memory("VmHWM") - before;
+            println!(
+                "{isolation:8} {} KB for a frame of {} KB: {answer:.40}",
+                grown / 1024,
+                frame.len() / 1024
+            );
+            assert!(
+                grown <= GROWTH_BYTES_MAX,
+                "{isolation}: {grown} bytes for {DEPTH} {open}"
+            );
+            assert_eq!(server.eval("(+ 1 2)", &Value::Null), "user=> 3");
+        }
+    }
+}
+
+#[test]
 fn sessions_hold_no_more_than_a_multiple_of_their_limit() {
     const SESSION_BYTES: u64 = 1 << 20;
     // Each turn keeps regexes that compile to much more than their text, and code.

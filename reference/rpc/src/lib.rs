@@ -20,6 +20,6 @@ pub use frame::{
 };
 pub use framing::{Framer, Line};
 pub use ptc_json::{
-    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, parse, write_float,
-    write_string,
+    Document, Elements, Json, JsonKind, JsonText, Malformed, Members, Unread, parse, parse_while,
+    write_float, write_string,
 };

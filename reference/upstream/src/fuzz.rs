@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use ptc_lang::meter::Unwatched;
 use ptc_rpc::JsonText;
 use ptc_secrets::{ConfigDocument, Redactor, Secret};
 use serde_json::Value;
@@ -74,7 +75,7 @@ pub fn answer(text: &str) {
         return;
     };
     for answer in [Answer::Envelope(text.clone()), Answer::Json(text)] {
-        let Ok(selected) = select(&answer, &REDACTOR) else {
+        let Ok(selected) = select(&answer, &REDACTOR, &Unwatched) else {
             continue;
         };
         let json = ptc_rpc::parse(selected.json.as_bytes()).expect("a selected value is JSON");

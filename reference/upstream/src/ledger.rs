@@ -1,6 +1,9 @@
 //! `upstream_calls`: a program's calls to upstreams, entry by entry, with summaries of the answers.
 //! Holds scrubbed text only; knows nothing of how calls are made.
 
+use std::borrow::Cow;
+
+use ptc_lang::meter::Watch;
 use ptc_protocol::members::{ResultOverview, UpstreamCall, UpstreamResult};
 use ptc_rpc::{Json, JsonKind, write_string};
 use serde_json::{Map, Value, json};
@@ -158,8 +161,8 @@ const LEAF_BYTES: usize = 120;
 const PREVIEW_KEYS: usize = 8;
 const PREVIEW_ITEMS: usize = 5;
 
-/// The summary of a value given as JSON text.
-pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str) -> Summary {
+/// The summary of a value given as JSON text, each of whose names is there once. Of a program that may not go on it says less.
+pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str, watch: &dyn Watch) -> Summary {
     let (shape, preview) = match json.kind() {
         JsonKind::Null => ("nil".into(), "null".into()),
         JsonKind::Bool => ("boolean".into(), json.text().into()),
@@ -170,23 +173,23 @@ pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str) -> Summary {
             (format!("string bytes={}", text.len()), text.into_owned())
         }
         JsonKind::Array => {
-            let count = json.elements().count();
-            let items: Vec<Value> = json.elements().take(PREVIEW_ITEMS).map(leaf).collect();
+            let count = watched(json.elements(), watch).count();
+            let items = json.elements().take(PREVIEW_ITEMS);
+            let items: Vec<Value> = items.map(|item| leaf(item, watch)).collect();
             (
                 format!("list count={count}"),
                 Value::Array(items).to_string(),
             )
         }
         JsonKind::Object => {
-            let keys = sorted_keys(json);
-            let shown: Vec<&String> = keys.iter().take(PREVIEW_KEYS).collect();
-            let names: Vec<String> = shown.iter().map(|key| quoted(key)).collect();
-            let entries: Map<String, Value> = shown
-                .iter()
-                .filter_map(|key| json.get(key).map(|value| ((*key).clone(), leaf(value))))
+            let (count, first) = first_members(json, watch);
+            let names: Vec<String> = first.iter().map(|(key, _)| quoted(key)).collect();
+            let entries: Map<String, Value> = first
+                .into_iter()
+                .map(|(key, value)| (key.into_owned(), leaf(value, watch)))
                 .collect();
             (
-                format!("map keys=[{}] count={}", names.join(", "), keys.len()),
+                format!("map keys=[{}] count={count}", names.join(", ")),
                 Value::Object(entries).to_string(),
             )
         }
@@ -198,28 +201,48 @@ pub(crate) fn summarize(json: Json<'_>, value_kind: &'static str) -> Summary {
     }
 }
 
-fn leaf(json: Json<'_>) -> Value {
+fn leaf(json: Json<'_>, watch: &dyn Watch) -> Value {
     match json.kind() {
         JsonKind::String => cut(&json.as_str().unwrap_or_default(), LEAF_BYTES).into(),
-        JsonKind::Array => json!({ "count": json.elements().count(), "type": "list" }),
+        JsonKind::Array => {
+            json!({ "count": watched(json.elements(), watch).count(), "type": "list" })
+        }
         JsonKind::Object => {
-            let mut keys = sorted_keys(json);
-            keys.truncate(PREVIEW_KEYS);
+            let (_, first) = first_members(json, watch);
+            let keys: Vec<_> = first.into_iter().map(|(key, _)| key).collect();
             json!({ "keys": keys, "type": "map" })
         }
         _ => serde_json::from_str(json.text()).unwrap_or(Value::Null),
     }
 }
 
-fn sorted_keys(json: Json<'_>) -> Vec<String> {
-    let mut keys: Vec<String> = json
-        .members()
-        .filter_map(|(key, _)| key.as_str())
-        .map(|key| key.into_owned())
-        .collect();
-    keys.sort();
-    keys.dedup();
-    keys
+/// A member of an object.
+type Member<'a> = (Cow<'a, str>, Json<'a>);
+
+/// How many members an object has, and those that come first in the order of their names.
+fn first_members<'a>(json: Json<'a>, watch: &dyn Watch) -> (usize, Vec<Member<'a>>) {
+    let (mut count, mut first) = (0, Vec::<Member<'a>>::with_capacity(PREVIEW_KEYS + 1));
+    for (name, value) in watched(json.members(), watch) {
+        let Some(name) = name.as_str() else { continue };
+        count += 1;
+        let at = first.partition_point(|(earlier, _)| *earlier < name);
+        if at < PREVIEW_KEYS {
+            first.insert(at, (name, value));
+            first.truncate(PREVIEW_KEYS);
+        }
+    }
+    (count, first)
+}
+
+/// `parts` as long as the program may go on.
+fn watched<'p, T: 'p>(
+    parts: impl Iterator<Item = T> + 'p,
+    watch: &'p dyn Watch,
+) -> impl Iterator<Item = T> + 'p {
+    const PARTS_BETWEEN_LOOKS: usize = 1_024;
+    let goes_on = move |at: usize| !at.is_multiple_of(PARTS_BETWEEN_LOOKS) || watch.look().is_ok();
+    let numbered = parts.enumerate().take_while(move |(at, _)| goes_on(*at));
+    numbered.map(|(_, part)| part)
 }
 
 /// At most `bytes` bytes, cut between characters, then `...`.

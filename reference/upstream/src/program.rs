@@ -22,7 +22,7 @@ use crate::ledger::{Entry, cut, summarize};
 use crate::limits::{HINT_BYTES_MAX, LISTED_ERROR_BYTES};
 use crate::needs::{Declared, Needs};
 use crate::runtime::{Runtime, Upstream};
-use crate::select::{Selected, ValueKind, select};
+use crate::select::{Selected, Unselected, ValueKind, select};
 use crate::tool::{RawTool, Toolset};
 use crate::trace_context::TraceContext;
 use crate::transport::{CallLimits, Outgoing};
@@ -165,9 +165,14 @@ impl ProgramCalls {
         {
             self.still_running()?;
         }
-        let outcome = match answer.and_then(|answer| select(&answer, &self.timely_redactor())) {
+        let selected = match answer {
+            Ok(answer) => select(&answer, &self.timely_redactor(), self),
+            Err(fault) => Err(Unselected::Fault(fault)),
+        };
+        let outcome = match selected {
             Ok(selected) => self.read(selected)?,
-            Err(fault) => Err(fault),
+            Err(Unselected::Fault(fault)) => Err(fault),
+            Err(Unselected::Stopped(limit)) => return Err(HostFault::Stopped(limit.into())),
         };
         let duration = begun.elapsed().as_millis() as u64;
         Ok(self.record(call, duration, outcome))
@@ -469,7 +474,7 @@ impl ProgramCalls {
                 } else {
                     json.len() as u64
                 });
-                entry.summary = Some(summarize(json.json(), kind.name()));
+                entry.summary = Some(summarize(json.json(), kind.name(), self));
                 reply([
                     ("ok", true.into()),
                     ("value", value),

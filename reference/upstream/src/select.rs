@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use ptc_rpc::{Json, JsonKind, JsonText, parse};
+use ptc_lang::error::Limit;
+use ptc_lang::meter::Watch;
+use ptc_rpc::{Json, JsonKind, JsonText, Unread, parse_while};
 use ptc_secrets::{Redactor, scrub_json_text};
 
 use crate::fault::{Reason, WorldFault};
@@ -37,14 +39,33 @@ impl ValueKind {
     }
 }
 
+/// Why nothing was selected.
+#[derive(Debug)]
+pub(crate) enum Unselected {
+    /// It is the upstream's fault.
+    Fault(WorldFault),
+    /// The program may not go on.
+    Stopped(Limit),
+}
+
+impl From<Limit> for Unselected {
+    fn from(limit: Limit) -> Unselected {
+        Unselected::Stopped(limit)
+    }
+}
+
 /// Selects the payload: an error result is a fault; then `structuredContent` unless null; then the first text content, as JSON
-/// if it is JSON; otherwise nothing.
-pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, WorldFault> {
+/// if it is JSON; otherwise nothing. In the time that the program has.
+pub(crate) fn select(
+    answer: &Answer,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<Selected, Unselected> {
     let text = match answer {
         Answer::None => return Ok(nothing()),
         Answer::Json(text) => {
             return Ok(Selected {
-                json: scrubbed_compact(text.json(), redactor),
+                json: scrubbed_compact(text.json(), redactor, watch)?,
                 kind: ValueKind::Json,
             });
         }
@@ -52,7 +73,8 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
     };
     let envelope = text.json();
     if envelope.kind() != JsonKind::Object {
-        return Err(WorldFault::error("unexpected tools/call result ").quoting(&**text));
+        let fault = WorldFault::error("unexpected tools/call result ").quoting(&**text);
+        return Err(Unselected::Fault(fault));
     }
     let texts = || {
         let content = envelope.get("content").into_iter().flat_map(Json::elements);
@@ -65,38 +87,39 @@ pub(crate) fn select(answer: &Answer, redactor: &Redactor) -> Result<Selected, W
             .find_map(|item| item.get("text").and_then(Json::as_str))
     };
     if envelope.get("isError").and_then(Json::as_bool) == Some(true) {
-        let clean = scrubbed_compact(envelope, redactor);
+        let clean = scrubbed_compact(envelope, redactor, watch)?;
         let bytes = Some(clean.len() as u64);
         let message = texts().map_or_else(|| clean.into(), Cow::into_owned);
-        return Err(WorldFault {
+        return Err(Unselected::Fault(WorldFault {
             reason: Reason::ToolError,
             message,
             quoted: None,
             bytes,
-        });
+        }));
     }
     if let Some("input_required") = envelope.get("resultType").and_then(Json::as_str).as_deref() {
-        return Err(WorldFault::error(
+        return Err(Unselected::Fault(WorldFault::error(
             "the upstream asks for further input, which a program cannot give",
-        ));
+        )));
     }
     if let Some(structured) = envelope
         .get("structuredContent")
         .filter(|value| !value.is_null())
     {
         return Ok(Selected {
-            json: scrubbed_compact(structured, redactor),
+            json: scrubbed_compact(structured, redactor, watch)?,
             kind: ValueKind::Json,
         });
     }
     Ok(match texts() {
         None => nothing(),
-        Some(text) => match parse(text.as_bytes()) {
+        Some(text) => match parse_while(text.as_bytes(), |_| watch.look()) {
             Ok(json) => Selected {
-                json: scrubbed_compact(json, redactor),
+                json: scrubbed_compact(json, redactor, watch)?,
                 kind: ValueKind::Json,
             },
-            Err(_) => Selected {
+            Err(Unread::Stopped(limit)) => return Err(Unselected::Stopped(limit)),
+            Err(Unread::Malformed(_)) => Selected {
                 json: JsonText::string(&redactor.scrub_str(&text)),
                 kind: ValueKind::Text,
             },
@@ -112,15 +135,21 @@ fn nothing() -> Selected {
 }
 
 /// Compact text with every string, key and telling number scrubbed.
-fn scrubbed_compact(json: Json<'_>, redactor: &Redactor) -> JsonText {
-    let compact = json.compact();
-    match scrub_json_text(&compact, redactor) {
-        Cow::Borrowed(_) => compact,
-        // Another text than the one that was checked; its escapes are the redactor's.
-        Cow::Owned(clean) => match JsonText::read(&clean) {
-            Ok(clean) => clean.json().compact(),
-            Err(_) => JsonText::string(&clean),
-        },
+fn scrubbed_compact(
+    json: Json<'_>,
+    redactor: &Redactor,
+    watch: &dyn Watch,
+) -> Result<JsonText, Limit> {
+    let compact = json.compact_while(|_| watch.look())?;
+    let clean = match scrub_json_text(&compact, redactor) {
+        Cow::Borrowed(_) => return Ok(compact),
+        Cow::Owned(clean) => clean,
+    };
+    // Another text than the one that was checked; its escapes are the redactor's.
+    match parse_while(clean.as_bytes(), |_| watch.look()) {
+        Ok(clean) => clean.compact_while(|_| watch.look()),
+        Err(Unread::Stopped(limit)) => Err(limit),
+        Err(Unread::Malformed(_)) => Ok(JsonText::string(&clean)),
     }
 }
 

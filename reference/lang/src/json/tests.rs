@@ -15,6 +15,28 @@ fn check_refusal(value: &Value) -> String {
     to_string(value).expect_err("refused").to_string()
 }
 
+/// Counts how often it is asked.
+struct Asked(std::cell::Cell<usize>);
+
+impl Watch for Asked {
+    fn look(&self) -> Result<(), Limit> {
+        self.0.set(self.0.get() + 1);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_opens_and_what_closes_is_looked_at() {
+    const DEPTH: usize = 100_000;
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let asked = Asked(Default::default());
+        let text = open.repeat(DEPTH) + "1" + &close.repeat(DEPTH);
+        read(&text, Duplicates::First, &asked).unwrap();
+        let least = 2 * DEPTH / VALUES_BETWEEN_LOOKS as usize;
+        assert!(asked.0.get() >= least, "{} looks", asked.0.get());
+    }
+}
+
 #[test]
 fn text_becomes_values() {
     for (text, printed) in [

@@ -33,12 +33,8 @@ pub fn write(
     for value in values {
         part(value, &mut nodes, &mut rest)?;
     }
-    let Nodes {
-        out,
-        starts,
-        mut compared,
-        ..
-    } = nodes;
+    // How nodes were found again is gone before the whole is put together.
+    let (out, starts, mut compared) = nodes.into_parts();
     compared.sort_unstable();
     let mut front = Encoder::new(Vec::new());
     array(&mut front, 5);
@@ -220,6 +216,11 @@ impl<'a> Parts<'a> {
 }
 
 impl<'h> Nodes<'h> {
+    /// The nodes, where each begins, and what is compared.
+    fn into_parts(self) -> (Out, Vec<usize>, Vec<(u64, u32)>) {
+        (self.out, self.starts, self.compared)
+    }
+
     /// With room for so many at once.
     fn new(room: usize, bytes_max: usize, host: &'h dyn Host) -> Nodes<'h> {
         Nodes {

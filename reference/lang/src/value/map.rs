@@ -376,7 +376,7 @@ impl Map {
 }
 
 /// Steps of the clock for an entry that is looked at.
-const ENTRY_STEPS: usize = 8;
+pub(crate) const ENTRY_STEPS: usize = 8;
 
 impl From<Vec<(Value, Value)>> for Map {
     /// Of equal keys the last one wins.
@@ -394,6 +394,7 @@ impl From<Vec<(Value, Value)>> for Map {
             sort_by(&mut entries, |(key, _)| key, key_cmp);
             // The later of two equal neighbours is kept: swap the values, drop the second.
             entries.dedup_by(|later, earlier| {
+                clock::goes_on(ENTRY_STEPS);
                 let same = key_cmp(&later.0, &earlier.0) == Ordering::Equal;
                 if same {
                     std::mem::swap(&mut later.1, &mut earlier.1);

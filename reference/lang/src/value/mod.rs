@@ -39,6 +39,7 @@ mod vector;
 use std::sync::Arc;
 
 pub use held::Held;
+pub(crate) use map::ENTRY_STEPS;
 pub use map::{Entries, Map, one_kind_each};
 pub use num_bigint::BigInt;
 pub use order::{equal, key_cmp, number_cmp, sort_by, term_cmp};

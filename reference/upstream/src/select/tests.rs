@@ -1,6 +1,7 @@
 //! Answers in, payloads out.
 
 use super::*;
+use ptc_lang::meter::Unwatched;
 use ptc_secrets::Secret;
 
 fn check(envelope: &str) -> String {
@@ -12,9 +13,11 @@ fn check(envelope: &str) -> String {
     match select(
         &Answer::Envelope(JsonText::read(envelope).unwrap()),
         &redactor,
+        &Unwatched,
     ) {
         Ok(Selected { json, kind }) => format!("{} {json}", kind.name()),
-        Err(fault) => format!(
+        Err(Unselected::Stopped(limit)) => format!("{limit:?}"),
+        Err(Unselected::Fault(fault)) => format!(
             "{} {} {:?}",
             fault.reason.name(),
             fault.told(&redactor),
