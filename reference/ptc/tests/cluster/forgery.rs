@@ -220,6 +220,37 @@ fn parts_of_two_turns_open_nowhere_and_a_whole_turn_from_before_does() {
 }
 
 #[test]
+fn without_a_key_the_content_of_another_session_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::Directory(directory.path().join("store"));
+    let node = Node::start(&store.url(), &[], &[]);
+    let sessions = [node.new_session(), node.new_session()];
+    for (number, session) in sessions.iter().enumerate() {
+        node.eval(session, &format!("(def mine {number})"));
+    }
+    drop(node);
+    let programs = directory.path().join("store/programs");
+    let mut bodies: Vec<_> = std::fs::read_dir(&programs)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|part| part == "1"))
+        .collect();
+    bodies.sort();
+    let [one, other] = &bodies[..] else {
+        panic!("a body for each session: {bodies:?}")
+    };
+    let aside = programs.join("aside");
+    std::fs::rename(one, &aside).unwrap();
+    std::fs::rename(other, one).unwrap();
+    std::fs::rename(&aside, other).unwrap();
+    let node = Node::start(&store.url(), &[], &[]);
+    for session in &sessions {
+        let reply = node.eval(session, "mine");
+        assert_eq!(reply["reason"], json!("session_unreadable"), "{reply}");
+    }
+}
+
+#[test]
 fn without_a_key_whatever_is_written_is_read_as_from_a_stranger() {
     let directory = tempfile::tempdir().unwrap();
     let Some(store) = Store::redis(directory.path()) else {

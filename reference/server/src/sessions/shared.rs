@@ -7,7 +7,7 @@ use super::logins::Logins;
 use super::record::{self, Head};
 use super::store::{
     self, Acquire, Address, Answer, Content, Failure, Key, Lease, New, Record, Seal, SessionStore,
-    Space, Word,
+    Space, Unopened, Word,
 };
 use super::{Running, Session, SessionError, State, Turn, later};
 use crate::clock;
@@ -483,7 +483,8 @@ impl Shared {
     fn head(&self, record: &Record) -> Result<Head, SessionError> {
         let place = AssociatedData::of_record(record).of("head");
         let head = self.seal.open(&record.head, &place);
-        head.and_then(|head| Head::read(&head))
+        head.map_err(|cause| cause.to_string())
+            .and_then(|head| Head::read(&head))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
 
@@ -566,6 +567,7 @@ impl Shared {
         let mut state = session.state();
         let opened = self.seal.open(body, &place.of("body"));
         opened
+            .map_err(|cause| cause.to_string())
             .and_then(|body| record::restore(&mut state, &body, self.settings.memory_bytes))
             .map_err(|cause| self.unreadable(place.key, &cause))?;
         self.remember(place.key, place.stamp, &state);
@@ -786,6 +788,7 @@ impl Shared {
             &AssociatedData::of_record(record).of("protocol"),
         );
         opened
+            .map_err(|cause| cause.to_string())
             .and_then(|bytes| minicbor::decode(&bytes).map_err(|error| error.to_string()))
             .map_err(|cause| self.unreadable(&record.key, &cause))
     }
@@ -1029,9 +1032,19 @@ fn judge_mark(seal: &Seal, mark: &[u8]) -> Result<(), String> {
     match seal.open(mark, MARK_PLACE) {
         Ok(text) if text == MARK => Ok(()),
         Ok(_) => Err("it is marked by something else".into()),
-        Err(cause) => Err(format!(
-            "the key is not the one of what it holds (--session-store-key-file): {cause}"
-        )),
+        Err(cause) => Err(match cause {
+            Unopened::Clear => {
+                format!("{cause}: start without --session-store-key-file, or name another store")
+            }
+            Unopened::NoKey => format!("{cause}: name it with --session-store-key-file"),
+            Unopened::Refused => "the key is not the one of what it holds (--session-store-key-file), or its mark was changed: name the key \
+                                  that it began with"
+                .into(),
+            Unopened::Empty | Unopened::Foreign | Unopened::CutOff | Unopened::Damaged => format!(
+                "its `{MARK_PLACE}`, which tells the right key from a wrong one, is damaged: {cause}. Put it back from a backup, or remove it: \
+                 the next start makes one for its own key, and what another key sealed stays unreadable"
+            ),
+        }),
     }
 }
 

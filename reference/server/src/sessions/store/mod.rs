@@ -16,7 +16,7 @@ mod seal;
 mod wire;
 
 pub use crate::settings::store_address::Address;
-pub use seal::Seal;
+pub use seal::{Seal, Unopened};
 
 use super::SessionError;
 use std::time::Duration;

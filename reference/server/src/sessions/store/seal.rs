@@ -1,10 +1,11 @@
 //! Authenticated encryption of what a store keeps: XChaCha20-Poly1305 under keys from a file, of which the first seals and each
-//! opens. Its nonces have 24 bytes, so each may be drawn at random for as long as a key lives.
+//! opens. Its nonces have 24 bytes, so each may be drawn at random for as long as a key lives. Without a key what is kept has a checksum,
+//! which is against accidents: who writes to the store can make one.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-/// Seals and opens; without a key it only says so.
+/// Seals and opens; without a key it only binds what is kept to its place.
 pub struct Seal {
     ciphers: Vec<XChaCha20Poly1305>,
 }
@@ -12,10 +13,34 @@ pub struct Seal {
 /// What sealed bytes begin with.
 const CLEAR: u8 = 0;
 const SEALED: u8 = 1;
+/// Not encrypted, behind a checksum of its place and itself.
+const CHECKED: u8 = 2;
+const CHECKSUM_BYTES: usize = 4;
 const NONCE_BYTES: usize = 24;
 const KEY_BYTES: usize = 32;
 /// Keys of a file: what none of them opens was tried with all.
 const KEYS_MAX: usize = 8;
+
+/// Why sealed bytes don't open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unopened {
+    #[error("it is empty")]
+    Empty,
+    #[error("it is nothing that was sealed")]
+    Foreign,
+    #[error("it is cut off")]
+    CutOff,
+    #[error(
+        "its checksum is not that of these bytes in this place: it was damaged, or belongs elsewhere"
+    )]
+    Damaged,
+    #[error("it is not encrypted, though there is a key")]
+    Clear,
+    #[error("it is encrypted, and there is no key")]
+    NoKey,
+    #[error("the key does not open it, or it was changed")]
+    Refused,
+}
 
 impl Seal {
     /// No encryption.
@@ -69,7 +94,7 @@ impl Seal {
     /// When there is no randomness.
     pub fn seal(&self, bytes: &[u8], place: &str) -> Result<Vec<u8>, String> {
         let Some(cipher) = self.ciphers.first() else {
-            return Ok([&[CLEAR], bytes].concat());
+            return Ok([&[CHECKED][..], &checksum(place, bytes), bytes].concat());
         };
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
@@ -87,15 +112,25 @@ impl Seal {
     ///
     /// # Errors
     /// When it is something else, belongs elsewhere, or was sealed with another key or none.
-    pub fn open(&self, sealed: &[u8], place: &str) -> Result<Vec<u8>, String> {
+    pub fn open(&self, sealed: &[u8], place: &str) -> Result<Vec<u8>, Unopened> {
         match (sealed.split_first(), self.is_on()) {
+            // As it was written before there were checksums.
             (Some((&CLEAR, bytes)), false) => Ok(bytes.to_vec()),
-            (Some((&CLEAR, _)), true) => Err("it is not encrypted, though there is a key".into()),
-            (Some((&SEALED, _)), false) => Err("it is encrypted, and there is no key".into()),
+            (Some((&CHECKED, rest)), false) => {
+                let (told, bytes) = rest
+                    .split_first_chunk::<CHECKSUM_BYTES>()
+                    .ok_or(Unopened::CutOff)?;
+                match *told == checksum(place, bytes) {
+                    true => Ok(bytes.to_vec()),
+                    false => Err(Unopened::Damaged),
+                }
+            }
+            (Some((&(CLEAR | CHECKED), _)), true) => Err(Unopened::Clear),
+            (Some((&SEALED, _)), false) => Err(Unopened::NoKey),
             (Some((&SEALED, rest)), true) => {
                 let (nonce, msg) = rest
                     .split_first_chunk::<NONCE_BYTES>()
-                    .ok_or("it is cut off")?;
+                    .ok_or(Unopened::CutOff)?;
                 let open = |cipher: &XChaCha20Poly1305| {
                     let payload = Payload {
                         msg,
@@ -103,14 +138,22 @@ impl Seal {
                     };
                     cipher.decrypt(&XNonce::from(*nonce), payload).ok()
                 };
-                self.ciphers
-                    .iter()
-                    .find_map(open)
-                    .ok_or_else(|| "the key does not open it, or it was changed".into())
+                self.ciphers.iter().find_map(open).ok_or(Unopened::Refused)
             }
-            _ => Err("it is nothing that was sealed".into()),
+            (Some(_), _) => Err(Unopened::Foreign),
+            (None, _) => Err(Unopened::Empty),
         }
     }
+}
+
+/// What binds `bytes` to their place where no key does.
+fn checksum(place: &str, bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut hasher = crc32fast::Hasher::new();
+    // Its length tells where the place ends.
+    hasher.update(&place.len().to_be_bytes());
+    hasher.update(place.as_bytes());
+    hasher.update(bytes);
+    hasher.finalize().to_be_bytes()
 }
 
 fn keys(file: &[u8]) -> Option<Vec<[u8; KEY_BYTES]>> {

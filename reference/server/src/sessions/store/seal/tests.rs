@@ -23,7 +23,25 @@ fn what_is_sealed_opens_in_its_place_with_its_key_only() {
     assert!(Seal::none().open(&sealed, "here").is_err());
     let clear = Seal::none().seal(b"words", "here").unwrap();
     assert!(one.open(&clear, "here").is_err());
-    assert_eq!(Seal::none().open(&clear, "there").unwrap(), b"words");
+    assert_eq!(Seal::none().open(&clear, "here").unwrap(), b"words");
+    assert_eq!(
+        Seal::none().open(&clear, "there"),
+        Err(Unopened::Damaged),
+        "it belongs elsewhere"
+    );
+    for at in 1..clear.len() {
+        let mut changed = clear.clone();
+        changed[at] ^= 1;
+        assert!(Seal::none().open(&changed, "here").is_err(), "byte {at}");
+        assert!(
+            Seal::none().open(&clear[..at], "here").is_err(),
+            "first {at}"
+        );
+    }
+    // What was kept before there were checksums.
+    assert_eq!(Seal::none().open(b"\0words", "here").unwrap(), b"words");
+    assert_eq!(Seal::none().open(b"", "here"), Err(Unopened::Empty));
+    assert_eq!(one.open(b"words", "here"), Err(Unopened::Foreign));
     for at in 0..sealed.len() {
         let mut changed = sealed.clone();
         changed[at] ^= 1;
