@@ -501,7 +501,14 @@ pub fn keep(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A text for a terminal or a log: control characters are shown, not obeyed.
+/// Whether a terminal or an editor obeys a character instead of showing it: control characters of both sets, line and paragraph
+/// separators, and what turns the direction of text.
+pub fn is_obeyed(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A text for a terminal or a log: what would be obeyed is shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Visible<'a>(pub &'a str);
 
@@ -510,7 +517,7 @@ impl fmt::Display for Visible<'_> {
         for character in self.0.chars() {
             match character {
                 '\n' | '\t' => write!(f, "{character}")?,
-                control if control.is_control() => write!(f, "{}", control.escape_unicode())?,
+                control if is_obeyed(control) => write!(f, "{}", control.escape_unicode())?,
                 plain => write!(f, "{plain}")?,
             }
         }

@@ -67,7 +67,7 @@ fn escaped(text: &str) -> String {
         match character {
             '#' => out.push_str("\\#"),
             '\\' => out.push_str("\\\\"),
-            control if control.is_control() => out.push(' '),
+            control if super::is_obeyed(control) => out.push(' '),
             plain => out.push(plain),
         }
     }

@@ -48,6 +48,7 @@ pub mod snapshot;
 mod substring;
 mod time;
 pub mod value;
+pub mod visible;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

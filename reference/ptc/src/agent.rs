@@ -101,7 +101,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     let options = match read {
         Ok(options) => options,
         Err(problem) => {
-            eprintln!("ptc agent: {problem}\n\n{USAGE}");
+            crate::tell(format_args!("ptc agent: {problem}\n\n{USAGE}"));
             return ExitCode::from(2);
         }
     };

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use ariadne::{Config, IndexType, Label, Report, ReportKind, Source};
 use ptc_lang::error::Veil;
 use ptc_lang::value::Map;
+use ptc_lang::visible::{is_obeyed, visible};
 use ptc_lang::{Ended, Error, Value, json, print};
 
 use crate::repl::evaluator::Evaluator;
@@ -49,7 +50,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     match wanted(arguments) {
         Ok(wanted) => run(&wanted),
         Err(problem) => {
-            eprintln!("ptc eval: {problem}\n\n{}", usage());
+            crate::tell(format_args!("ptc eval: {problem}\n\n{}", usage()));
             ExitCode::from(2)
         }
     }
@@ -137,14 +138,14 @@ fn context(file: &str) -> Result<Map, String> {
 
 fn run(wanted: &Wanted) -> ExitCode {
     let Some((name, text)) = &wanted.program else {
-        eprintln!("ptc eval: expected a program\n\n{}", usage());
+        crate::tell(format_args!("ptc eval: expected a program\n\n{}", usage()));
         return ExitCode::from(2);
     };
     let options = match options::read(&wanted.shared, environment) {
         Ok(options::Wanted::Run(options)) => options,
         Ok(options::Wanted::Help(_)) => return ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("ptc eval: {problem}");
+            crate::tell(format_args!("ptc eval: {problem}"));
             return ExitCode::from(2);
         }
     };
@@ -163,10 +164,10 @@ fn run(wanted: &Wanted) -> ExitCode {
         Ended::Value(value) | Ended::Return(value) => {
             shown(&evaluator.clean(value), wanted.as_json).map(|text| out.push_str(&text))
         }
-        Ended::Fail(value) => Err(format!(
-            "(fail {})",
-            print::readable(&evaluator.clean(value))
-        )),
+        Ended::Fail(value) => {
+            let value = print::readable(&evaluator.clean(value));
+            Err(visible(&format!("(fail {value})")).into_owned())
+        }
         Ended::Error(error) => {
             let hint = hint.map_or_else(String::new, |hint| format!("\n{hint}"));
             let veil = evaluator.veil(text);
@@ -176,7 +177,11 @@ fn run(wanted: &Wanted) -> ExitCode {
     let written = crate::print(evaluator.scrubbed(&out));
     match status {
         Ok(()) => written,
-        Err(problem) => fail(evaluator.scrubbed(problem.trim_end())),
+        Err(problem) => {
+            // Colours are ours; what it quotes was made visible.
+            eprintln!("{}", evaluator.scrubbed(problem.trim_end()));
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -196,8 +201,9 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String 
     if !explained.is_empty() {
         message = format!("{message}\n{explained}");
     }
+    let message = visible(&message);
     let Some(span) = error.span_in(text).filter(|span| span.end > span.start) else {
-        return message;
+        return message.into_owned();
     };
     let range = span.start as usize..span.end as usize;
     let colour = std::io::stderr().is_terminal();
@@ -210,8 +216,22 @@ fn diagnostic(error: &Error, name: &str, text: &str, veil: &Veil<'_>) -> String 
         .with_label(Label::new((name, range)).with_message("here"))
         .finish();
     let mut written = Vec::new();
-    match report.write((name, Source::from(text)), &mut written) {
+    match report.write((name, Source::from(in_place(text))), &mut written) {
         Ok(()) => String::from_utf8_lossy(&written).into_owned(),
-        Err(_) => message,
+        Err(_) => message.into_owned(),
     }
+}
+
+/// `text` with a letter of as many bytes in place of what a terminal would obey, so that places in it stay where they are.
+fn in_place(text: &str) -> String {
+    let letters = text.chars().map(|letter| match letter {
+        '\n' | '\t' => letter,
+        letter if !is_obeyed(letter) => letter,
+        letter => match letter.len_utf8() {
+            1 => '?',
+            2 => '¿',
+            _ => '\u{fffd}',
+        },
+    });
+    letters.collect()
 }

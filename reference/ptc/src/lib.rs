@@ -12,8 +12,10 @@ mod start;
 pub mod testee;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
+
+use ptc_lang::visible::visible;
 
 /// What a binary that runs commands says once.
 pub use ptc_lang::counting_allocator;
@@ -135,16 +137,26 @@ fn asks_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 
-/// Writes `text` to standard output, and ends well.
+/// Writes `text` to standard output, and ends well. A terminal shows what it would obey; a file or a program gets what there is.
 fn print(text: impl AsRef<[u8]>) -> ExitCode {
+    let text = text.as_ref();
+    let mut out = std::io::stdout();
     // A reader that went away has read enough.
-    let _ = std::io::stdout().write_all(text.as_ref());
+    let _ = match std::str::from_utf8(text) {
+        Ok(text) if out.is_terminal() => out.write_all(visible(text).as_bytes()),
+        _ => out.write_all(text),
+    };
     ExitCode::SUCCESS
+}
+
+/// Says something on standard error, for people.
+fn tell(message: impl std::fmt::Display) {
+    eprintln!("{}", visible(&message.to_string()));
 }
 
 /// Says on standard error why a command ends badly.
 fn fail(message: impl std::fmt::Display) -> ExitCode {
-    eprintln!("{message}");
+    tell(message);
     ExitCode::FAILURE
 }
 

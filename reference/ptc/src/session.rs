@@ -1,6 +1,7 @@
 //! `ptc session`: lists, shows, exports and deletes the sessions of a store, which the flags of `ptc start` name.
 
 use crate::{asks_help, environment, fail, print};
+use ptc_lang::visible::is_obeyed;
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX, Secret};
 use ptc_server::clock;
 use ptc_server::redact;
@@ -155,6 +156,6 @@ fn row(listed: &ListedSession, redactor: &Redactor) -> String {
 fn printable(title: &str) -> String {
     title
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_obeyed(c) { ' ' } else { c })
         .collect()
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::error::quote::{self, Quote, Veil};
 use crate::form::Span;
+use crate::visible::is_obeyed;
 
 /// The bracket that opens a collection, with its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -576,7 +577,7 @@ fn printable(token: &str) -> String {
 }
 
 fn is_invisible(ch: char) -> bool {
-    ch.is_control()
+    is_obeyed(ch)
         || ch.is_whitespace()
-        || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(ch, '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

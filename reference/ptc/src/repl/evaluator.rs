@@ -66,12 +66,12 @@ impl Evaluator {
             None => Redactor::empty(),
         };
         for warning in upstreams.iter().flat_map(|(_, runtime)| runtime.warnings()) {
-            eprintln!("warning: {warning}");
+            crate::tell(format_args!("warning: {warning}"));
         }
         let clean = redactor.clone();
         std::panic::set_hook(Box::new(move |panic| {
             let told = panic.to_string();
-            eprintln!("{}", clean.scrub_str(&told));
+            crate::tell(clean.scrub_str(&told));
         }));
         Ok(Self {
             env: Env::new(),

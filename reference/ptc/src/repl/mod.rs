@@ -7,7 +7,7 @@ pub(crate) mod evaluator;
 pub(crate) mod options;
 mod prompt;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use crate::{environment, fail, print};
@@ -35,7 +35,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
 
 /// Goes on with the session of a file that is there, and keeps what is left, however the last program went.
 fn in_session(options: &Options, evaluator: &mut Evaluator) -> Result<(), ()> {
-    let told = |message: String| eprintln!("{message}");
+    let told = |message: String| crate::tell(message);
     let Some(path) = &options.session else {
         return run(options, evaluator);
     };
@@ -86,7 +86,7 @@ fn report(shown: &Shown, show: Show) -> Result<(), ()> {
         (text, true) if show == Show::All => println_out(text),
         (_, true) => {}
         (text, false) => {
-            eprintln!("{text}");
+            crate::tell(text);
             return Err(());
         }
     }
@@ -94,16 +94,15 @@ fn report(shown: &Shown, show: Show) -> Result<(), ()> {
 }
 
 fn println_out(line: &str) {
-    // A reader that went away has read enough.
-    let _ = std::io::stdout().write_all(format!("{line}\n").as_bytes());
+    print(format!("{line}\n"));
 }
 
 fn read_file(path: &str) -> Result<String, ()> {
     ptc_secrets::read_text(path, ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| eprintln!("Error reading {path}: {}", unread.words()))
+        .map_err(|unread| crate::tell(format_args!("Error reading {path}: {}", unread.words())))
 }
 
 fn read_stdin() -> Result<String, ()> {
     ptc_secrets::read_standard_input(ptc_secrets::PROGRAM_BYTES_MAX)
-        .map_err(|unread| eprintln!("Error reading standard input: {unread}"))
+        .map_err(|unread| crate::tell(format_args!("Error reading standard input: {unread}")))
 }
