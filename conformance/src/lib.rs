@@ -6,6 +6,7 @@ pub mod baseline;
 pub mod cli;
 pub mod edn;
 pub mod expected;
+pub mod files;
 pub mod fixture;
 #[doc(hidden)]
 pub mod fuzz;

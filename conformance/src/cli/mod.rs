@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::files;
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
@@ -120,8 +121,7 @@ impl SuiteOption {
         if path.is_dir() {
             return fixture::load(&path).map_err(|error| first_lines(&error.to_string()));
         }
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = files::read_text(&path, files::REPORT_BYTES_MAX)?;
         bundle::read(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 }

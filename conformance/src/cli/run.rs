@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::baseline;
 use crate::expected::{ExpectedFailures, Standing};
+use crate::files;
 use crate::report::{CaseRecord, FORMAT, Run, Status, Transport, Wanted, terminal};
 use crate::runner::by_hand::Subject;
 use crate::runner::start::{Over, Target};
@@ -672,7 +673,7 @@ fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    files::read_text(path, files::SETTINGS_BYTES_MAX)
 }
 
 fn progress(cases: usize, quiet: bool) -> ProgressBar {

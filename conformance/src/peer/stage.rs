@@ -142,7 +142,9 @@ pub fn kill_peer(directory: &Path, name: &str) -> Result<(), String> {
     let path = directory.join("peers").join(format!("{name}.pid"));
     let pid = std::fs::read_to_string(&path)
         .ok()
-        .and_then(|text| text.trim().parse::<i32>().ok());
+        .and_then(|text| text.trim().parse::<i32>().ok())
+        // Whoever may write there names no group of processes, nor all of them.
+        .filter(|pid| *pid > 1);
     let pid = pid.ok_or_else(|| {
         format!("the target block names no peer `{name}`, or it was never started")
     })?;

@@ -21,6 +21,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::files;
 use crate::traffic::Traffic;
 use conclusion::{Conclusion, judged_share, percent};
 
@@ -365,8 +366,7 @@ impl Run {
     /// # Errors
     /// A message with the file, when it is not a record of this format.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = files::read_text(path, files::REPORT_BYTES_MAX)?;
         let run: Self = serde_json::from_str(&text)
             .map_err(|error| format!("{}: not a report of a run: {error}", path.display()))?;
         if run.format == FORMAT {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
 
+use crate::files::read_left;
 use crate::json::Json;
 use crate::judge;
 use crate::observed::CommandRun;
@@ -197,12 +198,7 @@ fn files(case: &CliCase, work: &Path) -> Result<IndexMap<String, Vec<u8>>, Refus
     let mut files = IndexMap::new();
     for name in case.expect.files.keys() {
         let path = inside(work, name)?;
-        let size = std::fs::metadata(&path)
-            .map(|data| data.len())
-            .unwrap_or_default();
-        if size <= FILE_BYTES_MAX
-            && let Ok(content) = std::fs::read(&path)
-        {
+        if let Some(content) = read_left(&path, FILE_BYTES_MAX) {
             files.insert(name.clone(), content);
         }
     }

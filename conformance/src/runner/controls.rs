@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::open::findings::Findings;
 use super::open::play::never;
 use super::transcript::{Record, Stop, differs, harness};
+use crate::files;
 use crate::json::Json;
 use crate::judge;
 use crate::peer::stage;
@@ -196,7 +197,8 @@ fn files_in(directory: &Path) -> String {
     paths.sort();
     let mut all = String::new();
     for path in &paths {
-        let (Ok(text), Ok(data)) = (std::fs::read(path), std::fs::metadata(path)) else {
+        let text = files::read_left(path, files::SETTINGS_BYTES_MAX);
+        let (Some(text), Ok(data)) = (text, std::fs::metadata(path)) else {
             continue;
         };
         let file = Json::from(

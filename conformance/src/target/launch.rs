@@ -8,6 +8,7 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::Patience;
+use crate::files::{self, SETTINGS_BYTES_MAX};
 use crate::json::Json;
 
 /// A launch template, as `--launch FILE` gives it. What a file leaves out is as for the reference.
@@ -137,8 +138,7 @@ impl Launch {
     /// # Errors
     /// A message with the file, and the line when it is not a template.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = files::read_text(path, SETTINGS_BYTES_MAX)?;
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
