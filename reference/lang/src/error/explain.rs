@@ -85,7 +85,7 @@ impl Error {
         }
         let inside = form.strip_prefix('(')?;
         let head = first_word(inside).filter(|head| is_open(head, veil));
-        match &self.kind {
+        match self.kind.cause() {
             Kind::NotCallable(_) if head.is_none() || before.ends_with(is_of_name) => {
                 let name = &before[before.trim_end_matches(is_of_name).len()..];
                 (!name.is_empty() && is_open(name, veil)).then(|| {
@@ -287,7 +287,7 @@ fn gives(caller: &str) -> Option<&'static str> {
             "the value that is there, and with what follows the function",
         ),
         (
-            &["update-vals", "update-keys", "iterate"],
+            &["update-vals", "update-keys"],
             "one value: (fn [x] …)",
         ),
     ];
@@ -627,9 +627,6 @@ pub(super) const JOINS: &[&str] = &[
     "into",
     "interleave",
     "join",
-    "union",
-    "intersection",
-    "difference",
     "merge",
     "zip",
 ];
@@ -646,10 +643,6 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
         "filterv",
         "remove",
     ];
-    const COUNTS: &[&str] = &[
-        "+", "-", "*", "/", "inc", "dec", "pos?", "neg?", "zero?", "even?", "odd?", "quot", "rem",
-        "mod", "sum", "sum-by", "avg", "avg-by", "abs",
-    ];
     let called = || called_as(function).into_iter().collect::<Vec<_>>();
     if expected.contains("a path") {
         return vec!["write the path in brackets, as in (get-in m [:a :b])".to_owned()];
@@ -661,7 +654,7 @@ fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<Stri
             .collect();
     }
     let compares = COMPARES.contains(&function);
-    let counts = !compares && (COUNTS.contains(&function) || expected.contains("a number"));
+    let counts = !compares && expected.contains("a number");
     let way = match found {
         Type::Nil if compares || counts => {
             "leave nil out, as in (filter some? xs), or give a default, as in (or x 0)"

@@ -596,7 +596,7 @@ pub(crate) fn named(mut stop: Stop, name: &str, args: &[Value], marks: &Marks) -
             place.swapped = place
                 .argument
                 .is_some_and(|at| swapped(expected, found, at, marks))
-                && !(found.kind == Type::Integer && explain::JOINS.contains(&name))
+                && !explain::JOINS.contains(&name)
                 && !(found.kind == Type::Regex && name.starts_with('.'));
         }
         Kind::Value { function, problem } if function.is_empty() => {
