@@ -458,6 +458,8 @@ impl<'p, 'e> Analyzer<'p, 'e> {
                 && builtins::lookup(name).is_none()
                 && !method.is_empty()
             {
+                // What it is given is never evaluated, but no less part of the program.
+                self.all(args)?;
                 let error = Kind::Method(name.to_owned()).at(head.span);
                 return Ok(Ir::Raise(Box::new(error)));
             }

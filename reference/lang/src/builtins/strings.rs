@@ -861,7 +861,8 @@ impl Neighbours {
 
     /// A letter when one stands behind `place`, else a space. Places come in order.
     fn behind(&mut self, text: &str, place: usize) -> Result<char, Stop> {
-        if self.found < place || self.next.is_none() {
+        // A place is behind a slice, and the first one looks.
+        if self.found < place {
             (self.found, self.next) = (text.len(), Some(' '));
             for (at, character) in text[place..].char_indices() {
                 if let Some(stands_for) = counted(character)? {

@@ -468,7 +468,6 @@ impl<'r> Eval<'r> {
     /// Calls a tool of the host. `:key value` pairs may stand for a map.
     fn call_tool(&mut self, name: &str, args: &mut [Value]) -> Evaluated {
         let args = match args {
-            [] => Value::Map(Map::new()),
             [map @ Value::Map(_)] => std::mem::take(map),
             [Value::Symbol(reference), rest @ ..]
                 if matches!(rest, [] | [Value::Map(_)]) && reference.as_str().contains('/') =>
@@ -482,6 +481,7 @@ impl<'r> Eval<'r> {
                 }
                 .into());
             }
+            // Nothing at all is no pair.
             pairs
                 if pairs.len().is_multiple_of(2)
                     && pairs

@@ -674,17 +674,6 @@ impl<'p> Parser<'p> {
             match next {
                 '\\' => self.class_escape(token, &mut out)?,
                 '[' => {
-                    // `[:alpha:]` is one thing.
-                    if depth > 0
-                        && self.rest.starts_with(':')
-                        && let Some(end) = self.rest.find(":]")
-                    {
-                        out.push('[');
-                        out.push_str(&self.rest[..end + 2]);
-                        self.rest = &self.rest[end + 2..];
-                        last = "]";
-                        continue;
-                    }
                     depth += 1;
                     out.push('[');
                     if self.take("^") {

@@ -67,8 +67,7 @@ fn is_call(step: &Form<'_>) -> bool {
         _ => Some(step),
     };
     match head.map(|head| &head.kind) {
-        // A method that there is none of raises before its arguments are evaluated.
-        Some(FormKind::Symbol(name)) => super::special(name).is_none() && !name.starts_with('.'),
+        Some(FormKind::Symbol(name)) => super::special(name).is_none(),
         Some(_) => true,
         None => false,
     }
