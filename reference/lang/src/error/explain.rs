@@ -286,10 +286,7 @@ fn gives(caller: &str) -> Option<&'static str> {
             &["update", "update-in"],
             "the value that is there, and with what follows the function",
         ),
-        (
-            &["update-vals", "update-keys"],
-            "one value: (fn [x] …)",
-        ),
+        (&["update-vals", "update-keys"], "one value: (fn [x] …)"),
     ];
     let row = ROWS.iter().find(|(callers, _)| callers.contains(&caller))?;
     Some(row.1)
@@ -622,14 +619,7 @@ fn called_as(function: &str) -> Option<String> {
 }
 
 /// Functions that take a collection at every place: no order of their arguments is another's.
-pub(super) const JOINS: &[&str] = &[
-    "concat",
-    "into",
-    "interleave",
-    "join",
-    "merge",
-    "zip",
-];
+pub(super) const JOINS: &[&str] = &["concat", "into", "interleave", "join", "merge", "zip"];
 
 /// What to do about an argument of the wrong kind.
 fn typed(function: &str, expected: &str, found: Type, place: &Place) -> Vec<String> {
