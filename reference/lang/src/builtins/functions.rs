@@ -72,9 +72,6 @@ fn apply(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
         }
         return eval.fold_stream(function, folded, items, before);
     }
-    for item in &mut *given {
-        eval.settle(item)?;
-    }
     let mut all = owned(given);
     let rest = eval.take_items(std::mem::take(collection))?;
     eval.reserve_values(all.len() + rest.len())?;

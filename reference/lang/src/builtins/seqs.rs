@@ -1579,10 +1579,8 @@ fn partition_by(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
 
 fn combinations(eval: &mut Eval<'_>, args: &mut [Value]) -> Result {
     let items = eval.take_items(std::mem::take(&mut args[0]))?;
-    let size = match index(&args[1])? {
-        size if size < 0 => return Ok(Value::vector(Vec::new())),
-        size => usize::try_from(size).unwrap_or(usize::MAX),
-    };
+    // Fewer than none are as many as there never are.
+    let size = usize::try_from(index(&args[1])?).unwrap_or(usize::MAX);
     if size > items.len() {
         return Ok(Value::vector(Vec::new()));
     }

@@ -50,13 +50,11 @@ impl Set {
         self.0.copy_bytes()
     }
 
-    /// Adds `member`; false when it was there already.
-    pub fn insert(&mut self, member: Value) -> bool {
-        if self.contains(&member) {
-            return false;
+    /// Adds `member`, unless it is there already.
+    pub fn insert(&mut self, member: Value) {
+        if !self.contains(&member) {
+            self.0.insert(member, Value::Nil);
         }
-        self.0.insert(member, Value::Nil);
-        true
     }
 
     /// Removes `member`; false when it was not there.
