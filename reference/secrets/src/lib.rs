@@ -11,6 +11,7 @@ mod file;
 #[cfg(feature = "checks")]
 #[doc(hidden)]
 pub mod fuzz;
+mod here;
 mod needles;
 mod paths;
 mod prefixes;
@@ -29,6 +30,7 @@ pub use file::{
     DATA_BYTES_MAX, PROGRAM_BYTES_MAX, SETTINGS_BYTES_MAX, Unread, read_file, read_standard_input,
     read_text,
 };
+pub use here::is_this_machine;
 pub use redactor::{MARKER, Redactor, RedactorBuilder, SCRUB_TIME_MAX};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};

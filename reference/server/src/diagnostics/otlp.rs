@@ -10,7 +10,7 @@ use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_protocol::digest;
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, is_this_machine};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -242,6 +242,11 @@ fn send_all(url: &str, items: &Receiver<Item>) {
     let builder = match url.starts_with("http://") {
         true => builder.tls_certs_only([]),
         false => builder,
+    };
+    let parsed = reqwest::Url::parse(url).ok();
+    let builder = match parsed.as_ref().and_then(reqwest::Url::host_str) {
+        Some(host) if is_this_machine(host) => builder.no_proxy(),
+        _ => builder,
     };
     let client = builder.build();
     let (Ok(executor), Ok(client)) = (executor, client) else {

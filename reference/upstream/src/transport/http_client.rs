@@ -1,12 +1,11 @@
 //! The outbound HTTP client: headers, same-origin redirects, bodies with a cap, failures in words. Knows nothing of MCP.
 
 use std::error::Error as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use ptc_secrets::AuthHeaders;
+use ptc_secrets::{AuthHeaders, is_this_machine};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 
@@ -154,14 +153,8 @@ fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
 /// Whether a URL leads to this very machine.
 fn is_here(url: &str) -> bool {
     let url = reqwest::Url::parse(url).ok();
-    let Some(host) = url.as_ref().and_then(reqwest::Url::host_str) else {
-        return false;
-    };
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    let address: Option<IpAddr> = address.parse().ok();
-    address.is_some_and(|address| address.is_loopback())
-        || host == "localhost"
-        || host.ends_with(".localhost")
+    let host = url.as_ref().and_then(reqwest::Url::host_str);
+    host.is_some_and(is_this_machine)
 }
 
 /// Why there is no client, and what to do about it.
