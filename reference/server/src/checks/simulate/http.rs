@@ -1416,12 +1416,16 @@ fn word(response: &Response) -> String {
     word.to_owned()
 }
 
-/// The first response of these bytes, once it is whole.
+/// The first response of these bytes, once it is whole; interim responses before it are passed over, as clients do.
 fn take_response(bytes: &mut Vec<u8>) -> Option<Response> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.lines();
-    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let status: u16 = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    if (100..200).contains(&status) {
+        bytes.drain(..end);
+        return take_response(bytes);
+    }
     let fields = lines.filter_map(|line| line.split_once(':'));
     let headers: BTreeMap<String, String> = fields
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
