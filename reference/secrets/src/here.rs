@@ -7,7 +7,30 @@ use std::net::IpAddr;
 pub fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address: Option<IpAddr> = address.parse().ok();
-    address.is_some_and(|address| address.is_loopback())
+    address.is_some_and(|address| address.to_canonical().is_loopback())
         || host == "localhost"
         || host.ends_with(".localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_known_however_it_is_written() {
+        for host in [
+            "127.0.0.1",
+            "127.8.8.8",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+            "localhost",
+            "a.localhost",
+        ] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in ["128.0.0.1", "[::2]", "localhost.example", "notlocalhost"] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
 }
