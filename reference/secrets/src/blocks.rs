@@ -65,7 +65,7 @@ fn is_run(byte: u8) -> bool {
 pub(crate) struct Run<'t> {
     chars: Cow<'t, [u8]>,
     /// From which character on, and where that stands; the others of its line follow.
-    places: SmallVec<[(usize, usize); 1]>,
+    places: SmallVec<[(usize, usize); 4]>,
     /// The byte behind the last character.
     pub end: usize,
 }
@@ -156,7 +156,7 @@ impl<'t> Run<'t> {
         let first = line(from);
         let mut run = Self {
             chars: Cow::Borrowed(first),
-            places: SmallVec::from_buf([(0, from)]),
+            places: smallvec::smallvec![(0, from)],
             end: from + first.len(),
         };
         while let Some(from) = next(run.end) {
@@ -454,7 +454,7 @@ fn shift(bytes: &[u8], first: usize, count: usize, shifted: &mut Vec<u8>) {
 
 /// True for a byte that [`belongs`] to a block somewhere.
 pub(crate) fn may_belong(byte: u8) -> bool {
-    is_sextet(byte) || SEPARATORS.contains(&byte) || b"\t \r\n=".contains(&byte)
+    byte == b'\t' || KINDS[usize::from(byte)] != 0
 }
 
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its

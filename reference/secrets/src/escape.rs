@@ -23,6 +23,8 @@ use crate::watch::Watch;
 pub(crate) const DEPTH: u8 = 4;
 /// Digits of a numeric escape: enough for any number of leading zeros that somebody writes.
 const DIGITS_MAX: usize = 16;
+/// Those that it usually has at the most.
+const USUAL_DIGITS_MAX: usize = 6;
 /// Digits of an escape of style sheets.
 const STYLE_DIGITS_MAX: usize = 6;
 /// Letters of the longest name of an entity.
@@ -385,7 +387,7 @@ impl<'t> Escapes<'t> {
     }
 
     /// The same of those that don't say [`one`](Self::one) thing: backslashes that say nothing, a percent sign before two digits that
-    /// say a byte of several, or a percent sign before two more that say no introducer.
+    /// say a byte of several, or a percent sign before two more that say no introducer; and of entities that say none.
     #[inline]
     fn read_some(&self, at: usize, out: &mut Readings) -> bool {
         match self.text[at..] {
@@ -417,8 +419,72 @@ impl<'t> Escapes<'t> {
                 let behind = self.text.get(at + self.run(at)).copied();
                 behind.is_some_and(|byte| BEHIND_BACKSLASH[usize::from(byte)] != SEVERAL)
             }
+            [b'&', b'#', ..] => self.read_number(at + 2, out),
+            [b'&', ..] => self.read_name(at + 1, out),
             _ => false,
         }
+    }
+
+    /// The same of an entity with the number at `at` whose digits are few and stand as they are, as does its semicolon.
+    fn read_number(&self, at: usize, out: &mut Readings) -> bool {
+        let (from, radix) = match self.text.get(at) {
+            Some(b'x' | b'X') => (at + 1, 16),
+            _ => (at, 10),
+        };
+        let (mut end, mut value) = (from, 0);
+        while end - from < USUAL_DIGITS_MAX
+            && let Some(digit) = self
+                .text
+                .get(end)
+                .and_then(|byte| char::from(*byte).to_digit(radix))
+        {
+            (end, value) = (end + 1, value * radix + digit);
+        }
+        if end == from
+            || self.text.get(end) != Some(&b';')
+            || u8::try_from(value).is_ok_and(introduces)
+        {
+            return false;
+        }
+        say_char(value, end + 1, 1, out);
+        true
+    }
+
+    /// The same of an entity with the name at `at` whose letters stand as they are, and what ends it.
+    fn read_name(&self, at: usize, out: &mut Readings) -> bool {
+        let rest = &self.text[at..];
+        let letters = rest.iter().take(NAME_MAX);
+        let letters = letters
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
+        match rest.get(letters) {
+            Some(b';') => {
+                let end = at + letters + 1;
+                let said = NAMES.of(&rest[..=letters]).filter(|said| match *said {
+                    "&" => self.names_nothing(end),
+                    said => !said.bytes().any(introduces),
+                });
+                if let Some(said) = said {
+                    say(said.as_bytes(), end, 1, out);
+                }
+                said.is_some()
+            }
+            _ => self.names_nothing(at),
+        }
+    }
+
+    /// Whether what stands at `at` is no entity without its ampersand, as far as that is told soon.
+    fn names_nothing(&self, at: usize) -> bool {
+        let rest = &self.text[at..];
+        let letters = rest.iter().take(NAME_MAX);
+        let letters = letters
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
+        let open = || OPEN_NAME.take_while(|count| *count <= letters);
+        let ends = rest
+            .get(letters)
+            .is_none_or(|byte| !introduces(*byte) && !b"#;".contains(byte));
+        ends && open().all(|count| NAMES.of(&rest[..count]).is_none())
     }
 
     /// The reading of an escape that has one, as far as that is told soon: some backslashes before what says nothing more than one
@@ -1092,6 +1158,12 @@ impl Names {
 
     fn slot(hash: u32) -> usize {
         hash as usize % Self::SLOTS
+    }
+
+    /// What the name says.
+    fn of(&self, name: &[u8]) -> Option<&'static str> {
+        let hash = name.iter().fold(0, |hash, byte| Self::hash(hash, *byte));
+        self.get(hash, name)
     }
 
     /// What the name says that has this hash.

@@ -26,9 +26,10 @@ const BYTES_PER_MISS: usize = 512;
 const BACKSLASHES_MIN: usize = 48;
 /// Backslashes that say one.
 const BACKSLASHES_EACH: usize = 1 << escape::DEPTH;
-/// Bytes that are looked at together, and how many times so many behind an introducer.
-const WORD: usize = 8;
-const NEAR_WORDS: usize = 2;
+/// Bytes that are looked at together: a bit each.
+const TOGETHER: usize = u64::BITS as usize;
+/// Brings the lowest bits of eight bytes side by side, to the highest byte.
+const EIGHTH_BITS: u64 = 0x0102_0408_1020_4080;
 /// What is done about an escape, and for each way to it, in bytes of easy text.
 const WORK_PER_ESCAPE: usize = 4;
 const WORK_PER_WAY: usize = 2;
@@ -47,8 +48,6 @@ pub(crate) struct Needles {
     bytes: [bool; 256],
     /// Those that forms of them may be written in.
     written: [bool; 256],
-    /// Those that are of use where an escape says them: theirs, and those of blocks.
-    noted: [bool; 256],
     /// What secrets begin with, two bytes of it and a gram, and what they have before any of their bytes.
     pairs: Box<[u64; PAIR_WORDS]>,
     heads: Grams,
@@ -144,7 +143,6 @@ impl Needles {
             written: std::array::from_fn(|byte| {
                 bytes[byte] || matches!(byte as u8, b' '..=b'~' | b'\n' | b'\r' | b'\t')
             }),
-            noted: std::array::from_fn(|byte| bytes[byte] || blocks::may_belong(byte as u8)),
             pairs,
             heads,
             grams,
@@ -347,13 +345,13 @@ impl Needles {
                 }
                 _ => begins_escape(text, at),
             };
-            if reads {
-                walk.escape(at, hit, passed, watch);
-            }
+            // What several backslashes say, and fewer of them say as well, is told once.
+            let told = reads && walk.escape(at, hit, passed, watch) && text[at] == b'\\';
             if watch.is_over() {
                 return;
             }
-            match introducers.next() {
+            let until = if told { run_end } else { at };
+            match introducers.find(|next| *next >= until) {
                 Some(next) => at = next,
                 None => break,
             }
@@ -414,11 +412,9 @@ fn pair(first: u8, second: u8) -> usize {
 struct Introducers<'t> {
     text: &'t [u8],
     blanks: bool,
-    /// The highest bit of each byte behind `word` bytes of the text that is one, and that was not told yet.
+    /// A bit for each of the bytes from `from` on that is one, and that was not told yet.
     found: u64,
-    word: usize,
-    /// Words that are still looked at one by one: where an escape stands, another is near.
-    near: usize,
+    from: usize,
     /// The first of each kind behind those.
     escape: usize,
     blank: usize,
@@ -430,90 +426,69 @@ impl<'t> Introducers<'t> {
             text,
             blanks,
             found: 0,
-            word: 0,
-            near: NEAR_WORDS,
+            from: 0,
             escape: 0,
             blank: 0,
         };
-        introducers.found = introducers.in_word();
+        introducers.found = introducers.among(0);
         introducers
     }
 
-    /// Those of the word that begins at `word`.
-    fn in_word(&self) -> u64 {
-        let rest = &self.text[self.word..];
-        let word = rest.first_chunk().copied().unwrap_or_else(|| {
-            let mut word = [0; WORD];
-            word[..rest.len()].copy_from_slice(rest);
-            word
+    /// Those among the bytes from `from` on.
+    fn among(&self, from: usize) -> u64 {
+        let rest = &self.text[from..];
+        let mut padded = [0; TOGETHER];
+        let bytes = rest.first_chunk().unwrap_or_else(|| {
+            padded[..rest.len()].copy_from_slice(rest);
+            &padded
         });
-        let word = u64::from_le_bytes(word);
-        let mut found = bytes_of(word, b'%') | bytes_of(word, b'\\') | bytes_of(word, b'&');
-        if self.blanks {
-            found |= bytes_of(word, b'+');
+        let blank = if self.blanks { b'+' } else { b'%' };
+        let mut each = [0; TOGETHER];
+        for (one, byte) in each.iter_mut().zip(bytes) {
+            *one = u8::from(escape::introduces(*byte) | (*byte == blank));
         }
-        found
+        let (words, _) = each.as_chunks::<8>();
+        words.iter().rev().fold(0, |bits, word| {
+            bits << 8 | u64::from_le_bytes(*word).wrapping_mul(EIGHTH_BITS) >> 56
+        })
     }
 
-    /// Goes on to the next word that has one; false when none has.
+    /// Goes on to the next bytes among which there is one; false when there are none. Where one stands, another is near.
+    #[inline(never)]
     fn go_on(&mut self) -> bool {
         let text = self.text;
-        while self.near > 0 {
-            self.near -= 1;
-            self.word += WORD;
-            if self.word >= text.len() {
-                return false;
-            }
-            self.found = self.in_word();
-            if self.found != 0 {
-                return true;
-            }
+        self.from = text.len().min(self.from + TOGETHER);
+        self.found = self.among(self.from);
+        if self.found != 0 {
+            return true;
         }
-        let from = self.word + WORD;
-        if from >= text.len() {
-            return false;
-        }
+        let from = text.len().min(self.from + TOGETHER);
         let far = |found: Option<usize>| found.map_or(text.len(), |found| from + found);
         if self.escape < from {
             self.escape = far(memchr::memchr3(b'%', b'\\', b'&', &text[from..]));
         }
-        if self.blanks && self.blank < from {
-            self.blank = far(memchr::memchr(b'+', &text[from..]));
+        if self.blank < from {
+            let blank = self.blanks.then(|| memchr::memchr(b'+', &text[from..]));
+            self.blank = far(blank.flatten());
         }
-        self.word = match self.blanks {
-            true => self.escape.min(self.blank),
-            false => self.escape,
-        };
-        if self.word >= text.len() {
-            return false;
-        }
-        self.found = self.in_word();
-        true
+        self.from = self.escape.min(self.blank);
+        self.found = self.among(self.from);
+        self.found != 0
     }
 }
 
 impl Iterator for Introducers<'_> {
     type Item = usize;
 
+    #[inline]
     fn next(&mut self) -> Option<usize> {
         if self.found == 0 && !self.go_on() {
             return None;
         }
-        let at = self.word + self.found.trailing_zeros() as usize / 8;
+        let at = self.from + self.found.trailing_zeros() as usize;
         self.found &= self.found - 1;
-        self.near = match self.text[at] {
-            b'+' => 0,
-            _ => NEAR_WORDS,
-        };
         Some(at)
     }
-}
-
-/// The highest bit of each byte of `word` that is `byte`.
-fn bytes_of(word: u64, byte: u8) -> u64 {
-    const LOW: u64 = u64::from_ne_bytes([0x7F; WORD]);
-    let other = word ^ u64::from_ne_bytes([byte; WORD]);
-    !(((other & LOW) + LOW) | other | LOW)
 }
 
 /// Whether the introducer at `at` begins an escape, as far as can be told at once.
@@ -533,7 +508,7 @@ struct Walk<'n> {
 }
 
 impl Walk<'_> {
-    /// Passes the escape at `at`.
+    /// Passes the escape at `at`. True when it says one thing and nothing that began before goes on with it.
     #[inline]
     fn escape(
         &mut self,
@@ -541,16 +516,22 @@ impl Walk<'_> {
         hit: &mut dyn FnMut(Range<usize>),
         passed: &mut dyn FnMut(usize, &[Reading]),
         watch: &mut Watch<'_>,
-    ) {
-        // Most say what no secret has and no block is made of.
+    ) -> bool {
         let one = self.escapes.one(at);
-        let dull = |one: Reading| !self.needles.noted[usize::from(one.said()[0])];
-        if self.paths.is_clear() && one.is_some_and(dull) {
-            watch.affords(WORK_PER_ESCAPE);
-            return;
+        watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
+        if let Some(one) = one.filter(|one| self.paths.is_clear() && !self.is_stand_in(one)) {
+            let (byte, one) = (one.said()[0], [one]);
+            if self.needles.bytes[usize::from(byte)]
+                && let Some(begun) = self.before.escape(at, &one)
+            {
+                self.paths.escape(at, Some(begun), &one, hit);
+            }
+            if blocks::may_belong(byte) {
+                passed(at, &one);
+            }
+            return true;
         }
         self.read(at, one, watch);
-        watch.affords(WORK_PER_ESCAPE + self.paths.open() * WORK_PER_WAY);
         if !self.paths.is_clear() {
             self.paths.reach(at, hit);
         }
@@ -561,6 +542,12 @@ impl Walk<'_> {
         if self.text[at] != b'+' && !self.readings.is_empty() {
             passed(at, &self.readings);
         }
+        false
+    }
+
+    /// Whether a form may write a blank as what `reading` says.
+    fn is_stand_in(&self, reading: &Reading) -> bool {
+        self.needles.blanks && reading.ascii() == Some(b'+')
     }
 
     /// Passes a run of backslashes of which each may be one of a secret's.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::escape::{DEPTH, Reading, Readings};
+use crate::escape::{DEPTH, Reading};
 use crate::prefixes::{Beginning, NOTHING, Prefixes};
 
 /// States that are followed at the same time: as many as eight backslashes side by side have that are escaped four times, and many
@@ -200,7 +200,7 @@ impl<'n> Paths<'n> {
         &mut self,
         at: usize,
         begun: Option<Beginning>,
-        readings: &Readings,
+        readings: &[Reading],
         hit: &mut dyn FnMut(Range<usize>),
     ) {
         if self.crumbs.len() > self.crumbs_max {

@@ -1,7 +1,7 @@
 //! The time limit of a search. Knows nothing of what is searched for.
 
 /// What is done between two questions, in bytes of text that is easy to search: well below a millisecond.
-const WORK_BETWEEN_LOOKS: usize = 8 * 1024;
+const WORK_BETWEEN_LOOKS: usize = 4 * 1024;
 
 /// Asks whether there is time for more, each time when so much was done. Once there is none, what was found is not all.
 pub(crate) struct Watch<'w> {

@@ -28,13 +28,17 @@ fn said(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What is read at once reads as it would otherwise: texts of some characters, up to eleven of them.
+/// What is read at once reads as it would otherwise: texts of some characters, up to eleven of them, or of entities and parts of them.
 #[test]
 fn usual_escapes_are_read_as_all_are() {
     let letters = b"\\\\\\%%2f5nq0uxe\"&&;#amp";
+    let parts = [
+        "&", "&amp;", "&lt;", "&lt", "&q", "&#39;", "&#x3A;", "&#", "%26", "amp;", "lt;", "gt",
+        ";", "#", "x", "7", " ", "\\",
+    ];
     let mut random = fastrand::Rng::with_seed(5);
-    let (mut usual, mut alone) = (0, 0);
-    for _ in 0..300_000 {
+    let (mut usual, mut alone, mut entities) = (0, 0, 0);
+    for number in 0..600_000 {
         // Some begin with a long run of backslashes.
         let run = match random.usize(..4) {
             0 => random.usize(..17),
@@ -42,7 +46,12 @@ fn usual_escapes_are_read_as_all_are() {
         };
         let mut text = vec![b'\\'; run];
         let more = random.usize(1..12);
-        text.extend((0..more).map(|_| letters[random.usize(..letters.len())]));
+        match number % 2 {
+            0 => text.extend((0..more).map(|_| letters[random.usize(..letters.len())])),
+            _ => (0..more.min(5)).for_each(|_| {
+                text.extend_from_slice(parts[random.usize(..parts.len())].as_bytes());
+            }),
+        }
         if !introduces(text[0]) {
             continue;
         }
@@ -51,6 +60,7 @@ fn usual_escapes_are_read_as_all_are() {
         let is_usual = escapes.read_usual(0, &mut quick);
         if is_usual {
             usual += 1;
+            entities += usize::from(text[0] == b'&' && !quick.is_empty());
         } else if escapes.read_alone(0, &mut quick) {
             alone += 1;
         } else {
@@ -75,6 +85,7 @@ fn usual_escapes_are_read_as_all_are() {
         assert_eq!(quick[..], slow[..], "{}", String::from_utf8_lossy(&text));
     }
     assert!(usual > 10_000, "only {usual} were usual");
+    assert!(entities > 10_000, "only {entities} were entities");
     assert!(alone > 10_000, "only {alone} stood alone");
 }
 
