@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of profiles; the budget is handed in (`mcp.profiles.validated.over`).
 
-use ptc_rpc::{Json, JsonKind};
+use ptc_rpc::{Document, Json, JsonKind};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A preview and whether anything was left out.
@@ -22,103 +22,117 @@ const STRING_CHARS_MIN: usize = 10;
 /// Deeper values are left out.
 const DEPTH_MAX: usize = 32;
 
-/// The preview of JSON text; `budget` is the characters of a top-level string.
-pub fn of_json(json: &str, budget: usize) -> Preview {
+/// The preview of JSON text; `budget` is the characters of a top-level string. One of more than `most` bytes fits nowhere, so that
+/// any may be left out behind them.
+pub fn of_json(json: &str, budget: usize, most: usize) -> Preview {
     let mut preview = Preview {
         text: String::new(),
         truncated: false,
     };
-    if let Ok(value) = ptc_rpc::parse(json.as_bytes()) {
-        write(value, budget, 0, &mut preview);
+    // Large containers are met once for each that they stand in: they are stepped over.
+    if let Ok(document) = Document::read(json.as_bytes()) {
+        let mut writer = Writer {
+            out: &mut preview,
+            most,
+        };
+        writer.value(document.json(), budget, 0);
     }
     preview
 }
 
-fn write(value: Json<'_>, budget: usize, depth: usize, out: &mut Preview) {
-    match value.kind() {
-        JsonKind::Null => out.text.push_str("nil"),
-        JsonKind::Bool | JsonKind::Integer | JsonKind::Float => out.text.push_str(value.text()),
-        JsonKind::String => write_text(&value.as_str().unwrap_or_default(), budget, out),
-        JsonKind::Array | JsonKind::Object if depth == DEPTH_MAX => {
-            out.text.push_str("...");
-            out.truncated = true;
+struct Writer<'p> {
+    out: &'p mut Preview,
+    most: usize,
+}
+
+impl Writer<'_> {
+    fn say(&mut self, text: &str) {
+        if self.out.text.len() <= self.most {
+            self.out.text.push_str(text);
         }
-        JsonKind::Array => {
-            let total = value.elements().count();
-            out.text.push('[');
-            for (at, item) in value.elements().take(ITEMS_MAX).enumerate() {
-                if at > 0 {
-                    out.text.push(' ');
+    }
+
+    fn value(&mut self, value: Json<'_>, budget: usize, depth: usize) {
+        match value.kind() {
+            JsonKind::Null => self.say("nil"),
+            JsonKind::Bool | JsonKind::Integer | JsonKind::Float => self.say(value.text()),
+            JsonKind::String => self.text(&value.as_str().unwrap_or_default(), budget),
+            JsonKind::Array | JsonKind::Object if depth == DEPTH_MAX => {
+                self.say("...");
+                self.out.truncated = true;
+            }
+            JsonKind::Array => {
+                self.say("[");
+                let mut total = 0;
+                for item in value.elements() {
+                    if total < ITEMS_MAX {
+                        self.say(if total > 0 { " " } else { "" });
+                        self.value(item, budget, depth + 1);
+                    }
+                    total += 1;
                 }
-                write(item, budget, depth + 1, out);
+                self.close("]", ITEMS_MAX, total);
             }
-            close(']', ITEMS_MAX, total, out);
-        }
-        JsonKind::Object => {
-            let total = value.members().count();
-            let shown = ITEMS_MAX
-                .min((budget / ENTRY_CHARS).max(1))
-                .min(total.max(1));
-            let each = budget.saturating_sub(10 * shown) / shown;
-            out.text.push('{');
-            for (at, (name, item)) in value.members().take(shown).enumerate() {
-                if at > 0 {
-                    out.text.push(' ');
+            JsonKind::Object => {
+                let total = value.members().count();
+                let shown = ITEMS_MAX
+                    .min((budget / ENTRY_CHARS).max(1))
+                    .min(total.max(1));
+                let each = budget.saturating_sub(10 * shown) / shown;
+                self.say("{");
+                for (at, (name, item)) in value.members().take(shown).enumerate() {
+                    self.say(if at > 0 { " " } else { "" });
+                    self.quote(&name.as_str().unwrap_or_default());
+                    self.say(" ");
+                    self.value(item, each.max(STRING_CHARS_MIN), depth + 1);
                 }
-                quote(&name.as_str().unwrap_or_default(), &mut out.text);
-                out.text.push(' ');
-                write(item, each.max(STRING_CHARS_MIN), depth + 1, out);
+                self.close("}", shown, total);
             }
-            close('}', shown, total, out);
         }
     }
-}
 
-fn close(bracket: char, shown: usize, total: usize, out: &mut Preview) {
-    match total > shown {
-        true => {
-            out.text
-                .push_str(&format!(" ...{bracket} ({shown}/{total})"));
-            out.truncated = true;
-        }
-        false => out.text.push(bracket),
-    }
-}
-
-fn write_text(text: &str, budget: usize, out: &mut Preview) {
-    let cut = text.grapheme_indices(true).nth(budget).map(|(at, _)| at);
-    match cut {
-        None => quote(text, &mut out.text),
-        Some(at) => {
-            let mut kept = text[..at].to_owned();
-            kept.push_str("...");
-            quote(&kept, &mut out.text);
-            let total = text.graphemes(true).count();
-            out.text.push_str(&format!(" ({budget}/{total} chars)"));
-            out.truncated = true;
+    fn close(&mut self, bracket: &str, shown: usize, total: usize) {
+        if total > shown {
+            self.say(&format!(" ...{bracket} ({shown}/{total})"));
+            self.out.truncated = true;
+        } else {
+            self.say(bracket);
         }
     }
-}
 
-/// A string in the language's notation: escapes that its reader takes.
-fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{C}' => out.push_str("\\f"),
-            control if control.is_control() => {
-                out.push_str(&format!("\\u{:04X}", u32::from(control)))
+    fn text(&mut self, text: &str, budget: usize) {
+        let cut = text.grapheme_indices(true).nth(budget).map(|(at, _)| at);
+        match cut {
+            None => self.quote(text),
+            Some(at) => {
+                self.quote(&format!("{}...", &text[..at]));
+                let total = text.graphemes(true).count();
+                self.say(&format!(" ({budget}/{total} chars)"));
+                self.out.truncated = true;
             }
-            other => out.push(other),
         }
     }
-    out.push('"');
+
+    /// A string in the language's notation: escapes that its reader takes.
+    fn quote(&mut self, text: &str) {
+        self.say("\"");
+        for letter in text.chars() {
+            match letter {
+                '"' => self.say("\\\""),
+                '\\' => self.say("\\\\"),
+                '\n' => self.say("\\n"),
+                '\t' => self.say("\\t"),
+                '\r' => self.say("\\r"),
+                '\u{8}' => self.say("\\b"),
+                '\u{C}' => self.say("\\f"),
+                control if control.is_control() => {
+                    self.say(&format!("\\u{:04X}", u32::from(control)));
+                }
+                other => self.say(other.encode_utf8(&mut [0; 4])),
+            }
+        }
+        self.say("\"");
+    }
 }
 
 #[cfg(test)]
@@ -126,7 +140,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, budget: usize) -> String {
-        let preview = of_json(json, budget);
+        let preview = of_json(json, budget, usize::MAX);
         format!(
             "{}{}",
             preview.text,

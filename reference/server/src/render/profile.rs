@@ -228,7 +228,7 @@ fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> C
         && json.len() > limits.validated_bytes
     {
         let capped = capped.to_mut();
-        let preview = preview::of_json(json, limits.preview_chars);
+        let preview = preview::of_json(json, limits.preview_chars, limits.envelope_bytes);
         capped.remove("validated");
         capped.set("validated_bytes", json.len());
         capped.set("validated_preview", preview.text);
