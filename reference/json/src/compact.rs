@@ -122,17 +122,17 @@ impl OpenContainers {
     }
 }
 
-/// Appends the compact text of `json`; `name` is told each name at its top, `goes_on` how many bytes were read since it was asked last.
+/// Appends the compact text of `json`, as long as `goes_on` says so; `name` is told each name at its top.
 pub(crate) fn compact<E>(
     json: Json<'_>,
     out: &mut Vec<u8>,
     skips: &mut Skips,
     mut name: impl FnMut(&str),
-    mut goes_on: impl FnMut(usize) -> Result<(), E>,
+    mut goes_on: impl FnMut() -> Result<(), E>,
 ) -> Result<(), E> {
     let mut scanner = Cursor::new(json, 0);
     let mut open = OpenContainers::default();
-    let mut told = 0;
+    let mut looked = 0;
     loop {
         match scanner.peek() {
             Some(bracket @ (b'{' | b'[')) => {
@@ -147,9 +147,9 @@ pub(crate) fn compact<E>(
             let Some(&top) = open.brackets.last() else {
                 return Ok(());
             };
-            if scanner.at - told >= LOOK_BYTES {
-                goes_on(scanner.at - told)?;
-                told = scanner.at;
+            if scanner.at - looked >= LOOK_BYTES {
+                goes_on()?;
+                looked = scanner.at;
             }
             let (closing, empty) = (
                 top & !OpenContainers::EMPTY,

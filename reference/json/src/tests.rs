@@ -113,7 +113,7 @@ fn reading_and_writing_ask_whether_to_go_on() {
     for text in [rows, deep] {
         // Each of them takes microseconds at most.
         let mut asked = 0;
-        let mut count = |_: usize| -> Result<(), ()> {
+        let mut count = || -> Result<(), ()> {
             asked += 1;
             Ok(())
         };
@@ -121,14 +121,14 @@ fn reading_and_writing_ask_whether_to_go_on() {
         let compact = json.compact_while(&mut count).unwrap();
         assert!(asked > text.len() / 10_000, "{asked} questions");
         assert_eq!(compact, json.compact());
-        let never = |_: usize| Err("no");
+        let never = || Err("no");
         assert_eq!(
             parse_while(text.as_bytes(), never),
             Err(Unread::Stopped("no"))
         );
         assert_eq!(json.compact_while(never), Err("no"));
     }
-    let malformed = parse_while(b"[1,]", |_| Ok::<(), ()>(()));
+    let malformed = parse_while(b"[1,]", || Ok::<(), ()>(()));
     assert_eq!(malformed, Err(Unread::Malformed(Malformed { offset: 3 })));
 }
 

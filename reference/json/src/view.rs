@@ -22,14 +22,13 @@ pub fn parse(bytes: &[u8]) -> Result<Json<'_>, Malformed> {
     parse_while(bytes, always).map_err(Malformed::from)
 }
 
-/// [`parse`] as long as `goes_on`, which is told of the parts that were read since it was asked last, says so: it is asked far more often
-/// than once in a millisecond.
+/// [`parse`] as long as `goes_on` says so: it is asked far more often than once in a millisecond.
 ///
 /// # Errors
 /// [`Unread`].
 pub fn parse_while<E>(
     bytes: &[u8],
-    goes_on: impl FnMut(usize) -> Result<(), E>,
+    goes_on: impl FnMut() -> Result<(), E>,
 ) -> Result<Json<'_>, Unread<E>> {
     let (text, _) = check(bytes, false, goes_on)?;
     Ok(Json {
@@ -57,7 +56,7 @@ impl From<Unread<Infallible>> for Malformed {
 }
 
 /// Goes on whatever comes.
-fn always(_: usize) -> Result<(), Infallible> {
+fn always() -> Result<(), Infallible> {
     Ok(())
 }
 
@@ -228,7 +227,7 @@ impl Skips {
 fn check<E>(
     bytes: &[u8],
     skipping: bool,
-    goes_on: impl FnMut(usize) -> Result<(), E>,
+    goes_on: impl FnMut() -> Result<(), E>,
 ) -> Result<(&str, Vec<Skip>), Unread<E>> {
     let malformed = |offset| Unread::Malformed(Malformed { offset });
     let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.valid_up_to()))?;
@@ -249,8 +248,8 @@ fn check<E>(
     }
 }
 
-/// Parts that are checked between two questions whether to go on.
-const PARTS_BETWEEN_LOOKS: usize = 1_024;
+/// Parts that are checked, or walked, between two questions whether to go on.
+pub const PARTS_BETWEEN_LOOKS: usize = 1_024;
 
 /// Why a check ended early.
 enum CheckEnded<E> {
@@ -276,18 +275,18 @@ impl<G> Checker<G> {
     #[inline]
     fn part<E>(&mut self) -> Result<(), CheckEnded<E>>
     where
-        G: FnMut(usize) -> Result<(), E>,
+        G: FnMut() -> Result<(), E>,
     {
         self.until_look -= 1;
         if self.until_look > 0 {
             return Ok(());
         }
         self.until_look = PARTS_BETWEEN_LOOKS;
-        (self.goes_on)(PARTS_BETWEEN_LOOKS).map_err(CheckEnded::Stopped)
+        (self.goes_on)().map_err(CheckEnded::Stopped)
     }
 }
 
-impl<'t, E, G: FnMut(usize) -> Result<(), E>> Visitor<'t> for Checker<G> {
+impl<'t, E, G: FnMut() -> Result<(), E>> Visitor<'t> for Checker<G> {
     type Stop = CheckEnded<E>;
 
     #[inline]
@@ -495,15 +494,11 @@ impl<'a> Json<'a> {
         JsonText::made(out, skips.found)
     }
 
-    /// [`Json::compact`] as long as `goes_on`, which is told of the bytes that were read since it was asked last, says so: it is asked
-    /// far more often than once in a millisecond.
+    /// [`Json::compact`] as long as `goes_on` says so: it is asked far more often than once in a millisecond.
     ///
     /// # Errors
     /// What `goes_on` says.
-    pub fn compact_while<E>(
-        self,
-        goes_on: impl FnMut(usize) -> Result<(), E>,
-    ) -> Result<JsonText, E> {
+    pub fn compact_while<E>(self, goes_on: impl FnMut() -> Result<(), E>) -> Result<JsonText, E> {
         passes::count(Pass::Copied, self.text.len());
         let mut out = Vec::with_capacity(self.text.len());
         let mut skips = Skips::of(self.text.len());

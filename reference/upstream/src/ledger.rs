@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use ptc_lang::meter::Watch;
 use ptc_protocol::members::{ResultOverview, UpstreamCall, UpstreamResult};
-use ptc_rpc::{Json, JsonKind, write_string};
+use ptc_rpc::{Json, JsonKind, PARTS_BETWEEN_LOOKS, write_string};
 use serde_json::{Map, Value, json};
 
 use crate::fault::Reason;
@@ -239,7 +239,6 @@ fn watched<'p, T: 'p>(
     parts: impl Iterator<Item = T> + 'p,
     watch: &'p dyn Watch,
 ) -> impl Iterator<Item = T> + 'p {
-    const PARTS_BETWEEN_LOOKS: usize = 1_024;
     let goes_on = move |at: usize| !at.is_multiple_of(PARTS_BETWEEN_LOOKS) || watch.look().is_ok();
     let numbered = parts.enumerate().take_while(move |(at, _)| goes_on(*at));
     numbered.map(|(_, part)| part)

@@ -113,7 +113,7 @@ pub(crate) fn select(
     }
     Ok(match texts() {
         None => nothing(),
-        Some(text) => match parse_while(text.as_bytes(), |_| watch.look()) {
+        Some(text) => match parse_while(text.as_bytes(), || watch.look()) {
             Ok(json) => Selected {
                 json: scrubbed_compact(json, redactor, watch)?,
                 kind: ValueKind::Json,
@@ -140,14 +140,14 @@ fn scrubbed_compact(
     redactor: &Redactor,
     watch: &dyn Watch,
 ) -> Result<JsonText, Limit> {
-    let compact = json.compact_while(|_| watch.look())?;
+    let compact = json.compact_while(|| watch.look())?;
     let clean = match scrub_json_text(&compact, redactor) {
         Cow::Borrowed(_) => return Ok(compact),
         Cow::Owned(clean) => clean,
     };
     // Another text than the one that was checked; its escapes are the redactor's.
-    match parse_while(clean.as_bytes(), |_| watch.look()) {
-        Ok(clean) => clean.compact_while(|_| watch.look()),
+    match parse_while(clean.as_bytes(), || watch.look()) {
+        Ok(clean) => clean.compact_while(|| watch.look()),
         Err(Unread::Stopped(limit)) => Err(limit),
         Err(Unread::Malformed(_)) => Ok(JsonText::string(&clean)),
     }
