@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use conformance::suite::Suite;
 
 use crate::documents::Documents;
+use crate::mutants::read::Read;
 
 /// What the rules look at.
 struct Project {
@@ -51,6 +52,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: "crates know only what they may know",
         check: boundaries::check,
+    },
+    Rule {
+        name: "each excused fault has one verdict",
+        check: |_| Ok(Read::load()?.second_verdicts()),
     },
     Rule {
         name: "harness and server are built of the same crates",

@@ -1,5 +1,7 @@
 //! The verdicts of people on faults that the suite does not catch: `tools/mutants.toml`. Knows no fault but by its names.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 
 /// Where it stands, below the workspace.
@@ -28,6 +30,13 @@ pub struct Fault {
     /// Why no case catches it.
     pub kind: Excuse,
     pub reason: String,
+}
+
+impl Fault {
+    /// What it is a verdict on.
+    fn key(&self) -> (&str, &str, &str) {
+        (&self.file, &self.function, &self.what)
+    }
 }
 
 /// Why no case catches a fault.
@@ -59,6 +68,19 @@ impl Read {
         let text = std::fs::read_to_string(crate::root().join(FILE))
             .map_err(|error| format!("{FILE}: {error}"))?;
         toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))
+    }
+
+    /// Verdicts on what an earlier one is on: they are never read.
+    pub fn second_verdicts(&self) -> Vec<String> {
+        let mut seen = HashSet::new();
+        let mut second = self.fault.iter().map(Fault::key).collect::<Vec<_>>();
+        second.retain(|key| !seen.insert(*key));
+        let told = |(file, function, what)| {
+            format!(
+                "{FILE}: a second verdict on file = {file:?}, function = {function:?}, what = {what:?}: remove one of the two"
+            )
+        };
+        second.into_iter().map(told).collect()
     }
 
     /// What was found of a fault, if it was read.
