@@ -469,6 +469,35 @@ fn a_bundle_gives_the_same_ids_and_verdicts() {
     assert_eq!(told(&pages), told(&bundled));
 }
 
+/// Files that cannot be used are told before the suite is read, which here is none.
+#[test]
+fn what_cannot_be_read_is_told_at_once() {
+    let bench = Bench::new();
+    let (pipe, missing) = (bench.word("pipe"), bench.word("missing.toml"));
+    nix::unistd::mkfifo(pipe.as_str(), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    for (file, told) in [
+        (&pipe, "it is no regular file"),
+        (&missing, "No such file or directory"),
+    ] {
+        for flag in ["--launch", "--claims", "--baseline"] {
+            let words = ["run", "--suite", "nowhere", "--stdio", "none", flag, file];
+            refused(&bench.call(&words), &[file, told]);
+        }
+        refused(&bench.call(&["diff", file, file]), &[file, told]);
+    }
+    let words = ["run", "--stdio", "none", "--fix-baseline"];
+    refused(&bench.call(&words), &["--fix-baseline needs --baseline"]);
+}
+
+/// Asserts that a command could not do its work, and says so with these words.
+fn refused(output: &std::process::Output, told: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for words in told {
+        assert!(said.contains(words), "expected {words}, found {said}");
+    }
+}
+
 #[test]
 fn nobody_is_judged_by_the_reference_s_verdict() {
     let bench = Bench::new();

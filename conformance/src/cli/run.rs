@@ -171,6 +171,8 @@ impl Pass {
 /// Runs the suite, and gives the exit status.
 pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     check(&args)?;
+    // Before the suite is read, and long before it is run: what cannot be used is told at once.
+    let named = Named::read(&args)?;
     let suite = Arc::new(args.suite.suite.load()?);
     let selection = args.suite.selection()?;
     let mut places = selection.places(&suite)?;
@@ -178,7 +180,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
     if places.is_empty() {
         return Err("the profile and the filters leave no case".to_owned());
     }
-    let orders = orders(&args, &suite)?;
+    let orders = orders(&args, named, &suite)?;
     let began = Instant::now();
     let mut server = None;
     let mut passes = Vec::new();
@@ -258,14 +260,11 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
             let text = baseline::rewritten(&old, &judged, !run.partial)?;
             std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        let mut list = ExpectedFailures::read(&read(&path)?)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut list = expected_failures(&path)?;
         list.expect_divergences(&args.by_divergence, &suite)?;
         excuse(&mut run, &list, &suite, &places, &passes);
         run.complaints
             .extend(list.stale(judged.iter().copied(), !run.partial));
-    } else if args.fix_baseline {
-        return Err("--fix-baseline needs --baseline FILE".to_owned());
     } else if !args.by_divergence.is_empty() {
         let mut list = ExpectedFailures::default();
         list.expect_divergences(&args.by_divergence, &suite)?;
@@ -291,6 +290,9 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
 /// # Errors
 /// A message that says what to name.
 fn check(args: &RunArgs) -> Result<(), String> {
+    if args.fix_baseline && baseline_path(args).is_none() {
+        return Err("--fix-baseline needs --baseline FILE".to_owned());
+    }
     if has_target(args) {
         return Ok(());
     }
@@ -403,11 +405,37 @@ fn has_target(args: &RunArgs) -> bool {
     args.reference.is_some() || args.stdio.is_some() || args.url.is_some() || args.testee.is_some()
 }
 
-fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
-    let mut launch = match &args.launch {
-        Some(path) => Launch::read(path)?,
-        None => Launch::default(),
-    };
+/// The files that say something of the target.
+struct Named {
+    launch: Launch,
+    declaration: Declaration,
+}
+
+impl Named {
+    fn read(args: &RunArgs) -> Result<Self, String> {
+        if !args.fix_baseline
+            && let Some(path) = baseline_path(args)
+        {
+            expected_failures(&path)?;
+        }
+        Ok(Self {
+            launch: args
+                .launch
+                .as_deref()
+                .map_or(Ok(Launch::default()), Launch::read)?,
+            declaration: args
+                .claims
+                .as_deref()
+                .map_or(Ok(Declaration::default()), Declaration::read)?,
+        })
+    }
+}
+
+fn orders(args: &RunArgs, named: Named, suite: &Suite) -> Result<Orders, String> {
+    let Named {
+        mut launch,
+        declaration,
+    } = named;
     let target = target(args, &mut launch)?;
     let mut patience = launch.patience(Patience::default());
     if let Some(timeout) = args.timeout {
@@ -416,7 +444,7 @@ fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
             .start
             .min(patience.reply.max(Duration::from_millis(100)));
     }
-    let claims = claims(args, suite)?;
+    let claims = claims(args, declaration, suite)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Orders {
         target,
@@ -432,14 +460,10 @@ fn orders(args: &RunArgs, suite: &Suite) -> Result<Orders, String> {
     })
 }
 
-fn claims(args: &RunArgs, suite: &Suite) -> Result<Claims, String> {
+fn claims(args: &RunArgs, mut declaration: Declaration, suite: &Suite) -> Result<Claims, String> {
     if args.claims.is_none() && args.extensions.is_empty() && is_reference(args) {
         return Ok(Claims::everything());
     }
-    let mut declaration = match &args.claims {
-        Some(path) => Declaration::read(path)?,
-        None => Declaration::default(),
-    };
     declaration
         .extensions
         .extend(args.extensions.iter().cloned());
@@ -670,6 +694,10 @@ fn baseline_path(args: &RunArgs) -> Option<PathBuf> {
         None if is_reference(args) => own().filter(|path| path.is_file()),
         None => None,
     }
+}
+
+fn expected_failures(path: &Path) -> Result<ExpectedFailures, String> {
+    ExpectedFailures::read(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn read(path: &Path) -> Result<String, String> {
