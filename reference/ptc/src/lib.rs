@@ -111,10 +111,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
     };
     let mut commands = COMMANDS.iter().chain(HIDDEN);
     match commands.find(|command| command.name == word) {
-        Some(command) => match certificates_fault() {
-            Some(fault) => fail(fault),
-            None => (command.run)(rest),
-        },
+        Some(command) => (command.run)(rest),
         None => fail(format_args!("{}\nERROR: Unknown command {word}", usage())),
     }
 }
@@ -124,21 +121,6 @@ pub fn main(arguments: &[String]) -> ExitCode {
 fn hide_memory() {
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_dumpable(false);
-}
-
-/// What is wrong with the file of certificates that the environment names, if it is there: what reads it reads it to its end.
-fn certificates_fault() -> Option<String> {
-    const BYTES_MAX: u64 = 16 << 20;
-    const VARIABLE: &str = "SSL_CERT_FILE";
-    let path = std::env::var_os(VARIABLE)?;
-    let data = std::fs::metadata(&path).ok()?;
-    let problem = match data.len() {
-        _ if !data.is_file() => "it is no regular file".to_owned(),
-        ..=BYTES_MAX => return None,
-        _ => format!("it goes on beyond {BYTES_MAX} bytes, the most that it may have"),
-    };
-    let path = std::path::Path::new(&path).display();
-    Some(format!("{VARIABLE}: cannot use {path}: {problem}"))
 }
 
 fn usage() -> String {

@@ -50,6 +50,18 @@ const BOUNDARIES: &[Boundary] = &[
         why: "credentials are the lowest crate",
     },
     Boundary {
+        package: "ptc-outbound",
+        never: &[
+            "ptc-agent",
+            "ptc-lang",
+            "ptc-protocol",
+            "ptc-rpc",
+            "ptc-server",
+            "ptc-upstream",
+        ],
+        why: "connections know nothing of what is sent",
+    },
+    Boundary {
         package: "ptc-json",
         never: &["ptc-*", "serde_json", "tokio"],
         why: "JSON text stands below everything that speaks it",

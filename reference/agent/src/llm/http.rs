@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX, Scrubbed, is_this_machine};
+use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX, Scrubbed};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
 
@@ -71,23 +71,9 @@ impl Poster {
             .enable_all()
             .build()
             .map_err(|error| config(error.to_string()))?;
-        // Fails when it is installed already, and then it is the same one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = reqwest::Client::builder();
-        // A model on this machine is reached without the machine's CA certificates, so they need not be there.
-        let builder = match options.base_url.starts_with("http://") {
-            true => builder.tls_certs_only([]),
-            false => builder,
-        };
-        // What the environment says of proxies is for other machines: one would be shown the key.
-        let base = reqwest::Url::parse(&options.base_url).ok();
-        let builder = match base.as_ref().and_then(reqwest::Url::host_str) {
-            Some(host) if is_this_machine(host) => builder.no_proxy(),
-            _ => builder,
-        };
-        let client = builder
+        let client = ptc_outbound::client(&options.base_url, None)
+            .map_err(config)?
             .redirect(reqwest::redirect::Policy::none())
-            .tcp_nodelay(true)
             .build()
             .map_err(|error| config(error.to_string()))?;
         let mut headers = HeaderMap::new();

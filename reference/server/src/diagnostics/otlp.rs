@@ -10,7 +10,7 @@ use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
 use ptc_protocol::digest;
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX, is_this_machine};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -232,23 +232,15 @@ fn send_all(url: &str, items: &Receiver<Item>) {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    // Upstreams may have installed the same one already.
-    let _installed_before = rustls::crypto::ring::default_provider().install_default();
+    let builder = match ptc_outbound::client(url, None) {
+        Ok(builder) => builder,
+        Err(fault) => return lost(&fault, 0),
+    };
     // A redirect would lead spans where nobody said that they go.
-    let builder = reqwest::Client::builder()
+    let client = builder
         .timeout(SEND_WAIT)
-        .redirect(reqwest::redirect::Policy::none());
-    // A collector on this machine is reached without the machine's CA certificates, so they need not be there.
-    let builder = match url.starts_with("http://") {
-        true => builder.tls_certs_only([]),
-        false => builder,
-    };
-    let parsed = reqwest::Url::parse(url).ok();
-    let builder = match parsed.as_ref().and_then(reqwest::Url::host_str) {
-        Some(host) if is_this_machine(host) => builder.no_proxy(),
-        _ => builder,
-    };
-    let client = builder.build();
+        .redirect(reqwest::redirect::Policy::none())
+        .build();
     let (Ok(executor), Ok(client)) = (executor, client) else {
         return lost("the exporter could not be started", 0);
     };

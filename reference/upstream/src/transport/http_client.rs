@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use ptc_secrets::{AuthHeaders, is_this_machine};
+use ptc_secrets::AuthHeaders;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 
@@ -42,11 +42,9 @@ impl HttpClient {
         auth: &AuthHeaders,
         carrier: Option<&Arc<dyn Carrier>>,
     ) -> Result<Self, WorldFault> {
-        let mut urls = also.into_iter().chain([remote.url.as_str()]);
-        let secure = urls.any(|url| !url.starts_with("http://"));
         let way = match carrier {
             Some(carrier) => Way::Simulation(Arc::clone(carrier)),
-            None => Way::Network(network(remote, secure)?),
+            None => Way::Network(network(remote, also)?),
         };
         let mut headers = HeaderMap::new();
         for (name, value) in &remote.static_headers {
@@ -119,24 +117,12 @@ impl HttpClient {
     }
 }
 
-/// What reaches the real world. The machine's CA certificates are looked for only where https is spoken: a redirect stays within
-/// its origin, so plain http never gets there.
-fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
-    // Fails when it is installed already, and then it is the same one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = match secure {
-        true => Client::builder(),
-        false => Client::builder().tls_certs_only([]),
-    };
-    // What the environment says of proxies is for other machines: one would be shown the credentials.
-    let builder = match is_here(&remote.url) {
-        true => builder.no_proxy(),
-        false => builder,
-    };
+/// What reaches the real world. A redirect stays within its origin, so plain http never gets to https.
+fn network(remote: &Remote, also: Option<&str>) -> Result<Client, WorldFault> {
+    let builder = ptc_outbound::client(&remote.url, also).map_err(WorldFault::unavailable)?;
     builder
         .connect_timeout(remote.connect_timeout)
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
-        .tcp_nodelay(true)
         .redirect(Policy::custom(|attempt| {
             let origin = attempt.previous().first().map(reqwest::Url::origin);
             if attempt.previous().len() > REDIRECTS_MAX || origin != Some(attempt.url().origin()) {
@@ -148,13 +134,6 @@ fn network(remote: &Remote, secure: bool) -> Result<Client, WorldFault> {
         }))
         .build()
         .map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
-}
-
-/// Whether a URL leads to this very machine.
-fn is_here(url: &str) -> bool {
-    let url = reqwest::Url::parse(url).ok();
-    let host = url.as_ref().and_then(reqwest::Url::host_str);
-    host.is_some_and(is_this_machine)
 }
 
 /// Why there is no client, and what to do about it.

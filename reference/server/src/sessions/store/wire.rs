@@ -271,23 +271,21 @@ impl Read for Stream {
     }
 }
 
-/// What TLS believes: the system's authorities, or those of `SSL_CERT_FILE`.
+/// What TLS believes: the system's authorities, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
 ///
 /// # Errors
 /// Why they can't be read.
 pub fn authorities() -> Result<Arc<ClientConfig>, RedisError> {
+    let invalid = |what, told| RedisError::from((ErrorKind::InvalidClientConfig, what, told));
+    ptc_outbound::check_certificates()
+        .map_err(|told| invalid("what TLS should trust can't be read", told))?;
     let read = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (usable, _) = roots.add_parsable_certificates(read.certs);
     if usable == 0 {
         let told = read.errors.first().map(ToString::to_string);
         let none = "no authority that TLS could trust was found";
-        return Err((
-            ErrorKind::InvalidClientConfig,
-            none,
-            told.unwrap_or_default(),
-        )
-            .into());
+        return Err(invalid(none, told.unwrap_or_default()));
     }
     let config = ClientConfig::builder().with_root_certificates(roots);
     Ok(Arc::new(config.with_no_client_auth()))

@@ -1,0 +1,108 @@
+//! Whether the CA certificates that the environment names can be read: what loads them reads each file to its end.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+const FILE: &str = "SSL_CERT_FILE";
+const DIRECTORY: &str = "SSL_CERT_DIR";
+/// Bytes of a file, and of all files of a directory.
+const BYTES_MAX: u64 = 16 << 20;
+/// Entries of a directory: several times what a system has.
+const ENTRIES_MAX: usize = 10_000;
+/// The file that is always empty.
+const NOTHING: &str = "/dev/null";
+
+/// Whether what `SSL_CERT_FILE` and `SSL_CERT_DIR` name can be read to its end. What is not there, or empty, is no fault here: it holds
+/// no certificates.
+///
+/// # Errors
+/// A message with the variable and the path.
+pub fn check_certificates() -> Result<(), String> {
+    if let Some(path) = std::env::var_os(FILE) {
+        check(FILE, &path, file)?;
+    }
+    let directories = std::env::var_os(DIRECTORY).unwrap_or_default();
+    for path in std::env::split_paths(&directories) {
+        check(DIRECTORY, path.as_os_str(), directory)?;
+    }
+    Ok(())
+}
+
+fn check(
+    variable: &str,
+    path: &OsStr,
+    fault: fn(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let path = Path::new(path);
+    let named = |problem| format!("{variable}: cannot use {}: {problem}", path.display());
+    fault(path).map_err(named)
+}
+
+fn file(path: &Path) -> Result<(), String> {
+    match fs::metadata(path) {
+        Ok(data) if data.is_file() => bounded(data.len()),
+        Ok(data) if !is_nothing(&data) => Err("it is no regular file".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// What is no regular file in a directory is passed over by what loads it.
+fn directory(path: &Path) -> Result<(), String> {
+    let Ok(entries) = fs::read_dir(path) else {
+        return Ok(());
+    };
+    let mut bytes = 0_u64;
+    for (count, entry) in entries.flatten().enumerate() {
+        if count == ENTRIES_MAX {
+            return Err(format!(
+                "it has more than {ENTRIES_MAX} entries, the most that it may have"
+            ));
+        }
+        let data = fs::metadata(entry.path());
+        let data = data.ok().filter(Metadata::is_file);
+        bytes = bytes.saturating_add(data.map_or(0, |data| data.len()));
+    }
+    bounded(bytes)
+}
+
+fn is_nothing(data: &Metadata) -> bool {
+    fs::metadata(NOTHING).is_ok_and(|nothing| nothing.rdev() == data.rdev())
+}
+
+fn bounded(bytes: u64) -> Result<(), String> {
+    match bytes {
+        ..=BYTES_MAX => Ok(()),
+        _ => Err(format!(
+            "it goes on beyond {BYTES_MAX} bytes, the most that it may have"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ends_soon_is_read() {
+        let held = tempfile::tempdir().unwrap();
+        let path = held.path().join("a.pem");
+        let long = fs::File::create(&path).unwrap();
+        assert_eq!((file(&path), directory(held.path())), (Ok(()), Ok(())));
+        long.set_len(BYTES_MAX + 1).unwrap();
+        for told in [file(&path), directory(held.path())] {
+            assert!(told.unwrap_err().contains("goes on beyond"));
+        }
+        for other in [held.path(), Path::new("/dev/zero")] {
+            assert!(file(other).unwrap_err().contains("no regular file"));
+        }
+        for none in ["/dev/null", "/nowhere"] {
+            assert_eq!(file(Path::new(none)), Ok(()), "{none}");
+            assert_eq!(directory(Path::new(none)), Ok(()), "{none}");
+        }
+        std::os::unix::fs::symlink("/dev/zero", held.path().join("b.pem")).unwrap();
+        long.set_len(1).unwrap();
+        assert_eq!(directory(held.path()), Ok(()), "a device is passed over");
+    }
+}
