@@ -27,6 +27,18 @@ impl Choices {
         items[self.below(items.len())]
     }
 
+    /// One of what is weighted.
+    pub fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+        let mut number = self.below(items.iter().map(|(weight, _)| weight).sum());
+        let lies_here = |(weight, _): &&(usize, T)| {
+            let here = number < *weight;
+            number = number.saturating_sub(*weight);
+            here
+        };
+        let found = items.iter().find(lies_here);
+        found.expect("a number below the sum lies within one").1
+    }
+
     /// Whether there is nothing left to decide.
     pub fn is_over(&self) -> bool {
         matches!(self, Choices::Bytes(bytes) if bytes.as_slice().is_empty())

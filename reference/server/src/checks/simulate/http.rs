@@ -426,15 +426,8 @@ impl World {
     }
 
     fn step(&mut self) {
-        let all: usize = ACTIONS.iter().map(|(weight, _)| weight).sum();
-        let mut number = self.choices.below(all);
-        for (weight, act) in ACTIONS {
-            if number < *weight {
-                act(self);
-                break;
-            }
-            number -= weight;
-        }
+        let act = self.choices.weighted(ACTIONS);
+        act(self);
         // Sometimes the next thing happens before the server has done all that it could.
         match self.choices.percent(75) {
             true => self.settle(),

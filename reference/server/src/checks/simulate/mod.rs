@@ -9,7 +9,6 @@ mod choices;
 pub mod http;
 mod model;
 mod peers;
-pub mod store;
 
 pub use choices::Choices;
 
@@ -497,15 +496,8 @@ impl World {
 
     fn step(&self) {
         self.state().steps += 1;
-        let all: usize = ACTIONS.iter().map(|(weight, _)| weight).sum();
-        let mut number = self.below(all);
-        for (weight, act) in ACTIONS {
-            if number < *weight {
-                act(self);
-                break;
-            }
-            number -= weight;
-        }
+        let act = self.state().choices.weighted(ACTIONS);
+        act(self);
         self.read_mail();
         self.balance();
     }

@@ -392,7 +392,3 @@ fn micros(duration: Duration) -> i64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
 mod tests;
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that fails says so by panicking")]
-mod wrong;

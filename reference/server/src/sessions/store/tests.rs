@@ -3,6 +3,7 @@
 
 #[path = "../../../tests/support/ports.rs"]
 mod ports;
+mod wrong;
 
 use super::*;
 use ports::free_port;

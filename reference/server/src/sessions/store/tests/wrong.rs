@@ -1,8 +1,8 @@
 //! Servers that are not a store, or a broken one: they answer nothing, nonsense, or errors. Whatever they answer, each operation ends within
 //! a bounded time, and none panics.
 
-use super::*;
 use crate::sessions::Shared;
+use crate::sessions::store::*;
 use crate::settings::Settings;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -234,7 +234,10 @@ fn is_script(command: &[String], text: &str) -> bool {
 
 macro_rules! is {
     ($command:expr, $name:literal) => {
-        is_script($command, include_str!(concat!("scripts/", $name, ".lua")))
+        is_script(
+            $command,
+            include_str!(concat!("../scripts/", $name, ".lua")),
+        )
     };
 }
 

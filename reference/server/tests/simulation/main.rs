@@ -4,7 +4,9 @@
 //!     PTC_SIMULATION_SEEDS=10000 cargo test --release -p ptc-server --test simulation -- --nocapture
 //!     PTC_SIMULATION_SEED=4711 PTC_SIMULATION_SEEDS=1 cargo test …        tells one seed's story
 
-use ptc_server::checks::simulate::{self, Choices, Story, http, store};
+mod store;
+
+use ptc_server::checks::simulate::{self, Choices, Story, http};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

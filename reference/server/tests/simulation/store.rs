@@ -2,15 +2,15 @@
 //! it any more, under a scheduler whose every decision comes from one source. Each turn adds its number to a list that the session keeps, so the list
 //! that is left says what was kept, and in which order; clients know what they were told. Knows no transport, and runs no programs.
 
-use super::{Choices, Story};
-use crate::sessions::store::{
+use ptc_lang::meter::Unwatched;
+use ptc_lang::{Env, Value};
+use ptc_server::checks::sessions::store::{
     Acquire, Answer, Content, FailedLogin, Failure, Key, Lease, LoginFailure, New, Record,
     SessionStore, Times,
 };
-use crate::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn};
-use crate::settings::Settings;
-use ptc_lang::meter::Unwatched;
-use ptc_lang::{Env, Value};
+use ptc_server::checks::sessions::{Leaving, SessionError, Sessions, Shared, Stores, Turn};
+use ptc_server::checks::simulate::{Choices, Story};
+use ptc_server::settings::Settings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
