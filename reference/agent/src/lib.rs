@@ -62,8 +62,9 @@ pub use card::{CARD, SystemPrompt, base_prompt, combined_prompt};
 pub use exposure::{Exposure, Output, Transport, resolve_exposure};
 pub use extract::{ExtractError, extract_json};
 pub use llm::{
-    AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply, LlmRequest, Message,
-    ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens, ToolCall, WireCall,
+    Abandoned, AnthropicMessages, ChatCompletions, Llm, LlmError, LlmErrorKind, LlmReply,
+    LlmRequest, Message, ProviderOptions, Recorder, Replay, RetryPolicy, Scripted, Tokens,
+    ToolCall, WireCall,
 };
 pub use planner::{
     Conclude, PLANNER_SYSTEM, PlannerRequest, PromptParts, Task, TaskEnd, TaskOutcome, TaskReason,

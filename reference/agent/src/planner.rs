@@ -13,11 +13,14 @@ use ptc_protocol::{FormatOptions, format_value_within};
 
 use crate::exposure::Output;
 use crate::lisp_mode::{error_block, program_in_reply};
-use crate::llm::{Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
+use crate::llm::{Abandoned, Llm, LlmError, LlmErrorKind, LlmRequest, Message, Tokens};
 use crate::task_answer::{Constraints, TaskAnswer, task_answer};
 
 /// The system message of every request. The instructions stand in the user message.
 pub const PLANNER_SYSTEM: &str = "You generate only PTC-Lisp programs.";
+
+/// Bytes of a reply beside its program: a longer one is neither shown nor kept.
+const PROSE_BYTES_MAX: usize = 16 * 1024;
 
 /// What is made of a program's end, once, and within the limits that the program had.
 pub type Conclude<'a> = &'a mut dyn FnMut(Ran, &dyn Watch) -> Result<(), Limit>;
@@ -73,6 +76,8 @@ pub struct Task<'a> {
     pub program_timeout: Duration,
     /// Most tokens of a reply.
     pub output_tokens: u32,
+    /// Bytes of the longest program.
+    pub program_bytes: usize,
 }
 
 /// How a task ended.
@@ -314,16 +319,19 @@ impl Planner<'_> {
             }
             Err(Unasked::Failed(error)) => {
                 self.outcome.turns -= 1;
+                if self.world.is_cancelled() {
+                    return Turned::End(TaskEnd::Cancelled);
+                }
                 let reason = planner_reason(error.kind);
                 return Turned::End(failed(reason, format!("LLM call failed: {error}")));
             }
         };
-        self.conversation.push(("assistant", reply.clone()));
-        let program = match program_in_reply(&reply) {
+        self.conversation.push(("assistant", self.shown(&reply)));
+        let program = match self.program(&reply) {
             Ok(program) => program.to_owned(),
             Err(problem) => {
                 self.outcome.program = None;
-                return Turned::Failed(error_block(problem));
+                return Turned::Failed(error_block(&problem));
             }
         };
         self.outcome.program = Some(program.clone());
@@ -350,6 +358,33 @@ impl Planner<'_> {
         }
     }
 
+    fn program<'r>(&self, reply: &'r str) -> Result<&'r str, String> {
+        let bytes_max = self.task.program_bytes;
+        let too_long = |what: &str, bytes: usize| {
+            format!("the {what} has {bytes} bytes; a program may have {bytes_max}")
+        };
+        if self.is_too_long(reply) {
+            return Err(too_long("reply", reply.len()));
+        }
+        let program = program_in_reply(reply)?;
+        match program.len() > bytes_max {
+            true => Err(too_long("program", program.len())),
+            false => Ok(program),
+        }
+    }
+
+    /// A reply as the conversation and the trace have it.
+    fn shown(&self, reply: &str) -> String {
+        match self.is_too_long(reply) {
+            true => format!("(a reply of {} bytes)", reply.len()),
+            false => reply.to_owned(),
+        }
+    }
+
+    fn is_too_long(&self, reply: &str) -> bool {
+        reply.len() > self.task.program_bytes.saturating_add(PROSE_BYTES_MAX)
+    }
+
     /// One request: everything in one user message, so that any chat model will do.
     fn ask(&mut self) -> Result<String, Unasked> {
         let mut prompt = self.task.prompt.clone();
@@ -365,6 +400,7 @@ impl Planner<'_> {
         let left = self.task.deadline.saturating_duration_since(Instant::now());
         let messages = [Message::User(prompt)];
         let started = Instant::now();
+        let world = self.world;
         let answer = self.task.llm.complete(&LlmRequest {
             system: PLANNER_SYSTEM,
             messages: &messages,
@@ -375,6 +411,7 @@ impl Planner<'_> {
             schema: None,
             max_tokens: Some(self.task.output_tokens),
             timeout: Some(self.task.planner_timeout.min(left)),
+            abandoned: Abandoned(&|| world.is_cancelled()),
         });
         request.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let answer = answer.map(|reply| {
@@ -384,7 +421,7 @@ impl Planner<'_> {
         match &answer {
             Ok(text) => {
                 request.completion_bytes = text.len() as u64;
-                request.completion.clone_from(text);
+                request.completion = self.shown(text);
             }
             Err(error) => request.error = Some(planner_reason(error.kind)),
         }
@@ -541,6 +578,7 @@ fn planner_reason(kind: LlmErrorKind) -> TaskReason {
         | LlmErrorKind::Unavailable
         | LlmErrorKind::Refused
         | LlmErrorKind::Malformed
+        | LlmErrorKind::Abandoned
         | LlmErrorKind::NotRecorded => TaskReason::Planner,
     }
 }

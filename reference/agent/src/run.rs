@@ -13,7 +13,7 @@ use crate::answer::{AnswerForm, answer_form, final_answer};
 use crate::cache::Cache;
 use crate::card::{base_prompt, combined_prompt, mission, program_prompt};
 use crate::exposure::{Output, Transport};
-use crate::llm::{Llm, LlmReply, LlmRequest, Message, WireCall};
+use crate::llm::{Abandoned, Llm, LlmReply, LlmRequest, Message, WireCall};
 use crate::program::lock;
 use crate::step::{AgentStep, RunFailure, TurnRecord};
 use crate::telemetry::{Event, Spans, Telemetry};
@@ -292,6 +292,7 @@ impl<'a> Run<'a> {
                 schema,
                 max_tokens: None,
                 timeout: self.time_left(),
+                abandoned: Abandoned::NEVER,
             };
             self.emit(
                 "llm.start",

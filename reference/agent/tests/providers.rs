@@ -1,10 +1,10 @@
 //! The model adapters against a local provider that speaks each documented wire format, well and badly.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ptc_agent::{
-    AnthropicMessages, ChatCompletions, Llm, LlmErrorKind, LlmReply, LlmRequest, Message, Output,
-    ProviderOptions, RetryPolicy, Tokens, ToolCall, WireCall,
+    Abandoned, AnthropicMessages, ChatCompletions, Llm, LlmErrorKind, LlmReply, LlmRequest,
+    Message, Output, ProviderOptions, RetryPolicy, Tokens, ToolCall, WireCall,
 };
 use ptc_secrets::{AuthHeaders, Secret};
 use serde_json::{Value as Json, json};
@@ -84,6 +84,7 @@ fn ask(model: &dyn Llm) -> Result<LlmReply, LlmErrorKind> {
         schema: None,
         max_tokens: Some(50),
         timeout: None,
+        abandoned: Abandoned::NEVER,
     };
     model.complete(&request).map_err(|error| error.kind)
 }
@@ -286,6 +287,7 @@ fn errors_never_show_the_key() {
         schema: None,
         max_tokens: None,
         timeout: None,
+        abandoned: Abandoned::NEVER,
     };
     let error = model.complete(&request).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Unavailable);
@@ -305,4 +307,84 @@ fn many_calls_of_one_answer_are_taken() {
     for model in models {
         assert_eq!(ask(&*model).unwrap().tool_calls.len(), 256);
     }
+}
+
+/// What a provider writes beside its reply is not built into values: those take a hundred times its bytes.
+#[test]
+fn what_stands_beside_a_reply_costs_nothing() {
+    let beside = "{\"a\":1},".repeat(400_000);
+    let usage =
+        "\"usage\":{\"prompt_tokens\":18446744073709551615,\"completion_tokens\":1099511627777}";
+    let answer = format!(
+        "{{\"z\":[{beside}0],{usage},\"content\":[{{\"type\":\"text\",\"text\":\"four\"}}],\"choices\":[{{\"z\":{}{},\"message\":{{\"content\":\"four\"}}}}]}}",
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    let (runtime, server) = provider();
+    let mock = Mock::given(method("POST"))
+        .respond_with(ResponseTemplate::new(200).set_body_raw(answer, "application/json"));
+    runtime.block_on(mock.mount(&server));
+    let options = || ProviderOptions {
+        timeout: Duration::from_secs(20),
+        ..options(&server, bearer(), 1)
+    };
+    let models: [Box<dyn Llm>; 2] = [
+        Box::new(ChatCompletions::new(options()).unwrap()),
+        Box::new(AnthropicMessages::new(options()).unwrap()),
+    ];
+    for model in models {
+        assert_eq!(ask(&*model), Ok(LlmReply::text("four")));
+    }
+}
+
+/// Arguments of all calls together become values as far as they are few enough; others stay the text that they are.
+#[test]
+fn arguments_of_many_bytes_stay_text() {
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(300_000));
+    let call = |id: &str| json!({ "id": id, "function": { "name": "rows", "arguments": long } });
+    let answer = json!({ "choices": [{ "message": { "tool_calls": [call("a"), call("b")] } }] });
+    let (runtime, server) = provider();
+    let mock =
+        Mock::given(method("POST")).respond_with(ResponseTemplate::new(200).set_body_json(answer));
+    runtime.block_on(mock.mount(&server));
+    let reply = ask(&ChatCompletions::new(options(&server, bearer(), 1)).unwrap()).unwrap();
+    let [first, second] = &reply.tool_calls[..] else {
+        panic!("{reply:?}");
+    };
+    assert!(first.args_error.is_none() && first.args.as_ref().is_some_and(Json::is_object));
+    assert!(second.args_error.is_some() && second.args == Some(Json::from(long)));
+}
+
+#[test]
+fn nobody_waits_for_an_abandoned_answer() {
+    let (runtime, server) = provider();
+    let slow = ResponseTemplate::new(200).set_delay(Duration::from_secs(60));
+    runtime.block_on(
+        Mock::given(method("POST"))
+            .respond_with(slow)
+            .mount(&server),
+    );
+    let options = ProviderOptions {
+        timeout: Duration::from_secs(60),
+        ..options(&server, bearer(), 1)
+    };
+    let model = ChatCompletions::new(options).unwrap();
+    let (began, messages) = (Instant::now(), history());
+    let told = model.complete(&LlmRequest {
+        system: "",
+        messages: &messages,
+        turn: 1,
+        output: Output::Text,
+        tools: &[],
+        cache: false,
+        schema: None,
+        max_tokens: None,
+        timeout: None,
+        abandoned: Abandoned(&|| began.elapsed() > Duration::from_millis(100)),
+    });
+    assert_eq!(
+        told.map_err(|error| error.kind),
+        Err(LlmErrorKind::Abandoned)
+    );
+    assert!(began.elapsed() < Duration::from_secs(10));
 }

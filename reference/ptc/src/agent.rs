@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ptc_agent::{
     Agent, Llm, LlmError, LlmReply, LlmRequest, Message, PreviewFn, Recorder, RunOptions, Scrubber,
-    ToolCall, ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
+    ToolFault, ToolFn, ToolSource, open_model, open_replay, run,
 };
 use ptc_lang::error::Quote;
 use ptc_lang::value::Map;
@@ -354,24 +354,10 @@ impl Llm for Veiled {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         let answer = self.model.complete(request);
         let redactor = self.redactor.for_at_most(SCRUB_TIME);
-        let scrub = |text: String| redactor.scrub(text).into_inner();
         match answer {
-            Ok(reply) => Ok(LlmReply {
-                content: reply.content.map(scrub),
-                tool_calls: reply
-                    .tool_calls
-                    .into_iter()
-                    .map(|call| ToolCall {
-                        id: call.id.map(scrub),
-                        name: scrub(call.name),
-                        args: call.args.map(|args| redactor.scrub(args).into_inner()),
-                        args_error: call.args_error.map(scrub),
-                    })
-                    .collect(),
-                tokens: reply.tokens,
-            }),
+            Ok(reply) => Ok(redactor.scrub(reply).into_inner()),
             Err(error) => Err(LlmError {
-                message: scrub(error.message),
+                message: redactor.scrub(error.message).into_inner(),
                 ..error
             }),
         }

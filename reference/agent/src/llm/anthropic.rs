@@ -1,8 +1,11 @@
 //! The messages wire format, as Anthropic documents it. Translates, no more.
 
+use std::borrow::Cow;
+
+use ptc_json::{Json as Read, JsonKind};
 use serde_json::{Value as Json, json};
 
-use super::http::{Poster, ProviderOptions, TOOL_CALLS_MAX};
+use super::http::{Arguments, Poster, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// The format demands a bound of the answer; this one when the request has none.
@@ -29,7 +32,7 @@ impl Llm for AnthropicMessages {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         let body = body(self.0.model(), request);
         self.0
-            .exchange(&body, request.timeout, read_answer, "`content` list")
+            .exchange(&body, request, read_answer, "`content` list")
     }
 }
 
@@ -109,24 +112,33 @@ fn text_block(text: &str) -> Option<Json> {
     (!text.is_empty()).then(|| json!({ "type": "text", "text": text }))
 }
 
-fn read_answer(answer: &Json) -> Option<LlmReply> {
+fn read_answer(answer: Read<'_>) -> Option<LlmReply> {
+    let blocks = answer.get("content")?;
+    if blocks.kind() != JsonKind::Array {
+        return None;
+    }
     let mut reply = LlmReply::default();
-    for block in answer.get("content")?.as_array()? {
-        let text = |key: &str| block.get(key).and_then(Json::as_str);
-        match text("type") {
+    let mut arguments = Arguments::new();
+    for block in blocks.elements() {
+        let text = |key: &str| block.get(key).and_then(Read::as_str);
+        match text("type").as_deref() {
             Some("text") => reply
                 .content
                 .get_or_insert_default()
-                .push_str(text("text").unwrap_or_default()),
+                .push_str(&text("text").unwrap_or_default()),
             Some("tool_use") if reply.tool_calls.len() <= TOOL_CALLS_MAX => {
+                let input = block
+                    .get("input")
+                    .map(|input| arguments.value(input.text()));
+                let (args, wrong) = input.unzip();
                 reply.tool_calls.push(ToolCall {
-                    id: text("id").map(str::to_owned),
-                    name: text("name").unwrap_or_default().to_owned(),
-                    args: block.get("input").cloned(),
-                    args_error: match block.get("input") {
+                    id: text("id").map(Cow::into_owned),
+                    name: text("name").unwrap_or_default().into_owned(),
+                    args_error: wrong.flatten().or(match &args {
                         None | Some(Json::Object(_) | Json::Null) => None,
                         Some(_) => Some(ARGUMENTS_NOT_OBJECT.to_owned()),
-                    },
+                    }),
+                    args,
                 })
             }
             _ => {}

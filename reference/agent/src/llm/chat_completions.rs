@@ -1,8 +1,11 @@
 //! The chat-completions wire format, as OpenAI documents it and many providers speak it. Translates, no more.
 
-use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
 
-use super::http::{Poster, ProviderOptions, TOOL_CALLS_MAX};
+use ptc_json::{Json as Read, JsonKind};
+use serde_json::{Value as Json, json};
+
+use super::http::{Arguments, Poster, ProviderOptions, TOOL_CALLS_MAX};
 use super::{ARGUMENTS_NOT_OBJECT, Llm, LlmError, LlmReply, LlmRequest, Message, Tokens, ToolCall};
 
 /// A model behind `POST {base_url}/chat/completions`.
@@ -27,7 +30,7 @@ impl Llm for ChatCompletions {
     fn complete(&self, request: &LlmRequest<'_>) -> Result<LlmReply, LlmError> {
         let body = body(self.0.model(), request);
         self.0
-            .exchange(&body, request.timeout, read_answer, "`choices[0].message`")
+            .exchange(&body, request, read_answer, "`choices[0].message`")
     }
 }
 
@@ -48,56 +51,63 @@ fn body(model: &str, request: &LlmRequest<'_>) -> Json {
     body
 }
 
-fn read_answer(answer: &Json) -> Option<LlmReply> {
-    let message = answer.get("choices")?.get(0)?.get("message")?.as_object()?;
-    let calls = message
-        .get("tool_calls")
-        .and_then(Json::as_array)
-        .into_iter()
-        .flatten();
+fn read_answer(answer: Read<'_>) -> Option<LlmReply> {
+    let first = answer.get("choices")?.elements().next()?;
+    let message = first.get("message").filter(is_object)?;
+    let mut arguments = Arguments::new();
+    let calls = message.get("tool_calls").unwrap_or(Read::NULL);
     Some(LlmReply {
-        content: message
-            .get("content")
-            .and_then(Json::as_str)
-            .map(str::to_owned),
+        content: text(message, "content"),
         tool_calls: calls
-            .filter_map(Json::as_object)
+            .elements()
+            .filter(is_object)
             .take(TOOL_CALLS_MAX + 1)
-            .map(read_call)
+            .map(|call| read_call(call, &mut arguments))
             .collect(),
         tokens: Tokens::read(answer, "prompt_tokens", "completion_tokens"),
     })
 }
 
-fn read_call(call: &Map<String, Json>) -> ToolCall {
-    let function = call.get("function").unwrap_or(&Json::Null);
-    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
-    let (args, args_error) = read_arguments(function.get("arguments"));
+fn is_object(json: &Read<'_>) -> bool {
+    json.kind() == JsonKind::Object
+}
+
+fn text(object: Read<'_>, key: &str) -> Option<String> {
+    object.get(key)?.as_str().map(Cow::into_owned)
+}
+
+fn read_call(call: Read<'_>, arguments: &mut Arguments) -> ToolCall {
+    let function = call.get("function").unwrap_or(Read::NULL);
+    let (args, args_error) = read_arguments(function.get("arguments"), arguments);
     ToolCall {
-        id: text(call.get("id")),
-        name: text(function.get("name")).unwrap_or_default(),
+        id: text(call, "id"),
+        name: text(function, "name").unwrap_or_default(),
         args,
         args_error,
     }
 }
 
 /// Arguments come as JSON text. What does not decode is kept verbatim, with the reason.
-fn read_arguments(arguments: Option<&Json>) -> (Option<Json>, Option<String>) {
-    let Some(Json::String(text)) = arguments else {
-        return (arguments.cloned(), None);
+fn read_arguments(
+    given: Option<Read<'_>>,
+    arguments: &mut Arguments,
+) -> (Option<Json>, Option<String>) {
+    let Some(given) = given else {
+        return (None, None);
+    };
+    let Some(text) = given.as_str() else {
+        let (args, args_error) = arguments.value(given.text());
+        return (Some(args), args_error);
     };
     if text.trim().is_empty() {
         return (None, None);
     }
-    match serde_json::from_str::<Json>(text) {
-        Ok(args @ (Json::Object(_) | Json::Null)) => (Some(args), None),
-        Ok(_) => (
-            Some(Json::from(text.as_str())),
+    match arguments.value(&text) {
+        (args @ (Json::Object(_) | Json::Null), None) => (Some(args), None),
+        (_, None) => (
+            Some(Json::from(text)),
             Some(ARGUMENTS_NOT_OBJECT.to_owned()),
         ),
-        Err(error) => (
-            Some(Json::from(text.as_str())),
-            Some(format!("Tool arguments are not valid JSON: {error}")),
-        ),
+        (kept, wrong) => (Some(kept), wrong),
     }
 }

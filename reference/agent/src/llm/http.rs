@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
-use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX, Scrubbed};
+use ptc_json::{Document, Json as Read};
+use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
 
-use super::{LlmError, LlmErrorKind, LlmReply};
+use super::{LlmError, LlmErrorKind, LlmReply, LlmRequest};
 
-/// Longest answer read from a provider: several times what models write, for as a tree it takes twenty times its bytes.
+/// Longest answer read from a provider: several times what models write.
 const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Calls of one answer: each is made, and told back to the provider. An adapter reads one more at most.
 pub(super) const TOOL_CALLS_MAX: usize = 256;
+/// Bytes of the arguments of all calls of one answer that become values, which take up to a hundred times as many.
+const ARGUMENTS_BYTES_MAX: usize = 512 * 1024;
 /// Bytes of the longest error text of a provider that is passed on, as a whole.
 const DETAIL_BYTES_MAX: usize = 4 * 1024;
+/// Between two looks whether anybody still waits for an answer.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A provider that asks for a longer pause is not waited for.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -99,60 +104,85 @@ impl Poster {
         &self.options.model
     }
 
-    /// Posts `body` and reads the answer; one that `read` makes nothing of is malformed, for it `lacks` something.
+    /// Posts `body` and reads the answer; one that `read` makes nothing of is malformed, for it `lacks` something. The answer is read in
+    /// place: what it holds beside the reply costs nothing.
     pub(super) fn exchange(
         &self,
         body: &Json,
-        timeout: Option<Duration>,
-        read: fn(&Json) -> Option<LlmReply>,
+        request: &LlmRequest<'_>,
+        read: fn(Read<'_>) -> Option<LlmReply>,
         lacks: &str,
     ) -> Result<LlmReply, LlmError> {
         let malformed = |message| LlmError::new(LlmErrorKind::Malformed, message);
-        let reply = read(&self.post(body, timeout)?)
+        let answer = self.post(body, request)?;
+        let answer = Document::read(&answer).map_err(|error| {
+            let at = error.offset;
+            malformed(format!(
+                "the provider's answer is not JSON: it can't be read at byte {at}"
+            ))
+        })?;
+        let reply = read(answer.json())
             .ok_or_else(|| malformed(format!("the provider's answer has no {lacks}")))?;
         match reply.tool_calls.len() > TOOL_CALLS_MAX {
             true => Err(malformed(format!(
                 "the provider's answer calls more than {TOOL_CALLS_MAX} tools"
             ))),
-            false => Ok(reply),
+            false => {
+                let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+                Ok(redactor.scrub(reply).into_inner())
+            }
         }
     }
 
-    /// Posts `body` and gives the decoded answer of a 2xx.
-    fn post(&self, body: &Json, timeout: Option<Duration>) -> Result<Json, LlmError> {
+    /// Posts `body` and gives the body of a 2xx, unless the request is abandoned before.
+    fn post(&self, body: &Json, request: &LlmRequest<'_>) -> Result<Vec<u8>, LlmError> {
+        let body = body.to_string();
+        self.runtime.block_on(async {
+            tokio::select! {
+                answer = self.patiently(body, request.timeout) => answer,
+                () = abandoned(request) => Err(LlmError::new(
+                    LlmErrorKind::Abandoned,
+                    "nobody waits for the answer any more",
+                )),
+            }
+        })
+    }
+
+    async fn patiently(
+        &self,
+        body: String,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<u8>, LlmError> {
         let timeout = timeout
             .unwrap_or(self.options.timeout)
             .min(self.options.timeout);
-        let body = body.to_string();
-        self.runtime.block_on(async {
-            let deadline =
-                tokio::time::Instant::now() + timeout * self.options.retry.attempts_max.max(1);
-            let mut pause = self.options.retry.base_delay;
-            let mut attempt = 1;
-            loop {
-                let (error, asked_pause) = match self.once(body.clone(), timeout).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(failed) => failed,
-                };
-                let wait = asked_pause.unwrap_or(pause);
-                let last = attempt >= self.options.retry.attempts_max
-                    || wait > PAUSE_MAX
-                    || tokio::time::Instant::now() + wait >= deadline;
-                if last || !error.kind.is_transient() {
-                    return Err(error);
-                }
-                tokio::time::sleep(wait).await;
-                pause = pause.saturating_mul(2);
-                attempt += 1;
+        let deadline =
+            tokio::time::Instant::now() + timeout * self.options.retry.attempts_max.max(1);
+        let mut pause = self.options.retry.base_delay;
+        let mut attempt = 1;
+        loop {
+            let (error, asked_pause) = match self.once(body.clone(), timeout).await {
+                Ok(answer) => return Ok(answer),
+                Err(failed) => failed,
+            };
+            let wait = asked_pause.unwrap_or(pause);
+            let last = attempt >= self.options.retry.attempts_max
+                || wait > PAUSE_MAX
+                || tokio::time::Instant::now() + wait >= deadline;
+            if last || !error.kind.is_transient() {
+                return Err(error);
             }
-        })
+            tokio::time::sleep(wait).await;
+            pause = pause.saturating_mul(2);
+            attempt += 1;
+        }
     }
 
     async fn once(
         &self,
         body: String,
         timeout: Duration,
-    ) -> Result<Json, (LlmError, Option<Duration>)> {
+    ) -> Result<Vec<u8>, (LlmError, Option<Duration>)> {
         let request = self
             .client
             .post(&self.url)
@@ -182,15 +212,47 @@ impl Poster {
             }
             answer.extend_from_slice(&chunk);
         }
-        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
-        let answer = serde_json::from_slice(&answer).map(|json: Json| redactor.scrub(json));
         if status.is_success() {
-            return answer.map(Scrubbed::into_inner).map_err(|error| {
-                let message = format!("the provider's answer is not JSON: {error}");
-                (LlmError::new(LlmErrorKind::Malformed, message), None)
-            });
+            return Ok(answer);
         }
-        Err((status_error(status, answer.as_deref().ok()), asked_pause))
+        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
+        let detail = redactor.scrub(error_text(&answer)).into_inner();
+        Err((status_error(status, &detail), asked_pause))
+    }
+}
+
+/// Waits until nobody waits for the answer.
+async fn abandoned(request: &LlmRequest<'_>) {
+    while !(request.abandoned.0)() {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Makes values of the arguments of an answer's calls, as long as they are not too many.
+pub(super) struct Arguments {
+    bytes_left: usize,
+}
+
+impl Arguments {
+    pub(super) fn new() -> Self {
+        Arguments {
+            bytes_left: ARGUMENTS_BYTES_MAX,
+        }
+    }
+
+    /// The value that `text` is, else the text itself and what is wrong with it.
+    pub(super) fn value(&mut self, text: &str) -> (Json, Option<String>) {
+        let kept = |wrong| (Json::from(text), Some(wrong));
+        let Some(bytes_left) = self.bytes_left.checked_sub(text.len()) else {
+            return kept(format!(
+                "Tool arguments of one answer may have {ARGUMENTS_BYTES_MAX} bytes"
+            ));
+        };
+        self.bytes_left = bytes_left;
+        match serde_json::from_str(text) {
+            Ok(value) => (value, None),
+            Err(error) => kept(format!("Tool arguments are not valid JSON: {error}")),
+        }
     }
 }
 
@@ -207,21 +269,23 @@ fn transport_error(error: &reqwest::Error) -> LlmError {
     LlmError::new(LlmErrorKind::Unavailable, kind)
 }
 
-fn status_error(status: reqwest::StatusCode, answer: Option<&Json>) -> LlmError {
+/// What a provider says of an error; nothing where it says nothing that can be read.
+fn error_text(answer: &[u8]) -> String {
+    let Ok(answer) = Document::read(answer) else {
+        return String::new();
+    };
+    let error = answer.json().get("error");
+    let text = error.and_then(|error| error.as_str().or_else(|| error.get("message")?.as_str()));
+    text.unwrap_or_default().into_owned()
+}
+
+fn status_error(status: reqwest::StatusCode, detail: &str) -> LlmError {
     let kind = match status.as_u16() {
         401 | 403 => LlmErrorKind::Auth,
         408 => LlmErrorKind::Timeout,
         429 => LlmErrorKind::RateLimited,
         500..=599 => LlmErrorKind::Unavailable,
         _ => LlmErrorKind::Refused,
-    };
-    let detail = match answer.and_then(|body| body.get("error")) {
-        Some(Json::String(text)) => text.as_str(),
-        Some(error) => error
-            .get("message")
-            .and_then(Json::as_str)
-            .unwrap_or_default(),
-        None => "",
     };
     // What is secret elsewhere is taken out of it later; what is cut before that may be a part of it.
     let detail = Some(detail).filter(|detail| detail.len() <= DETAIL_BYTES_MAX);
@@ -241,8 +305,9 @@ mod tests {
     #[test]
     fn a_provider_s_error_text_is_never_cut() {
         let said = |text: &str| {
-            let answer = serde_json::json!({"error": {"message": text}});
-            status_error(reqwest::StatusCode::UNAUTHORIZED, Some(&answer)).message
+            let answer = serde_json::json!({"error": {"message": text}}).to_string();
+            let detail = error_text(answer.as_bytes());
+            status_error(reqwest::StatusCode::UNAUTHORIZED, &detail).message
         };
         let text = "x".repeat(290) + "canary-0123456789";
         assert_eq!(said(&text), format!("the provider answered 401: {text}"));

@@ -6,8 +6,11 @@ mod http;
 mod recorded;
 mod scripted;
 
+use std::fmt;
 use std::time::Duration;
 
+use ptc_json::Json as Read;
+use ptc_secrets::{Redactor, Scrub};
 use serde_json::{Value as Json, json};
 
 pub use anthropic::AnthropicMessages;
@@ -17,6 +20,9 @@ pub use recorded::{Recorder, Replay};
 pub use scripted::Scripted;
 
 use crate::exposure::Output;
+
+/// No model has so many; sums of them stay far from the end of their type.
+const TOKENS_MAX: u64 = 1 << 40;
 
 /// What an adapter says of arguments that are JSON, but no object.
 const ARGUMENTS_NOT_OBJECT: &str = "Tool arguments must be a JSON object";
@@ -50,6 +56,22 @@ pub struct LlmRequest<'a> {
     pub max_tokens: Option<u32>,
     /// How long the answer may take; `None` leaves it to the adapter.
     pub timeout: Option<Duration>,
+    /// An adapter that waits looks at it.
+    pub abandoned: Abandoned<'a>,
+}
+
+/// Says whether nobody waits for an answer any more.
+#[derive(Clone, Copy)]
+pub struct Abandoned<'a>(pub &'a dyn Fn() -> bool);
+
+impl Abandoned<'static> {
+    pub const NEVER: Self = Abandoned(&|| false);
+}
+
+impl fmt::Debug for Abandoned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", (self.0)())
+    }
 }
 
 /// One message of a conversation.
@@ -103,7 +125,23 @@ pub struct ToolCall {
     pub args_error: Option<String>,
 }
 
-/// Tokens of one request.
+impl Scrub for LlmReply {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.content.scrub_in_place(redactor);
+        self.tool_calls.scrub_in_place(redactor);
+    }
+}
+
+impl Scrub for ToolCall {
+    fn scrub_in_place(&mut self, redactor: &Redactor) {
+        self.id.scrub_in_place(redactor);
+        self.name.scrub_in_place(redactor);
+        self.args.scrub_in_place(redactor);
+        self.args_error.scrub_in_place(redactor);
+    }
+}
+
+/// Tokens of one request, each at most [`TOKENS_MAX`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
     pub input: u64,
@@ -117,9 +155,16 @@ impl Tokens {
     }
 
     /// Reads the counts of an answer's `usage` under the format's own names; `None` when it has neither.
-    pub(crate) fn read(answer: &Json, input: &str, output: &str) -> Option<Tokens> {
-        let count = |key: &str| answer.get("usage")?.get(key)?.as_u64();
-        match (count(input), count(output)) {
+    pub(crate) fn read(answer: Read<'_>, input: &str, output: &str) -> Option<Tokens> {
+        let usage = answer.get("usage")?;
+        let count = |key: &str| u64::try_from(usage.get(key)?.as_i64()?).ok();
+        Tokens::of(count(input), count(output))
+    }
+
+    /// Takes a count that no model has for none.
+    fn of(input: Option<u64>, output: Option<u64>) -> Option<Tokens> {
+        let possible = |count: &u64| *count <= TOKENS_MAX;
+        match (input.filter(possible), output.filter(possible)) {
             (None, None) => None,
             (input, output) => Some(Tokens {
                 input: input.unwrap_or(0),
@@ -153,6 +198,8 @@ pub enum LlmErrorKind {
     Refused,
     /// The answer is not what the protocol says.
     Malformed,
+    /// Nobody waits for the answer any more.
+    Abandoned,
     /// A script or recording has no such answer.
     NotRecorded,
     /// The model is not configured.
@@ -316,7 +363,7 @@ impl LlmReply {
             .into_iter()
             .flatten();
         let tokens = reply.get("tokens").filter(|tokens| tokens.is_object());
-        let count = |tokens: &Json, key: &str| tokens.get(key).and_then(Json::as_u64).unwrap_or(0);
+        let count = |tokens: &Json, key: &str| tokens.get(key).and_then(Json::as_u64).or(Some(0));
         Some(LlmReply {
             content: text(reply.get("content")),
             tool_calls: calls
@@ -327,10 +374,8 @@ impl LlmReply {
                     args_error: text(call.get("args_error")),
                 })
                 .collect(),
-            tokens: tokens.map(|tokens| Tokens {
-                input: count(tokens, "input"),
-                output: count(tokens, "output"),
-            }),
+            tokens: tokens
+                .and_then(|tokens| Tokens::of(count(tokens, "input"), count(tokens, "output"))),
         })
     }
 }

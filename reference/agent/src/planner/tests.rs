@@ -54,6 +54,7 @@ fn whose_time_ended_is_told() {
                 planner_timeout: Duration::from_millis(planner_ms),
                 program_timeout: Duration::from_secs(1),
                 output_tokens: 1,
+                program_bytes: 1000,
             },
             &Alone,
         );

@@ -206,6 +206,7 @@ fn carry_out(server: &Arc<Server>, call: &Arc<Call>, arguments: &Arguments) -> D
                 deadline,
                 planner_timeout: Duration::from_millis(settings.planner_timeout_ms),
                 program_timeout: Duration::from_millis(server.programs.timeout_ms),
+                program_bytes: server.settings.program_bytes,
                 output_tokens: u32::try_from(settings.output_tokens).unwrap_or(u32::MAX),
             };
             run_task(&task, &world)
