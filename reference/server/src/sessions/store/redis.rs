@@ -247,7 +247,7 @@ impl Redis {
         if shared.away.load(Ordering::Acquire) {
             return Err(Failure::Away("it did not answer a moment ago".into()));
         }
-        let kept = shared.idle().pop();
+        let kept = shared.kept();
         if let Some(mut link) = kept {
             match call.invoke(link.within(left(ends, ANSWER_TIMEOUT))) {
                 Ok(answer) => {
@@ -299,10 +299,11 @@ impl Redis {
         ];
         let mut link = self.shared.connect(CONNECT_TIMEOUT)?;
         let ping = redis::cmd("PING").get_packed_command();
-        link.within(ANSWER_TIMEOUT);
         // The first answer comes when all are subscribed to; the others are no messages.
-        link.req_command(redis::cmd("SUBSCRIBE").arg(&[&told, &asked, &acted]))?
-            .extract_error()?;
+        let mut subscribe = redis::cmd("SUBSCRIBE");
+        subscribe.arg(&[&told, &asked, &acted]);
+        link.send(&subscribe.get_packed_command())?;
+        link.next(ANSWER_TIMEOUT)?.extract_error()?;
         if !heard(Word::Begins) {
             return Ok(());
         }
@@ -396,6 +397,16 @@ fn cause(error: &RedisError) -> String {
 impl Shared {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Wire>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection that nobody uses, and on which nothing was said meanwhile.
+    fn kept(&self) -> Option<Wire> {
+        loop {
+            let mut link = self.idle().pop()?;
+            if link.is_quiet() {
+                return Some(link);
+            }
+        }
     }
 
     fn keep(&self, link: Wire) {

@@ -92,13 +92,42 @@ struct Elements {
     count: usize,
     /// Bytes of the line so far.
     line_bytes: usize,
-    /// Whether the line says how long a text behind it is, and how long as far as it was read.
-    text: Option<usize>,
+    /// What the line is, by its first byte.
+    kind: u8,
+    /// The number that it tells, as far as it was read; a length of -1 is none.
+    number: Option<usize>,
     /// Bytes of a text, and of the end of its line, that are still to come.
     text_left: usize,
+    /// Elements that are still to come of what was asked.
+    awaited: usize,
+    /// Bytes came behind the last of them.
+    has_more: bool,
 }
 
 impl Elements {
+    /// Awaits so many answers.
+    fn begin(&mut self, answers: usize) {
+        (self.count, self.awaited, self.has_more) = (0, answers, false);
+    }
+
+    /// A line is read whole: how long the text behind it is, or how many elements it announces.
+    fn line_ends(&mut self) {
+        let number = self.number.unwrap_or(0);
+        self.awaited = self.awaited.saturating_sub(1);
+        match self.kind {
+            b'$' | b'=' | b'!' => {
+                self.text_left = self.number.map_or(0, |bytes| bytes.saturating_add(2));
+            }
+            b'*' | b'~' | b'>' => self.awaited = self.awaited.saturating_add(number),
+            b'%' => self.awaited = self.awaited.saturating_add(number.saturating_mul(2)),
+            // Attributes stand before the element that they are of.
+            b'|' => self.awaited = self.awaited.saturating_add(number.saturating_mul(2) + 1),
+            _ => {}
+        }
+        self.line_bytes = 0;
+        self.count += 1;
+    }
+
     /// Follows what was read, before anything is made of it.
     fn follow(&mut self, mut read: &[u8]) -> io::Result<()> {
         while !read.is_empty() {
@@ -109,21 +138,22 @@ impl Elements {
                 break;
             };
             read = behind;
-            match (byte, self.text) {
-                (b'\n', text) => {
-                    self.text_left = text.map_or(0, |bytes| bytes.saturating_add(2));
-                    (self.text, self.line_bytes) = (None, 0);
-                    self.count += 1;
+            if self.line_bytes == 0 {
+                self.has_more |= self.awaited == 0;
+                (self.kind, self.number) = (*byte, Some(0));
+            }
+            match (byte, self.number) {
+                (b'\n', _) => {
+                    self.line_ends();
                     continue;
                 }
-                (b'$' | b'=' | b'!', _) if self.line_bytes == 0 => self.text = Some(0),
-                (b'0'..=b'9', Some(bytes)) => {
+                _ if self.line_bytes == 0 => {}
+                (b'0'..=b'9', Some(number)) => {
                     let digit = usize::from(byte - b'0');
-                    self.text = Some(bytes.saturating_mul(10).saturating_add(digit));
+                    self.number = Some(number.saturating_mul(10).saturating_add(digit));
                 }
                 (b'\r', _) => {}
-                // Nothing, which has the length -1.
-                _ => self.text = None,
+                _ => self.number = None,
             }
             self.line_bytes += 1;
             if self.line_bytes > LINE_BYTES_MAX {
@@ -436,7 +466,7 @@ impl Wire {
     /// When it does not leave in time.
     pub fn send(&mut self, packed: &[u8]) -> Result<(), RedisError> {
         let bytes_max = self.answer_bytes_max;
-        self.elements.count = 0;
+        self.elements.begin(1);
         let bounded = self.stream.bounded_mut();
         bounded.left = bytes_max;
         bounded.ends += time_of(packed.len());
@@ -459,6 +489,27 @@ impl Wire {
         self.read()
     }
 
+    /// Whether nothing has come that nobody asked for: it would pass for the answer to the next question.
+    pub fn is_quiet(&mut self) -> bool {
+        let has_more = self.elements.has_more;
+        let socket = &self.stream.bounded().socket;
+        !has_more
+            && matches!(
+                happens(socket, PollFlags::POLLIN, Duration::ZERO),
+                Ok(false)
+            )
+    }
+
+    /// The answer, unless there is another one behind it: then nobody knows which is which.
+    fn only(&mut self) -> Result<Value, RedisError> {
+        let answer = self.read()?;
+        if self.elements.has_more {
+            self.is_open = false;
+            return Err(io::Error::other("it answers more than it was asked").into());
+        }
+        Ok(answer)
+    }
+
     fn read(&mut self) -> Result<Value, RedisError> {
         let followed = Followed {
             stream: &mut self.stream,
@@ -474,7 +525,7 @@ impl Wire {
 impl ConnectionLike for Wire {
     fn req_packed_command(&mut self, packed: &[u8]) -> Result<Value, RedisError> {
         self.send(packed)?;
-        self.read()
+        self.only()
     }
 
     fn req_packed_commands(
@@ -484,6 +535,7 @@ impl ConnectionLike for Wire {
         count: usize,
     ) -> Result<Vec<Value>, RedisError> {
         self.send(packed)?;
+        self.elements.begin(offset + count);
         (0..offset).try_for_each(|_| self.read().map(drop))?;
         (0..count).map(|_| self.read()).collect()
     }

@@ -94,10 +94,12 @@ fn converse(stream: TcpStream, says: &Says, endless: Option<(Vec<u8>, Duration)>
         if let Some((bytes, pause)) = &endless
             && usual(&command).is_none()
         {
-            while stream.write_all(bytes).is_ok() {
+            loop {
                 std::thread::sleep(*pause);
+                if stream.write_all(bytes).is_err() {
+                    return;
+                }
             }
-            return;
         }
     }
 }
@@ -518,6 +520,47 @@ fn steps_share_the_time_of_what_they_are_steps_of() {
     });
     let sentinel = sentinel(Some(hesitant.port));
     away(sentinel.open("redis+sentinel", "/main").sweep(), "a role");
+}
+
+/// What a script answers that names so many.
+fn named(count: u8) -> Vec<u8> {
+    format!("*2\r\n$2\r\nok\r\n:{count}\r\n").into_bytes()
+}
+
+#[test]
+fn an_answer_with_another_one_behind_it_is_none() {
+    // Either may be of another question: nobody is told the first, and nobody after him the second.
+    let twice = [named(1), named(2)].concat();
+    let store = Fake::scripts(twice).open("redis", "");
+    let swept = store.sweep();
+    assert!(swept.is_err(), "{swept:?}");
+    let texts = |count: usize| {
+        let texts = "$3\r\na\nb\r\n".repeat(count);
+        format!("*3\r\n$2\r\nok\r\n:7\r\n*{count}\r\n{texts}").into_bytes()
+    };
+    for nested in [texts(0), texts(1), texts(5_000)] {
+        let store = Fake::scripts(nested).open("redis", "");
+        assert!((0..3).all(|_| matches!(store.sweep(), Ok(7))));
+    }
+}
+
+#[test]
+fn an_answer_that_came_before_its_question_is_not_taken() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let fake = Fake::start_with(
+        move |command| {
+            let answer = usual(command);
+            answer.or_else(|| Some(named(counted.fetch_add(1, Ordering::AcqRel) as u8)))
+        },
+        Some((named(99), Duration::from_millis(30))),
+    );
+    let store = fake.open("redis", "");
+    for count in 0..4 {
+        let swept = store.sweep();
+        assert!(matches!(swept, Ok(told) if told == count), "{swept:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]
