@@ -1,4 +1,4 @@
-//! SIGTERM, SIGINT and SIGHUP, waited for on a thread of their own. Knows nothing of what they end.
+//! SIGTERM, SIGINT and SIGHUP, waited for on a thread of their own, and SIGXFSZ, which nobody gets. Knows nothing of what they end.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,7 +7,10 @@ use nix::sys::signal::{SigSet, Signal};
 /// Holds the signals back from every thread started afterwards. Call first, on the main thread.
 pub fn hold() {
     // Unheld signals end the process by default, which is what a failure leaves us with.
-    let _ = terminating().thread_block();
+    let mut held = terminating();
+    // A file that may not grow further fails the write, and not the server.
+    held.add(Signal::SIGXFSZ);
+    let _ = held.thread_block();
 }
 
 /// What a signal does, which changes once the server serves.

@@ -106,7 +106,10 @@ const STRAY: &str = "new";
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Failure::Away(error.to_string())
+        match is_full(&error) {
+            true => SessionError::NoRoom.into(),
+            false => Failure::Away(error.to_string()),
+        }
     }
 }
 
@@ -208,8 +211,16 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .mode(0o600)
         .custom_flags(UNWAITING)
         .open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // On a full disk half a file would take the room that is needed to close a session.
+        let _ = std::fs::remove_file(path);
+        match error.kind() {
+            // What this process may write is bounded, too.
+            io::ErrorKind::FileTooLarge => io::Error::new(io::ErrorKind::StorageFull, error),
+            _ => error,
+        }
+    })
 }
 
 /// Has the names in a directory survive the machine's end, as they are now.
@@ -242,10 +253,11 @@ impl Held<'_> {
         let fresh = self.path.join("fresh");
         write(&fresh, &bytes)?;
         std::fs::rename(&fresh, self.head_path(key))?;
-        if lasting {
-            sync_names(self.path)?;
+        match lasting {
+            // The name is there already, whatever it lacks.
+            true => sync_names(self.path).map_err(|error| Failure::Away(error.to_string())),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn keys(&self) -> Answer<Vec<Key>> {
@@ -309,7 +321,15 @@ impl Held<'_> {
         let mut closed = self.closed()?;
         closed.push(key.as_str().to_owned());
         let from = closed.len().saturating_sub(CLOSED_MAX);
-        self.replace("closed", closed[from..].join("\n").as_bytes())?;
+        let text = closed[from..].join("\n");
+        match self.replace("closed", text.as_bytes()) {
+            Err(error) if is_full(&error) => {
+                // What is closed makes room for the note that it is.
+                self.remove_body(key, entry.committed);
+                self.replace("closed", text.as_bytes())?;
+            }
+            noted => noted?,
+        }
         std::fs::remove_file(self.head_path(key))?;
         self.remove_body(key, entry.committed);
         // Lock order: the holder of this lock may wait for that one, never the other way round.
@@ -494,6 +514,8 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         .open(path)
         .map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
+            // A socket, or a device that is not there.
+            Some(libc::ENXIO) => io::Error::new(io::ErrorKind::InvalidData, "it is no file"),
             _ => error,
         });
     let Some(file) = present(opened)? else {
@@ -509,6 +531,13 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
     }
     Ok(Some(bytes))
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// Whether what was read is at fault itself: too large, no file, or not for us.
@@ -660,9 +689,13 @@ impl SessionStore for Directory {
             entry.until = 0;
             entry.head = content.head.to_vec();
             entry.stamp.clone_from(&lease.holder);
-            held.put(&lease.key, &entry, true)?;
-            held.remove_body(&lease.key, before);
-            Ok(())
+            let put = held.put(&lease.key, &entry, true);
+            match &put {
+                Ok(()) => held.remove_body(&lease.key, before),
+                Err(Failure::Refused(_)) => held.remove_body(&lease.key, lease.fence),
+                Err(_) => {}
+            }
+            put
         })();
         // Gone already, unless it was refused.
         let _ = std::fs::remove_file(&fresh);
@@ -686,7 +719,7 @@ impl SessionStore for Directory {
         let held = self.hold()?;
         let entry = held.find(key, owner)?;
         held.close(key, &entry)?;
-        Ok(sync_names(held.path)?)
+        sync_names(held.path).map_err(|error| Failure::Away(error.to_string()))
     }
 
     fn close_owner(&self, owner: &str) -> Answer<()> {
