@@ -406,7 +406,7 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     }
     std::fs::write(&head, &sound).unwrap();
     assert!(second.read(&key, &owner, None).is_ok());
-    // Nor is the entry of another session, or a link, and neither is any trouble for others.
+    // Nor is the entry of another session, a link, or a socket, and neither is any trouble for others.
     let foreign = Key::of("foreign");
     let place = directory.path().join("store/programs");
     let place = place.join(format!("{}.head", foreign.as_str()));
@@ -415,6 +415,11 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
     assert_eq!(told, Some(SessionError::Unreadable.into()));
     std::fs::remove_file(&place).unwrap();
     std::os::unix::fs::symlink(&place, &place).unwrap();
+    let told = second.read(&foreign, &owner, None).err();
+    assert_eq!(told, Some(SessionError::Unreadable.into()));
+    assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
+    std::fs::remove_file(&place).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&place).unwrap();
     let told = second.read(&foreign, &owner, None).err();
     assert_eq!(told, Some(SessionError::Unreadable.into()));
     assert_eq!(second.list(Some(&owner)).unwrap().len(), 1);
