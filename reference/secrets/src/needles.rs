@@ -437,15 +437,16 @@ impl<'t> Introducers<'t> {
     /// Those among the bytes from `from` on.
     fn among(&self, from: usize) -> u64 {
         let rest = &self.text[from..];
-        let mut padded = [0; TOGETHER];
-        let bytes = rest.first_chunk().unwrap_or_else(|| {
-            padded[..rest.len()].copy_from_slice(rest);
-            &padded
-        });
         let blank = if self.blanks { b'+' } else { b'%' };
+        let is_one = |byte: &u8| escape::introduces(*byte) | (*byte == blank);
+        let Some(bytes) = rest.first_chunk::<TOGETHER>() else {
+            // Many texts are short.
+            let bits = (0..).zip(rest).filter(|(_, byte)| is_one(byte));
+            return bits.fold(0, |bits, (at, _)| bits | 1 << at);
+        };
         let mut each = [0; TOGETHER];
         for (one, byte) in each.iter_mut().zip(bytes) {
-            *one = u8::from(escape::introduces(*byte) | (*byte == blank));
+            *one = u8::from(is_one(byte));
         }
         let (words, _) = each.as_chunks::<8>();
         words.iter().rev().fold(0, |bits, word| {

@@ -482,7 +482,8 @@ impl ProgramCalls {
                 ])
             }
             Err(fault) => {
-                let message = fault.told(redactor);
+                // However long the arguments took to look through.
+                let message = fault.told(&redactor.for_at_most(SCRUB_TIME_MAX));
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, cut(&message, LISTED_ERROR_BYTES)));
                 let reason = Value::keyword(fault.reason.name());
