@@ -29,7 +29,7 @@ const CALLS: &str = concat!(
 
 /// The calls, and one of a tool whose name is long, with a credential where it is cut.
 fn calls() -> String {
-    let (before, behind) = ("a".repeat(240), "b".repeat(1 << 20));
+    let (before, behind) = ("a".repeat(240), "b".repeat(1 << 15));
     let name = format!("{before}otlp-test-token-0123456789abcdef{behind}");
     let long = serde_json::json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": name}});
     format!("{CALLS}{long}\n")
