@@ -452,15 +452,10 @@ impl<'t> Escapes<'t> {
 
     /// The same of an entity with the name at `at` whose letters stand as they are, and what ends it.
     fn read_name(&self, at: usize, out: &mut Readings) -> bool {
-        let rest = &self.text[at..];
-        let letters = rest.iter().take(NAME_MAX);
-        let letters = letters
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .count();
-        match rest.get(letters) {
+        let end = at + self.letters(at) + 1;
+        match self.text.get(end - 1) {
             Some(b';') => {
-                let end = at + letters + 1;
-                let said = NAMES.of(&rest[..=letters]).filter(|said| match *said {
+                let said = NAMES.of(&self.text[at..end]).filter(|said| match *said {
                     "&" => self.names_nothing(end),
                     said => !said.bytes().any(introduces),
                 });
@@ -475,16 +470,21 @@ impl<'t> Escapes<'t> {
 
     /// Whether what stands at `at` is no entity without its ampersand, as far as that is told soon.
     fn names_nothing(&self, at: usize) -> bool {
-        let rest = &self.text[at..];
-        let letters = rest.iter().take(NAME_MAX);
-        let letters = letters
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .count();
-        let open = || OPEN_NAME.take_while(|count| *count <= letters);
-        let ends = rest
-            .get(letters)
+        let letters = self.letters(at);
+        let (rest, behind) = self.text[at..].split_at(letters);
+        let ends = behind
+            .first()
             .is_none_or(|byte| !introduces(*byte) && !b"#;".contains(byte));
-        ends && open().all(|count| NAMES.of(&rest[..count]).is_none())
+        let mut open = OPEN_NAME.take_while(|count| *count <= letters);
+        ends && open.all(|count| NAMES.of(&rest[..count]).is_none())
+    }
+
+    /// How many letters stand at `at`, as far as a name has so many.
+    fn letters(&self, at: usize) -> usize {
+        let letters = self.text[at..].iter().take(NAME_MAX);
+        letters
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count()
     }
 
     /// The reading of an escape that has one, as far as that is told soon: some backslashes before what says nothing more than one
@@ -1131,7 +1131,7 @@ struct Names {
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let mut slots = vec![0; Names::SLOTS];
     for (number, (name, _)) in (1..).zip(Names::all()) {
-        let mut slot = Names::slot(name.iter().fold(0, |hash, byte| Names::hash(hash, *byte)));
+        let mut slot = Names::slot(Names::hash_of(name));
         while slots[slot] != 0 {
             slot = (slot + 1) % Names::SLOTS;
         }
@@ -1162,8 +1162,11 @@ impl Names {
 
     /// What the name says.
     fn of(&self, name: &[u8]) -> Option<&'static str> {
-        let hash = name.iter().fold(0, |hash, byte| Self::hash(hash, *byte));
-        self.get(hash, name)
+        self.get(Self::hash_of(name), name)
+    }
+
+    fn hash_of(name: &[u8]) -> u32 {
+        name.iter().fold(0, |hash, byte| Self::hash(hash, *byte))
     }
 
     /// What the name says that has this hash.
