@@ -72,19 +72,30 @@ fn many_calls(count: usize) -> Json {
     json!({ "content": calls, "choices": [{ "message": { "tool_calls": calls } }] })
 }
 
+/// A request that asks for nothing but an answer.
+fn request(messages: &[Message]) -> LlmRequest<'_> {
+    LlmRequest {
+        system: "",
+        messages,
+        turn: 1,
+        output: Output::Text,
+        tools: &[],
+        cache: false,
+        schema: None,
+        max_tokens: None,
+        timeout: None,
+        abandoned: Abandoned::NEVER,
+    }
+}
+
 fn ask(model: &dyn Llm) -> Result<LlmReply, LlmErrorKind> {
     let (messages, tools) = (history(), tools());
     let request = LlmRequest {
         system: "Be exact.",
-        messages: &messages,
         turn: 2,
-        output: Output::Text,
         tools: &tools,
-        cache: false,
-        schema: None,
         max_tokens: Some(50),
-        timeout: None,
-        abandoned: Abandoned::NEVER,
+        ..request(&messages)
     };
     model.complete(&request).map_err(|error| error.kind)
 }
@@ -277,18 +288,7 @@ fn errors_never_show_the_key() {
     };
     let model = ChatCompletions::new(options).unwrap();
     let messages = history();
-    let request = LlmRequest {
-        system: "",
-        messages: &messages,
-        turn: 1,
-        output: Output::Text,
-        tools: &[],
-        cache: false,
-        schema: None,
-        max_tokens: None,
-        timeout: None,
-        abandoned: Abandoned::NEVER,
-    };
+    let request = request(&messages);
     let error = model.complete(&request).unwrap_err();
     assert_eq!(error.kind, LlmErrorKind::Unavailable);
     assert!(!error.to_string().contains("key-of-the-test"), "{error}");
@@ -371,16 +371,8 @@ fn nobody_waits_for_an_abandoned_answer() {
     let model = ChatCompletions::new(options).unwrap();
     let (began, messages) = (Instant::now(), history());
     let told = model.complete(&LlmRequest {
-        system: "",
-        messages: &messages,
-        turn: 1,
-        output: Output::Text,
-        tools: &[],
-        cache: false,
-        schema: None,
-        max_tokens: None,
-        timeout: None,
         abandoned: Abandoned(&|| began.elapsed() > Duration::from_millis(100)),
+        ..request(&messages)
     });
     assert_eq!(
         told.map_err(|error| error.kind),
