@@ -93,7 +93,10 @@ fn sent(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
                 }
             }
         }
-        CaseBody::Cli(cli) => inputs.extend(cli.files.values().filter_map(bytes).filter_map(file)),
+        CaseBody::Cli(cli) => {
+            let files = cli.commands().flat_map(|command| command.files.values());
+            inputs.extend(files.filter_map(bytes).filter_map(file));
+        }
     }
     inputs.extend(surroundings(&case.target));
     inputs

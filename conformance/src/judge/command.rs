@@ -4,11 +4,11 @@ use super::{Judged, line, mismatch, text};
 use crate::observed::CommandRun;
 use crate::suite::{Captures, CliExpect, FileExpect, LineMatch, Received, Text};
 
-/// Judges exit status, output, files, and what peers received.
+/// Judges exit status, output, files, and what peers received. Keeps what the holes capture.
 ///
 /// # Errors
 /// The first difference.
-pub fn command(expect: &CliExpect, run: &CommandRun) -> Judged {
+pub fn command(expect: &CliExpect, run: &CommandRun, captures: &mut Captures) -> Judged {
     if run.status != Some(expect.status) {
         let status = run
             .status
@@ -26,7 +26,7 @@ pub fn command(expect: &CliExpect, run: &CommandRun) -> Judged {
     ];
     for (what, expected, observed) in streams {
         if let Some(expected) = expected {
-            bytes(what, expected, observed)?;
+            bytes(what, expected, observed, captures)?;
         }
     }
     for (path, expected) in &expect.files {
@@ -37,23 +37,25 @@ pub fn command(expect: &CliExpect, run: &CommandRun) -> Judged {
             (FileExpect::Text(expected), None) => {
                 return Err(mismatch(what, expected.source(), "no such file"));
             }
-            (FileExpect::Text(expected), Some(observed)) => bytes(&what, expected, observed)?,
+            (FileExpect::Text(expected), Some(observed)) => {
+                bytes(&what, expected, observed, captures)?;
+            }
         }
     }
     expect
         .received
         .iter()
-        .try_for_each(|wanted| received(wanted, run))
+        .try_for_each(|wanted| received(wanted, run, captures))
 }
 
-fn received(wanted: &Received, run: &CommandRun) -> Judged {
+fn received(wanted: &Received, run: &CommandRun, captures: &Captures) -> Judged {
     let what = format!("peer {}", wanted.peer);
     let lines = run.received.get(&wanted.peer).map_or("", String::as_str);
     let shown = wanted.pattern.source();
     let pattern = LineMatch::Json(wanted.pattern.clone());
     let mut found = None;
     for candidate in lines.lines() {
-        match line(&pattern, candidate, &mut Captures::new()) {
+        match line(&pattern, candidate, &mut captures.clone()) {
             Ok(true) => found = Some(candidate),
             Ok(false) => {}
             Err(error) => return Err(mismatch(what, shown, error)),
@@ -78,11 +80,11 @@ fn received(wanted: &Received, run: &CommandRun) -> Judged {
     }
 }
 
-fn bytes(what: &str, expected: &Text, observed: &[u8]) -> Judged {
+fn bytes(what: &str, expected: &Text, observed: &[u8], captures: &mut Captures) -> Judged {
     match std::str::from_utf8(observed) {
-        Ok(observed) => text(what, expected, observed, &mut Captures::new()),
+        Ok(observed) => text(what, expected, observed, captures),
         Err(_) => {
-            let exact = expected.bytes(&Captures::new()).ok();
+            let exact = expected.bytes(captures).ok();
             if exact.as_deref() == Some(observed) {
                 return Ok(());
             }

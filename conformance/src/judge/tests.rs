@@ -835,7 +835,7 @@ fn commands_are_judged() {
     ];
     let lines: Vec<String> = wrong
         .iter()
-        .map(|run| judged(command(&case.expect, run)))
+        .map(|run| judged(command(&case.expect, run, &mut Captures::new())))
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     ok

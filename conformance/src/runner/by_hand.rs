@@ -315,20 +315,29 @@ fn server(spec: &TargetSpec, subject: &Subject, observing: bool) -> Option<Strin
 
 fn command(case: &CliCase, spec: &TargetSpec, lines: &mut Vec<String>) -> Option<()> {
     upstreams(spec, lines)?;
+    // What a command takes from what came of another is known only then.
     let text = |text: &Text| text.string(&Captures::new()).ok();
-    for (name, content) in &case.files {
-        lines.push(written(name, &content.bytes(&Captures::new()).ok()?));
+    for case in case.commands() {
+        for (name, content) in &case.files {
+            lines.push(written(name, &content.bytes(&Captures::new()).ok()?));
+        }
+        let mut variables = Vec::new();
+        for (name, value) in &case.env {
+            variables.push(format!("{name}={}", text(value)?));
+        }
+        let words: Option<Vec<String>> = case.argv.iter().map(text).collect();
+        let command = shell_words::join(with_variables(variables, words?));
+        lines.push(match &case.stdin {
+            Some(stdin) => {
+                let mut acts = vec![Act::Write(stdin.bytes(&Captures::new()).ok()?)];
+                if case.stdin_open {
+                    acts.push(Act::Sleep(ANSWER_SECONDS.to_owned()));
+                }
+                fed(&acts, &command)
+            }
+            None => fed(&[], &command),
+        });
     }
-    let mut variables = Vec::new();
-    for (name, value) in &case.env {
-        variables.push(format!("{name}={}", text(value)?));
-    }
-    let words: Option<Vec<String>> = case.argv.iter().map(text).collect();
-    let command = shell_words::join(with_variables(variables, words?));
-    lines.push(match &case.stdin {
-        Some(stdin) => fed(&[Act::Write(stdin.bytes(&Captures::new()).ok()?)], &command),
-        None => fed(&[], &command),
-    });
     Some(())
 }
 

@@ -1,4 +1,4 @@
-//! Runs a `cli` case: one command to its end, in an empty directory of its own.
+//! Runs a `cli` case: its commands to their ends, one after another, in an empty directory of its own.
 //! Knows which programs the launch template offers; knows nothing of MCP.
 
 use std::path::Path;
@@ -27,7 +27,7 @@ use super::trial::Trial;
 /// Largest file that is compared.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Runs the command and judges what came of it. Of `spec` it heeds the peers and the upstreams config that reaches them.
+/// Runs the commands and judges what came of them. Of `spec` it heeds the peers and the upstreams config that reaches them.
 pub async fn run(case: &CliCase, spec: &TargetSpec, launch: &Launch, patience: Patience) -> Trial {
     match attempt(case, spec, launch, patience).await {
         Ok(trial) => trial,
@@ -49,58 +49,56 @@ async fn attempt(
     if let Some(config) = upstreams {
         write(&work.join(start::UPSTREAMS_FILE), config)?;
     }
-    let names: Captures = stage
+    let mut names: Captures = stage
         .words()
         .map(|(name, word)| (name.to_owned(), Json::from(word)))
         .collect();
-    for (name, content) in &case.files {
-        write(&inside(&work, name)?, bytes(content, &names)?)?;
-    }
-    let spawn = spawn(case, launch, &names, &directory, &work)?;
-    let stdin = case
-        .stdin
-        .as_ref()
-        .map(|stdin| bytes(stdin, &names))
-        .transpose()?
-        .unwrap_or_default();
     let began = Instant::now();
-    let waited = patience.within(case.expect.within_ms, patience.exit.max(patience.reply));
-    let mut traffic = vec![Traffic::new(
-        Direction::Sent,
-        &shell_words::join(&spawn.argv),
-    )];
-    let run = match finish(&spawn, &stdin, waited).await {
-        Ok(run) => run,
-        Err(fault) => {
-            return Ok(Trial::faulted(
-                &fault,
-                &shell_words::join(&spawn.argv),
-                String::new(),
-                false,
-            ));
+    let (mut traffic, mut messages, mut stderr) = (Vec::new(), Vec::new(), String::new());
+    let mut verdict = Verdict::pass();
+    for case in case.commands() {
+        for (name, content) in &case.files {
+            write(&inside(&work, name)?, bytes(content, &names)?)?;
         }
-    };
-    traffic.push(Traffic::new(
-        Direction::Received,
-        &String::from_utf8_lossy(&run.stdout),
-    ));
-    let run = CommandRun {
-        files: files(case, &work)?,
-        received: received(case, &directory)?,
-        ..run
-    };
-    let verdict = match judge::command(&case.expect, &run) {
-        Ok(()) => Verdict::pass(),
-        Err(mismatch) => Verdict::Fail(mismatch),
-    };
-    let stderr = String::from_utf8_lossy(&run.stderr).into_owned();
-    let failed = run.status != Some(0);
+        let spawn = spawn(case, launch, &names, &directory, &work)?;
+        let stdin = case
+            .stdin
+            .as_ref()
+            .map(|stdin| bytes(stdin, &names))
+            .transpose()?
+            .unwrap_or_default();
+        let waited = patience.within(case.expect.within_ms, patience.exit.max(patience.reply));
+        let line = shell_words::join(&spawn.argv);
+        traffic.push(Traffic::new(Direction::Sent, &line));
+        let open_for = match &case.expect.stdout {
+            Some(stdout) if case.stdin_open => stdout.source().lines().count(),
+            _ => 0,
+        };
+        let run = match finish(&spawn, &stdin, open_for, waited).await {
+            Ok(run) => run,
+            Err(fault) => return Ok(Trial::faulted(&fault, &line, String::new(), false)),
+        };
+        traffic.push(Traffic::new(
+            Direction::Received,
+            &String::from_utf8_lossy(&run.stdout),
+        ));
+        let run = CommandRun {
+            files: files(case, &work)?,
+            received: received(case, &directory)?,
+            ..run
+        };
+        let said = String::from_utf8_lossy(&run.stderr);
+        stderr.push_str(&said);
+        if run.status != Some(0) {
+            messages.push(said.into_owned());
+        }
+        if let Err(mismatch) = judge::command(&case.expect, &run, &mut names) {
+            verdict = Verdict::Fail(mismatch);
+            break;
+        }
+    }
     Ok(Trial {
-        messages: if failed {
-            vec![stderr.clone()]
-        } else {
-            Vec::new()
-        },
+        messages,
         stderr,
         traffic,
         took: began.elapsed(),
@@ -144,14 +142,27 @@ fn spawn(
     })
 }
 
-async fn finish(spawn: &Spawn, stdin: &[u8], waited: Duration) -> Result<CommandRun, Fault> {
+/// Runs a command whose input stays open until it has written so many lines.
+async fn finish(
+    spawn: &Spawn,
+    stdin: &[u8],
+    open_for: usize,
+    waited: Duration,
+) -> Result<CommandRun, Fault> {
     let mut process = link::launch(spawn)?;
     let ran = tokio::time::timeout(waited, async {
         // A command need not read its input.
         let _unread = process.write(stdin).await;
-        process.end_input();
         let mut stdout = Vec::new();
-        while let Some(piece) = process.lines.next().await {
+        let mut lines = 0;
+        loop {
+            if lines >= open_for {
+                process.end_input();
+            }
+            let Some(piece) = process.lines.next().await else {
+                break;
+            };
+            lines += 1;
             match piece {
                 Piece::Line(line) => {
                     stdout.extend_from_slice(&line);

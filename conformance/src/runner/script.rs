@@ -159,6 +159,15 @@ fn http(body: &HttpCase, lines: &mut Vec<String>) {
 }
 
 fn cli(body: &CliCase, lines: &mut Vec<String>) {
+    for (at, command) in body.commands().enumerate() {
+        if at > 0 {
+            lines.push("then".to_owned());
+        }
+        one_command(command, lines);
+    }
+}
+
+fn one_command(body: &CliCase, lines: &mut Vec<String>) {
     for (name, value) in &body.env {
         lines.push(format!("{name}={}", value.source()));
     }

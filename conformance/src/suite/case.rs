@@ -225,12 +225,14 @@ impl CaseBody {
                 })
                 .then_some("output_schema"),
             // A command of `ptc` is its second word; only `start` is every server's.
-            CaseBody::Cli(cli) => match cli.argv.get(1).and_then(Text::as_plain) {
-                Some("repl" | "eval") => Some("repl"),
-                Some("doctor") => Some("doctor"),
-                Some("agent") => Some("agent_run"),
-                _ => None,
-            },
+            CaseBody::Cli(cli) => cli.commands().find_map(|command| {
+                match command.argv.get(1).and_then(Text::as_plain) {
+                    Some("repl" | "eval") => Some("repl"),
+                    Some("doctor") => Some("doctor"),
+                    Some("agent") => Some("agent_run"),
+                    _ => None,
+                }
+            }),
             CaseBody::Clj(_) | CaseBody::Call(_) | CaseBody::Fixture(_) => None,
         }
     }
@@ -708,7 +710,7 @@ pub enum CallExpect {
 // ---------------------------------------------------------------------------------------------
 // cli
 
-/// One run of a command, in an empty directory of its own.
+/// A run of a command in an empty directory of its own, and of those that follow it there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CliCase {
     /// The command line; the first word names a program that the launch template knows (`ptc`).
@@ -722,8 +724,21 @@ pub struct CliCase {
     /// Standard input; absent: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<Text>,
+    /// Whether the input stays open until standard output has as many lines as are expected of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stdin_open: bool,
     /// What must come of it.
     pub expect: CliExpect,
+    /// The command that follows in the same directory, if this one did what it must. It may use what holes in what came of this one kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Box<CliCase>>,
+}
+
+impl CliCase {
+    /// This command and those behind it, in order.
+    pub fn commands(&self) -> impl Iterator<Item = &CliCase> {
+        std::iter::successors(Some(self), |case| case.then.as_deref())
+    }
 }
 
 /// What must come of a command.

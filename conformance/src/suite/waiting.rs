@@ -42,14 +42,14 @@ impl Case {
             CaseBody::Call(call) => {
                 matches!(&call.expect, CallExpect::Returns(pattern) if names_timeout(&pattern.source()))
             }
-            CaseBody::Cli(cli) => {
+            CaseBody::Cli(cli) => cli.commands().any(|cli| {
                 let mut told = [&cli.expect.stdout, &cli.expect.stderr]
                     .into_iter()
                     .flatten();
                 let mut scripts = cli.files.values();
                 told.any(|text| names_timeout(&text.source()))
                     || scripts.any(|text| text.source().contains(SLEEP))
-            }
+            }),
             CaseBody::Fixture(_) => false,
         };
         said || self.target.peers.values().any(is_slow)

@@ -700,7 +700,8 @@ impl Bench {
         Ok(script)
     }
 
-    /// Runs the suite on a server that gets a variable. No status: it took too long.
+    /// Runs the suite on a server that gets a variable. No status: it took too long. A fault that breaks what only SHOULD be is caught,
+    /// too, and what is only warned of without a fault judges none.
     fn run(
         &self,
         variable: &str,
@@ -709,7 +710,8 @@ impl Bench {
     ) -> Result<Option<ExitStatus>, String> {
         let script = self.script(variable)?;
         let mut harness = Command::new(&self.harness)
-            .args(["run", "--quiet", "--transport", "stdio", "--reference"])
+            .args(["run", "--quiet", "--strict", "--transport", "stdio"])
+            .arg("--reference")
             .arg(&script)
             .arg("--suite")
             .arg(self.pages())
