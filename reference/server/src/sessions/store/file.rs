@@ -19,13 +19,15 @@ use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// A directory that keeps sessions.
 pub struct Directory {
     path: PathBuf,
+    /// The file system that it was on at the start.
+    device: u64,
     /// Where what belongs to its sessions is kept, which ends with them.
     belongings: Option<Box<Directory>>,
 }
@@ -133,13 +135,13 @@ impl Directory {
             Space::Protocol => Some(Box::new(Directory::open(path, Space::Programs)?)),
         };
         let path = &path.join(space.name());
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder
-            .create(path)
-            .map_err(|error| format!("cannot make the directory: {error}"))?;
+        let made = make(path, true).and_then(|()| std::fs::metadata(path));
+        let device = made
+            .map_err(|error| format!("cannot make the directory: {error}"))?
+            .dev();
         let directory = Directory {
             path: path.to_owned(),
+            device,
             belongings,
         };
         let held = directory.hold().map_err(|failure| failure.to_string())?;
@@ -165,13 +167,13 @@ impl Directory {
     }
 
     fn hold(&self) -> Answer<Held<'_>> {
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(UNWAITING)
-            .open(self.path.join("lock"))?;
+        let lock = match self.open_lock() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.was_emptied() => {
+                make(&self.path, false)?;
+                self.open_lock()?
+            }
+            opened => opened?,
+        };
         let since = Instant::now();
         loop {
             match lock.try_lock() {
@@ -193,9 +195,27 @@ impl Directory {
         })
     }
 
+    fn open_lock(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        open(&mut options, &self.path.join("lock"))
+    }
+
+    /// Whether somebody removed what is in the operator's directory, and it is still the one of the start or made anew beside it: what
+    /// another file system holds, or the one below it, is not ours to write to.
+    fn was_emptied(&self) -> bool {
+        let operators = self.path.parent().map(std::fs::metadata);
+        operators.is_some_and(|data| data.is_ok_and(|data| data.dev() == self.device))
+    }
+
     fn body_path(&self, key: &Key, committed: u64) -> PathBuf {
         self.path.join(body_name(key, committed))
     }
+}
+
+fn make(path: &Path, with_parents: bool) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(with_parents).mode(0o700).create(path)
 }
 
 fn body_name(key: &Key, committed: u64) -> String {
@@ -204,13 +224,9 @@ fn body_name(key: &Key, committed: u64) -> String {
 
 /// Writes a file whose bytes survive the machine's end once this returned; its name does once that is synced.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(UNWAITING)
-        .open(path)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true).mode(0o600);
+    let mut file = open(&mut options, path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| {
         // On a full disk half a file would take the room that is needed to close a session.
@@ -506,19 +522,7 @@ fn checksum(key: &Key, entry: &[u8]) -> [u8; 4] {
 /// Reads a file where there is one, but no more of it than it may have: another program may have made it as large as the disk, or a
 /// link to somewhere else.
 fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .custom_flags(UNWAITING | libc::O_NOFOLLOW);
-    let opened = options
-        .open(path)
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
-            // A socket, or a device that is not there.
-            Some(libc::ENXIO) => io::Error::new(io::ErrorKind::InvalidData, "it is no file"),
-            _ => error,
-        });
-    let Some(file) = present(opened)? else {
+    let Some(file) = present(open(OpenOptions::new().read(true), path))? else {
         return Ok(None);
     };
     if !file.metadata()?.is_file() {
@@ -531,6 +535,19 @@ fn read(path: &Path, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
     }
     Ok(Some(bytes))
+}
+
+/// Opens a file of the directory: none that a link leads to elsewhere.
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let opened = options
+        .custom_flags(UNWAITING | libc::O_NOFOLLOW)
+        .open(path);
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link"),
+        // A socket, or a device that is not there.
+        Some(libc::ENXIO) => io::Error::new(io::ErrorKind::InvalidData, "it is no file"),
+        _ => error,
+    })
 }
 
 fn is_full(error: &io::Error) -> bool {

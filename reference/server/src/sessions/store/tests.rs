@@ -469,6 +469,33 @@ fn a_directory_outlives_its_process_and_says_what_is_wrong_with_it() {
         let told = second.read(&Key::of("nobody"), &owner, None).err();
         assert!(matches!(told, Some(Failure::Away(_))), "{name}: {told:?}");
     }
+    // No link leads what is written elsewhere.
+    let elsewhere = directory.path().join("elsewhere");
+    let failed = FailedLogin {
+        source: "source",
+        window: Duration::from_secs(1),
+        failures_max: 1,
+        block: Duration::from_secs(1),
+    };
+    for name in ["lock", "fresh"] {
+        let place = directory.path().join("store/programs").join(name);
+        let _ = std::fs::remove_file(&place);
+        std::os::unix::fs::symlink(&elsewhere, &place).unwrap();
+        let told = second.login_failed(&failed);
+        let away = Some(Failure::Away("it is a link".into()));
+        assert_eq!((told.err(), elsewhere.exists()), (away, false), "{name}");
+        std::fs::remove_file(&place).unwrap();
+    }
+    // What is removed is gone, and new sessions are kept; while the directory itself is away, nothing is.
+    let store = directory.path().join("store");
+    std::fs::remove_dir_all(store.join("programs")).unwrap();
+    assert_eq!(second.list(Some(&owner)).unwrap().len(), 0);
+    std::fs::remove_dir_all(&store).unwrap();
+    let told = second.list(Some(&owner)).err();
+    assert!(matches!(told, Some(Failure::Away(_))), "{told:?}");
+    std::fs::create_dir(&store).unwrap();
+    assert!(second.create(&new).is_ok());
+    assert!(second.read(&key, &owner, None).is_ok());
     std::fs::write(directory.path().join("file"), b"").unwrap();
     assert!(
         open(
