@@ -33,8 +33,10 @@ fn help() -> String {
         for flag in FLAGS.iter().filter(|flag| flag.group == group) {
             let _ = writeln!(text, "  --{}{}", flag.name, flag.kind.placeholder());
             let _ = writeln!(text, "      {}", flag.doc);
-            if let FlagKind::OneOf(..) | FlagKind::OneOfOrDefault(..) | FlagKind::Clamped { .. } =
-                flag.kind
+            if let FlagKind::OneOf(..)
+            | FlagKind::OneOfOrDefault(..)
+            | FlagKind::Clamped { .. }
+            | FlagKind::Within { .. } = flag.kind
             {
                 let _ = writeln!(text, "      Takes {}.", flag.kind.expected());
             }

@@ -12,6 +12,15 @@ pub struct Gate {
     watermark: Watermark,
 }
 
+/// Why nobody is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shut {
+    /// This many calls are in flight, and no more may be.
+    Full(usize),
+    /// Memory is short.
+    Memory,
+}
+
 /// The right to run; dropping it frees the place.
 #[derive(Debug)]
 pub struct Permit(Arc<Gate>);
@@ -40,21 +49,26 @@ impl Gate {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// A permit, or `None` at once when all are taken or memory is short.
-    pub fn enter(self: &Arc<Self>) -> Option<Permit> {
+    /// A permit, or at once why there is none.
+    pub fn enter(self: &Arc<Self>) -> Result<Permit, Shut> {
         let mut taken = self.taken.load(Ordering::Relaxed);
-        while taken < self.cap && !self.watermark.is_passed(taken) {
+        loop {
+            if taken >= self.cap {
+                return Err(Shut::Full(self.cap));
+            }
+            if self.watermark.is_passed(taken) {
+                return Err(Shut::Memory);
+            }
             match self.taken.compare_exchange_weak(
                 taken,
                 taken + 1,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Some(Permit(self.clone())),
+                Ok(_) => return Ok(Permit(self.clone())),
                 Err(now) => taken = now,
             }
         }
-        None
     }
 }
 
@@ -73,8 +87,15 @@ mod tests {
         let gate = Gate::new(2);
         let first = gate.enter();
         let second = gate.enter();
-        assert!(first.is_some() && second.is_some() && gate.enter().is_none());
+        assert!(first.is_ok() && second.is_ok());
+        assert_eq!(gate.enter().err(), Some(Shut::Full(2)));
         drop(first);
-        assert!(gate.enter().is_some());
+        assert!(gate.enter().is_ok());
+    }
+
+    #[test]
+    fn memory_is_told_from_calls() {
+        let gate = Gate::below(1, Watermark::with_room(0, 0));
+        assert_eq!(gate.enter().err(), Some(Shut::Memory));
     }
 }

@@ -4,7 +4,7 @@
 //! Knows nothing of tools or transports.
 
 use crate::call::{Answer, Call};
-use crate::evaluation::gate::Gate;
+use crate::evaluation::gate::{Gate, Shut};
 use crate::render::reply::Reply;
 use ptc_rpc::Id;
 use ptc_secrets::Scrubbed;
@@ -129,8 +129,8 @@ pub enum Cancelled {
 pub enum NotAdmitted {
     /// The id is in flight already.
     Duplicate,
-    /// This many calls are in flight already.
-    Full(usize),
+    /// There is no place for it.
+    Shut(Shut),
     /// It was cancelled before it was taken in, or the connection is over.
     Cancelled,
 }
@@ -237,10 +237,11 @@ impl Connection {
             return Err((NotAdmitted::Duplicate, answer));
         };
         if in_flight >= self.in_flight_max {
-            return Err((NotAdmitted::Full(self.in_flight_max), answer));
+            return Err((NotAdmitted::Shut(Shut::Full(self.in_flight_max)), answer));
         }
-        let Some(permit) = gate.enter() else {
-            return Err((NotAdmitted::Full(gate.cap()), answer));
+        let permit = match gate.enter() {
+            Ok(permit) => permit,
+            Err(shut) => return Err((NotAdmitted::Shut(shut), answer)),
         };
         let call = Arc::new(Call::new(key, id, trace, answer, Box::new(permit)));
         place.insert(call.clone());

@@ -5,6 +5,7 @@
 use crate::call::{Answer, Call};
 use crate::diagnostics::log::{REQUEST_SPAN, maybe};
 use crate::diagnostics::observe::{Called, Caller, Ending, Observed};
+use crate::evaluation::gate::Shut;
 use crate::evaluation::pool;
 use crate::mcp::connection::{
     Arrival, Cancelled, Connection, NotAdmitted, RequestContext, SESSION_REVISIONS,
@@ -613,8 +614,12 @@ fn admit(
                 None => Handled::Silent,
             };
         }
-        Err((NotAdmitted::Full(cap), _)) => {
-            let reply = ToolReply::new(Refusal::Busy { cap }.payload(), tool.view(server));
+        Err((NotAdmitted::Shut(shut), _)) => {
+            let refusal = match shut {
+                Shut::Full(cap) => Refusal::Busy { cap },
+                Shut::Memory => Refusal::MemoryShort,
+            };
+            let reply = ToolReply::new(refusal.payload(), tool.view(server));
             stopped(server, tool.name, &reply.payload, Instant::now(), true);
             if let Some(observed) = observed {
                 server

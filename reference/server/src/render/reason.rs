@@ -8,7 +8,7 @@ use ptc_protocol::members::Failure;
 ptc_protocol::reasons! {
     /// Reasons for which the server does not run a tool.
     pub enum RefusalReason {
-        /// The gate is full.
+        /// The gate is full, or memory short.
         Busy = "busy",
         Cancelled = "cancelled",
         /// No tool of that name.
@@ -54,6 +54,7 @@ pub enum Refusal {
         /// The cap that was met.
         cap: usize,
     },
+    MemoryShort,
     /// No tool of that name.
     UnknownTool {
         /// The name; empty when it was missing or no string.
@@ -71,7 +72,7 @@ pub enum Refusal {
 impl Refusal {
     pub const fn reason(&self) -> RefusalReason {
         match self {
-            Refusal::Busy { .. } => RefusalReason::Busy,
+            Refusal::Busy { .. } | Refusal::MemoryShort => RefusalReason::Busy,
             Refusal::UnknownTool { .. } => RefusalReason::UnknownTool,
             Refusal::ShuttingDown => RefusalReason::ShuttingDown,
             Refusal::Cancelled => RefusalReason::Cancelled,
@@ -100,6 +101,14 @@ impl Refusal {
                     "The MCP server is at its concurrent-call cap ({cap}). The previous call has not finished. \
                      Wait briefly and retry the same `tools/call`."
                 )),
+            ),
+            Refusal::MemoryShort => (
+                "server busy: memory is short".into(),
+                Some(
+                    "The MCP server's memory is nearly used up, so that it takes in no further call. \
+                     Wait briefly and retry the same `tools/call`."
+                        .into(),
+                ),
             ),
             Refusal::UnknownTool { name, known } => {
                 let tools: Vec<String> = known.iter().map(|tool| format!("`{tool}`")).collect();

@@ -83,6 +83,8 @@ pub enum FlagKind {
     HttpPort,
     /// An integer that is clamped into the range with a warning; text without leading digits means the default.
     Clamped { min: u64, max: u64 },
+    /// An integer in the range; anything else stops the start.
+    Within { min: u64, max: u64 },
     /// An integer from zero up; anything else means the default.
     Count,
     /// A boolean word; any other word means the default, with a warning. The flag alone means true, `--no-NAME` false.
@@ -112,7 +114,9 @@ impl FlagKind {
                 "a positive integer".into()
             }
             FlagKind::Clamped { min, max: u64::MAX } => format!("an integer, at least {min}"),
-            FlagKind::Clamped { min, max } => format!("an integer from {min} to {max}"),
+            FlagKind::Clamped { min, max } | FlagKind::Within { min, max } => {
+                format!("an integer from {min} to {max}")
+            }
             FlagKind::Count => "an integer from 0 up".into(),
             FlagKind::Bool => "one of true, false, yes, no, on, off, 1, 0".into(),
             FlagKind::Text => "text".into(),
@@ -130,6 +134,7 @@ impl FlagKind {
             | FlagKind::HttpPositive
             | FlagKind::HttpPort
             | FlagKind::Clamped { .. }
+            | FlagKind::Within { .. }
             | FlagKind::Count => " N",
             FlagKind::Bool => "",
             FlagKind::Text => " TEXT",
@@ -295,7 +300,7 @@ flags! {
         derived("program-timeout-ms", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.timeout.as_millis(), WITH_UPSTREAMS.timeout.as_millis()).into(), |to, n| to.settings.program_timeout_ms = Some(n), "Wall-clock limit of one program in milliseconds.");
         derived("program-memory-limit-bytes", FlagKind::Positive, || format!("{}; {} with upstreams", ALONE.memory_bytes, WITH_UPSTREAMS.memory_bytes).into(), |to, n| to.settings.program_memory_bytes = Some(program_memory(n)), "Memory limit of one program in bytes.");
         word("isolation", None, FlagKind::OneOf(&ISOLATIONS, |text| format!("invalid isolation: {text:?}; it is thread or process")), |to, word| to.isolated = Some(word == "process"), "Where programs are evaluated: on threads of the server, or in processes that hold no secrets, files or sockets (Linux).").unless_given(|| "process for HTTP on addresses that aren't loopback, else thread".into());
-        Flag::new("memory-watermark-percent", FlagKind::Clamped { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Percentage of the control group's or machine's memory above which calls are answered `busy`; 100 disables it.");
+        Flag::new("memory-watermark-percent", FlagKind::Within { min: 1, max: 100 }, Value::Number(Some(95), |to, n| to.settings.watermark_percent = n), "Percentage of the control group's or machine's memory above which calls are answered `busy`; 100 disables it.");
         word("response-profile", None, FlagKind::OneOf(&PROFILES, |text| format!("invalid MCP response profile: {text:?}")), |to, word| to.profile = named(ResponseProfile::NAMES, word), "How much of a result `lisp_eval` and `lisp_session_eval` show.").unless_given(|| "slim; debug with --debug-tool".into());
     }
     Sessions {

@@ -15,6 +15,7 @@ fn every_flag_is_read() {
             flags::FlagKind::OneOf(words, _) | flags::FlagKind::OneOfOrDefault(words, _) => {
                 words[0]
             }
+            flags::FlagKind::Within { .. } => "100",
             flags::FlagKind::Bool => "false",
             _ if flag.name == "http-host" => "127.0.0.1",
             _ if flag.name == "env-file" => "",

@@ -174,6 +174,9 @@ impl Values {
                 return Ok(count);
             }
             FlagKind::HttpPositive | FlagKind::HttpPort => unsigned().filter(|value| *value > 0),
+            FlagKind::Within { min, max } => {
+                positive(&text).filter(|value| (min..=max).contains(value))
+            }
             _ => positive(&text),
         };
         match value {

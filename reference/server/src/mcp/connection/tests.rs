@@ -86,7 +86,10 @@ fn caps_are_named_and_a_cancel_frees_the_place_at_once() {
     let gate = Gate::new(2);
     let connection = Connection::new("o".into(), Transport::Stdio, 1);
     let call = admitted(&connection, 1, &gate);
-    assert_eq!(refused(&connection, 2, &gate), NotAdmitted::Full(1));
+    assert_eq!(
+        refused(&connection, 2, &gate),
+        NotAdmitted::Shut(Shut::Full(1))
+    );
     assert!(is_cancelled(&connection, 1) && call.is_cancelled());
     assert_eq!(
         (gate.taken(), connection.wait_until_quiet(Duration::ZERO)),
@@ -95,7 +98,7 @@ fn caps_are_named_and_a_cancel_frees_the_place_at_once() {
     assert!(!connection.finish(&call, reply));
     let other = Connection::new("o".into(), Transport::Stdio, 9);
     let _held = [0, 1].map(|number| admitted(&other, number, &gate));
-    assert_eq!(refused(&other, 9, &gate), NotAdmitted::Full(2));
+    assert_eq!(refused(&other, 9, &gate), NotAdmitted::Shut(Shut::Full(2)));
 }
 
 #[test]
