@@ -48,6 +48,10 @@ const OWNER_LIMIT: RpcError = RpcError::fixed(-32000, "session owner limit excee
 const DRAINING: RpcError = RpcError::fixed(-32000, "server draining");
 const TIMED_OUT: RpcError = RpcError::fixed(-32000, "request timed out");
 
+/// What every answer to a call begins with in HTTP/1.0, whatever came of it: as [`Exchange::wait`] answers.
+const ANSWER_BEGINS: &[u8] =
+    b"HTTP/1.0 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n";
+
 type Answered = Result<Response, Refusal>;
 
 /// A session that a request names. Where a store says whether it is there, it has not been asked.
@@ -334,7 +338,7 @@ impl Exchange<'_> {
         id: Option<Id>,
         receiver: oneshot::Receiver<Scrubbed<Reply>>,
     ) -> Response {
-        let _watched = self.peer.activity.call(self.head.version);
+        let _watched = self.peer.activity.call(self.head.version, ANSWER_BEGINS);
         let mut guard = CancelOnDrop {
             connection,
             call: Some(call),

@@ -1,12 +1,12 @@
 //! A connection's bytes, ended when its peer doesn't take what is written, or has gone while a call of its own runs. A peer that
-//! closed its sending side alone is still there: it is asked with an interim response, which a connection that is gone refuses.
-//! Knows nothing of what the bytes say.
+//! closed its sending side alone is still there: it is asked with an interim response, or where there is none with a byte of the
+//! answer to come; a connection that is gone refuses either. Knows nothing of what the bytes say.
 
 use axum::http::Version;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -65,8 +65,8 @@ impl HangUp for tokio::io::DuplexStream {
 #[derive(Default)]
 pub struct Activity {
     calls: AtomicUsize,
-    /// Whether what was asked last is answered in a version that has interim responses.
-    has_interim: AtomicBool,
+    /// What every answer to the last call begins with, where its version has no interim responses.
+    beginning: Mutex<Option<&'static [u8]>>,
     ending: AtomicBool,
 }
 
@@ -74,12 +74,17 @@ pub struct Activity {
 pub struct Call<'a>(&'a Activity);
 
 impl Activity {
-    /// A call that came in this version of HTTP runs until the guard is dropped.
-    pub fn call(&self, version: Version) -> Call<'_> {
-        let has_interim = version >= Version::HTTP_11;
-        self.has_interim.store(has_interim, Ordering::Relaxed);
+    /// A call that came in this version of HTTP runs until the guard is dropped. In HTTP/1.0 its answer has this `beginning`.
+    pub fn call(&self, version: Version, beginning: &'static [u8]) -> Call<'_> {
+        *self.beginning() = (version < Version::HTTP_11).then_some(beginning);
         self.calls.fetch_add(1, Ordering::Relaxed);
         Call(self)
+    }
+
+    fn beginning(&self) -> impl std::ops::DerefMut<Target = Option<&'static [u8]>> {
+        self.beginning
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The process ends: nobody is lingered for.
@@ -105,6 +110,8 @@ pub struct WatchedStream<S> {
     look: Option<Pin<Box<Sleep>>>,
     /// Looks since the peer closed its sending side.
     looks_since: u32,
+    /// What has left of the answer to come, and is passed over when it does.
+    ahead: &'static [u8],
     /// Since the write side is closed: when the wait for the peer ends, and how much may still come.
     linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
@@ -119,6 +126,7 @@ impl<S> WatchedStream<S> {
             write_deadline: None,
             look: None,
             looks_since: 0,
+            ahead: &[],
             linger: None,
         }
     }
@@ -148,22 +156,18 @@ impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
             self.looks_since = 0;
             return Ok(());
         }
-        let look = self
+        let mut look = self
             .look
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+            .take()
+            .unwrap_or_else(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
         while look.as_mut().poll(context).is_ready() {
             let gone = match self.stream.closed() {
                 Closed::Nothing => false,
                 Closed::Both => true,
                 Closed::Sending => {
-                    let asks = self.looks_since.is_multiple_of(ASK_EVERY)
-                        && self.activity.has_interim.load(Ordering::Relaxed);
+                    let asks = self.looks_since.is_multiple_of(ASK_EVERY);
                     self.looks_since += 1;
-                    // The call's response has not begun, and the HTTP library looks when all that it wrote has left.
-                    asks && match Pin::new(&mut self.stream).poll_write(context, ASKED) {
-                        Poll::Ready(asked) => asked.ok() != Some(ASKED.len()),
-                        Poll::Pending => false,
-                    }
+                    asks && self.ask(context)
                 }
             };
             if gone {
@@ -171,7 +175,49 @@ impl<S: AsyncWrite + HangUp + Unpin> WatchedStream<S> {
             }
             look.as_mut().reset(Instant::now() + LOOK_EVERY);
         }
+        self.look = Some(look);
         Ok(())
+    }
+}
+
+impl<S: AsyncWrite + Unpin> WatchedStream<S> {
+    /// Writes what the peer may get before its answer; returns whether it refuses that. The answer has not begun, and the HTTP library
+    /// looks when all that it wrote has left.
+    fn ask(&mut self, context: &mut Context<'_>) -> bool {
+        let beginning = *self.activity.beginning();
+        let asked = match beginning {
+            None => ASKED,
+            Some(beginning) => match beginning.get(self.ahead.len()..) {
+                Some([next, ..]) => std::slice::from_ref(next),
+                // All of it has left: nothing more is certain.
+                _ => return false,
+            },
+        };
+        match Pin::new(&mut self.stream).poll_write(context, asked) {
+            Poll::Ready(Ok(written)) if written == asked.len() => {
+                if let Some(beginning) = beginning {
+                    self.ahead = &beginning[..=self.ahead.len()];
+                }
+                false
+            }
+            Poll::Ready(_) => true,
+            Poll::Pending => false,
+        }
+    }
+
+    /// How many of `bytes` have left already, if any did.
+    fn pass_over(&mut self, bytes: &[u8]) -> Option<io::Result<usize>> {
+        let left = self.ahead.len().min(bytes.len());
+        if left == 0 {
+            return None;
+        }
+        let (these, rest) = self.ahead.split_at(left);
+        self.ahead = rest;
+        // Another answer than was begun can't be given any more.
+        Some(match bytes.starts_with(these) {
+            true => Ok(left),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        })
     }
 }
 
@@ -192,6 +238,9 @@ impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S>
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        if let Some(passed) = this.pass_over(bytes) {
+            return Poll::Ready(passed);
+        }
         let wrote = Pin::new(&mut this.stream).poll_write(context, bytes);
         this.wrote(context, wrote)
     }
@@ -202,6 +251,10 @@ impl<S: AsyncRead + AsyncWrite + HangUp + Unpin> AsyncWrite for WatchedStream<S>
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        let first = slices.iter().find(|slice| !slice.is_empty());
+        if let Some(passed) = first.and_then(|first| this.pass_over(first)) {
+            return Poll::Ready(passed);
+        }
         let wrote = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
         this.wrote(context, wrote)
     }
