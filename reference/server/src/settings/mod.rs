@@ -7,6 +7,7 @@ pub mod values;
 
 pub use trusted_proxies::TrustedProxies;
 
+use axum::http::uri::PathAndQuery;
 use ptc_secrets::Secret;
 use ptc_upstream::{CatalogMode, Limits, Thresholds};
 use std::net::{IpAddr, Ipv4Addr};
@@ -433,6 +434,13 @@ impl Draft {
                 .map(Host)
                 .map_err(|_| "HTTP host must be an IP address or localhost".to_owned())?,
         };
+        let own = [http.path.as_str(), self.metrics_path.as_str()];
+        if let Some(path) = own.into_iter().find(|path| !is_nameable(path)) {
+            let shown = path.chars().take(SHOWN_CHARS).collect::<String>();
+            return Err(format!(
+                "HTTP paths must be visible ASCII without a query or a fragment, got: {shown:?}"
+            ));
+        }
         let paths = [
             http.path.as_str(),
             "/health",
@@ -499,6 +507,15 @@ fn rooted(path: String) -> String {
         true => path,
         false => format!("/{path}"),
     }
+}
+
+/// Characters of a path that a message shows.
+const SHOWN_CHARS: usize = 200;
+
+/// Whether a request can have this path and no other.
+fn is_nameable(path: &str) -> bool {
+    let read = path.parse::<PathAndQuery>();
+    path.is_ascii() && read.is_ok_and(|read| read.path() == path && read.query().is_none())
 }
 
 fn host_name() -> String {
