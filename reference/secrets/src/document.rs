@@ -1,6 +1,7 @@
 //! The upstreams config as a document: read once, credentials lifted out, places found again for refusals.
 //! Knows JSON text and the `credentials` block; knows nothing of what an upstream entry means.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -53,9 +54,22 @@ impl fmt::Display for ConfigFault {
         }
         f.write_str(": ")?;
         if !self.member.is_empty() {
-            write!(f, "at {}: ", self.member)?;
+            write!(f, "at {}: ", shown(&self.member))?;
         }
-        f.write_str(&self.message)
+        f.write_str(&shown(&self.message))
+    }
+}
+
+/// Bytes that a diagnostic shows of what may quote the config, which may be as long as that.
+const SHOWN_BYTES_MAX: usize = 2_000;
+
+fn shown(text: &str) -> Cow<'_, str> {
+    match text.len() <= SHOWN_BYTES_MAX {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!(
+            "{}...",
+            &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
+        )),
     }
 }
 

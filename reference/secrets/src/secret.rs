@@ -7,6 +7,10 @@ use zeroize::Zeroizing;
 
 /// A shorter secret can be guessed, and scrubbing it may mangle ordinary text: start-up refuses it unless told otherwise.
 pub const SECRET_BYTES_MIN: usize = 16;
+/// Bytes of the longest credential of a config: several times what servers take in a header. A longer one would cost the redactor more
+/// than all others together.
+pub(crate) const SECRET_BYTES_MAX: usize = 64 << 10;
+const _: () = assert!(SECRET_BYTES_MIN < SECRET_BYTES_MAX);
 /// A shorter password of a basic credential is refused like a short credential. A longer one that is still short is not: its
 /// user is part of what is bound, and nobody tries so many.
 pub(crate) const PASSWORD_BYTES_MIN: usize = 8;

@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 use crate::auth::register_pairs;
 use crate::file::{Unread, read_file};
 use crate::redactor::RedactorBuilder;
-use crate::secret::{SECRET_BYTES_MIN, Secret};
+use crate::secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, Secret};
 
 /// The resolved bindings of one runtime, by name.
 #[derive(Debug, Clone, Default)]
@@ -110,7 +110,7 @@ fn resolve_block(
         let binding = &bindings[name];
         let secret = resolve_binding(name, binding, env).and_then(|secret| {
             let short = allows_short(name, binding)?;
-            long_enough(name, secret, short).map(|secret| (secret, short))
+            of_fit_length(name, secret, short).map(|secret| (secret, short))
         });
         let (secret, short) = secret.map_err(|(key, message)| CredentialFault {
             path: ["credentials", name]
@@ -200,8 +200,15 @@ fn allows_short(name: &str, binding: &Value) -> Result<bool, BindingFault> {
     }
 }
 
-/// A value that can be guessed is refused unless its entry allows it.
-fn long_enough(name: &str, secret: Secret, allowed: bool) -> Result<Secret, BindingFault> {
+/// A value that can be guessed is refused unless its entry allows it, and one that no credential is in any case.
+fn of_fit_length(name: &str, secret: Secret, allowed: bool) -> Result<Secret, BindingFault> {
+    if secret.byte_len() > SECRET_BYTES_MAX {
+        let bytes = secret.byte_len();
+        let message = format!(
+            "credential {name} has {bytes} bytes, more than the {SECRET_BYTES_MAX} that one may have"
+        );
+        return Err((None, message));
+    }
     if secret.is_short() && !allowed {
         return Err((
             None,

@@ -34,6 +34,8 @@ pub(crate) const REMOTE_KEYS: &[&str] = &[
     "max_response_bytes",
 ];
 
+/// As many as usual servers take.
+const STATIC_HEADERS_MAX: usize = 100;
 /// Names that `static_headers` may not set: secrets belong into `auth`, the last three belong to the client.
 const RESERVED_STATIC_HEADERS: &[&str] = &[
     "authorization",
@@ -209,6 +211,13 @@ impl Entry<'_> {
                 return Err(self.refuse(&["static_headers"], "static_headers must be an object"));
             }
         };
+        if entries.len() > STATIC_HEADERS_MAX {
+            let count = entries.len();
+            let words = format!(
+                "static_headers has {count} headers, more than the {STATIC_HEADERS_MAX} that it may have"
+            );
+            return Err(self.refuse(&["static_headers"], &words));
+        }
         let mut headers: Vec<(String, String)> = Vec::new();
         for (header, value) in entries {
             let refuse = |cause: &str| {
