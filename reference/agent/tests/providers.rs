@@ -380,3 +380,47 @@ fn nobody_waits_for_an_abandoned_answer() {
     );
     assert!(began.elapsed() < Duration::from_secs(10));
 }
+
+/// A provider that answers the first request on each connection, and closes it when the second has begun: as one that closed before
+/// is seen by a client which had sent by then.
+fn hanging_up(listener: std::net::TcpListener, answer: String) {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    for stream in listener.incoming() {
+        let mut stream = stream.expect("a connection is taken");
+        let mut reader = BufReader::new(stream.try_clone().expect("a second handle is made"));
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("it is a number");
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        if reader.read_exact(&mut body).is_ok() {
+            let length = answer.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            let _ = stream.write_all((head + &answer).as_bytes());
+        }
+        let _ = reader.read(&mut [0]);
+    }
+}
+
+#[test]
+fn a_provider_may_close_what_it_has_answered_on() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let base_url = format!("http://{}/v1", listener.local_addr().expect("it is bound"));
+    let answer = json!({ "choices": [{ "message": { "content": "yes" } }] }).to_string();
+    std::thread::spawn(|| hanging_up(listener, answer));
+    let options = ProviderOptions {
+        base_url,
+        model: "m".into(),
+        auth: bearer(),
+        timeout: Duration::from_secs(5),
+        retry: RetryPolicy::default(),
+    };
+    let model = ChatCompletions::new(options).unwrap();
+    for turn in 0..5 {
+        let said = ask(&model).map(|reply| reply.content);
+        assert_eq!(said, Ok(Some("yes".into())), "turn {turn}");
+    }
+}

@@ -1,14 +1,16 @@
 //! What every connection to another server begins with: which proxy is asked, and which certificates are believed. Knows nothing of
-//! what is sent.
+//! what is sent, but whether it may be sent again.
 
 #![forbid(unsafe_code)]
 
 mod certificates;
+mod sender;
 
 use ptc_secrets::is_this_machine;
 use reqwest::{Client, ClientBuilder, Url};
 
 pub use certificates::check_certificates;
+pub use sender::{Repeat, Sender};
 
 /// The beginnings of a client for `url`, and for `also` if something is fetched from there.
 ///

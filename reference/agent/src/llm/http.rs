@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ptc_json::{Document, Json as Read};
+use ptc_outbound::{Repeat, Sender};
 use ptc_secrets::{AuthHeaders, Redactor, SCRUB_TIME_MAX};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::Value as Json;
@@ -57,7 +58,7 @@ pub struct ProviderOptions {
 /// A client with a runtime of its own, so that agents can block on it from any thread that is not async.
 pub(super) struct Poster {
     runtime: tokio::runtime::Runtime,
-    client: reqwest::Client,
+    sender: Sender,
     options: ProviderOptions,
     url: String,
     headers: HeaderMap,
@@ -76,11 +77,10 @@ impl Poster {
             .enable_all()
             .build()
             .map_err(|error| config(error.to_string()))?;
-        let client = ptc_outbound::client(&options.base_url, None)
+        let builder = ptc_outbound::client(&options.base_url, None)
             .map_err(config)?
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| config(error.to_string()))?;
+            .redirect(reqwest::redirect::Policy::none());
+        let sender = Sender::new(builder).map_err(|error| config(error.to_string()))?;
         let mut headers = HeaderMap::new();
         for (name, value) in fixed {
             headers.insert(
@@ -92,7 +92,7 @@ impl Poster {
         let url = format!("{}{path}", options.base_url.trim_end_matches('/'));
         Ok(Poster {
             runtime,
-            client,
+            sender,
             redactor: options.auth.redactor(),
             options,
             url,
@@ -183,16 +183,22 @@ impl Poster {
         body: String,
         timeout: Duration,
     ) -> Result<Vec<u8>, (LlmError, Option<Duration>)> {
+        let failed = |error| (transport_error(&error), None);
         let request = self
-            .client
+            .sender
+            .client()
             .post(&self.url)
             .headers(self.headers.clone())
             .body(body)
-            .timeout(timeout);
-        let mut response = request
-            .send()
+            .timeout(timeout)
+            .build()
+            .map_err(failed)?;
+        // A model that is asked twice changes nothing.
+        let mut response = self
+            .sender
+            .send(request, Repeat::Harmless)
             .await
-            .map_err(|error| (transport_error(&error), None))?;
+            .map_err(failed)?;
         let status = response.status();
         let asked_pause = response
             .headers()
@@ -200,11 +206,7 @@ impl Poster {
             .and_then(|value| value.to_str().ok()?.trim().parse().ok())
             .map(Duration::from_secs);
         let mut answer = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| (transport_error(&error), None))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if answer.len() + chunk.len() > ANSWER_BYTES_MAX {
                 let message =
                     format!("the provider's answer is longer than {ANSWER_BYTES_MAX} bytes");

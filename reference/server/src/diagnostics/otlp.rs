@@ -8,6 +8,7 @@ use crate::diagnostics::observe::{CALL_SPAN, call};
 use crate::render::profile::prefix;
 use crate::token;
 use crate::version::{NAME, PACKAGE_VERSION};
+use ptc_outbound::{Repeat, Sender};
 use ptc_protocol::digest;
 use ptc_protocol::{Field, Payload};
 use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
@@ -237,11 +238,10 @@ fn send_all(url: &str, items: &Receiver<Item>) {
         Err(fault) => return lost(&fault, 0),
     };
     // A redirect would lead spans where nobody said that they go.
-    let client = builder
+    let builder = builder
         .timeout(SEND_WAIT)
-        .redirect(reqwest::redirect::Policy::none())
-        .build();
-    let (Ok(executor), Ok(client)) = (executor, client) else {
+        .redirect(reqwest::redirect::Policy::none());
+    let (Ok(executor), Ok(sender)) = (executor, Sender::new(builder)) else {
         return lost("the exporter could not be started", 0);
     };
     let mut open = true;
@@ -251,9 +251,10 @@ fn send_all(url: &str, items: &Receiver<Item>) {
         let count = spans.len();
         if count > 0 {
             let sending = async {
-                let request = client.post(url).body(request(spans));
+                let request = sender.client().post(url).body(request(spans));
                 let request = request.header("content-type", "application/json");
-                request.send().await
+                // Spans have ids.
+                sender.send(request.build()?, Repeat::Harmless).await
             };
             match executor.block_on(sending) {
                 Ok(answer) if answer.status().is_success() => {}

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use ptc_outbound::{Repeat, Sender};
 use ptc_secrets::AuthHeaders;
+use reqwest::Response;
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response};
 
 use super::carrier::Carrier;
 use crate::config::Remote;
@@ -29,7 +30,7 @@ pub(crate) struct HttpClient {
 
 #[derive(Clone)]
 enum Way {
-    Network(Client),
+    Network(Sender),
     Simulation(Arc<dyn Carrier>),
 }
 
@@ -66,7 +67,8 @@ impl HttpClient {
             http::header::ACCEPT,
             HeaderValue::from_static("application/json"),
         );
-        self.send(Method::GET, url, headers, None).await
+        self.send(Method::GET, url, headers, None, Repeat::Harmless)
+            .await
     }
 
     /// POST of a JSON body, with the upstream's headers and `extra`.
@@ -75,17 +77,21 @@ impl HttpClient {
         url: &str,
         extra: HeaderMap,
         body: Vec<u8>,
+        repeat: Repeat,
     ) -> Result<Response, WorldFault> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        self.send(Method::POST, url, headers, Some(body)).await
+        self.send(Method::POST, url, headers, Some(body), repeat)
+            .await
     }
 
     /// DELETE, with the upstream's headers and `extra`; the answer is of no interest.
     pub async fn delete(&self, url: &str, extra: HeaderMap) {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        let _ = self.send(Method::DELETE, url, headers, None).await;
+        let _ = self
+            .send(Method::DELETE, url, headers, None, Repeat::Harmless)
+            .await;
     }
 
     async fn send(
@@ -94,15 +100,20 @@ impl HttpClient {
         url: &str,
         headers: HeaderMap,
         body: Option<Vec<u8>>,
+        repeat: Repeat,
     ) -> Result<Response, WorldFault> {
         match &self.way {
-            Way::Network(client) => {
-                let request = client.request(method, url).headers(headers);
+            Way::Network(sender) => {
+                let request = sender.client().request(method, url).headers(headers);
                 let request = match body {
                     Some(body) => request.body(body),
                     None => request,
                 };
-                request.send().await.map_err(|error| failure(&error))
+                let sent = match request.build() {
+                    Ok(request) => sender.send(request, repeat).await,
+                    Err(error) => Err(error),
+                };
+                sent.map_err(|error| failure(&error))
             }
             Way::Simulation(carrier) => {
                 let mut request = http::Request::new(body.unwrap_or_default());
@@ -118,9 +129,9 @@ impl HttpClient {
 }
 
 /// What reaches the real world. A redirect stays within its origin, so plain http never gets to https.
-fn network(remote: &Remote, also: Option<&str>) -> Result<Client, WorldFault> {
-    let builder = ptc_outbound::client(&remote.url, also).map_err(WorldFault::unavailable)?;
-    builder
+fn network(remote: &Remote, also: Option<&str>) -> Result<Sender, WorldFault> {
+    let builder = ptc_outbound::client(&remote.url, also)
+        .map_err(WorldFault::unavailable)?
         .connect_timeout(remote.connect_timeout)
         .user_agent(concat!("ptc/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt| {
@@ -131,9 +142,8 @@ fn network(remote: &Remote, also: Option<&str>) -> Result<Client, WorldFault> {
             } else {
                 attempt.follow()
             }
-        }))
-        .build()
-        .map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
+        }));
+    Sender::new(builder).map_err(|error| WorldFault::unavailable(unbuildable(&words(&error))))
 }
 
 /// Why there is no client, and what to do about it.

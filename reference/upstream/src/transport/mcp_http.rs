@@ -10,6 +10,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use ptc_outbound::Repeat;
 use ptc_rpc::{
     Document, Frame, Id, Json, JsonKind, JsonText, RpcError, write_error, write_notification,
     write_request, write_result,
@@ -255,7 +256,12 @@ impl HttpConnection {
         write_notification(&mut frame, "notifications/initialized", Some("{}"));
         let response = self
             .client
-            .post(&self.url, headers(&current(session)), frame)
+            .post(
+                &self.url,
+                headers(&current(session)),
+                frame,
+                Repeat::Harmless,
+            )
             .await?;
         let status = response.status();
         if !status.is_success() {
@@ -334,7 +340,12 @@ impl HttpConnection {
         };
         let mut frame = Vec::with_capacity(params.len() + 80);
         write_request(&mut frame, &Id::number(id), method, Some(params));
-        let response = self.client.post(&self.url, extra, frame).await?;
+        // Every method but one only asks, and some tools say that they do no more.
+        let repeat = match call {
+            Some(call) if call.tool.effect != "read" => Repeat::Never,
+            _ => Repeat::Harmless,
+        };
+        let response = self.client.post(&self.url, extra, frame, repeat).await?;
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }
@@ -465,7 +476,8 @@ impl HttpConnection {
         tokio::spawn(async move {
             let _pending = pending;
             let _posting = posting.acquire_owned().await;
-            let _ = tokio::time::timeout(limit, client.post(&url, extra, reply)).await;
+            let _ =
+                tokio::time::timeout(limit, client.post(&url, extra, reply, Repeat::Never)).await;
         });
         Ok(())
     }
