@@ -460,16 +460,13 @@ pub(crate) fn may_belong(byte: u8) -> bool {
 /// True for a byte that goes on with the block that `before` may end with: its characters, and where there are some its
 /// padding, a line end, what separates pairs. `joined`: so many escapes stand before it that the text does not tell.
 pub(crate) fn belongs(before: &[u8], byte: u8, joined: bool) -> bool {
-    let after = |fits: fn(u8) -> bool, count: usize| {
-        let last = before.len().checked_sub(count).map(|from| &before[from..]);
-        last.is_some_and(|last| last.iter().all(|byte| fits(*byte)))
-    };
+    let last = before.last().copied();
     match byte {
         byte if is_sextet(byte) => true,
         // A line may be indented by escapes.
         b'\t' | b' ' if matches!(before, [.., b'\n' | b'\t' | b' ']) => true,
         b'\t' => joined,
-        b'=' | b'\r' | b'\n' => joined || after(|byte| is_sextet(byte) || byte == b'\r', 1),
+        b'=' | b'\r' | b'\n' => joined || last.is_some_and(|last| is_sextet(last) || last == b'\r'),
         byte => {
             // Behind a pair, or behind the first of two that stand there.
             let pair = match before {

@@ -1,7 +1,6 @@
 //! `Scrubbed<T>`: proof in the type system that a value went through the redactor. Only the redactor can make one.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, Range};
 
@@ -118,17 +117,6 @@ impl<T: Scrub> Scrub for Vec<T> {
         for value in self {
             value.scrub_in_place(redactor);
         }
-    }
-}
-
-impl<V: Scrub> Scrub for BTreeMap<String, V> {
-    fn scrub_in_place(&mut self, redactor: &Redactor) {
-        let entries = std::mem::take(self);
-        self.extend(entries.into_iter().map(|(mut key, mut value)| {
-            key.scrub_in_place(redactor);
-            value.scrub_in_place(redactor);
-            (key, value)
-        }));
     }
 }
 
