@@ -98,3 +98,59 @@ fn was_closed(error: &reqwest::Error) -> bool {
             })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+
+    /// A server that answers the first request on each connection and closes it on the second; how many came.
+    fn hanging_up() -> (String, Arc<AtomicU64>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let came = Arc::new(AtomicU64::new(0));
+        let counted = came.clone();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut head = BufReader::new(stream.try_clone().unwrap()).lines();
+                for answers in [true, false] {
+                    if head
+                        .by_ref()
+                        .map_while(Result::ok)
+                        .any(|line| line.is_empty())
+                    {
+                        counted.fetch_add(1, Ordering::Relaxed);
+                    }
+                    if answers {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            }
+        });
+        (url, came)
+    }
+
+    #[test]
+    fn what_may_do_harm_is_sent_once() {
+        let (url, came) = hanging_up();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let sender = Sender::new(crate::client(&url, None).unwrap()).unwrap();
+        let asked = |repeat| {
+            let request = sender.client().post(&url).build().unwrap();
+            let answered = runtime.block_on(sender.send(request, repeat)).is_ok();
+            (answered, came.load(Ordering::Relaxed))
+        };
+        assert_eq!(asked(Repeat::Never), (true, 1));
+        assert_eq!(asked(Repeat::Never), (false, 2), "on a kept connection");
+        assert_eq!(asked(Repeat::Never), (true, 3));
+        assert_eq!(
+            asked(Repeat::Harmless),
+            (true, 5),
+            "and once more on its own"
+        );
+    }
+}
