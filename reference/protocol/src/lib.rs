@@ -45,7 +45,7 @@ pub use feedback::{
 pub use format::{FormatOptions, Formatted, format_value, format_value_within};
 pub use history::{HISTORY_SIZE_MAX, shorten, size_units};
 pub use json_value::{NotJson, json_to_value, to_json_value};
-pub use payload::{Field, Name, Payload, Word};
+pub use payload::{Field, Name, Payload, Preview, Word};
 pub use program::{InvalidProgram, validate_program};
 pub use ptc_lang as lang;
 pub use reason::ErrorReason;

@@ -37,14 +37,22 @@ pub enum Field {
     Own(Cow<'static, str>),
     /// A text that was scrubbed as it was put together.
     Clean(Scrubbed<String>),
-    /// JSON text that is exact or absent: when scrubbing would change it, it is omitted.
-    Exact(String),
+    /// JSON text that is exact or absent: when scrubbing would change it, it is omitted. With what is shown in its place where it is too
+    /// large.
+    Exact(String, Option<Preview>),
     /// JSON text from outside: its strings are scrubbed, keys too.
     Json(String),
     /// JSON text that the server wrote. Never scrubbed.
     OwnJson(Cow<'static, str>),
     List(Vec<Field>),
     Object(Payload),
+}
+
+/// What is shown of a value that is too large, and whether anything was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preview {
+    pub text: String,
+    pub truncated: bool,
 }
 
 impl Payload {
@@ -94,6 +102,15 @@ impl Payload {
     /// Takes a field out.
     pub fn remove(&mut self, name: &str) -> Option<Field> {
         self.position(name).ok().map(|at| self.fields.remove(at).1)
+    }
+
+    /// A copy of all fields but one, which may be large.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Payload {
+        let rest = self.fields.iter().filter(|field| field.0.text() != name);
+        Payload {
+            fields: rest.cloned().collect(),
+        }
     }
 
     /// The fields in order.
@@ -195,7 +212,7 @@ impl Field {
             Field::Text(text) => json!(["text", text]),
             Field::Clean(text) => json!(["text", text.as_str()]),
             Field::Own(text) => json!(["own", text]),
-            Field::Exact(text) => json!(["exact", text]),
+            Field::Exact(text, _) => json!(["exact", text]),
             Field::Json(text) => json!(["json", text]),
             Field::OwnJson(text) => json!(["own-json", text]),
             Field::List(items) => {
@@ -226,7 +243,7 @@ impl Field {
             ("float", Some(float)) => Field::Float(float.as_f64()?),
             ("text", Some(Value::String(text))) => Field::Text(text),
             ("own", Some(Value::String(text))) => Field::Own(Cow::Owned(text)),
-            ("exact", Some(Value::String(text))) => Field::Exact(text),
+            ("exact", Some(Value::String(text))) => Field::Exact(text, None),
             ("json", Some(Value::String(text))) => Field::Json(text),
             ("own-json", Some(Value::String(text))) => Field::OwnJson(Cow::Owned(text)),
             ("list", Some(Value::Array(items))) => Field::List(
@@ -266,7 +283,7 @@ impl Field {
             Field::Text(text) => write_string(out, text),
             Field::Own(text) => write_string(out, text),
             Field::Clean(text) => write_string(out, text),
-            Field::Exact(json) | Field::Json(json) => out.extend_from_slice(json.as_bytes()),
+            Field::Exact(json, _) | Field::Json(json) => out.extend_from_slice(json.as_bytes()),
             Field::OwnJson(json) => out.extend_from_slice(json.as_bytes()),
             Field::List(items) => {
                 out.push(b'[');
@@ -433,7 +450,7 @@ impl<T: Into<Field>> From<Option<T>> for Field {
 impl Scrub for Payload {
     fn scrub_in_place(&mut self, redactor: &Redactor) {
         self.fields.retain_mut(|(_, value)| {
-            if matches!(value, Field::Exact(json) if matches!(scrub_json_text(json, redactor), Cow::Owned(_))) {
+            if matches!(value, Field::Exact(json, _) if matches!(scrub_json_text(json, redactor), Cow::Owned(_))) {
                 return false;
             }
             value.scrub_in_place(redactor);
@@ -468,7 +485,7 @@ impl Scrub for Field {
             | Field::Float(_)
             | Field::Own(_)
             | Field::Clean(_)
-            | Field::Exact(_)
+            | Field::Exact(..)
             | Field::OwnJson(_) => {}
         }
     }

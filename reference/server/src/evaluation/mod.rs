@@ -10,6 +10,7 @@ pub mod pressure;
 use crate::call::Call;
 use crate::clock;
 use crate::evaluation::isolation::{Evaluation, EvaluationContext};
+use crate::render::preview::Room;
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::redact;
 use crate::sessions::{Leaving, Ready, Sessions, Turn};
@@ -80,6 +81,8 @@ pub struct Job<'a> {
     pub context: Json<'a>,
     /// What its value must match.
     pub schema: Option<&'a Schema>,
+    /// The room for the value that matches.
+    pub room: Room,
     pub programs: &'a Programs,
     /// The call that it answers.
     pub call: &'a Arc<Call>,
@@ -157,10 +160,18 @@ fn validated(
     let Some(schema) = job.schema else {
         return Ok(Ok(None));
     };
-    Ok(schema
-        .validated(value, watch)?
-        .map(|json| Some(Field::Exact(json)))
-        .map_err(|message| Failure::new(ErrorReason::ValidationError.name(), message)))
+    let json = match schema.validated(value, watch)? {
+        Ok(json) => json,
+        Err(message) => {
+            return Ok(Err(Failure::new(
+                ErrorReason::ValidationError.name(),
+                message,
+            )));
+        }
+    };
+    let preview = job.room.preview(&json);
+    watch.look()?;
+    Ok(Ok(Some(Field::Exact(json, preview))))
 }
 
 /// Printed lines as they may be shown.

@@ -1,7 +1,7 @@
 //! From an outcome to the bytes of a reply: a payload is scrubbed, cut to its limits, and written. Knows nothing of how
 //! programs run.
 
-mod preview;
+pub mod preview;
 pub mod profile;
 pub mod reason;
 pub mod redact;

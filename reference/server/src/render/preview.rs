@@ -2,15 +2,26 @@
 //!
 //! Knows nothing of profiles; the budget is handed in (`mcp.profiles.validated.over`).
 
+use ptc_protocol::Preview;
 use ptc_rpc::{Document, Json, JsonKind};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A preview and whether anything was left out.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Preview {
-    pub text: String,
-    /// Something was left out.
-    pub truncated: bool,
+/// The room that there is for JSON text.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes that are shown as they are.
+    pub whole_bytes: usize,
+    /// Characters of a preview's top-level string.
+    pub chars: usize,
+    /// Bytes of the longest preview that fits anywhere.
+    pub preview_bytes: usize,
+}
+
+impl Room {
+    /// The preview of JSON text that is not shown as it is.
+    pub fn preview(&self, json: &str) -> Option<Preview> {
+        (json.len() > self.whole_bytes).then(|| of_json(json, self.chars, self.preview_bytes))
+    }
 }
 
 /// Items shown of one collection.
@@ -24,7 +35,7 @@ const DEPTH_MAX: usize = 32;
 
 /// The preview of JSON text; `budget` is the characters of a top-level string. One of more than `most` bytes fits nowhere, so that
 /// any may be left out behind them.
-pub fn of_json(json: &str, budget: usize, most: usize) -> Preview {
+fn of_json(json: &str, budget: usize, most: usize) -> Preview {
     let mut preview = Preview {
         text: String::new(),
         truncated: false,

@@ -3,7 +3,7 @@
 //! Limits first (prints, feedback, `validated`), then the profile's view, then the envelope guard on the whole result
 //! (`mcp.profiles`). Knows nothing of tools, programs or JSON-RPC.
 
-use crate::render::preview;
+use crate::render::preview::Room;
 use crate::settings::ResponseProfile;
 use ptc_protocol::{Field, Payload};
 use ptc_rpc::write_string;
@@ -66,6 +66,16 @@ pub const fn limits(profile: ResponseProfile) -> &'static Limits {
         ResponseProfile::Slim => &SLIM,
         ResponseProfile::Structured => &STRUCTURED,
         ResponseProfile::Debug => &DEBUG,
+    }
+}
+
+/// The room that a profile has for a value which its schema checked.
+pub const fn room(profile: ResponseProfile) -> Room {
+    let limits = limits(profile);
+    Room {
+        whole_bytes: limits.validated_bytes,
+        chars: limits.preview_chars,
+        preview_bytes: limits.envelope_bytes,
     }
 }
 
@@ -201,6 +211,18 @@ fn with_suffix(mut text: String, suffix: Option<&str>) -> String {
 /// Prints, feedback and `validated` within the profile's limits.
 fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> Cow<'a, Payload> {
     let mut capped = Cow::Borrowed(payload);
+    if let Some(Field::Exact(json, Some(preview))) = payload.get("validated") {
+        let mut rest = payload.without("validated");
+        rest.set("validated_bytes", json.len());
+        rest.set("validated_preview", preview.text.clone());
+        if preview.truncated {
+            rest.set("validated_preview_truncated", true);
+        }
+        if preview.truncated || profile != ResponseProfile::Slim {
+            rest.set("truncated", true).set("output_truncated", true);
+        }
+        capped = Cow::Owned(rest);
+    }
     if let Some(Field::List(prints)) = payload.get("prints") {
         let kept = prints_within(prints, limits);
         if kept < prints.len() {
@@ -222,21 +244,6 @@ fn cap<'a>(payload: &'a Payload, limits: &Limits, profile: ResponseProfile) -> C
         );
         for flag in ["feedback_truncated", "truncated", "output_truncated"] {
             capped.set(flag, true);
-        }
-    }
-    if let Some(Field::Exact(json)) = payload.get("validated")
-        && json.len() > limits.validated_bytes
-    {
-        let capped = capped.to_mut();
-        let preview = preview::of_json(json, limits.preview_chars, limits.envelope_bytes);
-        capped.remove("validated");
-        capped.set("validated_bytes", json.len());
-        capped.set("validated_preview", preview.text);
-        if preview.truncated {
-            capped.set("validated_preview_truncated", true);
-        }
-        if preview.truncated || profile != ResponseProfile::Slim {
-            capped.set("truncated", true).set("output_truncated", true);
         }
     }
     capped
@@ -334,7 +341,7 @@ fn text_of(payload: &Payload) -> String {
 fn success_text(payload: &Payload) -> String {
     let result = match (payload.text("result"), payload.get("validated")) {
         (Some(result), _) => Cow::Borrowed(result),
-        (None, Some(Field::Exact(json))) => Cow::Borrowed(json.as_str()),
+        (None, Some(Field::Exact(json, _))) => Cow::Borrowed(json.as_str()),
         _ => Cow::Borrowed(payload.text("validated_preview").unwrap_or_default()),
     };
     let mut text = String::new();

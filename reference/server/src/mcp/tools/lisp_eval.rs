@@ -4,7 +4,7 @@ use super::argument::{self, Argument};
 use super::{Done, NotReady, Request, Work, annotations, card, program};
 
 use crate::evaluation::{self, Job};
-use crate::render::profile::View;
+use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, RefusalReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
@@ -24,6 +24,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             program: &arguments.program,
             context: arguments.context.json(),
             schema: schema.as_ref(),
+            room: profile::room(server.settings.profile),
             programs: &server.programs,
             call,
         };

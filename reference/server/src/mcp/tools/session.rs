@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::evaluation::{self, Job, Schema, Turned};
 use crate::mcp::connection::Transport;
 use crate::mcp::dispatch;
-use crate::render::profile::View;
+use crate::render::profile::{self, View};
 use crate::render::reason::{Refusal, SessionReason};
 use crate::render::reply::ToolReply;
 use crate::server::Server;
@@ -252,6 +252,7 @@ pub fn prepare(request: &Request<'_>) -> Result<Work, NotReady> {
             program: &program,
             context: context.json(),
             schema: schema.as_ref(),
+            room: profile::room(server.settings.profile),
             programs: &server.programs,
             call,
         };

@@ -59,7 +59,12 @@ fn prints_at_and_over_the_limit() {
 
 #[test]
 fn validated_is_exact_or_absent() {
-    let text = |bytes: usize| Field::Exact(format!("\"{}\"", "x".repeat(bytes - 2)));
+    let profile = ResponseProfile::Structured;
+    let text = |bytes: usize| {
+        let json = format!("\"{}\"", "x".repeat(bytes - 2));
+        let preview = room(profile).preview(&json);
+        Field::Exact(json, preview)
+    };
     let exact = check(
         &success("r").with("validated", text(32768)),
         ResponseProfile::Structured,
@@ -72,7 +77,7 @@ fn validated_is_exact_or_absent() {
     assert!(!over.contains("\"validated\":") && over.contains("\"validated_bytes\":32769"));
     for blank in ["[]", "{}", "\"\"", "null"] {
         let kept = check(
-            &success("r").with("validated", Field::Exact(blank.into())),
+            &success("r").with("validated", Field::Exact(blank.into(), None)),
             ResponseProfile::Structured,
         );
         assert!(kept.contains(&format!("\"validated\":{blank}")), "{kept}");
