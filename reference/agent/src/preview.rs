@@ -124,7 +124,7 @@ fn to_json(value: &Value) -> Option<Json> {
         ),
         Value::Keyword(name) => Some(name.as_str().into()),
         Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
-            Some(ptc_lang::print::display(value).into())
+            ptc_lang::json::temporal_text(value).map(Json::from)
         }
         Value::Vector(items) => items
             .iter()

@@ -228,10 +228,10 @@ fn write_scalar(out: &mut Sink<'_>, value: &Value) -> Result<Option<String>, Ove
             return Ok(Some(format!("{} has no JSON form", print::readable(value))));
         }
         Value::Str(text) | Value::Keyword(text) => json::write_string(out, text.as_str())?,
-        Value::Date(_) | Value::Instant(_) | Value::Duration(_) => {
-            json::write_string(out, &print::display(value))?;
-        }
-        other => return Ok(Some(format!("a {} has no JSON form", other.kind().word()))),
+        other => match json::temporal_text(other) {
+            Some(text) => json::write_string(out, &text)?,
+            None => return Ok(Some(format!("a {} has no JSON form", other.kind().word()))),
+        },
     }
     Ok(None)
 }
