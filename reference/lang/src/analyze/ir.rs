@@ -98,6 +98,30 @@ pub enum Ir {
     Raise(Box<Error>),
 }
 
+/// Builtins that make a function of functions and of nothing else.
+const MAKERS: &[&str] = &[
+    "comp",
+    "complement",
+    "every-pred",
+    "juxt",
+    "memoize",
+    "some-fn",
+];
+
+impl Ir {
+    /// Whether it makes a function of those that stand in it, and calls none.
+    pub fn is_made_function(&self) -> bool {
+        let builtin = match self {
+            Ir::Builtin1(call) => call.0,
+            Ir::Builtin2(call) => call.0,
+            Ir::Builtin3(call) => call.0,
+            Ir::BuiltinN(call) => call.0,
+            _ => return false,
+        };
+        MAKERS.contains(&builtin.name)
+    }
+}
+
 /// An operator, the builtin that it stands for, and its two arguments.
 pub type Operation = (Op, &'static Builtin, Ir, Ir, Span);
 

@@ -12,6 +12,8 @@ pub(crate) use suggest::nearest;
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use smallvec::SmallVec;
+
 use crate::builtins::{self, Builtin, Settles};
 use crate::env::Names;
 use crate::error::{Error, Kind};
@@ -212,6 +214,8 @@ struct Effects {
     loud: bool,
     /// [`Lambda::globals`]
     globals: Vec<u32>,
+    /// Which of what it captures is called.
+    called: Vec<u32>,
 }
 
 /// What is noted of a top-level expression while it is analysed, so that its functions can be made again from its text.
@@ -546,6 +550,7 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         let unknown = self.unbound.len() > before && matches!(head.kind, FormKind::Symbol(_));
         let forms = args;
         let args = self.all(args)?;
+        self.note_arguments(&callee, &mut args.iter());
         if unknown {
             self.forget_bound(before, forms);
         }
@@ -621,11 +626,42 @@ impl<'p, 'e> Analyzer<'p, 'e> {
 
     /// Notes a call of `callee`: what is in a local may do anything.
     fn note_call(&mut self, callee: &Ir) {
-        if !matches!(
-            callee,
-            Ir::Const(_) | Ir::Global(_) | Ir::Capture(_) | Ir::Itself | Ir::Fn(_)
-        ) {
-            self.note_loud();
+        match callee {
+            // Known, or looked at with the globals of the function.
+            Ir::Const(_) | Ir::Global(_) | Ir::Itself | Ir::Fn(_) => {}
+            Ir::Capture(at) => self.effects().called.push(*at),
+            _ => self.note_loud(),
+        }
+    }
+
+    /// Notes what `callee` may call of `args`.
+    fn note_arguments(&mut self, callee: &Ir, args: &mut dyn Iterator<Item = &Ir>) {
+        if let Ir::Const(Value::Builtin(builtin)) = callee
+            && self.effects.len() > 1
+        {
+            let args: SmallVec<[&Ir; 8]> = args.collect();
+            self.note_called(builtin, &args);
+        }
+    }
+
+    fn note_called(&mut self, builtin: &Builtin, args: &[&Ir]) {
+        for (at, &arg) in args.iter().enumerate() {
+            let is_plain = matches!(arg, Ir::Const(value) if !matches!(value, Value::Builtin(_)));
+            if is_plain || !builtin.calls(at, args.len()) {
+                continue;
+            }
+            match arg {
+                // One that calls what it is given is given what nobody knows.
+                Ir::Const(Value::Builtin(given)) if given.calls_any() => self.note_loud(),
+                made if made.is_made_function() => {}
+                arg => self.note_call(arg),
+            }
+        }
+        // These hand on what stands behind a function.
+        if matches!(builtin.name, "apply" | "partial")
+            && let Some((Ir::Const(Value::Builtin(given)), rest)) = args.split_first()
+        {
+            self.note_called(given, rest);
         }
     }
 
@@ -801,6 +837,11 @@ impl<'p, 'e> Analyzer<'p, 'e> {
         effects.globals.dedup();
         self.effects().loud |= effects.loud;
         self.effects().globals.extend(&effects.globals);
+        // What a function around this one has in a local is not known when that one is looked at.
+        for at in effects.called {
+            let called = scope.captures[at as usize].read();
+            self.note_call(&called);
+        }
         let (params, rest, plain, body) = made?;
         let mut lambda = Lambda {
             name: display.map(Text::from),

@@ -27,6 +27,8 @@ use std::sync::{Arc, LazyLock};
 pub use functions::{STEP_DONE, TASK_RESET};
 pub use numbers::{amount, plus};
 
+use smallvec::SmallVec;
+
 use crate::clock::Meter;
 use crate::error::{Stop, wrong_type};
 use crate::eval::Eval;
@@ -36,6 +38,24 @@ use crate::value::{Text, Value};
 
 /// What a function does: it may take its arguments out of `args`.
 pub type Run = fn(&mut Eval<'_>, &mut [Value]) -> Result<Value, Stop>;
+
+/// What signatures call a parameter that is called, or that calls what it was made of.
+const CALLED: &[&str] = &[
+    "f",
+    "f1",
+    "f2",
+    "p1",
+    "p2",
+    "pred",
+    "keyfn",
+    "comparator",
+    "xform",
+    "branch?",
+    "children",
+    "inner",
+    "outer",
+    "replacement",
+];
 
 /// A row of the builtin table.
 #[derive(Debug)]
@@ -406,6 +426,31 @@ impl Builtin {
                 self.name,
                 "println" | "print" | "pr" | "prn" | "pmap" | "pcalls"
             )
+    }
+
+    /// Whether it may call the one at `at`, from 0, of `count` arguments.
+    pub fn calls(&self, at: usize, count: usize) -> bool {
+        self.signatures.split(", (").any(|signature| {
+            let words = signature.split([' ', '(', ')']);
+            let words: SmallVec<[&str; 8]> = words.filter(|word| !word.is_empty()).collect();
+            let parameters = words.get(1..).unwrap_or_default();
+            let named = parameters
+                .iter()
+                .position(|word| matches!(*word, "..." | "&"));
+            let (named, fits) = match named {
+                Some(end) => (&parameters[..end], end <= count + 1),
+                None => (parameters, parameters.len() == count),
+            };
+            // What may be repeated is like what stands before.
+            let repeats = parameters.last() == Some(&"...");
+            let parameter = named.get(at).or(named.last().filter(|_| repeats));
+            fits && parameter.is_some_and(|name| CALLED.contains(name))
+        })
+    }
+
+    /// Whether there is an argument that it may call.
+    pub fn calls_any(&self) -> bool {
+        (1..=3).any(|count| (0..count).any(|at| self.calls(at, count)))
     }
 
     /// What the name stands for.

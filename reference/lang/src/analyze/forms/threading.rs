@@ -151,9 +151,14 @@ fn calls(a: &mut Analyzer<'_, '_>, form: Use<'_>, last: bool) -> Result<Ir, Erro
         if let Ir::Budget = callee {
             return Err(budget_usage(step.span));
         }
+        let args = a.all(args)?;
+        // Of what is threaded nothing is known here.
+        let before = (!last).then_some(&Ir::Budget);
+        let behind = last.then_some(&Ir::Budget);
+        a.note_arguments(&callee, &mut before.into_iter().chain(&args).chain(behind));
         steps.push(Call {
             callee,
-            args: a.all(args)?,
+            args,
             span: step.span,
         });
     }
