@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+/// Commands to a terminal and to a runner of workflows, and a line like those of the harness.
+const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{202e}\n::error::forged\nconforms\n";
+
 fn main() {
     let fault = std::env::args().nth(1).unwrap_or_default();
     if fault == "spawns" {
@@ -15,6 +18,20 @@ fn main() {
             .args(["-c", "trap '' TERM HUP; sleep 300; : \"$0\"", &marker])
             .spawn();
         assert!(grandchild.is_ok(), "sh starts");
+    }
+    if fault == "escapes" {
+        // One that leaves the group, and the session, before its parent answers anything.
+        let marker = std::env::args().nth(2).unwrap_or_default();
+        let escaped = std::process::Command::new("setsid")
+            .args(["sh", "-c", "(sleep 300; : \"$0\") & sleep 300", &marker])
+            .stdin(std::process::Stdio::null())
+            .spawn();
+        assert!(escaped.is_ok(), "setsid starts");
+    }
+    if fault == "curses" {
+        eprint!("{HOSTILE}");
+        print!("{HOSTILE}");
+        std::process::exit(3);
     }
     let mut calls = 0_u64;
     let mut answered = Value::Null;
@@ -51,7 +68,10 @@ fn main() {
                     calls += 1;
                     misbehave(&fault, calls);
                 }
-                evaluate(program)
+                match fault.as_str() {
+                    "verbose" if calls > 0 => returned(&"x".repeat(4 << 20)),
+                    _ => evaluate(program),
+                }
             }
         };
         let id = match (fault.as_str(), id.as_u64()) {
@@ -96,6 +116,13 @@ fn misbehave(fault: &str, calls: u64) {
                 }
             }
         }
+        "junk" => {
+            let line = vec![b'x'; 8 << 20];
+            for _ in 0..80 {
+                let mut out = std::io::stdout().lock();
+                let _reader_gone = out.write_all(&line).and_then(|()| out.write_all(b"\n"));
+            }
+        }
         "twice" => say(&json!({"jsonrpc": "2.0", "id": 4_000_000, "result": {}})),
         _ => {}
     }
@@ -105,13 +132,7 @@ fn evaluate(program: &str) -> Value {
     let words: Vec<&str> = program.trim_matches(['(', ')']).split(' ').collect();
     let numbers: Option<Vec<i64>> = words.iter().skip(1).map(|word| word.parse().ok()).collect();
     match (words.first(), numbers) {
-        (Some(&"+"), Some(numbers)) => {
-            let payload = json!({
-                "status": "ok", "feedback": "", "prints": [], "truncated": false,
-                "result": format!("user=> {}", numbers.iter().sum::<i64>())
-            });
-            json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": false, "structuredContent": payload})
-        }
+        (Some(&"+"), Some(numbers)) => returned(&numbers.iter().sum::<i64>().to_string()),
         _ => {
             let payload = json!({
                 "status": "error", "reason": "runtime_error", "message": "only + is known", "feedback": ""
@@ -119,6 +140,14 @@ fn evaluate(program: &str) -> Value {
             json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": true, "structuredContent": payload})
         }
     }
+}
+
+fn returned(value: &str) -> Value {
+    let payload = json!({
+        "status": "ok", "feedback": "", "prints": [], "truncated": false,
+        "result": format!("user=> {value}")
+    });
+    json!({"content": [{"type": "text", "text": payload.to_string()}], "isError": false, "structuredContent": payload})
 }
 
 fn say(frame: &Value) {

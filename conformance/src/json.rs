@@ -18,6 +18,9 @@ use serde_json::value::RawValue;
 /// it likes; the harness refuses instead of overflowing its stack.
 pub const DEPTH_MAX: usize = 512;
 
+/// Values that [`Json::parse`] accepts in one text. A zero that a target writes in two bytes takes a hundred here.
+pub const VALUES_MAX: usize = 2_000_000;
+
 /// A JSON value. Equality is by data: the order of object members never counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
@@ -51,9 +54,13 @@ impl Json {
     /// Reads one JSON value that fills `text`.
     ///
     /// # Errors
-    /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels.
+    /// On anything RFC 8259 doesn't allow, on a duplicate key, and beyond [`DEPTH_MAX`] levels or [`VALUES_MAX`] values.
     pub fn parse(text: &str) -> Result<Json, JsonError> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader {
+            text,
+            at: 0,
+            values: 0,
+        };
         let value = reader.value(0)?;
         reader.blanks();
         if reader.at < text.len() {
@@ -67,7 +74,11 @@ impl Json {
     /// # Errors
     /// As [`Json::parse`], save that text may follow the value.
     pub fn parse_prefix(text: &str) -> Result<(Json, usize), JsonError> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader {
+            text,
+            at: 0,
+            values: 0,
+        };
         let value = reader.value(0)?;
         Ok((value, reader.at))
     }
@@ -341,10 +352,15 @@ fn is_zero(integer: &str) -> bool {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    values: usize,
 }
 
 impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            return Err(self.error("expected at most 2000000 values"));
+        }
         self.blanks();
         match self.peek() {
             Some(b'{') => self.object(depth),

@@ -35,6 +35,9 @@ impl Direction {
     }
 }
 
+/// How the remark begins on a case that came out as it did only when it was tried again.
+pub const TRIED_AGAIN: &str = "tried again alone";
+
 /// Longest piece of traffic that a record keeps, in bytes.
 const TRAFFIC_BYTES_MAX: usize = 16 << 10;
 

@@ -79,3 +79,11 @@ fn nesting_has_an_end() {
 fn surrogate_pairs_become_one_character() {
     assert_eq!(check(r#""\ud83d\ude00 \u00e9""#), "\"😀 é\"");
 }
+
+#[test]
+fn more_values_than_memory_should_hold_are_refused() {
+    let zeros = |count: usize| format!("[{}0]", "0,".repeat(count));
+    assert!(Json::parse(&zeros(VALUES_MAX - 2)).is_ok());
+    let error = Json::parse(&zeros(VALUES_MAX)).expect_err("too many");
+    assert!(error.to_string().contains("2000000 values"), "{error}");
+}

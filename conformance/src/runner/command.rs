@@ -26,6 +26,10 @@ use super::trial::Trial;
 
 /// Largest file that is compared.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Most that a command may write to its standard output.
+const STDOUT_BYTES_MAX: usize = 32 << 20;
+/// How much of it is shown when it writes more.
+const SHOWN_BYTES: usize = 256;
 
 /// Runs the commands and judges what came of them. Of `spec` it heeds the peers and the upstreams config that reaches them.
 pub async fn run(case: &CliCase, spec: &TargetSpec, launch: &Launch, patience: Patience) -> Trial {
@@ -169,13 +173,21 @@ async fn finish(
                     stdout.push(b'\n');
                 }
                 Piece::Unterminated(rest) => stdout.extend_from_slice(&rest),
-                Piece::Overlong { head, .. } => stdout.extend_from_slice(&head),
+                Piece::Overlong { head, bytes } => return Err((head, bytes)),
+            }
+            if stdout.len() > STDOUT_BYTES_MAX {
+                return Err((stdout[..SHOWN_BYTES].to_vec(), stdout.len() as u64));
             }
         }
-        (process.handle().exited().await, stdout)
+        Ok((process.handle().exited().await, stdout))
     });
     let (exit, stdout) = match ran.await {
-        Ok(ran) => ran,
+        Ok(Ok(ran)) => ran,
+        Ok(Err((head, bytes))) => {
+            process.handle().kill().await;
+            let head = String::from_utf8_lossy(&head).into_owned();
+            return Err(Fault::Flooded { head, bytes });
+        }
         Err(_) => {
             process.handle().kill().await;
             return Err(Fault::StillRunning { waited });
@@ -224,4 +236,20 @@ fn bytes(text: &Text, names: &Captures) -> Result<Vec<u8>, Refusal> {
 fn text(text: &Text, names: &Captures) -> Result<String, Refusal> {
     text.string(names)
         .map_err(|fault| Refusal::Harness(format!("the case cannot be set up: {fault}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_that_writes_without_end_is_ended_before_memory_is() {
+        let spawn = Spawn {
+            argv: vec!["yes".to_owned()],
+            ..Spawn::default()
+        };
+        let ran = finish(&spawn, b"", Duration::from_secs(60)).await;
+        let fault = ran.expect_err("it does not end by itself");
+        assert!(matches!(fault, Fault::Flooded { .. }), "{fault}");
+    }
 }

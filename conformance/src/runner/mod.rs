@@ -48,6 +48,13 @@ const SEATS_PER_JOB: usize = 4;
 /// Cases that are worth starting one more server for.
 const CASES_PER_SERVER: usize = 250;
 
+/// Bytes that a run keeps of what a target wrote in cases that passed, and in those that did not. Reports that are much larger can't
+/// be read again.
+const EVIDENCE_BYTES_MAX: usize = 64 << 20;
+/// Longest text that a case keeps until then, and behind.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+const SHORT_TEXT_BYTES_MAX: usize = 256;
+
 /// Everything that a run needs to know.
 #[derive(Debug, Clone)]
 pub struct Orders {
@@ -121,6 +128,8 @@ pub struct Session {
     takes_schemas: AtomicBool,
     again: again::List,
     ground: std::sync::OnceLock<Arc<open::Ground>>,
+    /// Bytes that are kept of cases that passed, and of those that did not.
+    evidence: [AtomicUsize; 2],
     trials: mpsc::UnboundedSender<(usize, Trial)>,
 }
 
@@ -140,17 +149,31 @@ impl Session {
             takes_schemas: AtomicBool::new(true),
             again: again::List::default(),
             ground: std::sync::OnceLock::new(),
+            evidence: Default::default(),
             trials,
         }
     }
 
     fn report(&self, case: usize, trial: Trial) {
-        let trial = trial.in_own_words(&self.suite.cases[case]);
+        let trial = self.bounded(trial.in_own_words(&self.suite.cases[case]));
         let Some(trial) = self.again.keep(case, &self.suite.cases[case], trial) else {
             return;
         };
         // The receiver lives as long as the run.
         let _run_is_over = self.trials.send((case, trial));
+    }
+
+    /// The trial with as much evidence as the run has room for.
+    fn bounded(&self, trial: Trial) -> Trial {
+        let kept = &self.evidence[usize::from(trial.verdict.is_pass())];
+        let room = kept.load(Ordering::Relaxed) < EVIDENCE_BYTES_MAX;
+        let trial = trial.within(if room {
+            TEXT_BYTES_MAX
+        } else {
+            SHORT_TEXT_BYTES_MAX
+        });
+        kept.fetch_add(trial.size(), Ordering::Relaxed);
+        trial
     }
 
     fn note_answer(&self) {

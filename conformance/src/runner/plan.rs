@@ -106,7 +106,7 @@ fn balanced(
     for place in places {
         let least = (0..shard.of).min_by_key(|part| (loads[*part], *part));
         let part = least.unwrap_or_default();
-        loads[part] += time(&place);
+        loads[part] = loads[part].saturating_add(time(&place));
         if part + 1 == shard.part {
             mine.push(place);
         }

@@ -10,6 +10,9 @@ use crate::verdict::{Mismatch, Verdict};
 
 use super::trial::Trial;
 
+/// Frames and remarks that a transcript keeps; a case has fewer steps, and a target that goes on and on is not written down.
+const FRAMES_MAX: usize = 4096;
+
 /// Why a transcript ended before its last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
@@ -74,7 +77,9 @@ impl Record {
 
     pub fn received(&mut self, text: &str) {
         self.answered = true;
-        self.messages.extend(judge::error_messages(text));
+        if self.traffic.len() < FRAMES_MAX {
+            self.messages.extend(judge::error_messages(text));
+        }
         self.push(Direction::Received, text);
     }
 
@@ -93,7 +98,9 @@ impl Record {
     }
 
     fn push(&mut self, direction: Direction, text: &str) {
-        self.traffic.push(Traffic::new(direction, text));
+        if self.traffic.len() < FRAMES_MAX {
+            self.traffic.push(Traffic::new(direction, text));
+        }
     }
 }
 

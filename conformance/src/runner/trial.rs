@@ -8,10 +8,16 @@ use crate::suite::Case;
 use crate::target::Answer;
 use crate::target::fault::Fault;
 use crate::target::link::Failed;
-use crate::traffic::{Direction, Traffic};
+use crate::traffic::{Direction, TRIED_AGAIN, Traffic};
 use crate::verdict::{Mismatch, Verdict};
 
 use super::start::Refusal;
+
+/// Frames of a transcript that are kept at its beginning, and at its end.
+const FRAMES_FIRST: usize = 16;
+const FRAMES_LAST: usize = 112;
+/// Remarks on what could not be seen that are kept.
+const REMARKS_MAX: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
@@ -100,13 +106,18 @@ impl Trial {
     pub fn told(&self) -> String {
         match self.stderr.trim_end() {
             "" => self.verdict.message(),
-            stderr => format!("{}\nits standard error:\n{stderr}", self.verdict.message()),
+            // Behind a margin, so that none of its lines is taken for ours.
+            stderr => format!(
+                "{}\nits standard error:\n    {}",
+                self.verdict.message(),
+                stderr.replace('\n', "\n    ")
+            ),
         }
     }
 
     /// The trial of a case that failed beside others, as `first` says, and was tried again.
     pub fn tried_again(mut self, first: &str) -> Self {
-        let note = format!("tried again alone, after it had failed beside others: {first}");
+        let note = format!("{TRIED_AGAIN}, after it had failed beside others: {first}");
         match &mut self.verdict {
             Verdict::Pass { unobserved } => unobserved.push(note),
             Verdict::Fail(mismatch) => mismatch.observed.push_str(&format!(" ({note})")),
@@ -117,6 +128,71 @@ impl Trial {
             _ => {}
         }
         self
+    }
+
+    /// The trial with texts of at most `bytes` each: a target writes them, and thousands of cases keep theirs to the end of the run.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        // Read already, and in no report.
+        self.messages = Vec::new();
+        let hidden = self
+            .traffic
+            .len()
+            .saturating_sub(FRAMES_FIRST + FRAMES_LAST);
+        if hidden > 0 {
+            let note = Traffic::new(Direction::Note, &format!("… {hidden} frames"));
+            self.traffic
+                .splice(FRAMES_FIRST..FRAMES_FIRST + hidden, [note]);
+        }
+        for frame in &mut self.traffic {
+            shorten(&mut frame.text, bytes);
+        }
+        if self.stderr.len() > bytes {
+            let from = self.stderr.ceil_char_boundary(self.stderr.len() - bytes);
+            self.stderr = format!("…{}", &self.stderr[from..]);
+        }
+        match &mut self.verdict {
+            Verdict::Pass { unobserved } => {
+                unobserved.truncate(REMARKS_MAX);
+                unobserved.iter_mut().for_each(|text| shorten(text, bytes));
+            }
+            Verdict::Fail(mismatch) => {
+                let Mismatch {
+                    what,
+                    expected,
+                    observed,
+                    diff,
+                    clause: _,
+                    line: _,
+                } = mismatch;
+                for text in [what, expected, observed, diff] {
+                    shorten(text, bytes);
+                }
+            }
+            Verdict::Crashed { detail }
+            | Verdict::TimedOut { detail }
+            | Verdict::Silent { detail }
+            | Verdict::Junk { detail } => shorten(detail, bytes),
+            Verdict::SelfCheck
+            | Verdict::Unobservable { .. }
+            | Verdict::NotClaimed { .. }
+            | Verdict::Excluded { .. }
+            | Verdict::HarnessError { .. } => {}
+        }
+        self
+    }
+
+    /// Bytes of what a target wrote that it keeps.
+    pub fn size(&self) -> usize {
+        let said = match &self.verdict {
+            Verdict::Pass { unobserved } => unobserved.iter().map(String::len).sum(),
+            Verdict::Fail(mismatch) => {
+                mismatch.expected.len() + mismatch.observed.len() + mismatch.diff.len()
+            }
+            _ => 0,
+        };
+        let frames = self.traffic.iter().map(|frame| frame.text.len());
+        said + self.stderr.len() + frames.sum::<usize>()
     }
 
     /// Fails a case that passed when an error message shows text of the host.
@@ -147,18 +223,60 @@ pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
     })
 }
 
+/// Cuts a text that is longer, and tells its length.
+fn shorten(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        let all = text.len();
+        text.truncate(text.floor_char_boundary(bytes));
+        text.push_str(&format!("… ({all} bytes)"));
+    }
+}
+
 /// What the target wrote, as far as a fault shows it.
 fn lines_of(fault: &Fault) -> Vec<Traffic> {
     match fault {
         Fault::Junk { line, .. } | Fault::Stray { line } | Fault::Malformed { line, .. } => {
             vec![Traffic::new(Direction::Received, line)]
         }
-        Fault::Overlong { head, .. } => vec![Traffic::new(Direction::Received, head)],
+        Fault::Overlong { head, .. } | Fault::Flooded { head, .. } => {
+            vec![Traffic::new(Direction::Received, head)]
+        }
         Fault::Then { first, then } => {
             let mut lines = lines_of(first);
             lines.extend(lines_of(then));
             lines
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_case_is_bounded_and_says_what_is_not() {
+        let long = "é".repeat(10_000);
+        let trial = Trial {
+            traffic: vec![Traffic::new(Direction::Received, &long); 5000],
+            stderr: long.clone(),
+            ..Trial::of(Verdict::Fail(Mismatch {
+                what: "result".to_owned(),
+                expected: long.clone(),
+                observed: long.clone(),
+                diff: long,
+                clause: None,
+                line: None,
+            }))
+        };
+        let kept = trial.within(1000);
+        assert_eq!(kept.traffic.len(), FRAMES_FIRST + 1 + FRAMES_LAST);
+        assert_eq!(kept.traffic[FRAMES_FIRST].text, "… 4872 frames");
+        assert!(kept.size() < 150 * 1100, "{}", kept.size());
+        assert!(kept.verdict.message().contains("é…"));
+        let Verdict::Fail(mismatch) = kept.verdict else {
+            panic!("it failed");
+        };
+        assert!(mismatch.observed.ends_with("é… (20000 bytes)"));
     }
 }

@@ -73,6 +73,16 @@ pub enum Fault {
         head: String,
         bytes: u64,
     },
+    /// A command that wrote more than the harness keeps.
+    #[error(
+        "the command had written {bytes} bytes when it was ended, more than the harness keeps: {}",
+        quote(head)
+    )]
+    Flooded {
+        /// The first of them.
+        head: String,
+        bytes: u64,
+    },
     /// A reply that is not what the protocol asks for at this place.
     #[error("expected {expected}, got: {}", quote(line))]
     Malformed { expected: String, line: String },
@@ -116,6 +126,7 @@ impl Fault {
             | Self::StillRunning { .. }
             | Self::Junk { .. }
             | Self::Overlong { .. }
+            | Self::Flooded { .. }
             | Self::Dropped { .. }
             | Self::Http { .. }
             | Self::Harness { .. } => true,
@@ -133,6 +144,20 @@ impl Fault {
             },
             None => self,
         }
+    }
+
+    /// This fault with at most so many bytes of a line that a target wrote.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        if let Self::Junk { line, .. } | Self::Stray { line } = &mut self
+            && line.len() > bytes
+        {
+            let all = line.len();
+            line.truncate(line.floor_char_boundary(bytes));
+            line.push_str(&format!("… ({all} bytes)"));
+            line.shrink_to_fit();
+        }
+        self
     }
 
     /// What the fault makes of a case. `answered` says whether the target ever answered anything.
@@ -154,6 +179,7 @@ impl Fault {
             Self::Junk { .. }
             | Self::Stray { .. }
             | Self::Overlong { .. }
+            | Self::Flooded { .. }
             | Self::Malformed { .. } => Verdict::Junk { detail },
             Self::Then { first, .. } => match first.verdict(answered) {
                 Verdict::Crashed { .. } => Verdict::Crashed { detail },
@@ -179,6 +205,7 @@ impl Fault {
             Self::Junk { .. } => "junk",
             Self::Stray { .. } => "stray-reply",
             Self::Overlong { .. } => "overlong-line",
+            Self::Flooded { .. } => "flood",
             Self::Malformed { .. } => "malformed-reply",
             Self::Dropped { .. } => "dropped",
             Self::Http { .. } => "http",

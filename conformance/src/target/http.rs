@@ -6,14 +6,20 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
 
 use super::Answer;
 use super::fault::Fault;
+use super::frame::{self, Head};
 use super::sse;
 
 /// Largest body that is read of an answer.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
+
+/// How long a stream is listened to behind the answer.
+const AFTER_ANSWER: Duration = Duration::from_millis(100);
+/// How many frames that were not asked for are kept of one answer, and how much of each.
+const STRAYS_KEPT_MAX: usize = 64;
+const STRAY_BYTES_MAX: usize = 4 << 10;
 
 /// Where a server is reached, and what every request carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,12 +50,24 @@ impl Reply {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Whether it says that it is an event stream.
+    pub fn is_stream(&self) -> bool {
+        self.header("content-type")
+            .is_some_and(|kind| kind.trim().starts_with("text/event-stream"))
+    }
+
+    /// Whether it says that it is one of the two things that a server answers a request with.
+    fn is_of_mcp(&self) -> bool {
+        let kind = self.header("content-type").unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        ["application/json", "text/event-stream"]
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(kind))
+    }
+
     /// The JSON-RPC frames in the body, whichever way the server chose to send them.
     pub fn frames(&self) -> Vec<String> {
-        let streamed = self
-            .header("content-type")
-            .is_some_and(|kind| kind.trim().starts_with("text/event-stream"));
-        if streamed {
+        if self.is_stream() {
             sse::events(&self.body)
         } else if self.body.trim().is_empty() {
             Vec::new()
@@ -129,25 +147,27 @@ impl HttpLink {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let sent = frame(id);
         let began = Instant::now();
-        let reply = match self.post(&sent, patience).await {
+        let reply = match self.exchange(&sent, patience, Some(id)).await {
             Ok(reply) => reply,
             Err(fault) => return Err(Box::new((fault, sent))),
         };
         let mut strays = Vec::new();
         let mut answer = None;
         for line in reply.frames() {
-            match serde_json::from_str::<Value>(&line) {
-                Ok(value) if value.get("id").and_then(Value::as_u64) == Some(id) => {
-                    answer = Some((line, value));
+            match Head::of(&line) {
+                // What comes once more answers nothing.
+                Ok(head) if head.answers == Some(id) && answer.is_none() => {
+                    answer = Some((line, head));
                 }
-                Ok(_) => strays.push(Fault::Stray { line }),
-                Err(error) => strays.push(Fault::Junk {
-                    line,
-                    why: error.to_string(),
-                }),
+                Ok(_) => strays.push(Fault::Stray { line }.within(STRAY_BYTES_MAX)),
+                Err(error) => {
+                    let why = error.to_string();
+                    strays.push(Fault::Junk { line, why }.within(STRAY_BYTES_MAX));
+                }
             }
+            strays.truncate(STRAYS_KEPT_MAX);
         }
-        let Some((received, value)) = answer else {
+        let Some((received, head)) = answer else {
             let fault = strays.into_iter().next().unwrap_or(Fault::Http {
                 message: format!(
                     "the server answered HTTP {} without a frame for id {id}: {}",
@@ -157,12 +177,20 @@ impl HttpLink {
             });
             return Err(Box::new((fault, sent)));
         };
+        // No client looks for a result behind a status that says that there is none, or in a page.
+        if head.has_result && !(reply.status == 200 && reply.is_of_mcp()) {
+            let kind = reply.header("content-type").unwrap_or("none");
+            strays.push(Fault::Malformed {
+                expected: "a result under HTTP 200 as application/json or text/event-stream"
+                    .to_owned(),
+                line: format!("HTTP {}, Content-Type: {kind}", reply.status),
+            });
+        }
         // Only the answer to `initialize` names a revision, and perhaps a session.
-        let version = value.pointer("/result/protocolVersion");
-        if let Some(version) = version.and_then(Value::as_str) {
+        if let Some(version) = frame::revision(&received) {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             session.id = reply.header("mcp-session-id").map(str::to_owned);
-            session.version = Some(version.to_owned());
+            session.version = Some(version);
         }
         Ok(Answer {
             sent,
@@ -177,6 +205,16 @@ impl HttpLink {
     /// # Errors
     /// When no complete HTTP answer came within `patience`.
     pub async fn post(&self, body: &str, patience: Duration) -> Result<Reply, Fault> {
+        self.exchange(body, patience, None).await
+    }
+
+    /// As [`Self::post`]; `asked` is the id of the request whose answer ends the wait for a stream.
+    async fn exchange(
+        &self,
+        body: &str,
+        patience: Duration,
+        asked: Option<u64>,
+    ) -> Result<Reply, Fault> {
         let mut request = self.request(body, patience);
         {
             let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +225,7 @@ impl HttpLink {
                 request = request.header("mcp-protocol-version", version);
             }
         }
-        self.finish(request, patience).await
+        self.finish(request, patience, asked).await
     }
 
     fn request(&self, body: &str, patience: Duration) -> reqwest::RequestBuilder {
@@ -209,7 +247,7 @@ impl HttpLink {
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        self.finish(request, patience).await
+        self.finish(request, patience, None).await
     }
 
     /// Gets a document, as anybody can.
@@ -218,25 +256,17 @@ impl HttpLink {
     /// When no complete HTTP answer came within `patience`.
     pub async fn get(&self, url: &str, patience: Duration) -> Result<Reply, Fault> {
         let request = self.client.get(url).timeout(patience);
-        self.finish(request, patience).await
+        self.finish(request, patience, None).await
     }
 
     /// Goes on within the session that the answer to an `initialize` opens.
     pub fn adopt(&self, reply: &Reply) {
         let frames = reply.frames();
-        let mut values = frames.iter().filter_map(|frame| {
-            let value = serde_json::from_str::<Value>(frame).ok()?;
-            Some(
-                value
-                    .pointer("/result/protocolVersion")?
-                    .as_str()?
-                    .to_owned(),
-            )
-        });
-        if let Some(version) = values.next() {
+        let version = frames.iter().find_map(|frame| frame::revision(frame));
+        if version.is_some() {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             session.id = reply.header("mcp-session-id").map(str::to_owned);
-            session.version = Some(version);
+            session.version = version;
         }
     }
 
@@ -266,16 +296,19 @@ impl HttpLink {
                 .headers(self.headers.clone())
                 .timeout(patience)
                 .header("mcp-session-id", id);
-            let answer = self.finish(request, patience).await;
+            let answer = self.finish(request, patience, None).await;
             return answer.ok().map(|reply| reply.status);
         }
         None
     }
 
+    /// Sends a request and reads its answer. A stream that holds the answer to `asked` is listened to for a moment more, for what may
+    /// come behind it: a server should end it then, and one that does not has answered all the same.
     async fn finish(
         &self,
         request: reqwest::RequestBuilder,
         patience: Duration,
+        asked: Option<u64>,
     ) -> Result<Reply, Fault> {
         let failed = |error: reqwest::Error| {
             if error.is_timeout() {
@@ -296,21 +329,48 @@ impl HttpLink {
                 (name.as_str().to_owned(), value)
             })
             .collect();
+        let mut reply = Reply {
+            status,
+            headers,
+            body: String::new(),
+        };
+        let asked = asked.filter(|_| reply.is_stream());
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        let mut looked_at = 0;
+        let mut answered = false;
+        loop {
+            let next = response.chunk();
+            let chunk = match answered {
+                false => next.await.map_err(failed)?,
+                true => match tokio::time::timeout(AFTER_ANSWER, next).await {
+                    Ok(chunk) => chunk.map_err(failed)?,
+                    Err(_) => None,
+                },
+            };
+            let Some(chunk) = chunk else {
+                break;
+            };
             if body.len() + chunk.len() > BODY_BYTES_MAX {
                 return Err(Fault::Overlong {
                     head: String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(),
                     bytes: (body.len() + chunk.len()) as u64,
                 });
             }
+            // An empty line may have come in two pieces.
+            let fresh = body.len().saturating_sub(3).max(looked_at);
             body.extend_from_slice(&chunk);
+            if let Some(id) = asked.filter(|_| !answered)
+                && let Some(end) = sse::end_of_events(&body[fresh..])
+            {
+                let events = String::from_utf8_lossy(&body[looked_at..fresh + end]);
+                looked_at = fresh + end;
+                let answers =
+                    |event: &String| Head::of(event).is_ok_and(|head| head.answers == Some(id));
+                answered = sse::events(&events).iter().any(answers);
+            }
         }
-        Ok(Reply {
-            status,
-            headers,
-            body: String::from_utf8_lossy(&body).into_owned(),
-        })
+        reply.body = String::from_utf8_lossy(&body).into_owned();
+        Ok(reply)
     }
 }
 

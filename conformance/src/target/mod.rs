@@ -4,6 +4,7 @@
 pub mod capability;
 pub mod claims;
 pub mod fault;
+pub mod frame;
 pub mod http;
 pub mod launch;
 pub mod lines;

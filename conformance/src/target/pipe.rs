@@ -6,15 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
 use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 
 use super::Answer;
 use super::fault::Fault;
+use super::frame::Head;
 use super::lines::{Lines, Piece};
 use super::process::{Handle, Process};
 
@@ -23,8 +21,9 @@ const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a request may still wait for its answer once the process gave an answer that nobody asked for: most likely it
 /// was this one, under a wrong id.
 const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
-/// How many unasked lines are kept; more are only counted.
+/// How many unasked lines are kept, and how much of each; more are only counted.
 const STRAYS_KEPT_MAX: usize = 64;
+const STRAY_BYTES_MAX: usize = 4 << 10;
 
 /// A process with requests in flight.
 #[derive(Debug)]
@@ -246,7 +245,7 @@ impl Board {
                 return self.stray(Fault::Junk { line, why });
             }
         };
-        match serde_json::from_str::<Head>(&line) {
+        match Head::of(&line) {
             Ok(head) => self.deliver(&head, line),
             Err(error) => self.stray(Fault::Junk {
                 line,
@@ -257,18 +256,19 @@ impl Board {
 
     fn deliver(&self, head: &Head, line: String) {
         let mut state = self.lock();
-        let id = head.id.as_ref().and_then(Value::as_u64);
-        match id.and_then(|id| state.waiting.remove(&id)) {
+        match head.answers.and_then(|id| state.waiting.remove(&id)) {
             Some(sender) => {
                 // An asker that gave up a moment ago has reported that already.
                 let _gave_up = sender.send(Ok(line));
             }
             None => {
-                let asked = id.is_some_and(|id| (1..=state.last_asked).contains(&id));
+                let asked = head
+                    .answers
+                    .is_some_and(|id| (1..=state.last_asked).contains(&id));
                 drop(state);
                 self.stray(Fault::Stray { line });
                 // What has a method asks or tells; it answers nothing.
-                if head.method.is_none() && !asked {
+                if !head.has_method && !asked {
                     self.misdirected.send_replace(());
                 }
             }
@@ -280,7 +280,7 @@ impl Board {
         state.strays_seen += 1;
         let number = state.strays_seen;
         if state.strays.len() < STRAYS_KEPT_MAX {
-            state.strays.push((number, fault));
+            state.strays.push((number, fault.within(STRAY_BYTES_MAX)));
         }
     }
 
@@ -291,13 +291,6 @@ impl Board {
             let _gave_up = sender.send(Err(fault.clone()));
         }
     }
-}
-
-/// As much of a frame as matching needs.
-#[derive(Deserialize)]
-struct Head {
-    id: Option<Value>,
-    method: Option<IgnoredAny>,
 }
 
 async fn read(mut lines: Lines, board: Arc<Board>, handle: Arc<Handle>) {

@@ -9,7 +9,8 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
@@ -27,6 +28,8 @@ const STDERR_DRAIN: Duration = Duration::from_millis(200);
 
 /// Process groups that have been started and not yet been reaped.
 static LIVE: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+/// Groups that were killed, of which something may still have to be reaped.
+static KILLED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// What to start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -259,25 +262,70 @@ impl Stderr {
     }
 }
 
-/// Kills every process group that is still alive: for the signal handler of the harness.
+/// Has what a target leaves behind become a child of the harness, whatever group or session it went to, so that it is found and ended
+/// with the run. Only Linux knows how.
+pub fn adopt_orphans() {
+    #[cfg(target_os = "linux")]
+    let _as_before = nix::sys::prctl::set_child_subreaper(true);
+}
+
+/// Kills every process group that is still alive, and what was adopted: for the signal handler of the harness.
 pub fn kill_all() {
-    for group in live().iter() {
+    let groups = live();
+    for group in groups.iter() {
         let _gone_already = killpg(Pid::from_raw(*group), Signal::SIGKILL);
     }
+    for id in orphans(&groups) {
+        let _gone_already = kill(Pid::from_raw(id), Signal::SIGKILL);
+        let _not_yet = waitpid(Pid::from_raw(id), Some(WaitPidFlag::WNOHANG));
+    }
+}
+
+/// Children of this process that are not the leaders of `groups`.
+fn orphans(groups: &BTreeSet<i32>) -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let child = |entry: std::fs::DirEntry| {
+        let id: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name, which may hold anything, stand the state and the parent.
+        let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?;
+        (parent == own && !groups.contains(&id)).then_some(id)
+    };
+    entries.flatten().filter_map(child).collect()
+}
+
+/// Reaps what died in groups that were killed.
+fn reap() {
+    let mut killed = KILLED.lock().unwrap_or_else(PoisonError::into_inner);
+    killed.retain(|group| {
+        loop {
+            match waitpid(Pid::from_raw(-group), Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    });
 }
 
 /// Kills every child and waits until all have been reaped, at most `patience`. Returns whether none is left.
 pub async fn all_gone(patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
-    while !live().is_empty() {
+    loop {
         // A task that was told to end may have been starting one just then.
         kill_all();
+        let alive = !live().is_empty();
+        if !alive && orphans(&BTreeSet::new()).is_empty() {
+            return true;
+        }
         if Instant::now() > deadline {
-            return false;
+            return !alive;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    true
 }
 
 /// Owns the child: reaps it when it ends, or kills its group when nobody wants it any more.
@@ -299,6 +347,11 @@ async fn supervise(
     // What the child left behind in its group goes with it.
     let _nothing_left = killpg(Pid::from_raw(group), Signal::SIGKILL);
     live().remove(&group);
+    KILLED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(group);
+    reap();
     let _held_open = tokio::time::timeout(STDERR_DRAIN, drained).await;
     exited.send_replace(Some(status.map_or(Exit::Signal(0), Exit::from)));
 }

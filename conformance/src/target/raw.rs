@@ -173,9 +173,9 @@ impl RawConnection {
         loop {
             let line = self.until(b"\r\n", HEAD_BYTES_MAX).await?;
             let digits = line.split(';').next().unwrap_or_default().trim();
-            let length = usize::from_str_radix(digits, 16)
-                .ok()
-                .filter(|length| body.len() + length <= BODY_BYTES_MAX);
+            let room = BODY_BYTES_MAX - body.len();
+            let length = usize::from_str_radix(digits, 16).ok();
+            let length = length.filter(|length| *length <= room);
             let Some(length) = length else {
                 return Err(self.failed("the answer's chunk size is not usable"));
             };
@@ -265,4 +265,56 @@ fn parse_head(head: &str) -> Option<(u16, Vec<(String, String)>)> {
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
     Some((status, headers))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What is made of an answer whose last bytes come again and again.
+    async fn check(answer: &'static [u8], again: &'static [u8]) -> Fault {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let _gone = stream.write_all(answer).await;
+            while stream.write_all(again).await.is_ok() {}
+        });
+        let patience = Duration::from_secs(20);
+        let mut connection = RawConnection::open(&address, patience)
+            .await
+            .expect("a connection");
+        let answered = connection.receive(false, patience).await;
+        assert!(connection.read.len() <= 2 * BODY_BYTES_MAX);
+        answered.expect_err("no whole answer")
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_end_is_left_with_bounded_memory() {
+        const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n";
+        for (answer, again, told) in [
+            (
+                &b"HTTP/1.1 200 OK\r\nX: "[..],
+                &[b'a'; 4096][..],
+                "head does not end",
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\n\r\n",
+                &[b'a'; 65536],
+                "body does not end",
+            ),
+            // The size of all chunks together is more than a number holds.
+            (HEAD, b"ffffffffffffffff\r\n", "chunk size is not usable"),
+            (
+                HEAD,
+                b"10\r\n0123456789abcdef\r\n3000000\r\n",
+                "chunk size is not usable",
+            ),
+        ] {
+            let fault = check(answer, again).await.to_string();
+            assert!(fault.contains(told), "{fault}");
+        }
+    }
 }

@@ -16,6 +16,16 @@ pub fn events(body: &str) -> Vec<String> {
     events.filter_map(|event| event.data).collect()
 }
 
+/// Where the last event that is complete ends.
+pub fn end_of_events(bytes: &[u8]) -> Option<usize> {
+    let ends = [&b"\n\n"[..], b"\n\r\n"];
+    let last = |end: &&[u8]| {
+        let at = bytes.windows(end.len()).rposition(|seen| seen == *end)?;
+        Some(at + end.len())
+    };
+    ends.iter().filter_map(last).max()
+}
+
 /// Each event, in order.
 pub fn read(body: &str) -> Vec<Event> {
     let mut events = Vec::new();
@@ -45,7 +55,14 @@ pub fn read(body: &str) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, events, read};
+    use super::{Event, end_of_events, events, read};
+
+    #[test]
+    fn an_event_ends_with_an_empty_line() {
+        assert_eq!(end_of_events(b"data: x\n\ndata: y\n"), Some(9));
+        assert_eq!(end_of_events(b"data: x\r\n\r\ndata: y\r\n"), Some(11));
+        assert_eq!(end_of_events(b"data: x\n"), None);
+    }
 
     #[test]
     fn data_lines_join_and_unfinished_events_are_dropped() {

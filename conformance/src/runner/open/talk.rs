@@ -14,7 +14,7 @@ use super::findings::{Findings, MessageKind, Requests};
 use super::stateless;
 use crate::target::Patience;
 use crate::target::fault::Fault;
-use crate::target::http::{Endpoint, HttpLink, Reply};
+use crate::target::http::{Endpoint, HttpLink};
 use crate::target::lines::Piece;
 use crate::target::link;
 use crate::target::process::{Handle, Process};
@@ -443,7 +443,7 @@ async fn posted(
         return vec![Came::Frame(Err(Fault::Http { message }))];
     }
     let mut came = Vec::new();
-    if alone.is_none() && is_stream(&reply) {
+    if alone.is_none() && reply.is_stream() {
         came.push(Came::Stream(sse::read(&reply.body)));
     }
     if alone.is_some() {
@@ -451,7 +451,7 @@ async fn posted(
             came.push(Came::Wrong("minted", format!("`Mcp-Session-Id: {id}`")));
         }
         let told = reply.header("x-accel-buffering");
-        if is_stream(&reply) && told != Some("no") {
+        if reply.is_stream() && told != Some("no") {
             let what = format!("`X-Accel-Buffering: {}`", told.unwrap_or_default());
             came.push(Came::Wrong("buffered", what));
         }
@@ -463,9 +463,4 @@ async fn posted(
 fn is_notification(text: &str) -> bool {
     let message = serde_json::from_str::<Value>(text).unwrap_or_default();
     message.get("method").is_some() && message.get("id").is_none()
-}
-
-fn is_stream(reply: &Reply) -> bool {
-    let kind = reply.header("content-type");
-    kind.is_some_and(|kind| kind.trim().starts_with("text/event-stream"))
 }

@@ -1,0 +1,95 @@
+//! As much of a JSON-RPC frame as matching it to a request needs, without keeping what else it holds: a target chooses how much that is.
+//! Knows nothing of what a frame means.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+/// What a frame answers, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The id under which it answers a request of ours. What has a method asks or tells, under whatever id.
+    pub answers: Option<u64>,
+    pub has_method: bool,
+    pub has_result: bool,
+}
+
+#[derive(Deserialize)]
+struct Members<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    method: Option<IgnoredAny>,
+    result: Option<IgnoredAny>,
+}
+
+impl Head {
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// When it is no JSON object.
+    pub fn of(line: &str) -> Result<Self, serde_json::Error> {
+        let members: Members = serde_json::from_str(line)?;
+        let has_method = members.method.is_some();
+        let id = members.id.and_then(|id| id.get().parse().ok());
+        Ok(Self {
+            answers: id.filter(|_| !has_method),
+            has_method,
+            has_result: members.result.is_some(),
+        })
+    }
+}
+
+/// The revision that an answer to `initialize` names.
+pub fn revision(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Answer {
+        result: Option<Initialized>,
+    }
+    #[derive(Deserialize)]
+    struct Initialized {
+        #[serde(rename = "protocolVersion")]
+        version: Option<String>,
+    }
+    let answer: Answer = serde_json::from_str(line).ok()?;
+    answer.result?.version
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_frame_without_a_method_answers_a_whole_number() {
+        let answers = |line: &str| Head::of(line).map(|head| head.answers).ok();
+        assert_eq!(answers(r#"{"id":3,"result":{}}"#), Some(Some(3)));
+        for line in [
+            r#"{"id":3,"method":"ping"}"#,
+            r#"{"id":3.0,"result":{}}"#,
+            r#"{"id":"3","result":{}}"#,
+            r#"{"id":null,"result":{}}"#,
+            r#"{"result":{}}"#,
+        ] {
+            assert_eq!(answers(line), Some(None), "{line}");
+        }
+        for line in ["[]", "3", "{", r#"{"id":3,"id":4}"#] {
+            assert_eq!(answers(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_an_answer_to_initialize_names_a_revision() {
+        let named = |line: &str| revision(line);
+        assert_eq!(
+            named(r#"{"result":{"protocolVersion":"2025-11-25","x":1}}"#).as_deref(),
+            Some("2025-11-25")
+        );
+        for line in [
+            r#"{"result":null}"#,
+            r#"{"result":[]}"#,
+            r#"{"error":{}}"#,
+            "x",
+        ] {
+            assert_eq!(named(line), None, "{line}");
+        }
+    }
+}
