@@ -1,5 +1,5 @@
-//! Files, read up to a bound: those that whoever runs the harness names, and those that a target left behind. Knows nothing of what
-//! they say.
+//! Files, read up to a bound and replaced as a whole: those that whoever runs the harness names, and those that a target left behind.
+//! Knows nothing of what they say.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -51,9 +51,60 @@ fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Err(io::Error::other(message))
 }
 
+/// Writes a file so that at every moment the whole old text or the whole new one stands there: a disk that is full, or a signal, costs
+/// nobody what was there before. Devices and pipes are written to.
+///
+/// # Errors
+/// When it can't be written; what was there before is untouched then.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // What a link leads to is replaced, not the link.
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let found = std::fs::metadata(&real).ok();
+    if found.as_ref().is_some_and(|found| !found.is_file()) {
+        return std::fs::write(path, text);
+    }
+    let name = real.file_name().unwrap_or_default().to_string_lossy();
+    let fresh = real.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = match std::fs::write(&fresh, text) {
+        // In a directory that takes no new files only the old one can be written to.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return std::fs::write(&real, text);
+        }
+        Err(error) => Err(error),
+        Ok(()) => found
+            .map_or(Ok(()), |found| {
+                std::fs::set_permissions(&fresh, found.permissions())
+            })
+            .and_then(|()| std::fs::rename(&fresh, &real)),
+    };
+    if written.is_err() {
+        let _nothing_left = std::fs::remove_file(&fresh);
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
+        replace(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace(&link, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        // A directory stands in the way of the new text.
+        let fresh = format!(".file.{}", std::process::id());
+        std::fs::create_dir(directory.path().join(&fresh)).unwrap();
+        assert!(replace(&file, "lost").is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        std::fs::remove_dir(directory.path().join(&fresh)).unwrap();
+        assert!(replace(Path::new("/dev/full"), "x").is_err());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
 
     #[test]
     fn what_has_no_end_is_not_read_to_it() {

@@ -837,3 +837,110 @@ fn the_action_without_a_target_fails() {
     assert_ne!(some.status.code(), Some(0));
     assert!(!String::from_utf8_lossy(&some.stdout).contains("::error::"));
 }
+
+#[test]
+fn a_full_disk_costs_neither_the_verdict_nor_what_was_there_before() {
+    use std::process::Stdio;
+    let bench = Bench::new();
+    let (suite, launch, server) = (bench.word("spec"), bench.word("launch.toml"), scripted());
+    let junit = format!("junit={}", bench.word("report.xml"));
+    let run = [
+        "run", "--stdio", &server, "--launch", &launch, "--suite", &suite,
+    ];
+    let reports = ["--report", "json=/dev/full", "--report", &junit];
+    let output = bench.call(&[&run[..], &reports].concat());
+    refused(&output, &["/dev/full: No space left on device"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("does not conform"), "{text}");
+    assert!(bench.path("report.xml").is_file());
+    let (good, report) = (
+        bench.word("good.json"),
+        format!("json={}", bench.word("good.json")),
+    );
+    bench.call(&[&run[..], &["--report", &report]].concat());
+    let commands: [&[&str]; 5] = [
+        &["export", "--suite", &suite],
+        &["list", "--suite", &suite],
+        &["show", "sums.add", "--suite", &suite],
+        &["diff", &good, &good],
+        &run,
+    ];
+    for command in commands {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("a full disk");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"));
+        child
+            .args(command)
+            .stdout(Stdio::from(full))
+            .stderr(Stdio::piped());
+        let output = child.output().expect("the harness starts");
+        refused(&output, &["standard output: No space left on device"]);
+    }
+}
+
+#[test]
+fn a_report_of_somebody_else_commands_and_breaks_nothing() {
+    let bench = Bench::new();
+    let (_, _, run) = bench.run(&[]);
+    let write = |name: &str, run: &Run| {
+        std::fs::write(bench.path(name), run.json()).expect("a report");
+        bench.word(name)
+    };
+    let good = write("good.json", &run);
+    let hostile = |text: &str| {
+        let mut hostile = run.clone();
+        hostile.target = text.to_owned();
+        hostile.server = Some(text.to_owned());
+        hostile.cases[0].id = text.to_owned();
+        hostile.cases[0].page = text.to_owned();
+        hostile.cases[1].message = Some(text.to_owned());
+        hostile
+    };
+    let curses = "\u{1b}[2J\u{9b}31m\n::error::forged\n../../etc/passwd";
+    let mut sums = run.clone();
+    sums.suite_cases = usize::MAX;
+    for case in &mut sums.cases {
+        case.duration_us = u64::MAX;
+    }
+    let sums = write("sums.json", &sums);
+    let mut upgraded = run.clone();
+    upgraded.server = Some("another".to_owned());
+    let upgraded = write("upgraded.json", &upgraded);
+    let suite = bench.word("spec");
+    for other in [
+        write("curses.json", &hostile(curses)),
+        write("long.json", &hostile(&"x".repeat(20 << 20))),
+        sums.clone(),
+    ] {
+        let page = bench.word("page.html");
+        let commands: [&[&str]; 5] = [
+            &["diff", &good, &other, "--html", &page],
+            &["compare", &good, &other, "--html", &page],
+            &["merge", &good, &other],
+            &["merge", &other],
+            &[
+                "list", "--suite", &suite, "--shard", "1/2", "--times", &other,
+            ],
+        ];
+        for command in commands {
+            let output = bench.call(command);
+            let text = [&output.stdout[..], &output.stderr].concat();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            assert!(
+                output.status.code().is_some_and(|status| status <= 2),
+                "{command:?}"
+            );
+            assert!(text.len() < 100 << 10, "{command:?}: {} bytes", text.len());
+            let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t';
+            assert_eq!(text.find(obeyed), None, "{command:?}: {text:?}");
+            let forged = text.lines().any(|line| line.trim_start().starts_with("::"));
+            assert!(!forged, "{command:?}: {text}");
+        }
+    }
+    refused(
+        &bench.call(&["merge", &good, &upgraded]),
+        &["different servers"],
+    );
+}

@@ -380,6 +380,216 @@ fn grandchildren_do_not_outlive_the_run() {
 }
 
 #[test]
+fn what_leaves_the_group_does_not_outlive_the_run() {
+    let marker = marked("escaped");
+    let seen = check(&scripted(&format!("escapes {marker}")), &[]);
+    assert_eq!(seen.statuses(), [Status::Pass; 5], "{}", seen.output);
+    assert_eq!(left_behind(&marker), [""; 0]);
+}
+
+#[test]
+fn what_a_target_says_before_it_can_be_judged_commands_and_forges_nothing() {
+    let seen = check(&scripted("curses"), &[]);
+    seen.is_unable();
+    let obeyed = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert_eq!(seen.output.find(obeyed), None, "{:?}", seen.output);
+    assert!(seen.output.contains("\\u{1b}[2J"), "{}", seen.output);
+    for line in seen.output.lines() {
+        assert!(
+            line != "conforms" && !line.trim_start().starts_with("::"),
+            "{line}"
+        );
+    }
+}
+
+/// Kilobytes of the largest amount of memory that a run had at any moment, with its report's size.
+fn measured(fault: &str) -> (u64, u64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut child = harness(directory.path(), PAGE, &scripted(fault), &[])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the harness starts");
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    while child.try_wait().expect("its state").is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+        peak = peak.max(kilobytes.unwrap_or_default());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let report = std::fs::metadata(directory.path().join("report.json")).expect("a report");
+    (peak, report.len())
+}
+
+#[test]
+fn what_a_target_writes_stays_bounded_in_memory_and_in_reports() {
+    for (fault, kilobytes_max) in [("junk", 200 << 10), ("verbose", 200 << 10)] {
+        let (peak, report) = measured(fault);
+        assert!(peak > 0 && peak < kilobytes_max, "{fault}: {peak} kB");
+        assert!(report < 1 << 20, "{fault}: a report of {report} bytes");
+    }
+}
+
+/// A server over HTTP that is right but for how it sends the answer to a sum: status, kind of content, and what stands around it.
+fn serve(
+    status: &'static str,
+    kind: &'static str,
+    around: fn(&str) -> String,
+    ends: bool,
+) -> String {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let answer = move |mut stream: std::net::TcpStream| -> Option<()> {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        loop {
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+                let line = line.trim_end().to_ascii_lowercase();
+                if let Some(value) = line.strip_prefix("content-length:") {
+                    length = value.trim().parse().ok()?;
+                }
+                if line.is_empty() {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).ok()?;
+            let request: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+            let text = request.pointer("/params/arguments/program");
+            let sum = text.and_then(|text| text.as_str()).unwrap_or_default();
+            let result = match request["method"].as_str() {
+                Some("initialize") => serde_json::json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "served", "version": "1"}
+                }),
+                Some("tools/list") => {
+                    serde_json::json!({"tools": [{"name": "lisp_eval", "inputSchema": {"type": "object"}}]})
+                }
+                _ => {
+                    let words = sum.trim_matches(['(', ')', '+', ' ']).split(' ');
+                    let sum: i64 = words.filter_map(|word| word.parse::<i64>().ok()).sum();
+                    serde_json::json!({"content": [{"type": "text", "text": format!("user=> {sum}")}], "isError": false})
+                }
+            };
+            let frame =
+                serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+            let (status, kind, frame, ends) = match (&request["id"], sum.starts_with("(+")) {
+                (serde_json::Value::Null, _) => {
+                    ("202 Accepted", "application/json", String::new(), true)
+                }
+                (_, false) => ("200 OK", "application/json", frame.to_string(), true),
+                (_, true) => (status, kind, around(&frame.to_string()), ends),
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n");
+            if !ends {
+                write!(stream, "{head}\r\n{frame}").ok()?;
+                std::thread::sleep(Duration::from_secs(60));
+                return None;
+            }
+            write!(
+                stream,
+                "{head}Content-Length: {}\r\n\r\n{frame}",
+                frame.len()
+            )
+            .ok()?;
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    url
+}
+
+fn judged_over_http(url: &str) -> Seen {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("page.md"), PAGE).expect("a page");
+    let began = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_ptc-conformance"))
+        .args(["run", "--url", url, "--suite"])
+        .arg(directory.path())
+        .arg("--report")
+        .arg(format!(
+            "json={}",
+            directory.path().join("report.json").display()
+        ))
+        .output()
+        .expect("the harness starts");
+    Seen {
+        status: output.status.code(),
+        output: String::from_utf8_lossy(&output.stdout).into_owned(),
+        run: Run::read(&directory.path().join("report.json")).ok(),
+        took: began.elapsed(),
+    }
+}
+
+#[test]
+fn over_http_a_result_is_one_frame_under_a_good_status() {
+    const STREAM: &str = "text/event-stream";
+    let plain: fn(&str) -> String = str::to_owned;
+    let event: fn(&str) -> String = |frame| format!(": hello\n\ndata: {frame}\n\n");
+    let twice: fn(&str) -> String = |frame| format!("data: {frame}\n\ndata: {frame}\n\n");
+    for (status, kind, around, ends, told) in [
+        ("200 OK", "application/json", plain, true, None),
+        (
+            "200 OK",
+            "Application/JSON; charset=utf-8",
+            plain,
+            true,
+            None,
+        ),
+        ("200 OK", STREAM, event, true, None),
+        // A stream should end with the answer; one that does not has brought it.
+        ("200 OK", STREAM, event, false, None),
+        (
+            "500 Oops",
+            "application/json",
+            plain,
+            true,
+            Some("got: HTTP 500"),
+        ),
+        (
+            "200 OK",
+            "text/html",
+            plain,
+            true,
+            Some("Content-Type: text/html"),
+        ),
+        (
+            "200 OK",
+            STREAM,
+            twice,
+            true,
+            Some("answers no open request"),
+        ),
+        (
+            "200 OK",
+            STREAM,
+            twice,
+            false,
+            Some("answers no open request"),
+        ),
+    ] {
+        let seen = judged_over_http(&serve(status, kind, around, ends));
+        let what = format!("{status} {kind} {ends}: {}", seen.output);
+        assert!(seen.took < PROMPT, "{what}");
+        match told {
+            None => assert_eq!(seen.statuses(), [Status::Pass; 5], "{what}"),
+            Some(told) => {
+                assert_eq!(seen.statuses(), [Status::Fail; 5], "{what}");
+                assert!(seen.output.contains(told), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
 fn an_interrupted_run_takes_its_targets_down() {
     let marker = &marked("interrupt");
     let directory = tempfile::tempdir().expect("a directory");

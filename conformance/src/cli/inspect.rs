@@ -37,8 +37,7 @@ pub fn list(args: &ListArgs) -> Result<(), String> {
             }
         }
     }
-    say(&mut std::io::stdout(), &text);
-    Ok(())
+    say(&mut std::io::stdout(), &text)
 }
 
 /// Lists the capabilities, with the number of cases that need each.
@@ -66,8 +65,7 @@ pub fn capabilities(suite: &SuiteOption) -> Result<(), String> {
             "{name}\t{cases}\t{known}\tonly this suite knows\n"
         ));
     }
-    say(&mut std::io::stdout(), &text);
-    Ok(())
+    say(&mut std::io::stdout(), &text)
 }
 
 /// Shows a case, or what a clause or section holds.
@@ -77,8 +75,7 @@ pub fn show(args: &ShowArgs) -> Result<(), String> {
         Some(case) => case_page(&suite, case, &subject(args)?, &through(args)),
         None => anchor_page(&suite, &args.id).ok_or_else(|| unknown(&suite, &args.id))?,
     };
-    say(&mut std::io::stdout(), &text);
-    Ok(())
+    say(&mut std::io::stdout(), &text)
 }
 
 /// The run of one case, against what the case is shown against.

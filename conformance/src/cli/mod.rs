@@ -7,7 +7,7 @@ mod run;
 mod selftest;
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::files;
 use crate::fixture;
 use crate::peer;
 use crate::report::conclusion::Conclusion;
-use crate::report::{self, Run, Wanted, compare, html, matrix};
+use crate::report::{self, Run, Wanted, compare, html, matrix, shown};
 use crate::runner::plan::{Selection, Shard};
 use crate::suite::{Selector, Suite, bundle};
 use crate::target::{process, reference};
@@ -234,10 +234,9 @@ pub fn main() -> ExitCode {
     match status {
         Ok(status) => ExitCode::from(status),
         Err(message) => {
-            say(
-                &mut std::io::stderr(),
-                &format!("ptc-conformance: {message}\n"),
-            );
+            // A target or a file that was read may have chosen its words.
+            let message = format!("ptc-conformance: {}\n", shown::block(&message));
+            let _nowhere_else = say(&mut std::io::stderr(), &message);
             ExitCode::from(UNABLE)
         }
     }
@@ -261,6 +260,7 @@ impl Stop {
 fn with_runtime<W: Future<Output = Result<u8, String>>>(
     work: impl FnOnce(Stop) -> W,
 ) -> Result<u8, String> {
+    process::adopt_orphans();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -316,24 +316,19 @@ fn export(args: &ExportArgs) -> Result<(), String> {
         ExportWhat::ReportSchema => Run::schema(),
     };
     match &args.output {
-        None => {
-            say(&mut std::io::stdout(), &text);
-            Ok(())
-        }
-        Some(path) => {
-            std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-        }
+        None => say(&mut std::io::stdout(), &text),
+        Some(path) => report::keep(path, &text),
     }
 }
 
 fn diff(old: &Path, new: &Path, page: Option<&Path>) -> Result<u8, String> {
-    let (before, after) = (Run::read(old)?, Run::read(new)?);
+    let (before, after) = (Run::read(old)?.shown(), Run::read(new)?.shown());
     let difference = compare::difference(&before, &after);
     if let Some(page) = page {
         let name = old.file_name().unwrap_or_default().to_string_lossy();
         report::keep(page, &html::render(&after, Some((&name, &difference)))?)?;
     }
-    say(&mut std::io::stdout(), &difference.render());
+    say(&mut std::io::stdout(), &difference.render())?;
     Ok(if difference.is_worse() {
         FAILED
     } else {
@@ -348,7 +343,7 @@ fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
             Some((name, path)) => (Some(name.to_owned()), path),
             None => (None, report.as_str()),
         };
-        let run = Run::read(Path::new(path))?;
+        let run = Run::read(Path::new(path))?.shown();
         let name = name.or_else(|| run.server.clone());
         runs.push((name.unwrap_or_else(|| run.target.clone()), run));
     }
@@ -356,7 +351,7 @@ fn beside(reports: &[String], page: Option<&Path>) -> Result<u8, String> {
     if let Some(page) = page {
         report::keep(page, &matrix.html()?)?;
     }
-    say(&mut std::io::stdout(), &matrix.render());
+    say(&mut std::io::stdout(), &matrix.render())?;
     Ok(PASSED)
 }
 
@@ -369,7 +364,7 @@ fn merge(parts: &[PathBuf], reports: &[Wanted]) -> Result<u8, String> {
     say(
         &mut std::io::stdout(),
         &format!("{}\n{}\n", whole.summary().join("\n"), whole.headline()),
-    );
+    )?;
     Ok(status(&whole))
 }
 
@@ -384,14 +379,13 @@ fn status(run: &Run) -> u8 {
 
 /// Stands until standard input ends.
 fn peers(path: &Path) -> Result<(), String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = files::read_text(path, files::SETTINGS_BYTES_MAX)?;
     let scripts: indexmap::IndexMap<String, serde_json::Value> =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let stage = peer::stage::Stage::set(directory, &scripts, str::to_owned)?;
     let config = stage.upstreams().unwrap_or_default();
-    say(&mut std::io::stdout(), &format!("{config}\n"));
+    say(&mut std::io::stdout(), &format!("{config}\n"))?;
     let mut rest = String::new();
     let _ended = std::io::Read::read_to_string(&mut std::io::stdin(), &mut rest);
     Ok(())
@@ -426,12 +420,21 @@ impl SuiteArgs {
 fn times(path: &Path) -> Result<HashMap<String, u64>, String> {
     let mut times = HashMap::new();
     for case in Run::read(path)?.cases {
-        *times.entry(case.id).or_default() += case.duration_us;
+        let all: &mut u64 = times.entry(case.id).or_default();
+        *all = all.saturating_add(case.duration_us);
     }
     Ok(times)
 }
 
-/// Writes text. A reader that closed its end has seen enough.
-fn say(out: &mut dyn Write, text: &str) {
-    let _reader_gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// Writes text. A reader that closed its end has seen enough; one that could not take it all has not.
+///
+/// # Errors
+/// When it can't be written.
+fn say(out: &mut dyn Write, text: &str) -> Result<(), String> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
 }

@@ -258,7 +258,7 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
                 String::new()
             };
             let text = baseline::rewritten(&old, &judged, !run.partial)?;
-            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            files::replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         let mut list = expected_failures(&path)?;
         list.expect_divergences(&args.by_divergence, &suite)?;
@@ -270,14 +270,18 @@ pub async fn run(args: RunArgs, stop: Stop) -> Result<u8, String> {
         list.expect_divergences(&args.by_divergence, &suite)?;
         excuse(&mut run, &list, &suite, &places, &passes);
     }
-    for wanted in &args.reports {
-        wanted.write(&run)?;
-    }
+    // A report that has no place costs neither the others nor what the run came to.
+    let written = args.reports.iter().map(|wanted| wanted.write(&run));
+    let unwritten: Vec<String> = written.filter_map(Result::err).collect();
+    let shown = run.shown();
     let text = match args.quiet {
-        true => terminal::verdict(&run),
-        false => terminal::render(&run),
+        true => terminal::verdict(&shown),
+        false => terminal::render(&shown),
     };
-    say(&mut anstream::stdout(), &text);
+    say(&mut anstream::stdout(), &text)?;
+    if !unwritten.is_empty() {
+        return Err(unwritten.join("\n"));
+    }
     Ok(if unable.is_empty() {
         status(&run)
     } else {

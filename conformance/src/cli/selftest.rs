@@ -127,7 +127,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
             _ => wrong += 1,
         }
         let reason = exception.map(|(_, reason)| *reason);
-        say(&mut std::io::stdout(), &line(mutant, &fate, reason));
+        say(&mut std::io::stdout(), &line(mutant, &fate, reason))?;
     }
     let share = caught * 1000 / mutants.len().max(1);
     let summary = format!(
@@ -140,7 +140,7 @@ pub async fn selftest(args: SelftestArgs) -> Result<u8, String> {
             excepted => format!(", {excepted} known to survive"),
         }
     );
-    say(&mut std::io::stdout(), &summary);
+    say(&mut std::io::stdout(), &summary)?;
     Ok(if wrong == 0 { PASSED } else { FAILED })
 }
 

@@ -148,6 +148,13 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
                 whole.target, part.target
             ));
         }
+        if let (Some(mine), Some(other)) = (&whole.server, &part.server)
+            && mine != other
+        {
+            return Err(format!(
+                "the reports are of different servers: `{mine}` and `{other}`"
+            ));
+        }
         whole.strict &= part.strict;
         whole.interrupted |= part.interrupted;
         // Parts run beside each other.
@@ -162,7 +169,10 @@ pub fn merge(parts: Vec<Run>) -> Result<Run, String> {
         let label = labelled(&pair[0].id, pair[0].transport);
         return Err(format!("case {label} stands in two reports"));
     }
-    whole.partial = whole.cases.len() != whole.suite_cases * whole.transports().len().max(1);
+    let all = whole
+        .suite_cases
+        .checked_mul(whole.transports().len().max(1));
+    whole.partial = all != Some(whole.cases.len());
     Ok(whole)
 }
 

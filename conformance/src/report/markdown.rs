@@ -12,9 +12,9 @@ pub fn render(run: &Run) -> String {
     let verdict = run.headline();
     let subject = levels::subject(run);
     let mut text = format!("## {subject} conformance: {verdict}\n\n");
-    text.push_str(&format!("Target: `{}`", run.target));
+    text.push_str(&format!("Target: {}", code(&run.target)));
     if let Some(server) = &run.server {
-        text.push_str(&format!(" ({})", cell(server)));
+        text.push_str(&format!(" ({})", code(server)));
     }
     text.push_str(&format!(
         "  \n{}  \n{} ms{}\n\n",
@@ -27,7 +27,7 @@ pub fn render(run: &Run) -> String {
         }
     ));
     for complaint in &run.complaints {
-        text.push_str(&format!("- {}\n", cell(complaint)));
+        text.push_str(&format!("- {}\n", code(complaint)));
     }
     levels(run, &mut text);
     causes(run, &mut text);
@@ -48,15 +48,15 @@ fn levels(run: &Run, text: &mut String) {
 /// Failures by what they share, each with a few examples and the rest behind a click.
 fn causes(run: &Run, text: &mut String) {
     for group in groups::of_failures(run).iter().take(CAUSES_MAX) {
-        let pages: Vec<&str> = group.pages.keys().copied().collect();
+        let pages: Vec<String> = group.pages.keys().map(|page| code(page)).collect();
         text.push_str(&format!(
             "<details><summary>{} × {}</summary>\n\non {}\n\n",
             group.cases.len(),
-            cell(&group.cause),
+            html(&group.cause),
             pages.join(", ")
         ));
         for case in group.cases.iter().take(CASES_OF_CAUSE_MAX) {
-            text.push_str(&format!("- `{}`\n", run.label(case)));
+            text.push_str(&format!("- {}\n", code(&run.label(case))));
         }
         let more = group.cases.len().saturating_sub(CASES_OF_CAUSE_MAX);
         if more > 0 {
@@ -94,8 +94,8 @@ fn failures(run: &Run, text: &mut String) {
     text.push_str("\n| case | clause | why |\n|---|---|---|\n");
     for case in failed.iter().take(FAILURES_MAX) {
         text.push_str(&format!(
-            "| `{}` | {} | {} |\n",
-            run.label(case),
+            "| {} | {} | {} |\n",
+            cell(&run.label(case)),
             cell(case.anchor()),
             cell(&explained(case))
         ));
@@ -115,9 +115,30 @@ fn explained(case: &CaseRecord) -> String {
     }
 }
 
+/// A text in which nothing is markup: code, between more backticks than stand in it.
+fn code(text: &str) -> String {
+    let text = text.replace('\n', " ");
+    let text = text.trim();
+    let mut fence = "`".to_owned();
+    while text.contains(&fence) {
+        fence.push('`');
+    }
+    let blank = if text.is_empty() || text.starts_with('`') || text.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
+    format!("{fence}{blank}{text}{blank}{fence}")
+}
+
+/// Such a text in a table, whose cells end at a bar even in code; a backslash before the bar says that it is none.
 fn cell(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('|', "\\|")
+    code(text).replace("\\|", "\\ |").replace('|', "\\|")
+}
+
+/// A text inside HTML, where Markdown means nothing.
+fn html(text: &str) -> String {
+    text.replace('&', "&amp;")
         .replace('<', "&lt;")
-        .replace(['\n', '\r'], " ")
+        .replace('\n', " ")
 }

@@ -10,11 +10,12 @@ pub mod junit;
 pub mod levels;
 pub mod markdown;
 pub mod matrix;
+pub mod shown;
 pub mod tap;
 pub mod terminal;
 
 use std::collections::BTreeSet;
-use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -22,8 +23,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
-use crate::traffic::Traffic;
+use crate::traffic::{TRIED_AGAIN, Traffic};
 use conclusion::{Conclusion, judged_share, percent};
+pub use shown::Visible;
 
 /// Version of the record's shape. A reader refuses another.
 pub const FORMAT: u32 = 1;
@@ -337,19 +339,35 @@ impl Run {
             .collect();
         let of = |status| cases.iter().filter(|case| case.status == status).count();
         // Cases that passed though the target can't show all that they expect.
-        let in_part =
-            |case: &&&CaseRecord| case.status == Status::Pass && !case.unobserved.is_empty();
-        let in_part = cases.iter().filter(in_part).count();
+        let again = |text: &String| text.starts_with(TRIED_AGAIN);
+        let passed_with = |which: &dyn Fn(&String) -> bool| {
+            let passed = cases.iter().filter(|case| case.status == Status::Pass);
+            passed
+                .filter(|case| case.unobserved.iter().any(which))
+                .count()
+        };
+        let in_part = passed_with(&|text| !again(text));
+        let again = passed_with(&again);
         let counts: Vec<String> = Status::ALL
             .into_iter()
             .map(|status| (status, of(status)))
             .filter(|(status, count)| *count > 0 || *status == Status::Pass)
-            .map(|(status, count)| match (status, in_part) {
-                (Status::Pass, 1..) => format!(
-                    "{count} {} ({in_part} of them in part: the rest cannot be seen)",
-                    status.words()
-                ),
-                _ => format!("{count} {}", status.words()),
+            .map(|(status, count)| {
+                let mut words = format!("{count} {}", status.words());
+                if status == Status::Pass {
+                    let remarks = [
+                        (in_part, "in part: the rest cannot be seen"),
+                        (again, "when tried again alone, not at first"),
+                    ];
+                    let remarks = remarks.iter().filter(|(count, _)| *count > 0);
+                    let remarks: Vec<String> = remarks
+                        .map(|(count, why)| format!("{count} of them {why}"))
+                        .collect();
+                    if !remarks.is_empty() {
+                        words.push_str(&format!(" ({})", remarks.join("; ")));
+                    }
+                }
+                words
             })
             .collect();
         let over = transport.map(|transport| format!(" over {}", transport.words()));
@@ -465,22 +483,36 @@ impl FromStr for Wanted {
     }
 }
 
+impl Format {
+    /// The report as text.
+    ///
+    /// # Errors
+    /// What a writer of documents refuses, which is nothing that is text.
+    pub fn render(self, run: &Run) -> Result<String, String> {
+        // Programs read JSON, and get every text as it is.
+        if self == Self::Json {
+            return Ok(run.json());
+        }
+        let run = &run.shown();
+        match self {
+            Self::Json => Ok(run.json()),
+            Self::Junit => junit::render(run),
+            Self::Tap => Ok(tap::render(run)),
+            Self::Markdown => Ok(markdown::render(run)),
+            Self::Html => html::render(run, None),
+            Self::Badge => Ok(badge::render(run)),
+            Self::Badges => Ok(levels::badges(run)),
+        }
+    }
+}
+
 impl Wanted {
     /// Writes the report.
     ///
     /// # Errors
     /// A message with the file that could not be written.
     pub fn write(&self, run: &Run) -> Result<(), String> {
-        let text = match self.format {
-            Format::Json => run.json(),
-            Format::Junit => junit::render(run)?,
-            Format::Tap => tap::render(run),
-            Format::Markdown => markdown::render(run),
-            Format::Html => html::render(run, None)?,
-            Format::Badge => badge::render(run),
-            Format::Badges => levels::badges(run),
-        };
-        keep(&self.path, &text)
+        keep(&self.path, &self.format.render(run)?)
     }
 }
 
@@ -491,38 +523,14 @@ impl Wanted {
 pub fn keep(path: &Path, text: &str) -> Result<(), String> {
     if path == Path::new("-") {
         use std::io::Write;
-        let written = std::io::stdout().lock().write_all(text.as_bytes());
+        let written = io::stdout().lock().write_all(text.as_bytes());
         return written.map_err(|error| format!("standard output: {error}"));
     }
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)
             .map_err(|error| format!("{}: {error}", directory.display()))?;
     }
-    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Whether a terminal or an editor obeys a character instead of showing it: control characters of both sets, line and paragraph
-/// separators, and what turns the direction of text.
-pub fn is_obeyed(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A text for a terminal or a log: what would be obeyed is shown.
-#[derive(Debug, Clone, Copy)]
-pub struct Visible<'a>(pub &'a str);
-
-impl fmt::Display for Visible<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '\n' | '\t' => write!(f, "{character}")?,
-                control if is_obeyed(control) => write!(f, "{}", control.escape_unicode())?,
-                plain => write!(f, "{plain}")?,
-            }
-        }
-        Ok(())
-    }
+    files::replace(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

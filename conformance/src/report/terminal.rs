@@ -54,7 +54,12 @@ fn told(case: &CaseRecord, status: Status) -> String {
 pub fn verdict(run: &Run) -> String {
     let mut text = String::new();
     for complaint in &run.complaints {
-        let _infallible = writeln!(text, "{}: {}", BAD.paint("complaint"), Visible(complaint));
+        let _infallible = writeln!(
+            text,
+            "{}: {}",
+            BAD.paint("complaint"),
+            continued(complaint, "    ")
+        );
     }
     let conclusion = run.conclusion();
     let paint = match conclusion.is_good() {
@@ -128,7 +133,7 @@ pub fn details(case: &CaseRecord) -> String {
             line(&format!(
                 "    {} {}",
                 frame.direction.arrow(),
-                Visible(&shown)
+                continued(&shown, "       ")
             ));
         }
     }
@@ -267,6 +272,12 @@ fn indented(text: &str, margin: &str) -> String {
         .map(|line| format!("{margin}{}", Visible(&cut(line, TRAFFIC_CHARS_MAX))))
         .collect();
     lines.join("\n")
+}
+
+/// A text behind something else on its first line; its other lines stand behind a margin, where none is taken for ours.
+fn continued(text: &str, margin: &str) -> String {
+    let text = Visible(text).to_string();
+    text.trim_end().replace('\n', &format!("\n{margin}"))
 }
 
 fn cut(text: &str, chars: usize) -> String {

@@ -6,6 +6,12 @@ use globset::{Glob, GlobMatcher};
 
 use super::{Case, Suite};
 
+/// Bytes that a glob may have, and braces that may open in it: it becomes a regular expression, and a large or deep one no
+/// longer does.
+const GLOB_BYTES_MAX: usize = 1000;
+const BRACES_MAX: usize = 50;
+/// Longest word for which a like one is looked for, in bytes.
+const WORD_BYTES_MAX: usize = 200;
 /// Slips that are always forgiven in a suggestion; a long name is forgiven a third of its letters.
 const NEAR_MAX: usize = 2;
 
@@ -24,6 +30,12 @@ impl Selector {
     /// # Errors
     /// When it is malformed, in the words of the glob's own grammar.
     pub fn new(text: &str) -> Result<Selector, String> {
+        if text.len() > GLOB_BYTES_MAX || text.matches('{').count() > BRACES_MAX {
+            let start = &text[..text.floor_char_boundary(WORD_BYTES_MAX)];
+            return Err(format!(
+                "`{start}…` is too large: a glob has at most {GLOB_BYTES_MAX} bytes and {BRACES_MAX} braces that open; write several"
+            ));
+        }
         let glob = Glob::new(text).map_err(|error| error.to_string())?;
         Ok(Selector {
             text: text.to_owned(),
@@ -110,6 +122,9 @@ impl Selector {
 
 /// The name that is written most like a word, where one is like it.
 pub fn nearest(word: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
     let (distance, name) = names
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(word, &name), name))
@@ -120,4 +135,26 @@ pub fn nearest(word: &str, names: impl IntoIterator<Item = String>) -> Option<St
 /// The page of a case, as globs name it: `lang.reader`.
 pub fn page_name(case: &Case) -> String {
     case.page.trim_end_matches(".md").replace('/', ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_that_no_machine_can_hold_is_refused() {
+        for text in [
+            "a".repeat(3_000_000),
+            "?".repeat(3_000_000),
+            "{a,b".repeat(3000) + &"}".repeat(3000),
+            "{a,".repeat(300) + &"}".repeat(300),
+        ] {
+            let told = Selector::new(&text).expect_err("it is too large");
+            assert!(told.len() < 500 && told.contains("is too large"), "{told}");
+        }
+        assert!(Selector::new(&"?".repeat(GLOB_BYTES_MAX)).is_ok());
+        let deep = "{a,".repeat(BRACES_MAX) + &"}".repeat(BRACES_MAX);
+        assert!(Selector::new(&deep).is_ok());
+        assert_eq!(nearest(&"a".repeat(100_000), ["b".repeat(100_000)]), None);
+    }
 }

@@ -1,0 +1,325 @@
+//! What of a record's texts people are shown. A target chooses many of them, and whoever wrote a report that is read again all of them:
+//! none may command a terminal, look like the harness's own line, break a document, or fill a page. Knows only the record.
+
+use std::fmt::{self, Write as _};
+
+use super::{CaseRecord, Finding, Run};
+use crate::traffic::Traffic;
+
+/// Longest text of one line that is shown, in bytes.
+const LINE_BYTES_MAX: usize = 4 << 10;
+/// Longest text of several lines that is shown, in bytes.
+const BLOCK_BYTES_MAX: usize = 64 << 10;
+/// What a runner of CI workflows takes for a command to itself when a line begins with it, blanks before it or not.
+const COMMANDS: &[&str] = &["::", "##["];
+
+/// Whether a terminal or an editor obeys a character instead of showing it: control characters of both sets, line and paragraph
+/// separators, and what turns the direction of text.
+pub fn is_obeyed(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Whether a character is written as its number: one that is obeyed, or that no XML document may hold.
+fn is_numbered(character: char) -> bool {
+    is_obeyed(character) || matches!(character, '\u{fffe}' | '\u{ffff}')
+}
+
+/// A text for a terminal or a log: what would be obeyed is shown. Its lines stay lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Visible<'a>(pub &'a str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, line) in self.0.split('\n').enumerate() {
+            if number > 0 {
+                f.write_char('\n')?;
+            }
+            let begun = line.trim_start();
+            let command = COMMANDS.iter().any(|command| begun.starts_with(command));
+            let at = line.len() - begun.len();
+            for (index, character) in line.char_indices() {
+                let forged = command && index == at;
+                if forged || character != '\t' && is_numbered(character) {
+                    write!(f, "{}", character.escape_unicode())?;
+                } else {
+                    f.write_char(character)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text on one line.
+fn line(text: &str) -> String {
+    let mut out = String::new();
+    for character in start(text, LINE_BYTES_MAX).chars() {
+        match character {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push(' '),
+            plain => out.push(plain),
+        }
+    }
+    note_rest(&mut out, text, LINE_BYTES_MAX);
+    Visible(&out).to_string()
+}
+
+/// A text of several lines.
+pub fn block(text: &str) -> String {
+    let mut out = Visible(start(text, BLOCK_BYTES_MAX)).to_string();
+    note_rest(&mut out, text, BLOCK_BYTES_MAX);
+    out
+}
+
+/// As much of a text as `bytes` hold.
+fn start(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+fn note_rest(out: &mut String, text: &str, bytes: usize) {
+    if text.len() > bytes {
+        let _infallible = write!(out, "… ({} bytes)", text.len());
+    }
+}
+
+fn of(show: fn(&str) -> String, text: Option<&String>) -> Option<String> {
+    text.map(|text| show(text))
+}
+
+fn all(show: fn(&str) -> String, texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| show(text)).collect()
+}
+
+impl Run {
+    /// The same run as people are shown it. The JSON report alone keeps texts as they are.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        // Without `..`, so that a new member is not forgotten here.
+        let Self {
+            format,
+            harness,
+            target,
+            server,
+            suite_cases,
+            partial,
+            interrupted,
+            strict,
+            duration_ms,
+            cases,
+            complaints,
+        } = self;
+        Self {
+            format: *format,
+            harness: line(harness),
+            target: line(target),
+            server: of(line, server.as_ref()),
+            suite_cases: *suite_cases,
+            partial: *partial,
+            interrupted: *interrupted,
+            strict: *strict,
+            duration_ms: *duration_ms,
+            cases: cases.iter().map(CaseRecord::shown).collect(),
+            complaints: all(block, complaints),
+        }
+    }
+}
+
+impl CaseRecord {
+    fn shown(&self) -> Self {
+        let Self {
+            id,
+            page,
+            section,
+            clause,
+            sentence,
+            place,
+            divergence,
+            rulings,
+            why,
+            transport,
+            status,
+            cause,
+            message,
+            findings,
+            unobserved,
+            source,
+            traffic,
+            stderr,
+            duration_us,
+            by_hand,
+            rerun,
+        } = self;
+        let finding = |finding: &Finding| {
+            let Finding {
+                at,
+                expected,
+                observed,
+                diff,
+            } = finding;
+            Finding {
+                at: line(at),
+                expected: block(expected),
+                observed: block(observed),
+                diff: block(diff),
+            }
+        };
+        let frame = |frame: &Traffic| Traffic {
+            direction: frame.direction,
+            text: block(&frame.text),
+        };
+        Self {
+            id: line(id),
+            page: line(page),
+            section: line(section),
+            clause: of(line, clause.as_ref()),
+            sentence: of(line, sentence.as_ref()),
+            place: line(place),
+            divergence: of(line, divergence.as_ref()),
+            rulings: rulings.clone(),
+            why: of(line, why.as_ref()),
+            transport: *transport,
+            status: *status,
+            cause: of(line, cause.as_ref()),
+            message: of(line, message.as_ref()),
+            findings: findings.iter().map(finding).collect(),
+            unobserved: all(line, unobserved),
+            source: of(block, source.as_ref()),
+            traffic: traffic.iter().map(frame).collect(),
+            stderr: of(block, stderr.as_ref()),
+            duration_us: *duration_us,
+            by_hand: of(block, by_hand.as_ref()),
+            rerun: of(line, rerun.as_ref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::compare::difference;
+    use crate::report::tests::{record, run};
+    use crate::report::{Format, Status, matrix, terminal};
+    use crate::traffic::Direction;
+
+    /// Commands to a terminal, markup of every document that is written, lines that look like the harness's own.
+    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7}\u{0}\u{7f}\u{202e}\u{2028}\u{fffe}\u{ffff}</script><b>]]>&amp; # TODO | \\| `x` ![a](http://e/a.png)\r\nok 99 - forged\n  ::error::forged\nconforms\n";
+
+    fn hostile() -> Run {
+        let text = HOSTILE.to_owned();
+        let case = |number: usize, status| CaseRecord {
+            id: format!("{text}{number}"),
+            page: text.clone(),
+            section: text.clone(),
+            clause: Some(text.clone()),
+            sentence: Some(text.clone()),
+            place: text.clone(),
+            divergence: Some(text.clone()),
+            why: Some(text.clone()),
+            cause: Some(text.clone()),
+            message: Some(text.clone()),
+            findings: vec![Finding {
+                at: text.clone(),
+                expected: text.clone(),
+                observed: text.clone(),
+                diff: String::new(),
+            }],
+            unobserved: vec![text.clone()],
+            source: Some(text.clone()),
+            traffic: vec![Traffic::new(Direction::Received, &text)],
+            stderr: Some(text.clone()),
+            by_hand: Some(text.clone()),
+            rerun: Some(text.clone()),
+            ..record("x", status)
+        };
+        let cases = Status::ALL.into_iter().enumerate();
+        let mut run = run(
+            &text,
+            cases.map(|(number, status)| case(number, status)).collect(),
+        );
+        run.server = Some(text.clone());
+        run.harness.clone_from(&text);
+        run.complaints = vec![text];
+        run
+    }
+
+    /// Whether `document` holds what nobody may be shown. Colours are the harness's own.
+    fn check(document: &str) -> String {
+        let plain = anstream::adapter::strip_str(document).to_string();
+        let numbered = |c: char| !matches!(c, '\n' | '\t') && is_numbered(c);
+        assert_eq!(plain.find(numbered), None, "{plain}");
+        let command = |line: &str| line.trim_start().starts_with("::");
+        assert!(!plain.lines().any(command), "{plain}");
+        plain
+    }
+
+    /// Whether a text that is read line by line has one that a reader would believe, too.
+    fn check_lines(document: &str) {
+        let plain = check(document);
+        let forged = |line: &str| line.starts_with("ok 99") || line == "conforms";
+        assert!(!plain.lines().any(forged), "{plain}");
+    }
+
+    #[test]
+    fn no_text_of_a_target_commands_forges_or_breaks_anything() {
+        let hostile = hostile();
+        for format in [
+            Format::Junit,
+            Format::Tap,
+            Format::Markdown,
+            Format::Html,
+            Format::Badge,
+            Format::Badges,
+        ] {
+            let document = format.render(&hostile).expect("a document");
+            match format {
+                Format::Tap | Format::Markdown => check_lines(&document),
+                _ => drop(check(&document)),
+            }
+            assert!(
+                !document.contains("<b>") && !document.contains("</script><"),
+                "{document}"
+            );
+        }
+        let shown = hostile.shown();
+        check_lines(&terminal::render(&shown));
+        check_lines(&terminal::verdict(&shown));
+        let other = run("other", vec![record("x/1", Status::Pass)]);
+        check_lines(&difference(&other, &shown).render());
+        let matrix = matrix::join(&[(shown.target.clone(), shown)]);
+        check_lines(&matrix.render());
+        check(&matrix.html().expect("a page"));
+    }
+
+    #[test]
+    fn a_markdown_report_holds_no_markup_of_the_target() {
+        let document = Format::Markdown.render(&hostile()).expect("a document");
+        // Behind an odd number of backticks text is code, where nothing but the row's own bars means anything.
+        for line in document.lines().filter(|line| line.contains("![a]")) {
+            let at = line.find("![a]").unwrap_or_default();
+            let is_code = line[..at].contains('`') || line.starts_with("<details>");
+            assert!(is_code, "{line}");
+        }
+        let rows = document.lines().filter(|line| line.starts_with('|'));
+        for row in rows.filter(|row| row.contains("![a]") && !row.contains("---")) {
+            let bars = row.replace("\\|", "").matches('|').count();
+            assert!(bars == 4 || bars == 5, "{bars} bars: {row}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_its_length_told() {
+        let mut long = run("t", vec![record("x/1", Status::Fail)]);
+        long.cases[0].message = Some("é".repeat(1 << 20));
+        long.cases[0].source = Some("x".repeat(1 << 20));
+        let shown = long.shown();
+        let message = shown.cases[0].message.as_deref().unwrap_or_default();
+        assert!(
+            message.len() < 5000 && message.ends_with("… (2097152 bytes)"),
+            "{message}"
+        );
+        let source = shown.cases[0].source.as_deref().unwrap_or_default();
+        assert!(source.len() < 70_000 && source.ends_with("… (1048576 bytes)"));
+    }
+}
