@@ -30,7 +30,8 @@ fn main() {
     }
     if fault == "curses" {
         eprint!("{HOSTILE}");
-        print!("{HOSTILE}");
+        let mut out = std::io::stdout();
+        let _reader_gone = write!(out, "{HOSTILE}").and_then(|()| out.flush());
         std::process::exit(3);
     }
     let mut calls = 0_u64;

@@ -248,7 +248,7 @@ mod tests {
             argv: vec!["yes".to_owned()],
             ..Spawn::default()
         };
-        let ran = finish(&spawn, b"", Duration::from_secs(60)).await;
+        let ran = finish(&spawn, b"", 0, Duration::from_secs(60)).await;
         let fault = ran.expect_err("it does not end by itself");
         assert!(matches!(fault, Fault::Flooded { .. }), "{fault}");
     }
