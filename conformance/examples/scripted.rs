@@ -1,6 +1,7 @@
 //! A server that knows nothing but `(+ a b)`, and one way of misbehaving, named by its first argument.
 //! It shares no code with the reference or the harness; the tests of targets start it.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, Write};
 use std::time::Duration;
 
@@ -36,7 +37,10 @@ fn main() {
     }
     let mut calls = 0_u64;
     let mut answered = Value::Null;
-    for line in std::io::stdin().lock().lines() {
+    let mut lines = std::io::stdin().lock().lines();
+    // Read while the answer to a ping was waited for.
+    let mut read = VecDeque::new();
+    while let Some(line) = read.pop_front().or_else(|| lines.next()) {
         let Ok(line) = line else { return };
         let Ok(request) = serde_json::from_str::<Value>(&line) else {
             say(
@@ -79,6 +83,15 @@ fn main() {
             ("wrong-ids", Some(number)) if calls > 0 => json!(number + 1000),
             _ => id.clone(),
         };
+        if fault == "pings" {
+            say(&json!({"jsonrpc": "2.0", "id": "there?", "method": "ping"}));
+            let pong = json!({"jsonrpc": "2.0", "id": "there?", "result": {}});
+            let is_other = |line: &std::io::Result<String>| {
+                let line = line.as_deref().unwrap_or_default();
+                serde_json::from_str(line).ok().as_ref() != Some(&pong)
+            };
+            read.extend(lines.by_ref().take_while(is_other));
+        }
         if fault == "repeats" && calls > 1 {
             say(&answered);
             std::thread::sleep(Duration::from_millis(800));

@@ -11,6 +11,7 @@ use crate::judge;
 use crate::suite::{Control, WireAction, WireCase, WireStep};
 use crate::target::Patience;
 use crate::target::fault::Fault;
+use crate::target::frame::pong;
 use crate::target::lines::Piece;
 use crate::target::link;
 use crate::target::process::{Handle, Process};
@@ -24,6 +25,8 @@ use super::trial::Trial;
 const FAREWELL: Duration = Duration::from_millis(250);
 /// How long a target that closed its output may take to end.
 const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
+/// How long the answer to a ping may take to be written.
+const PONG_TIME: Duration = Duration::from_millis(250);
 /// The id of the handshake; no case uses it.
 const HANDSHAKE_ID: &str = "ptc-conformance";
 
@@ -154,7 +157,7 @@ impl Play<'_> {
     }
 
     async fn leftovers(&mut self, line: u32, patience: Duration) -> Result<(), Stop> {
-        match tokio::time::timeout(patience, self.process.lines.next()).await {
+        match tokio::time::timeout(patience, self.next()).await {
             Ok(Some(piece)) => {
                 let text = self.take(piece)?;
                 Err(differs(line, "output", "no more output", &text))
@@ -174,10 +177,29 @@ impl Play<'_> {
     }
 
     async fn line(&mut self, waited: Duration) -> Result<String, Stop> {
-        match tokio::time::timeout(waited, self.process.lines.next()).await {
+        match tokio::time::timeout(waited, self.next()).await {
             Ok(Some(piece)) => self.take(piece),
             Ok(None) => Err(Stop::Fault(self.gone().await)),
             Err(_) => Err(Stop::Fault(Fault::NoReply { waited })),
+        }
+    }
+
+    /// What the process wrote next, other than pings: these are answered as they come, and no case is about them.
+    async fn next(&mut self) -> Option<Piece> {
+        loop {
+            let piece = self.process.lines.next().await?;
+            let Piece::Line(bytes) = &piece else {
+                return Some(piece);
+            };
+            let Some(answer) = std::str::from_utf8(bytes).ok().and_then(pong) else {
+                return Some(piece);
+            };
+            self.record.received(&String::from_utf8_lossy(bytes));
+            self.record.sent(answer.as_bytes());
+            let line = format!("{answer}\n");
+            // Its input may have ended, or nobody may read there.
+            let written = self.process.write(line.as_bytes());
+            let _unread = tokio::time::timeout(PONG_TIME, written).await;
         }
     }
 
@@ -240,7 +262,7 @@ impl Carrier for Play<'_> {
     }
 
     async fn silence(&mut self, line: u32, time: Duration) -> Result<(), Stop> {
-        match tokio::time::timeout(time, self.process.lines.next()).await {
+        match tokio::time::timeout(time, self.next()).await {
             Err(_) => {
                 self.record
                     .note(&format!("silence for {} ms", time.as_millis()));

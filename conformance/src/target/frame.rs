@@ -39,6 +39,21 @@ impl Head {
     }
 }
 
+/// The answer to `line`, when it is a `ping`: each side may ask the other at any time whether it is there.
+pub fn pong(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Asked<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+        method: std::borrow::Cow<'a, str>,
+    }
+    let asked: Asked = serde_json::from_str(line).ok()?;
+    let is_id = asked.id.get().starts_with(['"', '-']) || asked.id.get().parse::<u64>().is_ok();
+    let id = asked.id;
+    (asked.method == "ping" && is_id)
+        .then(|| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#))
+}
+
 /// The revision that an answer to `initialize` names.
 pub fn revision(line: &str) -> Option<String> {
     #[derive(Deserialize)]
@@ -73,6 +88,24 @@ mod tests {
         }
         for line in ["[]", "3", "{", r#"{"id":3,"id":4}"#] {
             assert_eq!(answers(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn only_a_ping_with_an_id_is_answered() {
+        let answer = r#"{"jsonrpc":"2.0","id":"a\u0062","result":{}}"#;
+        assert_eq!(
+            pong(r#"{"id":"a\u0062","method":"ping"}"#).as_deref(),
+            Some(answer)
+        );
+        for line in [
+            r#"{"method":"ping"}"#,
+            r#"{"id":null,"method":"ping"}"#,
+            r#"{"id":[],"method":"ping"}"#,
+            r#"{"id":1,"method":"roots/list"}"#,
+            r#"{"id":1,"result":{}}"#,
+        ] {
+            assert_eq!(pong(line), None, "{line}");
         }
     }
 

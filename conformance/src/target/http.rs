@@ -151,7 +151,7 @@ impl HttpLink {
             Ok(reply) => reply,
             Err(fault) => return Err(Box::new((fault, sent))),
         };
-        let mut strays = Vec::new();
+        let (mut strays, mut pongs) = (Vec::new(), Vec::new());
         let mut answer = None;
         for line in reply.frames() {
             match Head::of(&line) {
@@ -159,6 +159,7 @@ impl HttpLink {
                 Ok(head) if head.answers == Some(id) && answer.is_none() => {
                     answer = Some((line, head));
                 }
+                Ok(_) if let Some(pong) = frame::pong(&line) => pongs.push(pong),
                 Ok(_) => strays.push(Fault::Stray { line }.within(STRAY_BYTES_MAX)),
                 Err(error) => {
                     let why = error.to_string();
@@ -166,6 +167,7 @@ impl HttpLink {
                 }
             }
             strays.truncate(STRAYS_KEPT_MAX);
+            pongs.truncate(STRAYS_KEPT_MAX);
         }
         let Some((received, head)) = answer else {
             let fault = strays.into_iter().next().unwrap_or(Fault::Http {
@@ -192,11 +194,15 @@ impl HttpLink {
             session.id = reply.header("mcp-session-id").map(str::to_owned);
             session.version = Some(version);
         }
+        let took = began.elapsed();
+        for pong in pongs {
+            let _unheard = self.exchange(&pong, patience, None).await;
+        }
         Ok(Answer {
             sent,
             received,
             strays,
-            took: began.elapsed(),
+            took,
         })
     }
 

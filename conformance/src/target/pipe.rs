@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdin;
-use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
 use super::Answer;
 use super::fault::Fault;
-use super::frame::Head;
+use super::frame::{Head, pong};
 use super::lines::{Lines, Piece};
 use super::process::{Handle, Process};
 
@@ -24,11 +24,15 @@ const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
 /// How many unasked lines are kept, and how much of each; more are only counted.
 const STRAYS_KEPT_MAX: usize = 64;
 const STRAY_BYTES_MAX: usize = 4 << 10;
+/// How many answers to pings may wait to be written; what asks more without reading is not answered.
+const PONGS_MAX: usize = 64;
+
+type Input = AsyncMutex<Option<ChildStdin>>;
 
 /// A process with requests in flight.
 #[derive(Debug)]
 pub struct Pipe {
-    input: AsyncMutex<Option<ChildStdin>>,
+    input: Arc<Input>,
     handle: Arc<Handle>,
     board: Arc<Board>,
     ids: AtomicU64,
@@ -38,10 +42,13 @@ impl Pipe {
     /// Takes over `process` and begins to read its output.
     pub fn over(process: Process) -> Self {
         let (input, lines, handle) = process.split();
+        let input = Arc::new(AsyncMutex::new(input));
         let board = Arc::new(Board::default());
-        tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle)));
+        let (pongs, due) = mpsc::channel(PONGS_MAX);
+        tokio::spawn(read(lines, Arc::clone(&board), Arc::clone(&handle), pongs));
+        tokio::spawn(answer_pings(due, Arc::clone(&input)));
         Self {
-            input: AsyncMutex::new(input),
+            input,
             handle,
             board,
             ids: AtomicU64::new(1),
@@ -114,20 +121,7 @@ impl Pipe {
     /// # Errors
     /// When the process does not take it within `patience`.
     pub async fn tell(&self, line: &str, patience: Duration) -> Result<(), Fault> {
-        let mut bytes = Vec::with_capacity(line.len() + 1);
-        bytes.extend_from_slice(line.as_bytes());
-        bytes.push(b'\n');
-        let write = async {
-            let mut input = self.input.lock().await;
-            match input.as_mut() {
-                Some(input) => {
-                    input.write_all(&bytes).await?;
-                    input.flush().await
-                }
-                None => Err(std::io::ErrorKind::BrokenPipe.into()),
-            }
-        };
-        match tokio::time::timeout(patience, write).await {
+        match tokio::time::timeout(patience, write(&self.input, line)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.ended().await),
             Err(_) => Err(Fault::InputStalled { waited: patience }),
@@ -229,7 +223,7 @@ impl Board {
             .collect()
     }
 
-    fn take(&self, piece: Piece) {
+    fn take(&self, piece: Piece, pongs: &mpsc::Sender<String>) {
         let line = match piece {
             Piece::Line(line) | Piece::Unterminated(line) => line,
             Piece::Overlong { head, bytes } => {
@@ -246,7 +240,13 @@ impl Board {
             }
         };
         match Head::of(&line) {
-            Ok(head) => self.deliver(&head, line),
+            Ok(head) => {
+                let asked = pong(&line).filter(|_| head.has_method);
+                // What has no room for its answer is told as what came unasked.
+                if !asked.is_some_and(|answer| pongs.try_send(answer).is_ok()) {
+                    self.deliver(&head, line);
+                }
+            }
             Err(error) => self.stray(Fault::Junk {
                 line,
                 why: error.to_string(),
@@ -293,13 +293,37 @@ impl Board {
     }
 }
 
-async fn read(mut lines: Lines, board: Arc<Board>, handle: Arc<Handle>) {
+async fn read(
+    mut lines: Lines,
+    board: Arc<Board>,
+    handle: Arc<Handle>,
+    pongs: mpsc::Sender<String>,
+) {
     while let Some(piece) = lines.next().await {
-        board.take(piece);
+        board.take(piece, &pongs);
     }
     let fault = match tokio::time::timeout(EXIT_AFTER_OUTPUT, handle.exited()).await {
         Ok(exit) => Fault::Exited { exit },
         Err(_) => Fault::ClosedOutput,
     };
     board.broke(&fault);
+}
+
+/// Writes what is due, apart from reading: a process that does not read would stop its own output being read.
+async fn answer_pings(mut due: mpsc::Receiver<String>, input: Arc<Input>) {
+    while let Some(line) = due.recv().await {
+        if write(&input, &line).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write(input: &Input, line: &str) -> std::io::Result<()> {
+    let mut bytes = Vec::with_capacity(line.len() + 1);
+    bytes.extend_from_slice(line.as_bytes());
+    bytes.push(b'\n');
+    let mut input = input.lock().await;
+    let input = input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
+    input.write_all(&bytes).await?;
+    input.flush().await
 }
