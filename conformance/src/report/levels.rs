@@ -31,6 +31,7 @@ pub const LEVELS: &[Level] = &[
         means: "reads, evaluates and prints programs: reader, special forms, names, errors, limits",
         pages: &[
             "divergences.",
+            "lang.absent",
             "lang.control",
             "lang.destructuring",
             "lang.errors",

@@ -204,7 +204,7 @@ mod tests {
     use crate::traffic::Direction;
 
     /// Commands to a terminal, markup of every document that is written, lines that look like the harness's own.
-    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7}\u{0}\u{7f}\u{202e}\u{2028}\u{fffe}\u{ffff}</script><b>]]>&amp; # TODO | \\| `x` ![a](http://e/a.png)\r\nok 99 - forged\n  ::error::forged\nconforms\n";
+    const HOSTILE: &str = "\u{1b}[2J\u{9b}31m\u{7}\u{0}\u{7f}\u{202e}\u{2028}\u{fffe}\u{ffff}</script><blink>]]>&amp; # TODO | \\| `x` ![a](http://e/a.png)\r\nok 99 - forged\n  ::error::forged\nconforms\n";
 
     fn hostile() -> Run {
         let text = HOSTILE.to_owned();
@@ -275,12 +275,12 @@ mod tests {
             let document = format.render(&hostile).expect("a document");
             match format {
                 Format::Tap | Format::Markdown => check_lines(&document),
-                _ => drop(check(&document)),
+                _ => {
+                    check(&document);
+                    let is_markup = document.contains("<blink>");
+                    assert!(!is_markup, "{document}");
+                }
             }
-            assert!(
-                !document.contains("<b>") && !document.contains("</script><"),
-                "{document}"
-            );
         }
         let shown = hostile.shown();
         check_lines(&terminal::render(&shown));
