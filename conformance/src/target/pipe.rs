@@ -241,9 +241,10 @@ impl Board {
         };
         match Head::of(&line) {
             Ok(head) => {
-                let asked = pong(&line).filter(|_| head.has_method);
+                let answer = pong(&line).filter(|_| head.has_method);
                 // What has no room for its answer is told as what came unasked.
-                if !asked.is_some_and(|answer| pongs.try_send(answer).is_ok()) {
+                let is_answered = answer.is_some_and(|answer| pongs.try_send(answer).is_ok());
+                if !is_answered {
                     self.deliver(&head, line);
                 }
             }
