@@ -1,6 +1,8 @@
 //! As much of a JSON-RPC frame as matching it to a request needs, without keeping what else it holds: a target chooses how much that is.
 //! Knows nothing of what a frame means.
 
+use std::fmt::Display;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -39,6 +41,11 @@ impl Head {
     }
 }
 
+/// The answer that says no more than that a request came.
+pub fn empty_result(id: impl Display) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
+}
+
 /// The answer to `line`, when it is a `ping`: each side may ask the other at any time whether it is there.
 pub fn pong(line: &str) -> Option<String> {
     #[derive(Deserialize)]
@@ -49,9 +56,7 @@ pub fn pong(line: &str) -> Option<String> {
     }
     let asked: Asked = serde_json::from_str(line).ok()?;
     let is_id = asked.id.get().starts_with(['"', '-']) || asked.id.get().parse::<u64>().is_ok();
-    let id = asked.id;
-    (asked.method == "ping" && is_id)
-        .then(|| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#))
+    (asked.method == "ping" && is_id).then(|| empty_result(asked.id))
 }
 
 /// The revision that an answer to `initialize` names.

@@ -241,7 +241,7 @@ impl Board {
         };
         match Head::of(&line) {
             Ok(head) => {
-                let answer = pong(&line).filter(|_| head.has_method);
+                let answer = head.has_method.then(|| pong(&line)).flatten();
                 // What has no room for its answer is told as what came unasked.
                 let is_answered = answer.is_some_and(|answer| pongs.try_send(answer).is_ok());
                 if !is_answered {

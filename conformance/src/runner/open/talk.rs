@@ -14,6 +14,7 @@ use super::findings::{Findings, MessageKind, Requests};
 use super::stateless;
 use crate::target::Patience;
 use crate::target::fault::Fault;
+use crate::target::frame;
 use crate::target::http::{Endpoint, HttpLink};
 use crate::target::lines::Piece;
 use crate::target::link;
@@ -342,7 +343,7 @@ impl Talk {
     async fn respond(&mut self, request: &Value) -> Result<(), Stop> {
         let id = request.get("id").cloned().unwrap_or(Value::Null);
         let answer = match request.get("method").and_then(Value::as_str) {
-            Some("ping") => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n"),
+            Some("ping") => frame::empty_result(id) + "\n",
             _ => format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32601,\"message\":\"Method not found\"}}}}\n"
             ),
