@@ -359,7 +359,7 @@ impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.values += 1;
         if self.values > VALUES_MAX {
-            return Err(self.error("expected at most 2000000 values"));
+            return Err(self.error(&format!("expected at most {VALUES_MAX} values")));
         }
         self.blanks();
         match self.peek() {

@@ -14,6 +14,7 @@ pub mod shown;
 pub mod tap;
 pub mod terminal;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -490,10 +491,11 @@ impl Format {
     /// What a writer of documents refuses, which is nothing that is text.
     pub fn render(self, run: &Run) -> Result<String, String> {
         // Programs read JSON, and get every text as it is.
-        if self == Self::Json {
-            return Ok(run.json());
-        }
-        let run = &run.shown();
+        let run = match self {
+            Self::Json => Cow::Borrowed(run),
+            _ => Cow::Owned(run.shown()),
+        };
+        let run = run.as_ref();
         match self {
             Self::Json => Ok(run.json()),
             Self::Junit => junit::render(run),
