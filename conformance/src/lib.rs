@@ -4,6 +4,7 @@
 
 pub mod baseline;
 pub mod cli;
+pub mod cut;
 pub mod edn;
 pub mod expected;
 pub mod files;

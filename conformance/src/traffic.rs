@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cut;
+
 /// Bytes that went one way, as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
@@ -44,12 +46,7 @@ const TRAFFIC_BYTES_MAX: usize = 16 << 10;
 impl Traffic {
     /// Traffic of that direction; a long text keeps its beginning and its length.
     pub fn new(direction: Direction, text: &str) -> Self {
-        let text = if text.len() > TRAFFIC_BYTES_MAX {
-            let end = text.floor_char_boundary(TRAFFIC_BYTES_MAX);
-            format!("{}… ({} bytes)", &text[..end], text.len())
-        } else {
-            text.to_owned()
-        };
+        let text = cut::to_bytes(text, TRAFFIC_BYTES_MAX).into_owned();
         Self { direction, text }
     }
 }

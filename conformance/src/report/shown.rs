@@ -4,6 +4,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{CaseRecord, Finding, Run};
+use crate::cut;
 use crate::traffic::Traffic;
 
 /// Longest text of one line that is shown, in bytes.
@@ -54,7 +55,7 @@ impl fmt::Display for Visible<'_> {
 /// A text on one line.
 fn line(text: &str) -> String {
     let mut out = String::new();
-    for character in start(text, LINE_BYTES_MAX).chars() {
+    for character in cut::to_bytes(text, LINE_BYTES_MAX).chars() {
         match character {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
@@ -62,26 +63,12 @@ fn line(text: &str) -> String {
             plain => out.push(plain),
         }
     }
-    note_rest(&mut out, text, LINE_BYTES_MAX);
     Visible(&out).to_string()
 }
 
 /// A text of several lines.
 pub fn block(text: &str) -> String {
-    let mut out = Visible(start(text, BLOCK_BYTES_MAX)).to_string();
-    note_rest(&mut out, text, BLOCK_BYTES_MAX);
-    out
-}
-
-/// As much of a text as `bytes` hold.
-fn start(text: &str, bytes: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes)]
-}
-
-fn note_rest(out: &mut String, text: &str, bytes: usize) {
-    if text.len() > bytes {
-        let _infallible = write!(out, "… ({} bytes)", text.len());
-    }
+    Visible(&cut::to_bytes(text, BLOCK_BYTES_MAX)).to_string()
 }
 
 fn of(show: fn(&str) -> String, text: Option<&String>) -> Option<String> {

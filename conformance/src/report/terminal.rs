@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use indexmap::IndexMap;
 
 use super::{CaseRecord, Run, Status, Visible, groups, levels};
+use crate::cut;
 
 /// Failures of one cause that are shown in full before the rest is only named.
 const SAME_CAUSE_SHOWN_MAX: usize = 3;
@@ -129,7 +130,7 @@ pub fn details(case: &CaseRecord) -> String {
             line(&format!("    … {hidden} earlier frames"));
         }
         for frame in &case.traffic[hidden..] {
-            let shown = cut(&frame.text, TRAFFIC_CHARS_MAX);
+            let shown = cut::to_chars(&frame.text, TRAFFIC_CHARS_MAX);
             line(&format!(
                 "    {} {}",
                 frame.direction.arrow(),
@@ -236,7 +237,7 @@ fn failures(run: &Run, text: &mut String) {
     for case in unshown.iter().take(NAMED_MAX) {
         let message = case.message.as_deref().unwrap_or_default();
         let label = run.label(case);
-        let _infallible = writeln!(text, "  {label}: {}", Visible(&cut(message, 160)));
+        let _infallible = writeln!(text, "  {label}: {}", Visible(&cut::to_chars(message, 160)));
     }
     if unshown.len() > NAMED_MAX {
         let _infallible = writeln!(text, "  … and {} more", unshown.len() - NAMED_MAX);
@@ -269,7 +270,12 @@ fn reasons<'r>(heading: &str, messages: impl Iterator<Item = &'r str>, text: &mu
 fn indented(text: &str, margin: &str) -> String {
     let lines: Vec<String> = text
         .lines()
-        .map(|line| format!("{margin}{}", Visible(&cut(line, TRAFFIC_CHARS_MAX))))
+        .map(|line| {
+            format!(
+                "{margin}{}",
+                Visible(&cut::to_chars(line, TRAFFIC_CHARS_MAX))
+            )
+        })
         .collect();
     lines.join("\n")
 }
@@ -278,11 +284,4 @@ fn indented(text: &str, margin: &str) -> String {
 fn continued(text: &str, margin: &str) -> String {
     let text = Visible(text).to_string();
     text.trim_end().replace('\n', &format!("\n{margin}"))
-}
-
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
-        None => text.to_owned(),
-    }
 }

@@ -506,7 +506,7 @@ fn malformed(expected: String, answer: &Answer) -> Verdict {
     let line = answer.received.clone();
     Verdict::Fail(Mismatch {
         what: "reply".to_owned(),
-        observed: crate::target::fault::quote(&line),
+        observed: crate::target::fault::quote(&line).into_owned(),
         expected: expected.clone(),
         diff: String::new(),
         clause: None,

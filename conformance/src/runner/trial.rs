@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::cut;
 use crate::judge;
 use crate::suite::Case;
 use crate::target::Answer;
@@ -145,7 +146,7 @@ impl Trial {
                 .splice(FRAMES_FIRST..FRAMES_FIRST + hidden, [note]);
         }
         for frame in &mut self.traffic {
-            shorten(&mut frame.text, bytes);
+            cut::keep_bytes(&mut frame.text, bytes);
         }
         if self.stderr.len() > bytes {
             let from = self.stderr.ceil_char_boundary(self.stderr.len() - bytes);
@@ -154,7 +155,9 @@ impl Trial {
         match &mut self.verdict {
             Verdict::Pass { unobserved } => {
                 unobserved.truncate(REMARKS_MAX);
-                unobserved.iter_mut().for_each(|text| shorten(text, bytes));
+                unobserved
+                    .iter_mut()
+                    .for_each(|text| cut::keep_bytes(text, bytes));
             }
             Verdict::Fail(mismatch) => {
                 let Mismatch {
@@ -166,13 +169,13 @@ impl Trial {
                     line: _,
                 } = mismatch;
                 for text in [what, expected, observed, diff] {
-                    shorten(text, bytes);
+                    cut::keep_bytes(text, bytes);
                 }
             }
             Verdict::Crashed { detail }
             | Verdict::TimedOut { detail }
             | Verdict::Silent { detail }
-            | Verdict::Junk { detail } => shorten(detail, bytes),
+            | Verdict::Junk { detail } => cut::keep_bytes(detail, bytes),
             Verdict::SelfCheck
             | Verdict::Unobservable { .. }
             | Verdict::NotClaimed { .. }
@@ -221,15 +224,6 @@ pub fn unmet(mismatch: Mismatch, line: u32) -> Verdict {
         line: Some(line),
         ..mismatch
     })
-}
-
-/// Cuts a text that is longer, and tells its length.
-fn shorten(text: &mut String, bytes: usize) {
-    if text.len() > bytes {
-        let all = text.len();
-        text.truncate(text.floor_char_boundary(bytes));
-        text.push_str(&format!("… ({all} bytes)"));
-    }
 }
 
 /// What the target wrote, as far as a fault shows it.

@@ -1,13 +1,18 @@
 //! Faults between the harness and a target, in words that name the target's part in them.
 //! Knows which verdict each means; knows nothing of cases.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::process::Exit;
+use crate::cut;
 use crate::verdict::Verdict;
 
 /// Longest piece of a target's output that a message quotes, in characters.
 const QUOTE_CHARS_MAX: usize = 200;
+/// How many unasked lines or frames are kept of a process or an answer, and how much of each.
+pub const STRAYS_KEPT_MAX: usize = 64;
+const STRAY_BYTES_MAX: usize = 4 << 10;
 
 /// A target that did not do its part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -146,16 +151,11 @@ impl Fault {
         }
     }
 
-    /// This fault with at most so many bytes of a line that a target wrote.
+    /// This fault as it is kept of what came unasked: with at most [`STRAY_BYTES_MAX`] of the line.
     #[must_use]
-    pub fn within(mut self, bytes: usize) -> Self {
-        if let Self::Junk { line, .. } | Self::Stray { line } = &mut self
-            && line.len() > bytes
-        {
-            let all = line.len();
-            line.truncate(line.floor_char_boundary(bytes));
-            line.push_str(&format!("… ({all} bytes)"));
-            line.shrink_to_fit();
+    pub fn as_stray(mut self) -> Self {
+        if let Self::Junk { line, .. } | Self::Stray { line } = &mut self {
+            cut::keep_bytes(line, STRAY_BYTES_MAX);
         }
         self
     }
@@ -216,9 +216,6 @@ impl Fault {
 }
 
 /// `text` as a message shows it: cut to [`QUOTE_CHARS_MAX`] characters.
-pub fn quote(text: &str) -> String {
-    match text.char_indices().nth(QUOTE_CHARS_MAX) {
-        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
-        None => text.to_owned(),
-    }
+pub fn quote(text: &str) -> Cow<'_, str> {
+    cut::to_chars(text, QUOTE_CHARS_MAX)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::Answer;
-use super::fault::Fault;
+use super::fault::{Fault, STRAYS_KEPT_MAX};
 use super::frame::{self, Head};
 use super::sse;
 
@@ -17,9 +17,6 @@ pub const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// How long a stream is listened to behind the answer.
 const AFTER_ANSWER: Duration = Duration::from_millis(100);
-/// How many frames that were not asked for are kept of one answer, and how much of each.
-const STRAYS_KEPT_MAX: usize = 64;
-const STRAY_BYTES_MAX: usize = 4 << 10;
 
 /// Where a server is reached, and what every request carries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,10 +157,10 @@ impl HttpLink {
                     answer = Some((line, head));
                 }
                 Ok(_) if let Some(pong) = frame::pong(&line) => pongs.push(pong),
-                Ok(_) => strays.push(Fault::Stray { line }.within(STRAY_BYTES_MAX)),
+                Ok(_) => strays.push(Fault::Stray { line }.as_stray()),
                 Err(error) => {
                     let why = error.to_string();
-                    strays.push(Fault::Junk { line, why }.within(STRAY_BYTES_MAX));
+                    strays.push(Fault::Junk { line, why }.as_stray());
                 }
             }
             strays.truncate(STRAYS_KEPT_MAX);

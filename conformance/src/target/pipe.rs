@@ -11,7 +11,7 @@ use tokio::process::ChildStdin;
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 
 use super::Answer;
-use super::fault::Fault;
+use super::fault::{Fault, STRAYS_KEPT_MAX};
 use super::frame::{Head, pong};
 use super::lines::{Lines, Piece};
 use super::process::{Handle, Process};
@@ -21,9 +21,6 @@ const EXIT_AFTER_OUTPUT: Duration = Duration::from_millis(500);
 /// How long a request may still wait for its answer once the process gave an answer that nobody asked for: most likely it
 /// was this one, under a wrong id.
 const PATIENCE_AFTER_STRAY: Duration = Duration::from_millis(500);
-/// How many unasked lines are kept, and how much of each; more are only counted.
-const STRAYS_KEPT_MAX: usize = 64;
-const STRAY_BYTES_MAX: usize = 4 << 10;
 /// How many answers to pings may wait to be written; what asks more without reading is not answered.
 const PONGS_MAX: usize = 64;
 
@@ -281,7 +278,7 @@ impl Board {
         state.strays_seen += 1;
         let number = state.strays_seen;
         if state.strays.len() < STRAYS_KEPT_MAX {
-            state.strays.push((number, fault.within(STRAY_BYTES_MAX)));
+            state.strays.push((number, fault.as_stray()));
         }
     }
 
