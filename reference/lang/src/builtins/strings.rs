@@ -368,18 +368,26 @@ pub(super) fn charge_text(eval: &mut Eval<'_>, bytes: usize) -> Result<(), Stop>
 }
 
 /// Appends `part` after asking for the memory. Each part is a step, so that a loop of appends looks at the clock.
+#[inline]
 pub(super) fn push(eval: &mut Eval<'_>, out: &mut String, part: &str) -> Result<(), Stop> {
-    let (needed, capacity) = (out.len() + part.len(), out.capacity());
-    if needed > capacity {
-        let wanted = needed.max(capacity.saturating_mul(2));
-        if let Err(stop) = eval.reserve(wanted - capacity) {
-            free_text(std::mem::take(out));
-            return Err(stop);
-        }
-        grow_text(out, wanted);
+    if part.len() > out.capacity() - out.len() {
+        grow(eval, out, part.len())?;
     }
     eval.charge(1 + part.len() / STEP_BYTES)?;
     push_watched(out, part);
+    Ok(())
+}
+
+/// Asks for the memory of so many more bytes, and makes room for them.
+#[cold]
+fn grow(eval: &mut Eval<'_>, out: &mut String, more: usize) -> Result<(), Stop> {
+    let capacity = out.capacity();
+    let wanted = (out.len() + more).max(capacity.saturating_mul(2));
+    if let Err(stop) = eval.reserve(wanted - capacity) {
+        free_text(std::mem::take(out));
+        return Err(stop);
+    }
+    grow_text(out, wanted);
     Ok(())
 }
 

@@ -240,7 +240,15 @@ pub(crate) fn free_text(text: String) {
 const COPIED_BYTES: usize = 256 * 1024;
 
 /// Appends `part`, for which there is room, in slices that look at the clock. Who had to stop copies no more.
+#[inline]
 pub(crate) fn push_watched(out: &mut String, part: &str) {
+    match part.len() > COPIED_BYTES {
+        true => push_slices(out, part),
+        false => out.push_str(part),
+    }
+}
+
+fn push_slices(out: &mut String, part: &str) {
     let mut rest = part;
     while rest.len() > COPIED_BYTES {
         let (slice, behind) = rest.split_at(rest.floor_char_boundary(COPIED_BYTES));
