@@ -2,7 +2,7 @@
 //! which faults a case came past. Cases that are one request go to servers that run on, so that they cost an answer and no start; then
 //! exchanges and commands, each with a server of its own, and of them last those that wait on purpose.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -76,8 +76,6 @@ pub struct Quick {
     reached: BTreeMap<u32, Vec<usize>>,
     /// Which of its page a case is, those that come past the fewest faults first.
     turns: BTreeMap<usize, usize>,
-    /// Faults that only a server that starts comes past, whatever it is asked: any case may tell of them.
-    at_start: BTreeSet<u32>,
     /// What each case says, in its id and below it.
     texts: Vec<String>,
     /// Whether all cases judge, however many.
@@ -142,7 +140,6 @@ impl Quick {
             map,
             reached: BTreeMap::new(),
             turns: BTreeMap::new(),
-            at_start: BTreeSet::new(),
             texts: Vec::new(),
             whole,
         };
@@ -189,31 +186,27 @@ impl Quick {
                 quick.reached.entry(*id).or_default().push(place);
             }
         }
-        quick.at_start = quick.asked_once()?;
         Ok(quick)
     }
 
-    /// What a server comes past when it starts, and not when it is asked once more.
-    fn asked_once(&mut self) -> Result<BTreeSet<u32>, String> {
-        let requests = (0..self.suite.cases.len()).filter(|place| {
-            let case = &self.suite.cases[*place];
-            Cost::of(case) == Cost::Request && !case.is_open()
-        });
-        let Some(place) = requests.take(1).next() else {
-            return Ok(BTreeSet::new());
+    /// Whether a server comes past a fault once for all that it is asked: as it starts, or where it makes what it keeps. Any case may tell
+    /// of such a fault, and only the one that came first was seen to come past it.
+    fn is_met_once(&mut self, fault: u32) -> Result<bool, String> {
+        let places = self.reached.get(&fault).into_iter().flatten();
+        let is_request = |place: &&usize| Cost::of(&self.suite.cases[**place]) == Cost::Request;
+        let Some(place) = places.copied().find(|place| is_request(&place)) else {
+            return Ok(false);
         };
         self.runtime.block_on(self.asker.end());
-        let _before = self.map.asked()?;
         let _first = self.passes(place);
-        let first = self.map.asked()?;
+        let _before = self.map.asked()?;
         let _again = self.passes(place);
-        let again = self.map.asked()?;
-        Ok(first.into_iter().filter(|id| !again.contains(id)).collect())
+        Ok(!self.map.asked()?.contains(&fault))
     }
 
     /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.
-    fn judges(&self, fault: u32, words: &[String], is_read: bool) -> Vec<usize> {
-        let mut places = match self.at_start.contains(&fault) {
+    fn judges(&self, fault: u32, words: &[String], is_read: bool, met_once: bool) -> Vec<usize> {
+        let mut places = match met_once {
             true => (0..self.suite.cases.len())
                 .filter(|place| self.turns.contains_key(place))
                 .collect(),
@@ -261,9 +254,10 @@ impl Quick {
         /// Cases that fail in the company of others alone, after which that is believed: what a fault leaves behind adds up.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
+        let met_once = self.is_met_once(fault)?;
         // What is made once is made with the fault.
         self.runtime.block_on(self.asker.end());
-        for place in self.judges(fault, words, is_read) {
+        for place in self.judges(fault, words, is_read, met_once) {
             self.map.switch(fault)?;
             if self.passes(place) {
                 continue;
