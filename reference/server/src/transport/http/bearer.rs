@@ -4,30 +4,20 @@ use super::accept::Peer;
 use super::endpoint::Endpoint;
 use super::refusal::{Challenge, Refusal};
 use crate::sessions::store::LoginFailure;
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use axum::middleware::Next;
-use axum::response::Response;
 use ptc_secrets::Secret;
-use std::sync::Arc;
 use tokio::time::Instant;
 
 /// Lets requests pass that show the token, or all when none is asked for.
-pub async fn check(
-    State(endpoint): State<Arc<Endpoint>>,
-    Extension(peer): Extension<Arc<Peer>>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Refusal> {
+pub fn check(endpoint: &Endpoint, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
     let asked = endpoint.settings().checked_token();
     if let Some(token) = asked {
-        authenticate(&endpoint, token, &peer, request.headers())?;
+        authenticate(endpoint, token, peer, headers)?;
     }
     if peer.permit.is_reserved() && (asked.is_none() || !peer.permit.promote()) {
         return Err(Refusal::Crowded);
     }
-    Ok(next.run(request).await)
+    Ok(())
 }
 
 fn authenticate(

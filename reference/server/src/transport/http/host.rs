@@ -2,17 +2,14 @@
 
 use super::endpoint::Endpoint;
 use super::refusal::Refusal;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{HOST, HeaderMap, TRANSFER_ENCODING};
 use axum::http::uri::Authority;
 use axum::http::{Uri, Version};
-use axum::middleware::Next;
-use axum::response::Response;
 use std::net::Ipv6Addr;
-use std::sync::Arc;
 
 /// Refuses requests whose addressee or body length two servers could read in two ways, and keeps the addressee of the others.
-pub async fn read(mut request: Request, next: Next) -> Result<Response, Refusal> {
+pub async fn read(mut request: Request) -> Result<Request, Refusal> {
     let headers = request.headers();
     // The HTTP library reads any coding that ends in `chunked` as chunks, and leaves the rest undone.
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
@@ -26,7 +23,7 @@ pub async fn read(mut request: Request, next: Next) -> Result<Response, Refusal>
     }
     let addressee = addressee(request.uri(), headers, request.version())?;
     request.extensions_mut().insert(addressee);
-    Ok(next.run(request).await)
+    Ok(request)
 }
 
 /// The host, and perhaps port, that a request is addressed to; none in old HTTP.
@@ -55,17 +52,13 @@ fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Address
 }
 
 /// Lets requests pass that are addressed to a host that may be.
-pub async fn check(
-    State(endpoint): State<Arc<Endpoint>>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Refusal> {
+pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), Refusal> {
     let addressee = request.extensions().get::<Addressee>();
     let host = addressee.and_then(|addressee| addressee.0.as_deref());
     if endpoint.settings().is_loopback() && !host.is_none_or(is_loopback_authority) {
         return Err(Refusal::Forbidden);
     }
-    Ok(next.run(request).await)
+    Ok(())
 }
 
 /// Whether an authority (`host[:port]`) names this machine's loopback. Case counts, and names under `localhost` don't.

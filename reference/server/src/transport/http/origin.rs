@@ -5,16 +5,14 @@ use super::endpoint::Endpoint;
 use super::host::is_loopback_authority;
 use super::mcp;
 use super::refusal::Refusal;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
     HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY,
 };
 use axum::http::{Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
-use std::sync::Arc;
 
 static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 static REQUEST_PRIVATE_NETWORK: HeaderName =
@@ -29,48 +27,50 @@ const RESPONSE_HEADERS: &str = "mcp-session-id, retry-after, www-authenticate, x
 /// How long a browser may remember a preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
-/// Refuses pages that may not call; answers the preflights of those that may, and lets them read what is answered.
+/// Refuses pages that may not call, and tells which one does.
 ///
 /// Not `tower_http::cors`: that takes every `OPTIONS` for a preflight, and so would answer those of no browser before the token
 /// and the method are looked at.
-pub async fn check(
-    State(endpoint): State<Arc<Endpoint>>,
-    request: Request,
-    next: Next,
-) -> Result<Response, Refusal> {
-    let headers = request.headers();
+pub fn check(endpoint: &Endpoint, headers: &HeaderMap) -> Result<Option<Page>, Refusal> {
     let Some(origin) = headers.get(ORIGIN) else {
         // An image or a link of a page elsewhere names no origin, but every browser says that it is elsewhere.
         let mut sites = headers.get_all(&SEC_FETCH_SITE).iter();
         return match sites.any(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
             true => Err(Refusal::Forbidden),
-            false => Ok(next.run(request).await),
+            false => Ok(None),
         };
     };
     let permitted = origin
         .to_str()
         .is_ok_and(|origin| endpoint.origins().permits(origin));
-    if !permitted {
-        return Err(Refusal::Forbidden);
+    match permitted {
+        true => Ok(Some(Page(origin.clone()))),
+        false => Err(Refusal::Forbidden),
     }
-    let origin = origin.clone();
-    let is_preflight =
-        request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = match is_preflight {
-        true => preflight(headers),
-        false => next.run(request).await,
-    };
-    let headers = response.headers_mut();
-    headers.append(VARY, HeaderValue::from_static("origin"));
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(
-        ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static(RESPONSE_HEADERS),
-    );
-    Ok(response)
 }
 
-fn preflight(asked: &HeaderMap) -> Response {
+/// A page that may call, by its origin.
+pub struct Page(HeaderValue);
+
+impl Page {
+    /// Lets it read an answer.
+    pub fn may_read(self, response: &mut Response) {
+        let headers = response.headers_mut();
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, self.0);
+        headers.insert(
+            ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(RESPONSE_HEADERS),
+        );
+    }
+}
+
+/// The answer to a page's browser that asks whether the page may call.
+pub fn preflight(request: &Request) -> Option<Response> {
+    let asked = request.headers();
+    if request.method() != Method::OPTIONS || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return None;
+    }
     let mut response = mcp::plain(StatusCode::NO_CONTENT, "");
     let headers = response.headers_mut();
     headers.insert(
@@ -89,7 +89,7 @@ fn preflight(asked: &HeaderMap) -> Response {
     if asked.contains_key(&REQUEST_PRIVATE_NETWORK) {
         headers.insert(&ALLOW_PRIVATE_NETWORK, HeaderValue::from_static("true"));
     }
-    response
+    Some(response)
 }
 
 /// The rule for `Origin` headers.
