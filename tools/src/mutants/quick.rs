@@ -2,7 +2,7 @@
 //! which faults a case came past. Cases that are one request go to servers that run on, so that they cost an answer and no start; then
 //! exchanges and commands, each with a server of its own, and of them last those that wait on purpose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -206,11 +206,15 @@ impl Quick {
 
     /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.
     fn judges(&self, fault: u32, words: &[String], is_read: bool, met_once: bool) -> Vec<usize> {
+        let reached = self.reached.get(&fault).cloned().unwrap_or_default();
+        let page = |place: &usize| page_name(&self.suite.cases[*place]);
+        // Those of the pages for which a server was started that came past it are the likeliest to tell.
+        let pages: BTreeSet<String> = reached.iter().map(page).collect();
         let mut places = match met_once {
             true => (0..self.suite.cases.len())
                 .filter(|place| self.turns.contains_key(place))
                 .collect(),
-            false => self.reached.get(&fault).cloned().unwrap_or_default(),
+            false => reached,
         };
         places.sort_by_cached_key(|place| {
             let said = words
@@ -218,6 +222,7 @@ impl Quick {
                 .filter(|word| self.texts[*place].contains(word.as_str()));
             (
                 Cost::of(&self.suite.cases[*place]),
+                !pages.contains(&page(place)),
                 std::cmp::Reverse(said.count()),
                 self.turns[place],
             )
