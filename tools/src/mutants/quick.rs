@@ -271,6 +271,8 @@ impl Quick {
             self.runtime.block_on(self.asker.end());
             self.map.switch(0)?;
             let without = self.passes(place);
+            // What is made once is made with the fault again.
+            self.runtime.block_on(self.asker.end());
             self.map.switch(fault)?;
             let with = self.passes(place);
             self.runtime.block_on(self.asker.end());
