@@ -8,7 +8,7 @@ use axum::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use ptc_secrets::Secret;
 use tokio::time::Instant;
 
-/// Lets requests pass that show the token, or all when none is asked for.
+/// Refuses requests without the right token where one is asked for, and connections of the reserve that cannot leave it.
 pub fn check(endpoint: &Endpoint, peer: &Peer, headers: &HeaderMap) -> Result<(), Refusal> {
     let asked = endpoint.settings().checked_token();
     if let Some(token) = asked {

@@ -51,7 +51,7 @@ fn addressee(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Address
     Ok(Addressee(target.or(named).map(str::to_owned)))
 }
 
-/// Lets requests pass that are addressed to a host that may be.
+/// Refuses requests that are addressed to a host that may not be.
 pub fn check(endpoint: &Endpoint, request: &Request) -> Result<(), Refusal> {
     let addressee = request.extensions().get::<Addressee>();
     let host = addressee.and_then(|addressee| addressee.0.as_deref());
