@@ -258,8 +258,9 @@ pub struct Inbox {
     taken: usize,
 }
 
-/// Bytes that are read at once.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes that are read at first, and at once at most. What is read into is overwritten before.
+const CHUNK_BYTES: usize = 4 * 1024;
+const CHUNK_BYTES_MOST: usize = 1 << 20;
 
 impl Inbox {
     /// Whether nothing was read that was not given away.
@@ -310,7 +311,7 @@ impl Inbox {
             self.taken = 0;
         }
         // A frame that is under way is read in larger pieces.
-        let chunk = CHUNK_BYTES.max(self.bytes.len().min(16 * CHUNK_BYTES));
+        let chunk = self.bytes.len().clamp(CHUNK_BYTES, CHUNK_BYTES_MOST);
         let at = self.bytes.len();
         self.bytes.resize(at + chunk, 0);
         let read = stream.read(&mut self.bytes[at..]);

@@ -65,7 +65,10 @@ pub struct Processes {
 struct Shared {
     terms: Terms,
     state: Mutex<State>,
-    changed: Condvar,
+    /// A process is idle: told to programs that wait for one.
+    idle: Condvar,
+    /// A process may be missing, or none is wanted any more: told to the thread that starts them. It is not told of every call.
+    missing: Condvar,
     landlock: AtomicBool,
     /// Processes that were started in all.
     started: AtomicUsize,
@@ -95,7 +98,8 @@ impl Processes {
         let shared = Arc::new(Shared {
             terms,
             state: Mutex::new(State::default()),
-            changed: Condvar::new(),
+            idle: Condvar::new(),
+            missing: Condvar::new(),
             landlock: AtomicBool::new(false),
             started: AtomicUsize::new(0),
         });
@@ -114,7 +118,7 @@ impl Processes {
             if !state.idle.is_empty() {
                 break;
             }
-            state = shared.wait(state, READY_WITHIN);
+            state = wait(&shared.idle, state, READY_WITHIN);
         }
         drop(state);
         Ok(Processes { shared })
@@ -185,11 +189,16 @@ impl Processes {
         loop {
             let mut guard = self.take(&asked, &bytes)?;
             let began = Instant::now();
-            let conversation = Conversation {
-                asked: &asked,
-                stream: guard.stream()?,
+            let result = match &mut guard.worker {
+                Some(Worker { stream, inbox, .. }) => {
+                    let conversation = Conversation {
+                        asked: &asked,
+                        stream,
+                    };
+                    conversation.hold(inbox, prints)
+                }
+                None => Err(Broken::Gone),
             };
-            let result = conversation.hold(&mut guard, prints);
             let used = began.elapsed().saturating_mul(THREADS as u32);
             match result {
                 Ok(done) => {
@@ -215,8 +224,8 @@ impl Processes {
                     return Err(Kind::Timeout.anywhere());
                 }
                 stopped(asked.host.pulse())?;
-                self.shared.changed.notify_all();
-                state = self.shared.wait(state, TICK);
+                self.shared.missing.notify_one();
+                state = wait(&self.shared.idle, state, TICK);
             };
             state.busy += 1;
             drop(state);
@@ -242,7 +251,7 @@ impl Drop for Processes {
         for mut worker in state.idle.drain(..) {
             worker.end();
         }
-        self.shared.changed.notify_all();
+        self.shared.missing.notify_one();
     }
 }
 
@@ -250,11 +259,15 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
-        let waited = self.changed.wait_timeout(state, most);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
+fn wait<'s>(
+    told: &Condvar,
+    state: MutexGuard<'s, State>,
+    most: Duration,
+) -> MutexGuard<'s, State> {
+    let waited = told.wait_timeout(state, most);
+    waited.unwrap_or_else(PoisonError::into_inner).0
 }
 
 /// Starts a process whenever one is missing, as long as there is a server.
@@ -274,7 +287,7 @@ fn keep_ready(shared: &Weak<Shared>) {
             return;
         }
         if state.idle.len() + state.busy >= shared.terms.places && !state.idle.is_empty() {
-            drop(shared.wait(state, LOOK_EVERY));
+            drop(wait(&shared.missing, state, LOOK_EVERY));
             continue;
         }
         drop(state);
@@ -298,7 +311,7 @@ fn keep_ready(shared: &Weak<Shared>) {
         }
         let failed = state.failure.is_some();
         drop(state);
-        shared.changed.notify_all();
+        shared.idle.notify_all();
         if failed {
             std::thread::sleep(WAIT_AFTER_FAILURE);
         }
@@ -398,14 +411,6 @@ struct Guard<'s> {
 }
 
 impl Guard<'_> {
-    fn stream(&self) -> Result<UnixStream, Error> {
-        let stream = self.worker.as_ref().map(|worker| worker.stream.try_clone());
-        match stream {
-            Some(Ok(stream)) => Ok(stream),
-            _ => Err(lost("its socket could not be used")),
-        }
-    }
-
     /// Keeps the process for further programs, unless it has used up its time.
     fn give_back(&mut self, used: Duration) {
         let Some(mut worker) = self.worker.take() else {
@@ -418,11 +423,12 @@ impl Guard<'_> {
         if !tired && !state.closed {
             state.idle.push(worker);
             drop(state);
+            self.shared.idle.notify_one();
         } else {
             drop(state);
             worker.end();
+            self.shared.missing.notify_one();
         }
-        self.shared.changed.notify_all();
     }
 
     /// Ends the process, and says what its program is told.
@@ -455,7 +461,7 @@ impl Drop for Guard<'_> {
         if let Some(mut worker) = self.worker.take() {
             worker.end();
             self.shared.lock().busy -= 1;
-            self.shared.changed.notify_all();
+            self.shared.missing.notify_one();
         }
     }
 }
@@ -476,14 +482,11 @@ enum Broken {
 /// What is said between sending a program and learning how it ended.
 struct Conversation<'a> {
     asked: &'a Asked<'a>,
-    stream: UnixStream,
+    stream: &'a UnixStream,
 }
 
 impl Conversation<'_> {
-    fn hold(&self, guard: &mut Guard<'_>, prints: &mut Vec<String>) -> Result<Done, Broken> {
-        let Some(worker) = &mut guard.worker else {
-            return Err(Broken::Gone);
-        };
+    fn hold(&self, inbox: &mut Inbox, prints: &mut Vec<String>) -> Result<Done, Broken> {
         let writing = Mutex::new(());
         let open = AtomicUsize::new(0);
         let questions_max = self.asked.limits.workers.saturating_add(1);
@@ -527,13 +530,13 @@ impl Conversation<'_> {
                         }));
                     }
                 }
-                let frame = match worker.inbox.next::<Up>(self.asked.bytes_max) {
+                let frame = match inbox.next::<Up>(self.asked.bytes_max) {
                     Ok(Some(frame)) => frame,
                     Err(_) => {
                         let lied = Broken::Lied("it sent what is no frame");
                         return Err(unless_unbegun(began, lied));
                     }
-                    Ok(None) => match worker.inbox.fill(&worker.stream) {
+                    Ok(None) => match inbox.fill(self.stream) {
                         Ok(true) => continue,
                         Ok(false) => return Err(unless_unbegun(began, Broken::Gone)),
                         Err(error) => match error.kind() {
@@ -605,7 +608,7 @@ impl Conversation<'_> {
     /// Sends a frame. That nobody took it in shows when nothing comes back.
     fn say(&self, writing: &Mutex<()>, frame: &Down) {
         let _one = writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = frames::send(&self.stream, frame);
+        let _ = frames::send(self.stream, frame);
     }
 
     fn answer(&self, question: Question) -> Reply {
