@@ -31,7 +31,7 @@ pub use file::{
     read_text,
 };
 pub use here::is_this_machine;
-pub use redactor::{MARKER, Redactor, RedactorBuilder, SCRUB_TIME_MAX};
+pub use redactor::{MARKER, Redactor, RedactorBuilder, SCRUB_TIME_MAX, SharedTime};
 pub use scrubbed::{Scrub, Scrubbed, scrub_json, scrub_json_text};
 pub use secret::{SECRET_BYTES_MIN, Secret};
 pub use source::{CredentialFault, Credentials, json_kind};

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use crate::stream::StreamScrubber;
 use crate::veil::Veil;
 use crate::watch::Watch;
 
-/// The time that scrubbing one answer, one line of a trace or one record may take that no program's own time bounds. What a program
+/// The time that scrubbing one answer may take that no program's own time bounds, and all that observers keep of one call. What a program
 /// shows was scrubbed in its time, so only text that is large and made to be slow to look through takes longer.
 pub const SCRUB_TIME_MAX: Duration = Duration::from_millis(250);
 
@@ -79,6 +79,28 @@ pub(crate) struct Finder {
     numbers: bool,
     /// Line ends in the secret that has most of them: a stream has to wait for so many lines.
     pub(crate) line_ends: usize,
+}
+
+/// Time to look through several texts together: what one of them takes, the others lack.
+#[derive(Clone, Debug)]
+pub struct SharedTime(Arc<AtomicU64>);
+
+impl SharedTime {
+    #[must_use]
+    pub fn new(time: Duration) -> Self {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self(Arc::new(AtomicU64::new(nanos)))
+    }
+
+    /// Gives `scrub` a redactor for as much of the time as is left, and takes off what this thread worked meanwhile.
+    pub fn spend<T>(&self, redactor: &Redactor, scrub: impl FnOnce(&Redactor) -> T) -> T {
+        let (began, left) = (worked(), self.0.load(Ordering::Relaxed));
+        let scrubbed = scrub(&redactor.for_at_most(Duration::from_nanos(left)));
+        let took = worked().saturating_sub(began).as_nanos();
+        let left = left.saturating_sub(u64::try_from(took).unwrap_or(u64::MAX));
+        self.0.store(left, Ordering::Relaxed);
+        scrubbed
+    }
 }
 
 impl Redactor {
@@ -148,14 +170,16 @@ impl Redactor {
     }
 
     /// A redactor that looks for the same until this thread has worked for `time`: for what a client or an upstream wrote and no
-    /// program's own time bounds. A process that stood still meanwhile has not worked.
+    /// program's own time bounds, or not enough. A process that stood still meanwhile has not worked. What
+    /// [`patient`](Self::patient) asks is asked still.
     #[must_use]
     pub fn for_at_most(&self, time: Duration) -> Self {
         if self.is_empty() {
             return self.clone();
         }
         let until = worked() + time;
-        self.patient(move || worked() < until)
+        let patience = self.patience.clone();
+        self.patient(move || worked() < until && patience.as_ref().is_none_or(|goes_on| goes_on()))
     }
 
     /// True when what is scrubbed from now on becomes a marker, whatever it holds.

@@ -10,7 +10,8 @@ use crate::watch::Watch;
 /// A line that ends in so many bytes without a blank may go on in the next one: wrapped base64.
 const UNBROKEN_BYTES: usize = 32;
 
-/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`flush`](Self::flush) releases what was held back.
+/// Scrubs one stream. Feed chunks with [`push`](Self::push); [`settle`](Self::settle) and [`flush`](Self::flush) release what was
+/// held back.
 pub struct StreamScrubber {
     finder: Option<Arc<Finder>>,
     held: Vec<u8>,
@@ -31,12 +32,12 @@ impl StreamScrubber {
     /// in the next one.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         self.in_time(chunk, out, |held, finder, watch| {
-            let old = held.len() - chunk.len();
-            let ends = memchr::memrchr_iter(b'\n', held).skip(finder.line_ends);
-            let decided = ends
-                .take_while(|end| *end >= old || finder.line_ends > 0)
-                .find(|end| !goes_on(&held[..*end]))
-                .map_or(0, |end| end + 1);
+            // Ends of lines that are not new were looked at before.
+            let old = match finder.line_ends {
+                0 => held.len() - chunk.len(),
+                _ => 0,
+            };
+            let decided = last_settled(held, finder.line_ends, old);
             // Text without an end of line is not held back for ever.
             if decided == 0 && held.len() > finder.held() {
                 return finder.decided(held, &finder.places(held, watch));
@@ -45,7 +46,13 @@ impl StreamScrubber {
         });
     }
 
-    /// Appends what was held back to `out`: nothing more is expected for now.
+    /// Appends to `out` the lines that only a secret of several lines held back: nothing more is expected for now. A line that
+    /// has not ended, and one that wrapped base64 may end, are held until more comes, however long that takes.
+    pub fn settle(&mut self, out: &mut Vec<u8>) {
+        self.in_time(&[], out, |held, _, _| last_settled(held, 0, 0));
+    }
+
+    /// Appends what was held back to `out`: nothing more will come.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         self.in_time(&[], out, |held, _, _| held.len());
     }
@@ -99,6 +106,15 @@ impl StreamScrubber {
             self.held = Vec::new();
         }
     }
+}
+
+/// Where the last line ends, `later` lines left out and none that ends before `from`, behind which no base64 goes on; 0 for none.
+fn last_settled(text: &[u8], later: usize, from: usize) -> usize {
+    memchr::memrchr_iter(b'\n', text)
+        .skip(later)
+        .take_while(|end| *end >= from)
+        .find(|end| !goes_on(&text[..*end]))
+        .map_or(0, |end| end + 1)
 }
 
 /// Whether a secret that is written on the line that ends `text` could go on in the next one.

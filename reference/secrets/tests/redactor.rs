@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ptc_secrets::{ConfigDocument, Redactor, Secret, scrub_json};
+use ptc_secrets::{ConfigDocument, Redactor, Secret, SharedTime, scrub_json};
 use serde_json::json;
 use std::time::Duration;
 
@@ -220,6 +220,35 @@ fn a_split_secret_is_found_at_every_cut() {
         stream.flush(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), whole, "chunks of {size}");
     }
+}
+
+/// However long a writer waits, what it wrote of a credential is not told by itself.
+#[test]
+fn a_pause_tells_no_beginning() {
+    let secret = "split-secret-of-some-length";
+    let redactor = redactor(&[secret]);
+    let wrapped = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxc3BsaXQtc2VjcmV0LW\n9mLXNvbWUtbGVuZ3Ro\n";
+    let long = format!("{}{secret}\n", "x".repeat(5_000));
+    for (text, pause) in [(wrapped, 10), (wrapped, 49), (&long, 5_001), (&long, 5_020)] {
+        let (mut stream, mut out) = (redactor.stream(Duration::MAX), Vec::new());
+        stream.push(&text.as_bytes()[..pause], &mut out);
+        stream.settle(&mut out);
+        stream.push(&text.as_bytes()[pause..], &mut out);
+        stream.flush(&mut out);
+        let whole = redactor.scrub_str(text).into_owned();
+        assert!(whole.contains("[REDACTED]"), "{whole}");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            whole,
+            "pause after {pause}"
+        );
+    }
+    // Lines that nothing of the kind can go on in are told at once.
+    let several = self::redactor(&[secret, "a key\nof two lines"]);
+    let (mut stream, mut out) = (several.stream(Duration::MAX), Vec::new());
+    stream.push(b"first\nsecond\nthi", &mut out);
+    stream.settle(&mut out);
+    assert_eq!(out, b"first\nsecond\n");
 }
 
 #[test]
@@ -733,6 +762,18 @@ fn a_redactor_without_time_shows_nothing() {
     let veil = late.veil("(plain words)");
     assert_eq!(veil.over("plain"), "[REDACTED]");
     // Without secrets there is nothing to wait for.
+    // Time for one text is no more than there is for the program.
+    let over = patient(0).for_at_most(Duration::MAX / 2);
+    assert_eq!(over.scrub_str("plain"), "[REDACTED]");
+    // What one text took, the next one lacks.
+    let (alone, shared) = (
+        redactor(&["hunter2-hunter2"]),
+        SharedTime::new(Duration::from_millis(1)),
+    );
+    let scrub = |text: &str| shared.spend(&alone, |redactor| redactor.scrub_str(text).into_owned());
+    assert_eq!(scrub("plain"), "plain");
+    assert_eq!(scrub(&"\\u00".repeat(1 << 20)), "[REDACTED]");
+    assert_eq!(scrub("plain"), "[REDACTED]");
     let empty = Redactor::empty().patient(|| false);
     assert_eq!(empty.scrub_str("plain"), "plain");
 }

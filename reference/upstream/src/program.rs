@@ -253,8 +253,12 @@ impl ProgramCalls {
     }
 
     pub(crate) fn scrubbed(&self, text: &str) -> String {
-        let redactor = self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
-        redactor.scrub_str(text).into_owned()
+        self.brief_redactor().scrub_str(text).into_owned()
+    }
+
+    /// One for a single text: it looks no longer than the program may run, and not for all of that time either.
+    fn brief_redactor(&self) -> Redactor {
+        self.timely_redactor().for_at_most(SCRUB_TIME_MAX)
     }
 
     /// A redactor that looks no longer than the program may run: what an upstream says may be slow to look through.
@@ -455,16 +459,16 @@ impl ProgramCalls {
         duration_ms: u64,
         outcome: Result<(Selected, Value), WorldFault>,
     ) -> Value {
-        let redactor = &self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
+        let names = &self.runtime.redactor().for_at_most(SCRUB_TIME_MAX);
         let mut entry = Entry {
-            server: redactor.scrub_str(&call.server).into_owned(),
-            tool: redactor.scrub_str(&call.tool).into_owned(),
+            server: names.scrub_str(&call.server).into_owned(),
+            tool: names.scrub_str(&call.tool).into_owned(),
             duration_ms,
             error: None,
             result_bytes: None,
             summary: None,
             effect: call.effect,
-            arguments: scrub_json_text(&call.arguments, redactor).into_owned(),
+            arguments: scrub_json_text(&call.arguments, &self.brief_redactor()).into_owned(),
             args_given: call.args_given,
         };
         let value = match outcome {
@@ -483,7 +487,7 @@ impl ProgramCalls {
             }
             Err(fault) => {
                 // However long the arguments took to look through.
-                let message = fault.told(&redactor.for_at_most(SCRUB_TIME_MAX));
+                let message = fault.told(&self.brief_redactor());
                 entry.result_bytes = fault.bytes;
                 entry.error = Some((fault.reason, cut(&message, LISTED_ERROR_BYTES)));
                 let reason = Value::keyword(fault.reason.name());

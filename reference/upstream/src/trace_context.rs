@@ -27,11 +27,6 @@ impl TraceContext {
         })
     }
 
-    /// `traceparent`
-    pub fn parent(&self) -> &str {
-        &self.parent
-    }
-
     /// `tracestate`
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()

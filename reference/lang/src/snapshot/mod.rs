@@ -192,6 +192,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The limit of the program that it is, if it is one: no fault of the bytes, and nothing that a program can handle.
+    #[must_use]
+    pub fn limit(&self) -> Option<Pulse> {
+        match self {
+            Error::Stopped(pulse) => Some(*pulse),
+            Error::TooLarge { .. } | Error::Memory => Some(Pulse::OutOfMemory),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

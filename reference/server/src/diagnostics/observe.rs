@@ -7,7 +7,7 @@ use crate::diagnostics::trace::{Trace, Tracer};
 use ptc_agent::PlannerRequest;
 use ptc_protocol::Payload;
 use ptc_rpc::{Id, Json, JsonKind};
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_secrets::{Redactor, SCRUB_TIME_MAX, SharedTime};
 use ptc_upstream::TraceContext;
 use std::time::Instant;
 use tracing::Span;
@@ -120,6 +120,7 @@ impl Observers {
             transport: caller
                 .http
                 .map(|(owner, session)| (owner.into(), session.into())),
+            time: SharedTime::new(SCRUB_TIME_MAX),
         };
         Some(Box::new(Observed {
             sighting,
@@ -151,8 +152,9 @@ impl Observers {
     pub fn ended(&self, mut observed: Box<Observed>, payload: &Payload, ending: Ending) {
         let sighting = &observed.sighting;
         if let (Some(ring), true) = (&self.ring, ending != Ending::Unknown) {
-            let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
-            ring.remember(sighting, payload, ending == Ending::Ran, &redactor);
+            sighting.time.spend(&self.redactor, |redactor| {
+                ring.remember(sighting, payload, ending == Ending::Ran, redactor);
+            });
         }
         let is_error = payload.text("status") == Some("error");
         let reason = payload.text("reason").filter(|_| is_error);

@@ -9,7 +9,7 @@ use ptc_protocol::digest;
 use ptc_protocol::members::{Described, Digested, RecordedCall, RecordedContent};
 use ptc_protocol::{Field, Name, Payload};
 use ptc_rpc::{Json, JsonKind, JsonText};
-use ptc_secrets::Redactor;
+use ptc_secrets::{Redactor, SharedTime};
 use ptc_upstream::TraceContext;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +39,8 @@ pub struct Sighting {
     pub transport_request_id: Option<String>,
     /// Over HTTP: `owner_hash`, `mcp_session_hash`.
     pub transport: Option<(String, String)>,
+    /// For scrubbing all that is kept of the call.
+    pub time: SharedTime,
 }
 
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use ptc_protocol::members::{
     StopMeasurements, TraceEvent, TraceStart, TraceStop, TracedCall, TracedProgram,
 };
 use ptc_protocol::{Field, Payload};
-use ptc_secrets::{Redactor, SCRUB_TIME_MAX};
+use ptc_secrets::{Redactor, SharedTime};
 use ptc_upstream::TraceContext;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -43,6 +43,7 @@ pub struct Trace {
     sequence: u64,
     started: Instant,
     redactor: Redactor,
+    time: SharedTime,
 }
 
 /// Version of the line format.
@@ -77,6 +78,7 @@ impl Tracer {
             sequence: 0,
             started: sighting.started,
             redactor: self.redactor.clone(),
+            time: sighting.time.clone(),
         };
         let query = sighting
             .program
@@ -385,8 +387,8 @@ impl Trace {
         line.set("seq", self.sequence)
             .set("timestamp", clock::now_text());
         self.sequence += 1;
-        let redactor = self.redactor.for_at_most(SCRUB_TIME_MAX);
-        let mut text = redactor.scrub(line).to_json();
+        let scrub = |redactor: &Redactor| redactor.scrub(line).to_json();
+        let mut text = self.time.spend(&self.redactor, scrub);
         text.push('\n');
         if let Err(error) = file.write_all(text.as_bytes()) {
             // The disk is full or gone; the call goes on without its trace.
@@ -496,6 +498,7 @@ mod tests {
             sequence: 0,
             started: Instant::now(),
             redactor: Redactor::empty(),
+            time: SharedTime::new(Duration::ZERO),
         };
         trace.stop();
         trace.stop();

@@ -36,7 +36,7 @@ use crate::transport::revision::{initialize_params, with_meta, with_trace};
 
 pub use config::StdioConfig;
 
-/// How long a line waits for the one that it may go on in.
+/// How long lines wait for those that a secret of several lines may go on in.
 const STDERR_QUIET: Duration = Duration::from_millis(250);
 /// Bytes of one stderr line that are logged.
 const STDERR_LINE_BYTES: usize = 4 * 1024;
@@ -634,24 +634,28 @@ async fn log_stderr(server: String, stderr: impl AsyncRead + Unpin, redactor: Re
     let mut scrubber = redactor.stream(SCRUB_TIME_MAX);
     let mut clean = Vec::new();
     let mut left = STDERR_BYTES_MAX;
-    let mut ended = false;
+    let (mut quiet, mut ended) = (false, false);
     while left > 0 && !ended {
-        let read = match scrubber.is_holding() {
+        let read = match scrubber.is_holding() && !quiet {
             true => tokio::time::timeout(STDERR_QUIET, reader.fill_buf()).await,
             false => Ok(reader.fill_buf().await),
         };
-        let bytes = match &read {
-            Ok(Ok(bytes)) => *bytes,
-            Ok(Err(_)) | Err(_) => &[],
+        quiet = read.is_err();
+        let count = match read {
+            Err(_) => {
+                scrubber.settle(&mut clean);
+                0
+            }
+            Ok(Ok(bytes)) if !bytes.is_empty() => {
+                scrubber.push(bytes, &mut clean);
+                bytes.len()
+            }
+            Ok(_) => {
+                scrubber.flush(&mut clean);
+                ended = true;
+                0
+            }
         };
-        if bytes.is_empty() {
-            // What is held back would wait for whatever is written next, perhaps for ever.
-            scrubber.flush(&mut clean);
-            ended = read.is_ok();
-        } else {
-            scrubber.push(bytes, &mut clean);
-        }
-        let count = bytes.len();
         reader.consume(count);
         let lines = log_lines(&server, &mut clean, ended);
         left = match scrubber.is_out_of_time() {

@@ -15,6 +15,7 @@ fn sighting(id: &str) -> Sighting {
         trace: None,
         transport_request_id: None,
         transport: None,
+        time: SharedTime::new(std::time::Duration::ZERO),
     }
 }
 

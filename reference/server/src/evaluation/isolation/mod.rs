@@ -28,7 +28,7 @@ pub mod worker;
 use std::time::Instant;
 
 use ptc_lang::meter::Meter;
-use ptc_lang::{Env, Host, Limits, Program, Ran};
+use ptc_lang::{Env, Host, HostFault, Limits, Program, Ran};
 use ptc_secrets::Veil;
 
 /// Where programs are evaluated.
@@ -63,6 +63,18 @@ pub struct EvaluationContext<'a> {
     pub keeps: bool,
     /// Over what its messages quote.
     pub veil: &'a Veil<'a>,
+}
+
+/// What a program is told of a value that does not come over: a limit of its own ends it, as on a thread.
+#[cfg(target_os = "linux")]
+fn untransferred(error: &ptc_lang::snapshot::Error) -> HostFault {
+    match error.limit() {
+        Some(pulse) => HostFault::Stopped(pulse),
+        None => HostFault::Raise {
+            kind: "",
+            message: error.to_string(),
+        },
+    }
 }
 
 /// Why programs can't be evaluated in processes.

@@ -21,7 +21,7 @@ use ptc_lang::{
 
 use super::frames::{self, Bounds, Done, Down, End, Inbox, Question, Reply, Run, Up};
 use super::worker::{frame_bytes, left_bytes};
-use super::{EvaluationContext, IsolationFault, Terms};
+use super::{EvaluationContext, IsolationFault, Terms, untransferred};
 
 /// How long a program may take beyond its deadline until its process is killed.
 const GRACE: Duration = Duration::from_millis(100);
@@ -261,11 +261,7 @@ impl Shared {
     }
 }
 
-fn wait<'s>(
-    told: &Condvar,
-    state: MutexGuard<'s, State>,
-    most: Duration,
-) -> MutexGuard<'s, State> {
+fn wait<'s>(told: &Condvar, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
     let waited = told.wait_timeout(state, most);
     waited.unwrap_or_else(PoisonError::into_inner).0
 }
@@ -658,11 +654,7 @@ impl Conversation<'_> {
     fn values(&self, bytes: &[u8]) -> Result<Vec<Value>, HostFault> {
         match snapshot::read_metered(bytes, self.asked.place.meter) {
             Ok((_, values)) => Ok(values),
-            Err(snapshot::Error::Stopped(pulse)) => Err(HostFault::Stopped(pulse)),
-            Err(error) => Err(HostFault::Raise {
-                kind: "",
-                message: error.to_string(),
-            }),
+            Err(error) => Err(untransferred(&error)),
         }
     }
 
@@ -671,19 +663,16 @@ impl Conversation<'_> {
     }
 
     fn reply(&self, found: Result<Value, HostFault>) -> Reply {
-        let raised = |kind: &str, message: String| Reply::Raise {
-            kind: kind.to_owned(),
-            message,
-        };
-        match found {
-            Ok(value) => {
-                match snapshot::write(&Env::new(), &[&value], self.reply_bytes(), self.asked.host) {
-                    Ok(bytes) => Reply::Value(bytes),
-                    Err(snapshot::Error::Stopped(pulse)) => stop(pulse),
-                    Err(error) => raised("", error.to_string()),
-                }
-            }
-            Err(HostFault::Raise { kind, message }) => raised(kind, message),
+        let written = found.and_then(|value| {
+            snapshot::write(&Env::new(), &[&value], self.reply_bytes(), self.asked.host)
+                .map_err(|error| untransferred(&error))
+        });
+        match written {
+            Ok(bytes) => Reply::Value(bytes),
+            Err(HostFault::Raise { kind, message }) => Reply::Raise {
+                kind: kind.to_owned(),
+                message,
+            },
             Err(HostFault::Stopped(pulse)) => stop(pulse),
         }
     }
@@ -768,13 +757,11 @@ fn stopped(pulse: Pulse) -> Result<(), Error> {
 }
 
 fn unwritten(error: snapshot::Error) -> Error {
-    match error {
-        snapshot::Error::Stopped(Pulse::Cancelled) => Kind::Cancelled.anywhere(),
-        snapshot::Error::Stopped(Pulse::OutOfMemory)
-        | snapshot::Error::TooLarge { .. }
-        | snapshot::Error::Memory => Kind::Memory.anywhere(),
-        snapshot::Error::Stopped(_) => Kind::Timeout.anywhere(),
-        error => lost(&error.to_string()),
+    match error.limit() {
+        Some(Pulse::Cancelled) => Kind::Cancelled.anywhere(),
+        Some(Pulse::OutOfMemory) => Kind::Memory.anywhere(),
+        Some(_) => Kind::Timeout.anywhere(),
+        None => lost(&error.to_string()),
     }
 }
 

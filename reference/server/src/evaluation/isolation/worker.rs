@@ -388,7 +388,7 @@ impl World<'_> {
                 let limits = super::reading(&Limits::default());
                 match snapshot::read(&bytes, &limits, self) {
                     Ok((_, mut values)) => Ok(values.pop().unwrap_or_default()),
-                    Err(_) => Err(HostFault::Stopped(Pulse::TimedOut)),
+                    Err(error) => Err(super::untransferred(&error)),
                 }
             }
             Reply::Raise { kind, message } => Err(HostFault::Raise {
@@ -412,13 +412,8 @@ impl World<'_> {
     }
 
     fn written(&self, values: &[&Value]) -> Result<Vec<u8>, HostFault> {
-        snapshot::write(&Env::new(), values, self.bytes_max, self).map_err(|error| match error {
-            snapshot::Error::Stopped(pulse) => HostFault::Stopped(pulse),
-            error => HostFault::Raise {
-                kind: "",
-                message: error.to_string(),
-            },
-        })
+        snapshot::write(&Env::new(), values, self.bytes_max, self)
+            .map_err(|error| super::untransferred(&error))
     }
 }
 
@@ -517,13 +512,11 @@ impl Host for World<'_> {
 }
 
 fn refused(error: &snapshot::Error) -> Done {
-    let reason = match error {
-        snapshot::Error::Stopped(Pulse::Cancelled) => "cancelled",
-        snapshot::Error::Stopped(Pulse::OutOfMemory)
-        | snapshot::Error::TooLarge { .. }
-        | snapshot::Error::Memory => "memory_limit",
-        snapshot::Error::Stopped(_) => "timeout",
-        _ => "runtime_error",
+    let reason = match error.limit() {
+        Some(Pulse::Cancelled) => "cancelled",
+        Some(Pulse::OutOfMemory) => "memory_limit",
+        Some(_) => "timeout",
+        None => "runtime_error",
     };
     failed(reason, error.to_string())
 }
