@@ -37,7 +37,7 @@ impl StreamScrubber {
                 0 => held.len() - chunk.len(),
                 _ => 0,
             };
-            let decided = last_settled(held, finder.line_ends, old);
+            let decided = last_settled(held, finder.line_ends, old, goes_on);
             // Text without an end of line is not held back for ever.
             if decided == 0 && held.len() > finder.held() {
                 return finder.decided(held, &finder.places(held, watch));
@@ -49,7 +49,7 @@ impl StreamScrubber {
     /// Appends to `out` the lines that only a secret of several lines held back: nothing more is expected for now. A line that
     /// has not ended, and one that wrapped base64 may end, are held until more comes, however long that takes.
     pub fn settle(&mut self, out: &mut Vec<u8>) {
-        self.in_time(&[], out, |held, _, _| last_settled(held, 0, 0));
+        self.in_time(&[], out, |held, _, _| last_settled(held, 0, 0, is_wrapped));
     }
 
     /// Appends what was held back to `out`: nothing more will come.
@@ -108,8 +108,8 @@ impl StreamScrubber {
     }
 }
 
-/// Where the last line ends, `later` lines left out and none that ends before `from`, behind which no base64 goes on; 0 for none.
-fn last_settled(text: &[u8], later: usize, from: usize) -> usize {
+/// Where the last line ends that does not go on, `later` lines left out and none that ends before `from`; 0 for none.
+fn last_settled(text: &[u8], later: usize, from: usize, goes_on: fn(&[u8]) -> bool) -> usize {
     memchr::memrchr_iter(b'\n', text)
         .skip(later)
         .take_while(|end| *end >= from)
@@ -117,12 +117,20 @@ fn last_settled(text: &[u8], later: usize, from: usize) -> usize {
         .map_or(0, |end| end + 1)
 }
 
-/// Whether a secret that is written on the line that ends `text` could go on in the next one.
+/// Whether the line that ends `text` goes on in the next one if a secret does, whose bytes may be escaped.
 fn goes_on(text: &[u8]) -> bool {
+    ends_in(text, |byte| !byte.is_ascii_whitespace())
+}
+
+/// The same for what looks like base64 to its end, be it escaped: log lines of JSON seldom do.
+fn is_wrapped(text: &[u8]) -> bool {
+    ends_in(text, |byte| {
+        byte.is_ascii_alphanumeric() || b"+/-_=%&#;\\".contains(&byte)
+    })
+}
+
+fn ends_in(text: &[u8], alike: fn(u8) -> bool) -> bool {
     let text = text.strip_suffix(b"\r").unwrap_or(text);
-    let unbroken = text
-        .iter()
-        .rev()
-        .take_while(|byte| !byte.is_ascii_whitespace());
-    unbroken.take(UNBROKEN_BYTES).count() == UNBROKEN_BYTES
+    let run = text.iter().rev().take_while(|byte| alike(**byte));
+    run.take(UNBROKEN_BYTES).count() == UNBROKEN_BYTES
 }

@@ -246,9 +246,11 @@ fn a_pause_tells_no_beginning() {
     // Lines that nothing of the kind can go on in are told at once.
     let several = self::redactor(&[secret, "a key\nof two lines"]);
     let (mut stream, mut out) = (several.stream(Duration::MAX), Vec::new());
-    stream.push(b"first\nsecond\nthi", &mut out);
+    let lines = "first\n{\"level\":\"info\",\"message\":\"started\",\"port\":8000}\nhttp://127.0.0.1:8000/mcp?of=everybody\n";
+    stream.push(lines.as_bytes(), &mut out);
+    stream.push(b"half of a ", &mut out);
     stream.settle(&mut out);
-    assert_eq!(out, b"first\nsecond\n");
+    assert_eq!(String::from_utf8(out).unwrap(), lines);
 }
 
 #[test]
