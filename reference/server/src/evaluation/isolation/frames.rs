@@ -34,9 +34,9 @@ pub struct Run {
     /// Whether what it leaves behind is wanted.
     #[n(2)]
     pub keeps: bool,
-    /// Milliseconds that it may take.
+    /// Microseconds that it may take: a process that ended a program before its time would say that something else did.
     #[n(3)]
-    pub time_ms: u64,
+    pub time_micros: u64,
     /// What it may use otherwise.
     #[n(4)]
     pub limits: Bounds,

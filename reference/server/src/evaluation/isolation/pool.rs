@@ -175,7 +175,7 @@ impl Processes {
             program: program.text().to_owned(),
             env: travels,
             keeps: place.keeps,
-            time_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+            time_micros: u64::try_from(remaining.as_micros()).unwrap_or(u64::MAX),
             limits: Bounds {
                 memory_bytes: limits.memory_bytes,
                 workers: limits.workers as u64,

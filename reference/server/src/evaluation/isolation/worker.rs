@@ -165,7 +165,7 @@ impl Link {
     fn evaluate(&self, asked: &Run) -> Done {
         let world = World {
             link: self,
-            deadline: Instant::now() + Duration::from_millis(asked.time_ms),
+            deadline: Instant::now() + Duration::from_micros(asked.time_micros),
             looked: Mutex::new(Instant::now()),
             cancelled: AtomicBool::new(false),
             tools: asked.tools.clone(),
