@@ -46,8 +46,8 @@ impl StreamScrubber {
         });
     }
 
-    /// Appends to `out` the lines that only a secret of several lines held back: nothing more is expected for now. A line that
-    /// has not ended, and one that wrapped base64 may end, are held until more comes, however long that takes.
+    /// Appends to `out` the lines that nothing wrapped ends, also those that a secret of several lines may go on in: nothing more is
+    /// expected for now. A line that has not ended, and one that looks like base64, are held until more comes, however long that takes.
     pub fn settle(&mut self, out: &mut Vec<u8>) {
         self.in_time(&[], out, |held, _, _| last_settled(held, 0, 0, is_wrapped));
     }

@@ -36,7 +36,7 @@ use crate::transport::revision::{initialize_params, with_meta, with_trace};
 
 pub use config::StdioConfig;
 
-/// How long lines wait for those that a secret of several lines may go on in.
+/// How long a line waits for the one that it may go on in, unless it looks like wrapped base64: that waits for ever.
 const STDERR_QUIET: Duration = Duration::from_millis(250);
 /// Bytes of one stderr line that are logged.
 const STDERR_LINE_BYTES: usize = 4 * 1024;
