@@ -96,17 +96,12 @@ fn a_server_that_is_right_in_another_way_is_not_accused() {
 fn the_right_server_passes_what_catches_the_others() {
     let reference = reference();
     let reference = reference.to_str().expect("a path in UTF-8");
-    for transport in ["stdio", "http"] {
-        let output = harness(&[
-            "run",
-            "--reference",
-            reference,
-            "--transport",
-            transport,
-            "--filter",
-            "mcp.*",
-        ]);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "over {transport}:\n{text}");
+    let mut arguments = vec!["run", "--reference", reference];
+    for name in TEN.iter().chain(OTHERS) {
+        let mutant = mutant::find(name).expect("a row of the table");
+        arguments.extend(["--filter", &mutant.clause]);
     }
+    let output = harness(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
 }

@@ -12,6 +12,8 @@ const PACKAGE: &str = "ptc";
 pub const BINARY: &str = "ptc";
 /// The subcommand that serves the adapter protocol.
 pub const TESTEE: &str = "testee";
+/// How people build what they use.
+pub const RELEASE: &str = "release";
 /// The subcommand that serves.
 const SERVE: &str = "start";
 
@@ -20,22 +22,43 @@ pub fn command(path: &Path) -> Vec<String> {
     vec![path.to_string_lossy().into_owned(), SERVE.to_owned()]
 }
 
-/// Builds the reference as people use it and returns its executable.
-///
-/// # Errors
-/// As [`release`].
-pub fn build() -> Result<PathBuf, String> {
-    release(PACKAGE, BINARY)
-}
-
-/// Builds `binary` of the workspace's `package` in release mode and returns the executable.
+/// Builds the reference as this harness was built, since most of what both are made of is there then, and returns its executable.
 ///
 /// # Errors
 /// A message, when there is no workspace here or the build fails; cargo's own go to standard error.
-pub fn release(package: &str, binary: &str) -> Result<PathBuf, String> {
+pub fn build() -> Result<PathBuf, String> {
+    let profile = if cfg!(debug_assertions) {
+        "dev"
+    } else {
+        RELEASE
+    };
+    executable(PACKAGE, BINARY, profile)
+}
+
+/// Builds the reference as people use it and returns its executable.
+///
+/// # Errors
+/// As [`build`].
+pub fn release() -> Result<PathBuf, String> {
+    executable(PACKAGE, BINARY, RELEASE)
+}
+
+/// Builds `binary` of the workspace's `package` and returns the executable.
+///
+/// # Errors
+/// As [`build`].
+pub fn executable(package: &str, binary: &str, profile: &str) -> Result<PathBuf, String> {
     let root = workspace()?;
     let output = cargo()
-        .args(["build", "--release", "-p", package, "--bin", binary])
+        .args([
+            "build",
+            "--profile",
+            profile,
+            "-p",
+            package,
+            "--bin",
+            binary,
+        ])
         .arg("--message-format=json-render-diagnostics")
         .current_dir(&root)
         .stdin(Stdio::null())

@@ -23,8 +23,8 @@ const PTC: &str = env!("CARGO_BIN_EXE_ptc");
 const LIMIT_BYTES: u64 = 10 << 20;
 /// What a program may make the process hold at most, beside what it was sent.
 const GROWTH_BYTES_MAX: u64 = 2 * LIMIT_BYTES + (8 << 20);
-/// Frames of a build without optimisations are this much larger than those that the limit speaks of.
-const UNOPTIMISED: u64 = if cfg!(debug_assertions) { 8 } else { 1 };
+/// Frames of a build for tests are this much larger than those that the limit speaks of.
+const UNOPTIMISED: u64 = if cfg!(debug_assertions) { 2 } else { 1 };
 /// What hostile programs may leave resident, all together.
 const LEFT_BYTES_MAX: u64 = 20 << 20;
 

@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
     }
     if !options.in_process {
-        let binary = reference::build()?;
+        let binary = reference::release()?;
         if !options.suite {
             let command = reference::command(&binary);
             rows.extend(stdio::measure(&command)?);
@@ -62,7 +62,8 @@ pub fn run(options: &Options) -> Result<(), String> {
             rows.extend(store::measure(&command)?);
         }
         if !options.processes {
-            let harness = reference::release("conformance", "ptc-conformance")?;
+            let harness =
+                reference::executable("conformance", "ptc-conformance", reference::RELEASE)?;
             rows.extend(suite::measure(&harness, &binary)?);
         }
     }

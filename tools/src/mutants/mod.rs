@@ -237,7 +237,12 @@ pub fn run(options: &Options) -> Result<(), String> {
             .is_some();
         let verdict = match &mut quick {
             Some(quick) => quick
-                .judge(fault.id, &fault.words(), is_read)?
+                .judge(&quick::Suspect {
+                    id: fault.id,
+                    file: &fault.file,
+                    words: fault.words(),
+                    is_read,
+                })?
                 .map_or(Verdict::Asked, Verdict::Caught),
             None => bench.judge(&sample, &sample.faults[at])?,
         };

@@ -67,6 +67,16 @@ impl Map {
     }
 }
 
+/// A fault that is to be judged.
+pub struct Suspect<'a> {
+    pub id: u32,
+    pub file: &'a str,
+    /// Cases that hold these are likelier to tell of it.
+    pub words: Vec<String>,
+    /// Whether people read it, and gave up on it.
+    pub is_read: bool,
+}
+
 /// Servers that run on, and which case comes past which fault.
 pub struct Quick {
     runtime: tokio::runtime::Runtime,
@@ -91,6 +101,99 @@ const ALONE_MAX: usize = 250;
 const READ_SHARE: usize = 10;
 /// Cases that wait on purpose that judge a fault at most.
 const WAITING_MAX: usize = 30;
+/// Which pages speak of a file, by the beginning of its path: the first row that fits. All of their cases that come past a fault judge
+/// it, however many, unless people gave up on it.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("reference/agent/", &["agent."]),
+    (
+        "reference/json/",
+        &["lib.json", "protocol.encoding", "mcp.framing"],
+    ),
+    ("reference/lang/src/regex/", &["lib.regex", "lang.limits"]),
+    ("reference/lang/src/builtins/discovery", &["lang.discovery"]),
+    ("reference/lang/src/builtins/", &["lib."]),
+    ("reference/lang/src/error/", &["lang.errors", "lang.absent"]),
+    ("reference/lang/", &["lang.", "lib."]),
+    (
+        "reference/outbound/",
+        &["upstream.http", "upstream.openapi"],
+    ),
+    ("reference/protocol/", &["protocol.", "mcp.profiles"]),
+    ("reference/ptc/src/repl/", &["upstream.repl"]),
+    (
+        "reference/ptc/",
+        &["mcp.settings", "upstream.repl", "agent.runs"],
+    ),
+    (
+        "reference/rpc/",
+        &["base.messages", "mcp.dispatch", "mcp.framing"],
+    ),
+    (
+        "reference/secrets/",
+        &["upstream.redaction", "upstream.config"],
+    ),
+    (
+        "reference/server/src/diagnostics/",
+        &[
+            "mcp.debug",
+            "mcp.metrics",
+            "upstream.metrics",
+            "upstream.transcript",
+        ],
+    ),
+    (
+        "reference/server/src/evaluation/",
+        &["mcp.limits", "mcp.concurrency", "mcp.isolation"],
+    ),
+    (
+        "reference/server/src/mcp/tools/",
+        &["mcp.lisp_eval", "mcp.debug", "mcp.sessions", "mcp.profiles"],
+    ),
+    (
+        "reference/server/src/render/",
+        &[
+            "mcp.profiles",
+            "mcp.debug",
+            "protocol.rendering",
+            "upstream.rendering",
+        ],
+    ),
+    (
+        "reference/server/src/sessions/",
+        &["mcp.sessions", "mcp.session_store"],
+    ),
+    ("reference/server/src/settings/", &["mcp.settings"]),
+    (
+        "reference/server/src/transport/http/",
+        &["mcp.http", "mcp.security", "mcp.stateless", "base.http"],
+    ),
+    (
+        "reference/server/src/transport/",
+        &["mcp.framing", "mcp.concurrency", "mcp.lifecycle"],
+    ),
+    (
+        "reference/server/",
+        &["mcp.lifecycle", "mcp.dispatch", "mcp.stateless"],
+    ),
+    ("reference/upstream/src/config/", &["upstream.config"]),
+    (
+        "reference/upstream/src/transport/openapi/",
+        &["upstream.openapi"],
+    ),
+    (
+        "reference/upstream/src/transport/",
+        &["upstream.http", "upstream.faults", "protocol.upstream"],
+    ),
+    (
+        "reference/upstream/",
+        &[
+            "upstream.calls",
+            "upstream.catalog",
+            "upstream.discovery",
+            "upstream.faults",
+        ],
+    ),
+];
 
 impl Quick {
     /// Tries every case without any fault, and sees what each comes past. What was seen is kept in the file `seen`: the next run
@@ -205,8 +308,12 @@ impl Quick {
     }
 
     /// The cases that judge a fault: the cheap ones first, of these the ones that speak of it.
-    fn judges(&self, fault: u32, words: &[String], is_read: bool, met_once: bool) -> Vec<usize> {
-        let reached = self.reached.get(&fault).cloned().unwrap_or_default();
+    fn judges(&self, fault: &Suspect, met_once: bool) -> Vec<usize> {
+        let reached = self.reached.get(&fault.id).cloned().unwrap_or_default();
+        let room = ROOMS
+            .iter()
+            .find(|(beginning, _)| fault.file.starts_with(beginning))
+            .map_or(&[][..], |(_, pages)| pages);
         let page = |place: &usize| page_name(&self.suite.cases[*place]);
         // Those of the pages for which a server was started that came past it are the likeliest to tell.
         let pages: BTreeSet<String> = reached.iter().map(page).collect();
@@ -217,7 +324,8 @@ impl Quick {
             false => reached,
         };
         places.sort_by_cached_key(|place| {
-            let said = words
+            let said = fault
+                .words
                 .iter()
                 .filter(|word| self.texts[*place].contains(word.as_str()));
             (
@@ -229,11 +337,14 @@ impl Quick {
         });
         let mut counts: BTreeMap<Cost, usize> = BTreeMap::new();
         places.retain(|place| {
+            let page = page(place);
+            if self.whole || !fault.is_read && room.iter().any(|part| page.starts_with(part)) {
+                return true;
+            }
             let cost = Cost::of(&self.suite.cases[*place]);
             let count = counts.entry(cost).or_default();
             *count += 1;
-            let max = cost.cases_max() / if is_read { READ_SHARE } else { 1 };
-            self.whole || *count <= max
+            *count <= cost.cases_max() / if fault.is_read { READ_SHARE } else { 1 }
         });
         places
     }
@@ -250,20 +361,15 @@ impl Quick {
     ///
     /// # Errors
     /// When a server cannot be asked any more.
-    pub fn judge(
-        &mut self,
-        fault: u32,
-        words: &[String],
-        is_read: bool,
-    ) -> Result<Option<String>, String> {
+    pub fn judge(&mut self, fault: &Suspect) -> Result<Option<String>, String> {
         /// Cases that fail in the company of others alone, after which that is believed: what a fault leaves behind adds up.
         const COMPANY_MAX: usize = 2;
         let mut in_company = 0;
-        let met_once = self.is_met_once(fault)?;
+        let met_once = self.is_met_once(fault.id)?;
         // What is made once is made with the fault.
         self.runtime.block_on(self.asker.end());
-        for place in self.judges(fault, words, is_read, met_once) {
-            self.map.switch(fault)?;
+        for place in self.judges(fault, met_once) {
+            self.map.switch(fault.id)?;
             if self.passes(place) {
                 continue;
             }
@@ -273,7 +379,7 @@ impl Quick {
             let without = self.passes(place);
             // What is made once is made with the fault again.
             self.runtime.block_on(self.asker.end());
-            self.map.switch(fault)?;
+            self.map.switch(fault.id)?;
             let with = self.passes(place);
             self.runtime.block_on(self.asker.end());
             in_company += usize::from(without);
@@ -330,5 +436,29 @@ fn keep(path: &Path, kept: &BTreeMap<String, Vec<u32>>) -> Result<(), String> {
 impl Drop for Quick {
     fn drop(&mut self) {
         self.runtime.block_on(self.asker.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row that nothing fits any more would let its room's faults pass.
+    #[test]
+    fn every_room_is_there_and_has_its_pages() {
+        let suite = crate::suite().expect("the specification");
+        let pages: BTreeSet<String> = suite.cases.iter().map(page_name).collect();
+        for (files, parts) in ROOMS {
+            assert!(
+                crate::root().join(files).parent().is_some_and(Path::exists),
+                "{files}"
+            );
+            for part in *parts {
+                assert!(
+                    pages.iter().any(|page| page.starts_with(part)),
+                    "{files}: {part}"
+                );
+            }
+        }
     }
 }

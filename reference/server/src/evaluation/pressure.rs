@@ -18,8 +18,8 @@ pub struct Watermark {
     calls: AtomicU64,
 }
 
-/// How much more native stack is mapped than programs are charged: frames are larger without optimisations.
-const STACK_TIMES: u64 = if cfg!(debug_assertions) { 10 } else { 1 };
+/// How much more native stack is mapped than programs are charged: frames are larger in a build for tests.
+const STACK_TIMES: u64 = if cfg!(debug_assertions) { 3 } else { 1 };
 /// What a call takes beside the memory of its program and its stack: stacks of threads, its frame and its reply.
 const CALL_BYTES: u64 = 48 << 20;
 /// How old a look at memory may be, in milliseconds.
