@@ -68,6 +68,13 @@ fn primitive(value: &Value, prim: Prim, warnings: &mut Vec<String>) -> Result<Va
         | (Prim::Datetime, Value::Instant(_)) => Ok(value.clone()),
         #[allow(clippy::cast_precision_loss)] // That is what asking for a float means.
         (Prim::Float, Value::Int(int)) => Ok(Value::Float(*int as f64)),
+        (Prim::Float, Value::BigInt(int)) => int
+            .to_string()
+            .parse()
+            .ok()
+            .filter(|float: &f64| float.is_finite())
+            .map(Value::Float)
+            .ok_or_else(|| "cannot coerce to float".to_owned()),
         (Prim::String, Value::Keyword(name)) => {
             warnings.push("coerced keyword to string".to_owned());
             Ok(Value::Str(name.clone()))

@@ -87,7 +87,7 @@ fn read_call(call: Read<'_>, arguments: &mut Arguments) -> ToolCall {
     }
 }
 
-/// Arguments come as JSON text. What does not decode is kept verbatim, with the reason.
+/// Arguments come as JSON text, from some providers as JSON. What does not decode to an object is kept verbatim, with the reason.
 fn read_arguments(
     given: Option<Read<'_>>,
     arguments: &mut Arguments,
@@ -95,10 +95,7 @@ fn read_arguments(
     let Some(given) = given else {
         return (None, None);
     };
-    let Some(text) = given.as_str() else {
-        let (args, args_error) = arguments.value(given.text());
-        return (Some(args), args_error);
-    };
+    let text = given.as_str().unwrap_or_else(|| given.text().into());
     if text.trim().is_empty() {
         return (None, None);
     }

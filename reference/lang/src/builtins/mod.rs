@@ -52,6 +52,7 @@ const CALLED: &[&str] = &[
     "xform",
     "branch?",
     "children",
+    "cmap",
     "inner",
     "outer",
     "replacement",

@@ -14,6 +14,7 @@ pub fn is_shared(word: &str) -> Option<bool> {
     const OWN: &[&str] = &[
         "eval",
         "load",
+        "session",
         "interactive",
         "display",
         "catalog-mode",

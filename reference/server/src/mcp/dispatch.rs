@@ -67,6 +67,7 @@ enum OnRequest {
 struct Notified<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
+    era: Era,
     params: Option<Json<'a>>,
 }
 
@@ -193,7 +194,11 @@ pub fn handle(
     }
     let name = frame.method_name();
     let Some(id) = id else {
-        return notification(server, connection, name.as_deref(), frame.params);
+        let era = match is_stateless(frame) {
+            true => Era::Stateless,
+            false => Era::Session,
+        };
+        return notification(server, connection, era, name.as_deref(), frame.params);
     };
     let known = method(name.as_deref());
     let _request = request_span(server, &id).entered();
@@ -230,6 +235,7 @@ pub fn handle(
 fn notification(
     server: &Arc<Server>,
     connection: &Arc<Connection>,
+    era: Era,
     name: Option<&str>,
     params: Option<Json<'_>>,
 ) -> Handled {
@@ -237,6 +243,7 @@ fn notification(
         Some(act) => act(&Notified {
             server,
             connection,
+            era,
             params,
         }),
         None => {
@@ -255,13 +262,20 @@ fn initialized(_: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
+/// The stateless revision knows of no connection that could end; so with `exit`.
 fn shutdown_notified(notified: &Notified<'_>) -> Handled {
+    if notified.era == Era::Stateless {
+        return Handled::Silent;
+    }
     tracing::info!(event = "shutdown");
     drain(notified.server, notified.connection);
     Handled::Silent
 }
 
-fn exit_notified(_: &Notified<'_>) -> Handled {
+fn exit_notified(notified: &Notified<'_>) -> Handled {
+    if notified.era == Era::Stateless {
+        return Handled::Silent;
+    }
     tracing::info!(event = "exit");
     Handled::Exit(None)
 }
@@ -299,6 +313,7 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         server,
         connection,
         params,
+        ..
     } = *notified;
     let named = params.and_then(|params| params.get("requestId"));
     // A null names no call, though a call may have the id null.
@@ -833,6 +848,7 @@ pub fn handle_stateless(
         return notification(
             server,
             connection,
+            Era::Stateless,
             frame.method_name().as_deref(),
             frame.params,
         );

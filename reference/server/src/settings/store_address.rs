@@ -164,7 +164,11 @@ fn with_port(server: &str, default: u16) -> Result<String, String> {
     let (host, port) = match server.strip_prefix('[') {
         Some(v6) => {
             let (host, port) = v6.split_once(']').ok_or_else(wrong)?;
-            (format!("[{host}]"), port.strip_prefix(':'))
+            let port = match port {
+                "" => None,
+                port => Some(port.strip_prefix(':').ok_or_else(wrong)?),
+            };
+            (format!("[{host}]"), port)
         }
         None => match server.split_once(':') {
             Some((host, port)) => (host.to_owned(), Some(port)),

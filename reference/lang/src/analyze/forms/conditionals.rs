@@ -185,6 +185,7 @@ pub(super) fn condp(a: &mut Analyzer<'_, '_>, form: Use<'_>) -> Result<Ir, Error
         ));
     }
     let pred = a.expr(pred)?;
+    a.note_call(&pred);
     a.block(|a| {
         let pred_slot = a.scope().slot();
         // The predicate is kept by now: what the subject binds stands behind it.

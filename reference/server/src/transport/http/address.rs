@@ -81,28 +81,32 @@ fn hops(
     let values = headers.get_all(name).iter();
     values
         .flat_map(|value| match value.to_str() {
-            Ok(value) => elements(value).map(read).collect(),
+            Ok(value) => elements(value).into_iter().map(read).collect(),
             Err(_) => vec![None],
         })
         .collect()
 }
 
-/// The elements of a list, parted by commas outside of quotes.
-fn elements(list: &str) -> impl Iterator<Item = &str> {
+/// The elements of a list, parted by commas outside of quotes. Read from its end, where proxies write: a quote that a client leaves open
+/// hides nothing that stands behind it.
+fn elements(list: &str) -> Vec<&str> {
     let mut quoted = false;
-    list.split(move |letter: char| {
+    let parts = list.rsplit(|letter: char| {
         quoted ^= letter == '"';
         letter == ',' && !quoted
-    })
-    .map(str::trim)
+    });
+    let mut elements: Vec<&str> = parts.map(str::trim).collect();
+    elements.reverse();
+    elements
 }
 
 /// An address, perhaps with a port.
 fn address(text: &str) -> Option<IpAddr> {
     let bracketed = || {
         let (address, port) = text.strip_prefix('[')?.split_once(']')?;
-        let port = port.strip_prefix(':').unwrap_or("0");
-        port.parse::<u16>().ok()?;
+        if !port.is_empty() {
+            port.strip_prefix(':')?.parse::<u16>().ok()?;
+        }
         address.parse().ok().map(IpAddr::V6)
     };
     let address = text.parse::<IpAddr>().ok();
