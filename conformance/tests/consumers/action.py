@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import yaml
@@ -51,13 +52,15 @@ def play(workspace, given):
 
 
 def main():
+    # A harness that is given is used; without one the action builds it.
+    there = {"harness": sys.argv[1]} if sys.argv[1:] else {}
     good = {"testee": TOY, "filter": "numbers/add/{many,negatives,nested}"}
     bad = {"testee": TOY, "filter": "numbers/subtract/neg*", "claims": "claims.toml"}
     for given, status, verdict in [(good, 0, "conforms"), (bad, 1, "does not conform")]:
         with tempfile.TemporaryDirectory() as directory:
             workspace = pathlib.Path(directory)
             (workspace / "claims.toml").write_text("cases = [\"numbers.-\"]\n", encoding="utf-8")
-            seen, summary = play(workspace, given)
+            seen, summary = play(workspace, given | there)
             assert seen == status, f"exit status {seen}, expected {status}"
             assert f"PTC-Lisp conformance: {verdict}" in summary, summary
             run = json.loads((workspace / "conformance-report/report.json").read_text(encoding="utf-8"))
