@@ -47,6 +47,8 @@ struct Method {
     stateless: OnRequest,
     /// `None` for a name that means nothing without an id.
     notified: Option<fn(&Notified<'_>) -> Handled>,
+    /// The same in the era without sessions, which has no connection that could end.
+    notified_stateless: Option<fn(&Notified<'_>) -> Handled>,
 }
 
 /// What a request for a method does.
@@ -67,7 +69,6 @@ enum OnRequest {
 struct Notified<'a> {
     server: &'a Arc<Server>,
     connection: &'a Arc<Connection>,
-    era: Era,
     params: Option<Json<'a>>,
 }
 
@@ -86,36 +87,42 @@ const METHODS: &[Method] = &[
         session: OnRequest::Answer(initialize),
         stateless: OnRequest::Unknown,
         notified: Some(ignored),
+        notified_stateless: Some(ignored),
     },
     Method {
         name: "ping",
         session: OnRequest::Answer(ping),
         stateless: OnRequest::Unknown,
         notified: Some(ignored),
+        notified_stateless: Some(ignored),
     },
     Method {
         name: "shutdown",
         session: OnRequest::Answer(shutdown),
         stateless: OnRequest::Unknown,
         notified: Some(shutdown_notified),
+        notified_stateless: Some(ignored),
     },
     Method {
         name: "exit",
         session: OnRequest::Exit,
         stateless: OnRequest::Unknown,
         notified: Some(exit_notified),
+        notified_stateless: Some(ignored),
     },
     Method {
         name: "tools/list",
         session: OnRequest::Answer(tools_list),
         stateless: OnRequest::Answer(tools_list_stateless),
         notified: Some(ignored),
+        notified_stateless: Some(ignored),
     },
     Method {
         name: "tools/call",
         session: OnRequest::CallTool,
         stateless: OnRequest::CallTool,
         notified: Some(ignored),
+        notified_stateless: Some(ignored),
     },
     Method {
         name: "server/discover",
@@ -123,18 +130,21 @@ const METHODS: &[Method] = &[
         session: OnRequest::Unknown,
         stateless: OnRequest::Answer(discover),
         notified: None,
+        notified_stateless: None,
     },
     Method {
         name: "notifications/initialized",
         session: OnRequest::Invalid,
         stateless: OnRequest::Unknown,
         notified: Some(initialized),
+        notified_stateless: Some(initialized),
     },
     Method {
         name: "notifications/cancelled",
         session: OnRequest::Invalid,
         stateless: OnRequest::Unknown,
         notified: Some(cancelled),
+        notified_stateless: Some(cancelled),
     },
 ];
 
@@ -239,11 +249,14 @@ fn notification(
     name: Option<&str>,
     params: Option<Json<'_>>,
 ) -> Handled {
-    match method(name).and_then(|method| method.notified) {
+    let act = method(name).and_then(|method| match era {
+        Era::Session => method.notified,
+        Era::Stateless => method.notified_stateless,
+    });
+    match act {
         Some(act) => act(&Notified {
             server,
             connection,
-            era,
             params,
         }),
         None => {
@@ -262,20 +275,13 @@ fn initialized(_: &Notified<'_>) -> Handled {
     Handled::Silent
 }
 
-/// The stateless revision knows of no connection that could end; so with `exit`.
 fn shutdown_notified(notified: &Notified<'_>) -> Handled {
-    if notified.era == Era::Stateless {
-        return Handled::Silent;
-    }
     tracing::info!(event = "shutdown");
     drain(notified.server, notified.connection);
     Handled::Silent
 }
 
-fn exit_notified(notified: &Notified<'_>) -> Handled {
-    if notified.era == Era::Stateless {
-        return Handled::Silent;
-    }
+fn exit_notified(_: &Notified<'_>) -> Handled {
     tracing::info!(event = "exit");
     Handled::Exit(None)
 }
@@ -313,7 +319,6 @@ fn cancelled(notified: &Notified<'_>) -> Handled {
         server,
         connection,
         params,
-        ..
     } = *notified;
     let named = params.and_then(|params| params.get("requestId"));
     // A null names no call, though a call may have the id null.
